@@ -1,4 +1,4 @@
-"""Files that may hold documents, conversations or secrets are for the eyes of their owner alone."""
+"""Only the owner can read files that may contain documents, conversations or secrets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ragkit.pipeline.settings import Pipeline
 
 @pytest.fixture(autouse=True)
 def open_umask() -> Iterator[None]:
-    """A user whose files are open to all by default."""
+    """A user with a permissive umask."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
-def mode(path: Path) -> int:
+def permission_bits(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
@@ -36,14 +36,14 @@ def test_other_users_cannot_access_a_knowledge_base(tmp_path: Path, store: str) 
     with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
         kb.index(tmp_path / "a.txt")
         kb.search("words")
-    assert mode(tmp_path / "kb") == 0o700  # what lies below cannot be reached without passing here
+    assert permission_bits(tmp_path / "kb") == 0o700  # other files are below these directories
 
 
 def test_conversations_and_audit_logs_are_private(tmp_path: Path) -> None:
     FileConversationStore(tmp_path / "talk.json").save("{}")
     SQLiteConversationStore(tmp_path / "talks.db", "me").save("{}")
     AuditLog(tmp_path / "audit.jsonl")
-    assert {path.name: oct(mode(path)) for path in tmp_path.iterdir()} == {
+    assert {path.name: oct(permission_bits(path)) for path in tmp_path.iterdir()} == {
         "audit.jsonl": "0o600",
         "talk.json": "0o600",
         "talks.db": "0o600",
@@ -60,6 +60,6 @@ def test_a_token_file_readable_by_others_gives_a_warning(
     file.chmod(mode)
     shell = CliContext(tmp_path, None, quiet=False, verbose=False, json=False)
     assert load_tokens(shell, file) == ("first-of-two-tokens", "second-of-two-tokens")
-    said = capsys.readouterr().err
-    assert said.count(f"note: {file} is readable by other users: chmod 600 {file}\n") == notes
-    assert "first-of" not in said
+    result = capsys.readouterr().err
+    assert result.count(f"note: {file} is readable by other users: chmod 600 {file}\n") == notes
+    assert "first-of" not in result

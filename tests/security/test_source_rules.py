@@ -1,4 +1,4 @@
-"""What no line of ragkit may do: run data as code, read pickles, trust any certificate, follow an entity."""
+"""Forbidden in the source: run data as code, read pickles, skip certificate checks, resolve entities."""
 
 from __future__ import annotations
 
@@ -30,23 +30,28 @@ PICKLES: Mapping[str, str] = {
     "pipeline/run/worker_process.py": "both ends of the pipe are this program's own processes",
     "pipeline/run/ray.py": "Ray moves its tasks so; its cluster is the user's own",
 }
-"""The only files that may import pickle. None of them reads a file or a socket that a stranger can write."""
+"""The only files that may import pickle. None reads files or sockets that others can write."""
 
 
 def test_no_text_is_run_as_code_or_in_a_shell() -> None:
     assert [(path, name) for path, name, _ in calls() if name in FORBIDDEN_CALLS] == []
-    found = [path for path, _, call in calls() for word in call.keywords if word.arg == "shell" and not is_false(word)]
-    assert found == []
+    results = [
+        path
+        for path, _, call in calls()
+        for word in call.keywords
+        if word.arg == "shell" and not is_false_argument(word)
+    ]
+    assert results == []
 
 
 def test_no_module_that_runs_or_unpacks_foreign_code_is_imported() -> None:
-    found = [
+    results = [
         (path, name)
         for path, name in imports()
-        if path != "evaluate/junit.py"  # which writes XML and reads none
+        if path != "evaluate/junit.py"  # writes XML only
         and any(name == module or name.startswith(module + ".") for module in FORBIDDEN_MODULES)
     ]
-    assert found == []
+    assert results == []
 
 
 def test_pickle_is_used_only_between_own_processes() -> None:
@@ -69,8 +74,8 @@ def test_yaml_is_read_by_the_safe_loader() -> None:
 
 
 def test_no_model_can_load_its_own_code() -> None:
-    said = [word for _, _, call in calls() for word in call.keywords if word.arg == "trust_remote_code"]
-    assert [word for word in said if not is_false(word)] == []
+    result = [word for _, _, call in calls() for word in call.keywords if word.arg == "trust_remote_code"]
+    assert [word for word in result if not is_false_argument(word)] == []
 
 
 def test_archives_are_never_unpacked_to_disk() -> None:
@@ -82,18 +87,18 @@ def test_xml_is_parsed_without_entities_and_without_the_network() -> None:
     parsers = [(path, call) for path, name, call in calls() if name in ("etree.XMLParser", "etree.HTMLParser")]
     assert {path for path, _ in parsers} == {"load/html.py", "load/ooxml.py"}
     for _, call in parsers:
-        said = {word.arg: ast.unparse(word.value) for word in call.keywords}
-        assert said["no_network"] == "True"
-        assert said.get("resolve_entities", "False") == "False"
-        assert said.get("huge_tree", "False") == "False"
-        assert said.get("load_dtd", "False") == "False"
+        result = {word.arg: ast.unparse(word.value) for word in call.keywords}
+        assert result["no_network"] == "True"
+        assert result.get("resolve_entities", "False") == "False"
+        assert result.get("huge_tree", "False") == "False"
+        assert result.get("load_dtd", "False") == "False"
     plain = [path for path, name, call in calls() if name == "etree.fromstring" and len(call.args) < 2]
     assert plain == []
 
 
 def test_certificates_are_always_checked() -> None:
-    said = [word for _, _, call in calls() for word in call.keywords if word.arg in ("verify", "check_hostname")]
-    assert [word for word in said if is_false(word)] == []
+    result = [word for _, _, call in calls() for word in call.keywords if word.arg in ("verify", "check_hostname")]
+    assert [word for word in result if is_false_argument(word)] == []
 
 
 def test_ids_are_long_and_cryptographically_random() -> None:
@@ -109,17 +114,17 @@ def test_ids_are_long_and_cryptographically_random() -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "169.254.169.254"])
 def test_wildcard_addresses_occur_only_in_checks(address: str) -> None:
-    found = {
+    results = {
         path
         for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value == address
     }
-    assert found <= {"server/guard.py", "server/options.py", "server/settings.py"}
+    assert results <= {"server/guard.py", "server/options.py", "server/settings.py"}
 
 
 def test_no_file_is_written_to_a_shared_predictable_path() -> None:
-    found = [
+    results = [
         (path, node.value)
         for path, tree in trees().items()
         for node in ast.walk(tree)
@@ -127,8 +132,8 @@ def test_no_file_is_written_to_a_shared_predictable_path() -> None:
         and isinstance(node.value, str)
         and node.value.startswith(("/tmp", "/var/tmp"))
     ]
-    assert found == []
+    assert results == []
 
 
-def is_false(word: ast.keyword) -> bool:
+def is_false_argument(word: ast.keyword) -> bool:
     return isinstance(word.value, ast.Constant) and word.value.value is False

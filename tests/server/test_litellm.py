@@ -1,4 +1,4 @@
-"""litellm as a client. It has an environment of its own (`make test-slow` makes it): it pins an older `openai`."""
+"""litellm as a client, in its own environment (created by `make test-slow`): it pins an older `openai`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_litellm_works_as_with_openai(base: Path) -> None:
             check=False,
         )
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout.splitlines()[-1])
-    assert "no model of that name" in found.pop("refused")
-    assert found == {
+    result = json.loads(ran.stdout.splitlines()[-1])
+    assert "no model of that name" in result.pop("refused")
+    assert result == {
         "whole": "It is cut in August [1].",
         "tokens": 5,
         "streamed": "It is cut in August [1].",

@@ -24,8 +24,8 @@ POLICY = (
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     """The routes of the page alone."""
-    with TestClient(Starlette(routes=list(static_routes()))) as found:
-        yield found
+    with TestClient(Starlette(routes=list(static_routes()))) as result:
+        yield result
 
 
 def test_every_file_is_sent_with_a_policy_that_blocks_external_resources(client: TestClient) -> None:
@@ -42,7 +42,7 @@ def test_every_file_is_sent_with_a_policy_that_blocks_external_resources(client:
 def test_files_are_cached_and_compressed(client: TestClient) -> None:
     first = client.get("/static/app.js", headers={"accept-encoding": "gzip"})
     assert first.headers["content-encoding"] == "gzip"
-    [app] = [one for one in load_static_files() if one.name == "app.js"]
+    [app] = [item for item in load_static_files() if item.name == "app.js"]
     assert gzip.decompress(app.gzip_body) == app.body == first.content
     again = client.get("/static/app.js", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")

@@ -26,8 +26,8 @@ def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     import shutil
 
     base = Path(shutil.copytree(built, tmp_path_factory.mktemp("schema") / "kb"))
-    with serving(base, settings=limited(question_chars=2000)) as (found, _):
-        yield found
+    with serving(base, settings=limited(question_chars=2000)) as (result, _):
+        yield result
 
 
 @SCHEMA.parametrize()

@@ -1,4 +1,4 @@
-"""What stores of other engines share: forms that any engine takes, and answers that are complete."""
+"""Helpers of store adapters: portable encodings and complete results."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_a_number_of_too_many_digits_is_rejected() -> None:
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_storable_texts_keep_order_and_distinctness(left: str, right: str) -> None:
-    one, other = escape_text(left), escape_text(right)
-    assert (one < other, one == other) == (left < right, left == right)
-    assert "\0" not in one
-    one.encode()
+    item, other = escape_text(left), escape_text(right)
+    assert (item < other, item == other) == (left < right, left == right)
+    assert "\0" not in item
+    item.encode()
 
 
 def test_storable_does_not_change_ordinary_text() -> None:
@@ -82,9 +82,9 @@ def test_flat_metadata_have_every_field_that_the_evaluator_sees(
     metadata: dict[str, JSON], field: str, wanted: str | int | float | bool | None
 ) -> None:
     there = flatten_metadata(metadata).get(field)
-    met = get_field(metadata, field)
-    assert (there is not None) == (field in metadata or met is not get_field({}, field))
-    assert matches_value("eq", wanted, there or []) == matches_value("eq", wanted, met)
+    caught = get_field(metadata, field)
+    assert (there is not None) == (field in metadata or caught is not get_field({}, field))
+    assert matches_value("eq", wanted, there or []) == matches_value("eq", wanted, caught)
 
 
 def test_a_key_with_a_dot_has_precedence_over_the_path() -> None:
@@ -96,9 +96,9 @@ def test_whole_numbers_keep_every_digit() -> None:
 
 
 def test_of_equal_ids_the_last_is_kept_in_the_order_of_ids() -> None:
-    given_ = [Document("1", id="b"), Document("2", id="a"), Document("3", id="b")]
-    kept, rows = deduplicate_by_id(given_, np.arange(3, dtype=np.float32).reshape(3, 1))
-    assert [document.text for document in kept] == ["2", "3"]
+    documents_ = [Document("1", id="b"), Document("2", id="a"), Document("3", id="b")]
+    stored, rows = deduplicate_by_id(documents_, np.arange(3, dtype=np.float32).reshape(3, 1))
+    assert [document.text for document in stored] == ["2", "3"]
     assert rows.tolist() == [[1.0], [2.0]]
 
 

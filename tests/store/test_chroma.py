@@ -1,4 +1,4 @@
-"""What the store in a Chroma collection does beyond the conformance suite, here and on a server of its own."""
+"""The Chroma store beyond the conformance suite, embedded and on a server."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ def test_the_graph_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opene
     contents = fill_store(store, documents, unit_rows(3000, 32, seed=2))
     right = 0
     for query in unit_rows(20, 32, seed=3):
-        wanted = {name for name, _ in exact_search(contents, query, 10)}
-        right += len(wanted & {result.document.id for result in store.search(query, 10)})
+        expected = {name for name, _ in exact_search(contents, query, 10)}
+        right += len(expected & {result.document.id for result in store.search(query, 10)})
         check_search(store, contents, query, 10, {"rare": True})
     assert right >= 0.98 * 200
 
@@ -230,7 +230,9 @@ def test_any_collection_name_is_accepted(opened: Opener) -> None:
     names = ["plain", "x", "a..b", "'; DROP TABLE x; --", "\udc80", "", "n" * 600]
     for place, name in enumerate(names):
         fill_store(opened(collection=name), make_documents([f"{place}"]), sample_vectors()[:1])
-    assert [[found for found, _, _ in opened(collection=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
+    assert [[result for result, _, _ in opened(collection=name).scan()] for name in names] == [
+        [f"{n}"] for n in range(7)
+    ]
 
 
 def test_a_path_that_is_not_a_database_is_named(tmp_path: Path) -> None:
@@ -301,7 +303,7 @@ def test_metadata_are_flat_keys_of_types_and_values() -> None:
 def test_only_a_document_without_metadata_has_a_key_of_its_own() -> None:
     assert to_chroma_metadata({}) == {"ragkit": 1}
     always = to_chroma_where(to_condition(parse_filter({"$not": {"b": {"$gt": "x"}}})))
-    assert always == {"ragkit": {"$ne": -1}}  # true of those that lack it too
+    assert always == {"ragkit": {"$ne": -1}}  # also true for documents without the field
 
 
 def test_a_too_large_condition_is_not_sent() -> None:

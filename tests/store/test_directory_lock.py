@@ -1,4 +1,4 @@
-"""A directory that one process at a time may use."""
+"""The lock of a directory: one process at a time."""
 
 from __future__ import annotations
 

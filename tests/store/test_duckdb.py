@@ -1,4 +1,4 @@
-"""What the store in a DuckDB file does beyond the conformance suite: its file, its settings, its limits."""
+"""The DuckDB store beyond the conformance suite: file, settings, limits."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def opened(path: Path) -> Iterator[Opener]:
         store.close()
 
 
-def asked(path: Path, sql: str) -> list[tuple[object, ...]]:
+def query(path: Path, sql: str) -> list[tuple[object, ...]]:
     with duckdb.connect(path, read_only=True) as connection:
         return connection.execute(sql).fetchall()
 
@@ -73,8 +73,8 @@ def test_documents_are_plain_columns_that_can_be_queried(opened: Opener, path: P
     )
     store.close()
     sql = "SELECT decode(id), source, title, format, text, metadata->>'$.year', whole, vector[1] FROM documents"
-    assert asked(path, sql) == [("é", "/a.md", "T", "text", "Hello", "2024", "", float(sample_vectors()[0][0]))]
-    assert asked(path, "SELECT field, kind, number, string FROM facts ORDER BY ALL") == [
+    assert query(path, sql) == [("é", "/a.md", "T", "text", "Hello", "2024", "", float(sample_vectors()[0][0]))]
+    assert query(path, "SELECT field, kind, number, string FROM facts ORDER BY ALL") == [
         ("tags", "string", 0.0, "a"),
         ("tags", "string", 0.0, "b"),
         ("year", "number", 2024.0, ""),
@@ -170,7 +170,7 @@ def test_metadata_rows_are_deleted_with_their_documents(opened: Opener, path: Pa
     fill_store(store, make_documents("ab", {"v": 2}), sample_vectors()[:2])
     store.delete(["c"])
     store.close()
-    assert asked(path, "SELECT field, number, count(*) FROM facts GROUP BY ALL") == [("v", 2.0, 2)]
+    assert query(path, "SELECT field, number, count(*) FROM facts GROUP BY ALL") == [("v", 2.0, 2)]
 
 
 def test_many_documents_are_added_at_once_and_returned_in_order(opened: Opener) -> None:
@@ -208,7 +208,7 @@ def test_rows_are_stored_in_a_format_that_is_fast_to_scan(opened: Opener, path: 
     fill_store(store, make_documents(f"{n:05}" for n in range(2000)), unit_rows(2000, DIMENSION, seed=1))
     store.close()
     parts = "FROM pragma_storage_info('documents') WHERE column_name = 'vector' AND segment_type = 'FLOAT'"
-    assert asked(path, f"SELECT DISTINCT compression {parts}") == [("ALP",)]
+    assert query(path, f"SELECT DISTINCT compression {parts}") == [("ALP",)]
 
 
 def test_a_scan_returns_the_rows_of_its_start(opened: Opener) -> None:

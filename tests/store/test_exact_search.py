@@ -1,4 +1,4 @@
-"""Exact search: plain, through the 8-bit copy, and through the scanner that decides between the two."""
+"""Exact search: plain, with the 8-bit copy, and with the scanner that chooses between them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ragkit.store.native.int8_index import Int8Index, quantize
 from ragkit.store.native.scanner import BUILD_AFTER_SEARCHES, MIN_ROWS, Scanner
 from ragkit.testing.store_factory import unit_rows
 
-Found = tuple[list[int], list[float]]
-Search = Callable[[Rows, Rows, int, AllowedRows, SortKeys | None], Found]
+SearchOutcome = tuple[list[int], list[float]]
+Search = Callable[[Rows, Rows, int, AllowedRows, SortKeys | None], SearchOutcome]
 
 
-def plain(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
+def search_plain(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> SearchOutcome:
     rows, scores = find_nearest(matrix, query, k, allowed, order)
     return rows.tolist(), scores.tolist()
 
 
-def through_int8(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
-    found = Int8Index.from_matrix(matrix).find_candidates(query, k, allowed, len(matrix))
-    rows, scores = rank_rows(matrix, query, k, found, order)
+def search_int8(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> SearchOutcome:
+    result = Int8Index.from_matrix(matrix).find_candidates(query, k, allowed, len(matrix))
+    rows, scores = rank_rows(matrix, query, k, result, order)
     return rows.tolist(), scores.tolist()
 
 
-def by_sorting(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
-    """What is right, the slow way."""
+def search_by_sorting(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> SearchOutcome:
+    """The reference result, computed by sorting."""
     rows = np.arange(len(matrix)) if allowed is None else np.arange(len(matrix))[allowed]
     scores = np.clip((matrix[rows] * query.astype(np.float64)).sum(axis=1), -1, 1)
     keys = [order(rows[[i]])[0] for i in range(len(rows))] if order else ["" for _ in rows]
@@ -43,7 +43,7 @@ def by_sorting(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: S
 
 
 def clustered(n: int, dimension: int, seed: int) -> Rows:
-    """Rows in tight clusters, so that many are nearly as near as the nearest; some are equal."""
+    """Rows in tight clusters: many scores are nearly equal, some rows are equal."""
     chance = np.random.default_rng(seed)
     rows = unit_rows(20, dimension, seed)[chance.integers(0, 20, n)] + chance.normal(0, 0.02, (n, dimension))
     rows[chance.integers(0, n, n // 10)] = rows[0]
@@ -51,7 +51,7 @@ def clustered(n: int, dimension: int, seed: int) -> Rows:
     return unit
 
 
-searches = pytest.mark.parametrize("search", [plain, through_int8])
+searches = pytest.mark.parametrize("search", [search_plain, search_int8])
 
 
 @searches
@@ -65,7 +65,7 @@ def test_the_nearest_rows_are_found_for_any_set_of_allowed_rows(
     allowed: AllowedRows = None if share is None else np.flatnonzero(mask) if as_rows else mask
     for query in (*clustered(3, 24, seed=2), matrix[0]):
         for k in (1, 10, 200):
-            assert search(matrix, query, k, allowed, None) == by_sorting(matrix, query, k, mask, None)
+            assert search(matrix, query, k, allowed, None) == search_by_sorting(matrix, query, k, mask, None)
 
 
 @searches
@@ -85,9 +85,9 @@ def test_any_small_matrix_is_searched_exactly(
     matrix, query = pool[chance.integers(0, 8, n)], pool[0]
     mask: NDArray[np.bool_] = chance.random(n) < (1.0 if share is None else share)
     names = [f"{place}" for place in chance.permutation(n)]
-    wanted = by_sorting(matrix, query, k, mask, lambda rows: [names[row] for row in rows])
+    expected = search_by_sorting(matrix, query, k, mask, lambda rows: [names[row] for row in rows])
     assert (
-        search(matrix, query, k, None if share is None else mask, lambda rows: [names[row] for row in rows]) == wanted
+        search(matrix, query, k, None if share is None else mask, lambda rows: [names[row] for row in rows]) == expected
     )
 
 
@@ -104,7 +104,7 @@ def test_ties_at_the_end_are_cut_in_the_requested_order(search: Search) -> None:
 
 
 def signs(n: int, dimension: int, seed: int) -> Rows:
-    """Rows of plus and minus one number: 8 bits hold them without error."""
+    """Rows of one positive or negative number: 8 bits represent them exactly."""
     drawn = np.random.default_rng(seed).choice([-1.0, 1.0], (n, dimension))
     rows: Rows = (drawn / dimension**0.5).astype(np.float32)
     return rows
@@ -125,7 +125,7 @@ def test_rows_closer_than_the_quantization_error_are_distinguished(
 ) -> None:
     unit: Rows = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
     for query in queries:
-        assert search(unit, query, k, None, None) == by_sorting(unit, query, k, None, None)
+        assert search(unit, query, k, None, None) == search_by_sorting(unit, query, k, None, None)
 
 
 def test_the_tie_order_is_not_computed_without_ties() -> None:
@@ -176,7 +176,7 @@ def test_the_floor_is_below_k_scores(n: int, k: int, seed: int, has_gaps: bool) 
 @given(st.integers(1, 40), st.integers(0, 999), st.sampled_from([0.0, 1.0, 5.0]))
 def test_the_error_of_the_copy_is_within_its_bound(dimension: int, seed: int, spike: float) -> None:
     rows = unit_rows(30, dimension, seed).astype(np.float64)
-    rows[:, 0] += spike  # one large number makes the steps of all others coarse
+    rows[:, 0] += spike  # one large number makes the quantization of all others coarse
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
     matrix = rows.astype(np.float32)
     codes, scales, errors = quantize(matrix)
@@ -198,17 +198,17 @@ def test_a_grown_copy_equals_a_new_copy() -> None:
 
 
 class Caching:
-    """A scanner over a matrix in a directory, as a store would have it."""
+    """A scanner over a matrix in a directory, as in a store."""
 
     def __init__(self, directory: Path, matrix: Rows) -> None:
         self.path, self.matrix = directory / "vectors.i8", matrix
 
     def search(self, scanner: Scanner, rows: int | None = None) -> None:
-        """Three searches, each held against the right answer."""
+        """Compare three searches with the reference result."""
         matrix = self.matrix[:rows]
         for query in matrix[[0, 5, len(matrix) - 1]]:
-            found, _ = scanner.search(matrix, query, 10)
-            assert found.tolist() == by_sorting(matrix, query, 10, None, None)[0]
+            result, _ = scanner.search(matrix, query, 10)
+            assert result.tolist() == search_by_sorting(matrix, query, 10, None, None)[0]
 
     def scanner(self, file_id: bytes = b"i" * 16) -> Scanner:
         return Scanner(self.path, file_id)
@@ -221,7 +221,7 @@ def caching(tmp_path: Path) -> Caching:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows were copied to 8 bits, time after time."""
+    """The number of rows of each quantization."""
     counts: list[int] = []
     grow = Int8Index.grow
 
@@ -299,7 +299,7 @@ def test_a_saved_copy_of_another_matrix_is_not_used(caching: Caching, built: lis
     caching.search(caching.scanner())
     caching.search(caching.scanner(b"j" * 16))
     assert built == [MIN_ROWS + 3000] * 2
-    caching.search(caching.scanner(b"j" * 16), MIN_ROWS)  # it holds more rows than the matrix: nothing of ours
+    caching.search(caching.scanner(b"j" * 16), MIN_ROWS)  # it has more rows than the matrix: not its copy
     assert built == [MIN_ROWS + 3000] * 2 + [MIN_ROWS]
 
 

@@ -1,4 +1,4 @@
-"""What the store of the faiss library does beyond the conformance suite: its index, its file, what it falls back on."""
+"""The faiss store beyond the conformance suite: index, file, fallbacks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(directory: Path) -> Iterator[Opener]:
-    """Opens the store in one directory, with an index from 500 rows on; all are closed in the end."""
+    """Opens the store in one directory, with an index from 500 rows on; all are closed at the end."""
     stores: list[FaissStore] = []
 
     def open_one(**options: object) -> FaissStore:
@@ -56,7 +56,7 @@ def opened(directory: Path) -> Iterator[Opener]:
 
 
 def clustered(n: int, seed: int) -> Rows:
-    """Rows in clusters, as texts are, from one set of centres."""
+    """Clustered rows around a fixed set of centres."""
     centres, noise = unit_rows(100, 32, seed=1), unit_rows(n, 32, seed=seed)
     rows = centres[np.random.default_rng(seed).integers(0, 100, n)] + 0.7 * noise
     unit: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
@@ -74,11 +74,11 @@ def indexed_rows(store: FaissStore) -> int:
 
 
 def recall(store: FaissStore, contents: StoreContents, where: dict[str, int] | None = None) -> float:
-    """Share of the ten nearest that are found."""
+    """Recall at 10."""
     queries, right = clustered(20, seed=3), 0
     for query in queries:
-        wanted = {name for name, _ in exact_search(contents, query, 10, where)}
-        right += len(wanted & {result.document.id for result in store.search(query, 10, where)})
+        expected = {name for name, _ in exact_search(contents, query, 10, where)}
+        right += len(expected & {result.document.id for result in store.search(query, 10, where)})
     return right / (10 * len(queries))
 
 
@@ -248,18 +248,18 @@ def test_a_process_killed_while_writing_the_index_leaves_no_damage_and_no_files(
     for _ in range(6):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(directory)], stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
-            said = int(writer.stdout.readline())
+            result = int(writer.stdout.readline())
             time.sleep(chance.uniform(0, 0.1))
             writer.kill()
-        (directory / "vectors-0.part").touch()  # as it is left when it is killed just then
+        (directory / "vectors-0.part").touch()  # the state after a kill at this moment
         store = opened(method="flat", index_rows=1)
         rows = store.count()
-        assert rows >= said + 1200
+        assert rows >= result + 1200
         assert rows % 1200 == 0
         assert rows - indexed_rows(store) in {0, 1200}  # the last rows may be on disk without their index
         query = unit_rows(1200, 32, seed=rows - 1200)[700]
         assert store.search(query, 1)[0].document.id == f"{rows - 500:06}"
-        store.delete(["never there"])  # the first write sweeps
+        store.delete(["never there"])  # the first write deletes old files
         store.close()
         assert list(directory.glob("*.part")) == []
 

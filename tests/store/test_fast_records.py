@@ -1,4 +1,4 @@
-"""Records made without their constructors are those that the constructors make."""
+"""Records created without their constructors equal constructed ones."""
 
 from __future__ import annotations
 

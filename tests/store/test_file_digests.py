@@ -1,4 +1,4 @@
-"""The files of an embedded store at rest: what merely opening it changes does not count, what rots does."""
+"""Digests of the files of an embedded store: opening it does not change them, corruption does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fill(name: str, place: Path) -> None:
     documents = [Document(f"text {n} " * 20, {"n": n}, source="s", title="t", id=f"d{n}") for n in range(12)]
     store.add_documents(documents, ROWS)
     store.close()
-    # some fold their journals in when they are opened next
+    # some merge their journals at the next open
     again = opened(name, place)
     assert again.count() == 12
     again.close()
@@ -62,7 +62,7 @@ def test_one_flipped_bit_in_any_included_file_changes_the_digest(name: str, tmp_
     for relative, (size, _) in before.items():
         path = tmp_path / relative
         data = path.read_bytes()
-        # of Chroma's database the first page's counters are left out; the middle is not
+        # the digest excludes the counters on the first page of Chroma's database, not the middle
         at = (size or len(data)) // 2
         if not data:
             continue

@@ -1,4 +1,4 @@
-"""The filter language: what is taken, what is refused, and what each filter means."""
+"""The filter language: valid filters, errors, and semantics."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_nesting_is_limited(levels: int) -> None:
             parse_filter(where)
 
 
-# what a field holds -> the operands that are equal to it
+# value of a field -> equal operands
 TABLE: list[tuple[JSON, list[JSON]]] = [
     (None, [None]),
     (True, [True]),

@@ -1,4 +1,4 @@
-"""What the store in a LanceDB table does beyond the conformance suite: indexes, tidying up, handles, names."""
+"""The LanceDB store beyond the conformance suite: indexes, compaction, handles, names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
 
 
 def clustered(n: int, seed: int) -> Rows:
-    """Rows in clusters, as texts are, from one set of centres."""
+    """Clustered rows around a fixed set of centres."""
     centres, noise = unit_rows(100, 32, seed=1), unit_rows(n, 32, seed=seed)
     rows = centres[np.random.default_rng(seed).integers(0, 100, n)] + 0.7 * noise
     unit: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
@@ -66,8 +66,8 @@ def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened
     queries = clustered(20, seed=3)
     for query in queries:
         for where in (None, {"half": 1}):
-            wanted = {name for name, _ in exact_search(contents, query, 10, where)}
-            right += len(wanted & {result.document.id for result in store.search(query, 10, where)})
+            expected = {name for name, _ in exact_search(contents, query, 10, where)}
+            right += len(expected & {result.document.id for result in store.search(query, 10, where)})
         check_search(store, contents, query, 10, {"rare": True})
     assert right >= 0.95 * 10 * 2 * len(queries)
 
@@ -77,9 +77,9 @@ def test_more_hits_than_an_index_keeps_candidates_are_found(opened: Opener) -> N
     contents = fill_store(store, make_documents(f"{n:04}" for n in range(1000)), clustered(1000, seed=2))
     [query] = clustered(1, seed=3)
     for count in (10, 300):
-        found = {result.document.id for result in store.search(query, count)}
-        assert len(found) == count
-        assert len(found & {name for name, _ in exact_search(contents, query, count)}) >= 0.95 * count
+        results = {result.document.id for result in store.search(query, count)}
+        assert len(results) == count
+        assert len(results & {name for name, _ in exact_search(contents, query, count)}) >= 0.95 * count
 
 
 def test_rows_added_after_the_index_are_found(opened: Opener) -> None:
@@ -95,7 +95,7 @@ def test_many_small_writes_leave_few_files(opened: Opener, tmp_path: Path) -> No
     for n in range(96):
         store.add_documents(make_documents([f"{n:03}"]), sample_vectors()[[n % 12]])
     assert store.count() == 96
-    assert sum(path.is_file() for path in tmp_path.rglob("*")) < 100  # three for each write, if nothing is done
+    assert sum(path.is_file() for path in tmp_path.rglob("*")) < 100  # without compaction, three for each write
 
 
 def test_a_handle_sees_rows_written_after_another_handle_cleared(opened: Opener) -> None:
@@ -140,7 +140,7 @@ def test_any_table_name_is_accepted_and_none_escapes_the_directory(opened: Opene
     names = ["plain", "../../outside", "a b", "'; DROP TABLE x; --", "\udc80", "", "x" * 300]
     for place, name in enumerate(names):
         fill_store(opened(table=name), make_documents([f"{place}"]), sample_vectors()[:1])
-    assert [[found for found, _, _ in opened(table=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
+    assert [[result for result, _, _ in opened(table=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 

@@ -1,4 +1,4 @@
-"""What the store in memory does beyond the conformance suite."""
+"""The in-memory store beyond the conformance suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata columns say just what the reference evaluator says, row by row."""
+"""Metadata columns give the results of the reference evaluator for each row."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def test_later_rows_are_included_unless_the_row_count_is_limited(
     columns = filled(*first)
     columns.mask(node, len(first))
     columns.extend(second)
-    wanted = [evaluate(node, each) for each in [*first, *second]]
-    assert columns.mask(node, columns.rows).tolist() == wanted
-    assert columns.mask(node, len(first)).tolist() == wanted[: len(first)]
+    expected = [evaluate(node, each) for each in [*first, *second]]
+    assert columns.mask(node, columns.rows).tolist() == expected
+    assert columns.mask(node, len(first)).tolist() == expected[: len(first)]
 
 
 def test_many_distinct_values_are_compared_by_value() -> None:

@@ -1,4 +1,4 @@
-"""What the store in Milvus does beyond the conformance suite: a real server, and what an engine cannot say."""
+"""The Milvus store beyond the conformance suite: a real server, and limits of the engine."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def test_a_broken_file_is_a_one_line_error(store: MilvusStore, tmp_path: Path) -
         "try: MilvusStore(MilvusOptions(path=Path('m')))\n"
         "except StoreError as error: print(error)"
     )
-    # in a process of its own, whose logs nobody has set up
-    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("Milvus at m failed: Could not open Parquet input source")
-    assert said.stderr == ""
+    # in a separate process without logging configuration
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("Milvus at m failed: Could not open Parquet input source")
+    assert result.stderr == ""
 
 
 def test_a_foreign_collection_is_not_modified(uri: str) -> None:
@@ -125,9 +125,9 @@ def test_expressions_contain_no_text_of_a_filter() -> None:
 def test_a_filter_with_too_many_values_for_single_conditions_works(store: MilvusStore) -> None:
     documents = [Document("t", {"v": n} if n % 2 else {}, id=f"{n:02}") for n in range(40)]
     contents = fill_store(store, documents, unit_rows(40, DIMENSION, seed=6))
-    wanted = [*range(7, MAX_LIKE_CLAUSES * 2)]
+    expected = [*range(7, MAX_LIKE_CLAUSES * 2)]
     for operator in ("$in", "$nin"):
-        where: Filter = {"v": {operator: wanted}}
+        where: Filter = {"v": {operator: expected}}
         assert to_expression(to_condition(parse_filter(where))).count("like") <= 1
         check_search(store, contents, sample_vectors()[0], 30, where)
 

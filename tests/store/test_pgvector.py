@@ -1,4 +1,4 @@
-"""What the store in PostgreSQL does beyond the conformance suite, on a real server."""
+"""The PostgreSQL store beyond the conformance suite, on a real server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dsn() -> Iterator[str]:
 
 @pytest.fixture
 def opened(dsn: str) -> Iterator[Opener]:
-    """Opens the store in a table of this test, with options; all are closed and the table dropped in the end."""
+    """Opens the store in a table of this test, with options; all are closed and the table is dropped at the end."""
     stores: list[PgvectorStore] = []
 
     def open_one(table: str = "ragkit test", **options: object) -> PgvectorStore:
@@ -55,7 +55,7 @@ def opened(dsn: str) -> Iterator[Opener]:
         connection.execute('DROP TABLE IF EXISTS "ragkit test"')
 
 
-def answers(dsn: str, sql: str) -> list[tuple[object, ...]]:
+def query(dsn: str, sql: str) -> list[tuple[object, ...]]:
     with psycopg.connect(dsn, autocommit=True) as connection:
         cursor = connection.execute(sql.encode())
         return cursor.fetchall() if cursor.description else []
@@ -72,10 +72,10 @@ def test_the_index_finds_nearly_all(opened: Opener) -> None:
     for store in (exact, indexed):
         store.add_documents(make_documents(f"{n:04}" for n in range(2000)), rows)
     queries = unit_rows(20, 16, seed=2)
-    found = [{one.document.id for one in indexed.search(query, 10)} for query in queries]
-    wanted = [{one.document.id for one in exact.search(query, 10)} for query in queries]
+    results = [{item.document.id for item in indexed.search(query, 10)} for query in queries]
+    expected = [{item.document.id for item in exact.search(query, 10)} for query in queries]
     exact.clear()
-    assert sum(len(a & b) for a, b in zip(found, wanted, strict=True)) >= 190
+    assert sum(len(a & b) for a, b in zip(results, expected, strict=True)) >= 190
 
 
 def test_the_index_finds_nearly_all_under_a_selective_filter(opened: Opener) -> None:
@@ -87,14 +87,14 @@ def test_the_index_finds_nearly_all_under_a_selective_filter(opened: Opener) -> 
     store.add_documents([Document(f"{n}", {"few": n % 25 == 0}, id=f"{n}") for n in range(4000)], rows)
     right = 0
     for query in queries:
-        wanted = {str(25 * n) for n in np.argsort(-(rows[::25] @ query))[:10]}
-        right += len(wanted & {one.document.id for one in store.search(query, 10, {"few": True})})
+        expected = {str(25 * n) for n in np.argsort(-(rows[::25] @ query))[:10]}
+        right += len(expected & {item.document.id for item in store.search(query, 10, {"few": True})})
     assert right >= 0.97 * 10 * len(queries)
 
 
 def test_the_index_is_built_with_the_options(opened: Opener, dsn: str) -> None:
     opened(method="hnsw", m=8, ef_construction=50).add_documents(make_documents("a"), sample_vectors()[:1])
-    [(made,)] = answers(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
+    [(made,)] = query(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
     assert str(made).endswith("USING hnsw (embedding vector_ip_ops) WITH (m='8', ef_construction='50')")
 
 
@@ -107,20 +107,20 @@ def test_rows_that_are_too_wide_for_the_index_are_rejected(opened: Opener) -> No
 
 
 def test_a_foreign_table_is_never_modified(opened: Opener, dsn: str) -> None:
-    answers(dsn, 'CREATE TABLE "ragkit test" (id int)')
+    query(dsn, 'CREATE TABLE "ragkit test" (id int)')
     with pytest.raises(StoreError, match=r"the table 'ragkit test' in PostgreSQL at .* was not created by this store"):
         opened()
-    assert answers(dsn, 'SELECT * FROM "ragkit test"') == []
+    assert query(dsn, 'SELECT * FROM "ragkit test"') == []
 
 
 def test_a_table_name_is_quoted(opened: Opener, dsn: str) -> None:
-    answers(dsn, "CREATE TABLE victim (id int)")
+    query(dsn, "CREATE TABLE victim (id int)")
     name = 'a"; DROP TABLE victim; -- {} ü'
     store = opened(name)
     check_contents(store, fill_store(store, make_documents("ab"), sample_vectors()[:2]))
-    assert answers(dsn, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'a\"%'") == [(name,)]
+    assert query(dsn, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'a\"%'") == [(name,)]
     store.clear()
-    answers(dsn, "DROP TABLE victim")
+    query(dsn, "DROP TABLE victim")
 
 
 def test_the_sql_contains_no_text_of_a_filter() -> None:
@@ -163,9 +163,9 @@ def test_a_table_with_another_dimension_than_the_options_is_rejected(opened: Ope
 def test_a_connection_that_was_cut_is_replaced(opened: Opener, dsn: str) -> None:
     store = opened()
     contents = fill_store(store, make_documents("ab"), sample_vectors()[:2])
-    answers(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
+    query(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
     check_contents(store, contents)
-    answers(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
+    query(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
     check_search(store, contents, sample_vectors()[0], 2)
 
 
@@ -208,17 +208,17 @@ def test_a_closed_store_raises_an_error(opened: Opener) -> None:
 def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     with pytest.raises(
         StoreError, match=r"PostgreSQL at 127.0.0.1:1 cannot be reached .*: start it, or correct"
-    ) as met:
+    ) as caught:
         PgvectorStore(PgvectorOptions("postgresql://me:secret@127.0.0.1:1/db"))
-    assert "secret" not in str(met.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_an_invalid_url_is_rejected_and_not_shown() -> None:
     with pytest.raises(
         InvalidOption, match=r"dsn must be like postgresql://user:password@host:5432/database \(got '\.\.\.'\)"
-    ) as met:
+    ) as caught:
         PgvectorStore(PgvectorOptions("postgresql//me:secret@host"))
-    assert "secret" not in str(met.value)
+    assert "secret" not in str(caught.value)
     assert "secret" not in repr(PgvectorOptions("postgresql://me:secret@host"))
 
 

@@ -1,4 +1,4 @@
-"""What the store in Pinecone does beyond the conformance suite, on a server that keeps Pinecone's rules."""
+"""The Pinecone store beyond the conformance suite, on a server with Pinecone's rules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def server() -> Iterator[Pinecone]:
 
 @pytest.fixture
 def opened(server: Pinecone) -> Iterator[Opener]:
-    """Opens the store in the index `one`, with options; all are closed in the end."""
+    """Opens the store in the index `one`, with options; all are closed at the end."""
     stores: list[PineconeStore] = []
     common = PineconeOptions(KEY, index_name="one", host=server.host, wait_seconds=5)
 
@@ -56,7 +56,7 @@ def opened(server: Pinecone) -> Iterator[Opener]:
         store.close()
 
 
-def held(server: Pinecone, namespace: str = "") -> dict[str, dict[str, object]]:
+def stored_records(server: Pinecone, namespace: str = "") -> dict[str, dict[str, object]]:
     return server.state.indexes["one"].namespaces[namespace].read(0.0)
 
 
@@ -136,8 +136,8 @@ def test_a_document_over_40_kb_is_stored_in_parts(server: Pinecone, opened: Open
     contents = fill_store(
         store, [Document('"' * 60_000, id="long"), Document("short", id="short")], sample_vectors()[:2]
     )
-    assert sorted(held(server)) == ["long", "short"]
-    assert len(held(server, "default-parts")) == 7
+    assert sorted(stored_records(server)) == ["long", "short"]
+    assert len(stored_records(server, "default-parts")) == 7
     check_contents(store, contents)
     check_search(store, contents, sample_vectors()[0], 2)
 
@@ -145,19 +145,19 @@ def test_a_document_over_40_kb_is_stored_in_parts(server: Pinecone, opened: Open
 def test_parts_are_deleted_with_their_document(server: Pinecone, opened: Opener) -> None:
     first = opened(namespace="n")
     first.add_documents([Document("x" * 60_000, id="a"), Document("y" * 60_000, id="b")], sample_vectors()[:2])
-    assert len(held(server, "n-parts")) == 8
+    assert len(stored_records(server, "n-parts")) == 8
     again = opened(namespace="n")
     again.add_documents([Document("short", id="a")], sample_vectors()[:1])
-    assert len(held(server, "n-parts")) == 4
+    assert len(stored_records(server, "n-parts")) == 4
     assert again.delete(["b"]) == 1
-    assert held(server, "n-parts") == {}
+    assert stored_records(server, "n-parts") == {}
 
 
 def test_metadata_above_the_size_limit_can_be_filtered(server: Pinecone, opened: Opener) -> None:
     store = opened()
     words = Document("many", {"words": [f"word {n}" for n in range(3000)], "n": [1, 2]}, id="many")
     contents = fill_store(store, [words, Document("few", {"words": "word 7", "n": 1}, id="few")], sample_vectors()[:2])
-    assert held(server)["many"]["metadata"].keys() == {"over", "write", "parts"}  # type: ignore[attr-defined]  # a dict
+    assert stored_records(server)["many"]["metadata"].keys() == {"over", "write", "parts"}  # type: ignore[attr-defined]  # a dict
     for where in ({"words": "word 7"}, {"words": "word 2999"}, {"words": {"$ne": "word 2999"}}, {"n": {"$gt": 1}}):
         check_search(store, contents, sample_vectors()[0], 2, where)
 
@@ -183,16 +183,16 @@ def test_for_many_documents_the_count_of_the_service_is_used(
 
 
 def test_namespaces_are_separate_stores(server: Pinecone, opened: Opener) -> None:
-    one, other = opened(namespace="one"), opened(namespace="other")
-    fill_store(one, make_documents("ab"), sample_vectors()[:2])
+    item, other = opened(namespace="one"), opened(namespace="other")
+    fill_store(item, make_documents("ab"), sample_vectors()[:2])
     contents = fill_store(other, make_documents("b"), sample_vectors()[2:3])
-    one.clear()
+    item.clear()
     check_contents(other, contents)
     wide = unit_rows(1, DIMENSION + 1, seed=1)
     with pytest.raises(StoreError, match=r"dimension mismatch: .* has 8 in other namespaces \('other'\), got 9"):
-        one.add_documents(make_documents("a"), wide)
+        item.add_documents(make_documents("a"), wide)
     other.clear()
-    check_contents(one, fill_store(one, make_documents("a"), wide))
+    check_contents(item, fill_store(item, make_documents("a"), wide))
 
 
 def test_an_index_with_another_dimension_than_the_options_is_rejected(opened: Opener) -> None:
@@ -211,7 +211,7 @@ def test_an_index_with_another_metric_is_rejected(server: Pinecone, opened: Open
 def test_foreign_records_are_ignored(server: Pinecone, opened: Opener) -> None:
     store = opened()
     store.add_documents(make_documents("a"), sample_vectors()[:1])
-    held(server)["theirs"] = {"id": "theirs", "values": [0.5] * DIMENSION, "metadata": {"text": "x"}}
+    stored_records(server)["theirs"] = {"id": "theirs", "values": [0.5] * DIMENSION, "metadata": {"text": "x"}}
     with pytest.raises(
         StoreError, match="has records that this store did not write: choose another `namespace` or `index_name`"
     ):

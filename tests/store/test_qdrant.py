@@ -1,4 +1,4 @@
-"""What the store in Qdrant does beyond the conformance suite, embedded and through the client."""
+"""The Qdrant store beyond the conformance suite, embedded and through the client."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Iterator[QdrantStore]:
 
 
 def through_the_client() -> QdrantStore:
-    """A real server where QDRANT_URL is set, else the client's own imitation of one."""
+    """A real server if QDRANT_URL is set, else the local mode of the client."""
     url = os.environ.get("QDRANT_URL", ":memory:")
     store = QdrantStore(QdrantOptions(url=url, api_key=os.environ.get("QDRANT_API_KEY", ""), collection="ragkit_test"))
     store.clear()
@@ -117,7 +117,7 @@ def test_an_unreachable_server_is_named() -> None:
 
 
 def overwritten(place: Path, name: str, content: bytes) -> None:
-    """Every file of this name in the store, with other bytes."""
+    """Overwrite every file with this name in the store."""
     files = [path for path in place.rglob(name) if path.is_file()]
     assert files
     for path in files:
@@ -138,10 +138,10 @@ def test_files_that_crash_the_engine_are_an_error_that_names_the_repair(
     overwritten(tmp_path / "q", name, content)
     with pytest.raises(
         StoreError, match=r"q is damaged \(.*\): run `ragkit verify --repair`, or rebuild the store"
-    ) as met:
+    ) as caught:
         use(tmp_path / "q")
-    assert "\n" not in str(met.value)
-    assert type(met.value.__cause__).__name__ == "PanicException"
+    assert "\n" not in str(caught.value)
+    assert type(caught.value.__cause__).__name__ == "PanicException"
 
 
 def test_files_that_the_engine_rejects_are_an_error_that_names_the_repair(store: QdrantStore, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_files_that_the_engine_rejects_are_an_error_that_names_the_repair(store:
 
 
 def use(place: Path) -> None:
-    """Whatever looks at the files."""
+    """Open, search and close the store."""
     store = QdrantStore(QdrantOptions(path=place))
     try:
         store.search(sample_vectors()[0], 3, {"n": 3})

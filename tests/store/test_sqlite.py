@@ -1,4 +1,4 @@
-"""What the store in a directory does beyond the conformance suite: files, checksums, locks, compaction."""
+"""The SQLite store beyond the conformance suite: files, checksums, locks, compaction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Opener = Callable[..., SqliteStore]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opener]:
-    """Opens the store in one directory, with options; all are closed in the end."""
+    """Opens the store in one directory, with options; all are closed at the end."""
     stores: list[SqliteStore] = []
 
     def open_one(dimension: int | None = None, busy_seconds: float = 30.0) -> SqliteStore:
@@ -200,7 +200,7 @@ def test_a_search_that_began_before_a_compaction_is_finished(opened: Opener, dir
 def test_files_of_a_killed_writer_are_deleted(opened: Opener, directory: Path) -> None:
     store = opened()
     fill_store(store, make_documents("a"), sample_vectors()[:1])
-    kept = vector_files(directory)
+    stored = vector_files(directory)
     store.close()
     (directory / "vectors-deadbeef.f32").write_bytes(b"left over")
     (directory / "vectors-deadbeef.i8").write_bytes(b"left over")
@@ -208,7 +208,7 @@ def test_files_of_a_killed_writer_are_deleted(opened: Opener, directory: Path) -
     assert store.count() == 1
     assert len(vector_files(directory)) == 3
     store.delete(["a"])
-    assert vector_files(directory) == kept
+    assert vector_files(directory) == stored
 
 
 def test_the_8_bit_copy_is_stored_and_deleted_with_the_vectors(opened: Opener, directory: Path) -> None:

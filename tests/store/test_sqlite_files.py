@@ -1,4 +1,4 @@
-"""SQLite's locks stay, whatever else this process does with the file."""
+"""SQLite's locks are kept when the process reads the file."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def database(tmp_path: Path) -> Path:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another process finds a lock on it."""
+    """Whether another process sees a lock on the file."""
     ran = subprocess.run([sys.executable, "-c", LOCKED, str(path)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0 or "database is locked" in ran.stderr, ran.stderr
     return ran.returncode != 0
 
 
 def handles(path: Path) -> int:
-    """How many of this process are of that file."""
+    """Number of open handles of this process on the file."""
     there = path.stat()
-    found = 0
+    result = 0
     for number in range(256):
         try:
             here = os.fstat(number)
         except OSError:
             continue
-        found += (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
-    return found
+        result += (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+    return result
 
 
 def test_reading_a_file_releases_no_lock(database: Path) -> None:
@@ -62,7 +62,7 @@ def test_reading_a_file_releases_no_lock(database: Path) -> None:
 
 
 def test_opening_the_file_directly_releases_the_lock(database: Path) -> None:
-    """What all of this is about. Should it fail one day, the module is not needed there."""
+    """Shows the problem. On a system where this fails, the module is not needed."""
     with closing(connect(database, "rw", 1.0)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         database.read_bytes()
@@ -107,11 +107,11 @@ def test_a_replaced_file_is_read_from_the_new_file(database: Path) -> None:
         assert handles(database) == 0
 
 
-# what rests on it: knowledge bases
+# knowledge bases
 
 
 def index(kb: Path, docs: Path, edition: int) -> None:
-    """An index run in another process, over documents that have changed."""
+    """An index run in another process, over changed documents."""
     docs.mkdir(exist_ok=True)
     for n in range(30):
         words = " ".join(f"word{edition}x{n}x{i}" for i in range(100))
@@ -124,15 +124,15 @@ def index(kb: Path, docs: Path, edition: int) -> None:
 def test_a_knowledge_base_opened_twice_in_a_process_sees_writes_of_others(tmp_path: Path, what: str) -> None:
     kb, docs = tmp_path / "kb", tmp_path / "docs"
     index(kb, docs, 0)
-    with KnowledgeBase.open(kb) as one, KnowledgeBase.open(kb) as other:
-        assert "edition0" in one.search("subject2")[0].chunk.text
+    with KnowledgeBase.open(kb) as item, KnowledgeBase.open(kb) as other:
+        assert "edition0" in item.search("subject2")[0].chunk.text
         if what == "opened again":
             other.search("subject2")
         else:
             assert other.verify().is_sound
         for edition in (1, 2):
             index(kb, docs, edition)
-            assert f"edition{edition}" in one.search("subject2")[0].chunk.text
+            assert f"edition{edition}" in item.search("subject2")[0].chunk.text
 
 
 def test_threads_that_read_first_at_once_share_one_reader(tmp_path: Path) -> None:

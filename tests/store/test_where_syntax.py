@@ -121,7 +121,7 @@ SCALARS: st.SearchStrategy[JSON] = st.one_of(
 )
 
 
-def shown(value: JSON) -> str:
+def filter_text(value: JSON) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
@@ -130,7 +130,7 @@ def shown(value: JSON) -> str:
 
 @given(SCALARS, SCALARS)
 def test_every_value_can_be_written(operand: JSON, held: JSON) -> None:
-    parsed = parse_filter(parse_where(f"`a key` == {shown(operand)}"))
+    parsed = parse_filter(parse_where(f"`a key` == {filter_text(operand)}"))
     assert parsed == parse_filter({"a key": operand})
     assert evaluate(parsed, {"a key": held}) == evaluate(parse_filter({"a key": operand}), {"a key": held})
 

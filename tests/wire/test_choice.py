@@ -1,4 +1,4 @@
-"""Who answers: `provider:model` in every place that takes it, `auto` by the keys that are set, and what is missing."""
+"""Choice of the provider: `provider:model` everywhere, `auto` by the available keys, and errors for missing ones."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from ragkit.knowledge_base.answer_provider import resolve_answer_provider
 from ragkit.usage.pricing import PriceBook
 from tests.wire.dialects import DIALECTS
 from tests.wire.parts import SERVICES, serving
-from tests.wire.server import Called, Turn, WireServer
+from tests.wire.server import ToolCallTurn, Turn, WireServer
 
-NOBODY = cast("Searcher", None)
+UNREACHABLE = cast("Searcher", None)
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_auto_takes_the_first_service_whose_key_is_set(monkeypatch: pytest.Monke
     assert detect_provider() is None
     for service in reversed(list(KEY_VARIABLES)):
         monkeypatch.setenv(KEY_VARIABLES[service][-1], "k")
-        found = detect_provider()
-        assert found is not None
-        assert found.name == service
-        assert resolve_answer_provider("auto", NOBODY) is found
-    assert isinstance(resolve_answer_provider("extractive", NOBODY), ExtractiveProvider)
+        result = detect_provider()
+        assert result is not None
+        assert result.name == service
+        assert resolve_answer_provider("auto", UNREACHABLE) is result
+    assert isinstance(resolve_answer_provider("extractive", UNREACHABLE), ExtractiveProvider)
 
 
 def test_auto_without_a_key_quotes_and_a_bot_without_a_key_needs_no_service() -> None:
-    assert isinstance(resolve_answer_provider("auto", NOBODY), ExtractiveProvider)
+    assert isinstance(resolve_answer_provider("auto", UNREACHABLE), ExtractiveProvider)
     assert isinstance(default_provider(), LocalProvider)
 
 
@@ -116,9 +116,9 @@ def test_auto_skips_a_service_whose_package_is_not_installed(monkeypatch: pytest
         monkeypatch.setenv(name, "not-seen-before")
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.delitem(sys.modules, "ragkit.agent.providers.openai_")
-    found = detect_provider()
-    assert found is not None
-    assert found.name == "groq"
+    result = detect_provider()
+    assert result is not None
+    assert result.name == "groq"
     with pytest.raises(ragkit.RagkitError, match=r"pip install 'ragkit-kb\[openai\]'"):
         get_provider("openai:gpt-4o")
 
@@ -134,7 +134,7 @@ def test_offline_auto_uses_no_service_and_a_named_service_is_rejected(monkeypatc
 def test_a_script_in_the_environment_comes_before_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("RAGKIT_MOCK_JSON", '["scripted"]')
-    assert isinstance(resolve_answer_provider("auto", NOBODY), ScriptedProvider)
+    assert isinstance(resolve_answer_provider("auto", UNREACHABLE), ScriptedProvider)
     assert Bot().chat("hi")[0] == "scripted"
 
 
@@ -171,12 +171,12 @@ def knowledge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-SEARCH = Turn(calls=(Called("search_knowledge_base", {"query": "capital of Peru"}, "c1"),), prompt_tokens=50)
+SEARCH = Turn(calls=(ToolCallTurn("search_knowledge_base", {"query": "capital of Peru"}, "c1"),), prompt_tokens=50)
 ANSWER = Turn(("The capital ", "is Lima [1]."), prompt_tokens=90, completion_tokens=8)
 
 
-def pointed(service: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the environment name the wire server and its key."""
+def point_to(service: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the environment variables of a service to the wire server."""
     monkeypatch.setenv(HOST_VARIABLES[service], f"{url}/v1" if service == "openai" else url)
     for name in KEY_VARIABLES.get(service, ()):
         monkeypatch.setenv(name, "test-key")
@@ -187,13 +187,13 @@ def test_ask_takes_a_model_on_the_command_line(
     service: str, knowledge_base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with WireServer(DIALECTS[service], [SEARCH, ANSWER]) as server:
-        pointed(service, server.url, monkeypatch)
+        point_to(service, server.url, monkeypatch)
         with pytest.raises(SystemExit) as ended:
             main(["ask", "What is the capital of Peru?", "--model", f"{service}:some-model"])
-    said = capsys.readouterr()
-    assert ended.value.code in (0, None), said.err
-    assert "The capital is Lima [1]." in said.out
-    assert "peru.txt" in said.out
+    result = capsys.readouterr()
+    assert ended.value.code in (0, None), result.err
+    assert "The capital is Lima [1]." in result.out
+    assert "peru.txt" in result.out
     assert "Lima lies on the coast" in str(server.seen[1].body)
     assert "some-model" in (server.seen[0].body.get("model") or server.seen[0].path)
 
@@ -202,7 +202,7 @@ def test_a_pipeline_file_takes_a_model(knowledge_base: Path, monkeypatch: pytest
     path = knowledge_base / "ragkit.yaml"
     path.write_text(path.read_text() + "answer: {provider: 'anthropic:claude-haiku-4-5', max_iterations: 4}\n")
     with WireServer(DIALECTS["anthropic"], [SEARCH, ANSWER]) as server:
-        pointed("anthropic", server.url, monkeypatch)
+        point_to("anthropic", server.url, monkeypatch)
         with KnowledgeBase.open(knowledge_base / ".ragkit", pipeline=path) as kb:
             answer = kb.ask("What is the capital of Peru?")
     assert answer.text == "The capital is Lima [1]."
@@ -214,7 +214,7 @@ def test_a_pipeline_file_takes_a_model(knowledge_base: Path, monkeypatch: pytest
 
 def test_auto_uses_the_service_whose_key_is_set(knowledge_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with WireServer(DIALECTS["groq"], [SEARCH, ANSWER]) as server:
-        pointed("groq", server.url, monkeypatch)
+        point_to("groq", server.url, monkeypatch)
         with KnowledgeBase.open(knowledge_base / ".ragkit", pipeline=knowledge_base / "ragkit.yaml") as kb:
             answer = kb.ask("What is the capital of Peru?")
     assert (answer.text, answer.model) == ("The capital is Lima [1].", "groq:llama-3.3-70b-versatile")
@@ -224,7 +224,7 @@ def test_an_ollama_model_with_a_colon_is_reported_with_its_provider(
     knowledge_base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with WireServer(DIALECTS["ollama"], [SEARCH, ANSWER]) as server:
-        pointed("ollama", server.url, monkeypatch)
+        point_to("ollama", server.url, monkeypatch)
         with KnowledgeBase.open(knowledge_base / ".ragkit", pipeline=knowledge_base / "ragkit.yaml") as kb:
             answer = kb.ask("What is the capital of Peru?", model="ollama:qwen3:8b")
     assert (answer.model, answer.usage.total_cost_usd) == ("ollama:qwen3:8b", 0.0)

@@ -1,4 +1,4 @@
-"""What goes wrong on the way: each fault is one typed error, sent once, and the loop decides whether to ask again."""
+"""Faults: each is one typed error after one request; the agent loop decides about retries."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ ASK = ModelRequest("", (Message.user("hi"),))
 LONG = Turn(("many", "words", "that", "come", "one", "by", "one", ""))
 
 
-def whole(provider: Provider, request: ModelRequest = ASK) -> Completion:
+def complete(provider: Provider, request: ModelRequest = ASK) -> Completion:
     return provider.complete(request)
 
 
-def streamed(provider: Provider, request: ModelRequest = ASK) -> object:
+def stream(provider: Provider, request: ModelRequest = ASK) -> object:
     return list(provider.stream(request))
 
 
-def awaited(provider: Provider, request: ModelRequest = ASK) -> Completion:
+def acomplete(provider: Provider, request: ModelRequest = ASK) -> Completion:
     return asyncio.run(provider.acomplete(request))
 
 
 BROKEN = r"ended before|connection.* failed|invalid response"
-WAYS = [whole, streamed, awaited]
+METHODS = [complete, stream, acomplete]
 STATUSES = [
     (400, InvalidRequest, "scripted"),
     (401, AuthenticationFailed, "the API key was rejected: scripted"),
@@ -89,10 +89,10 @@ STATUSES = [
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_status_is_one_typed_error_and_no_sdk_retries(service: str) -> None:
-    faults = [Fault(status) for status, _, _ in STATUSES for _ in WAYS]
+    faults = [Fault(status) for status, _, _ in STATUSES for _ in METHODS]
     with serving(service, *faults) as (provider, server):
         for status, kind, words in STATUSES:
-            for ask in WAYS:
+            for ask in METHODS:
                 with pytest.raises(kind, match=f"^{service}: .*{words}") as caught:
                     ask(provider)
                 assert (type(caught.value), caught.value.status) == (kind, status)
@@ -100,14 +100,14 @@ def test_every_status_is_one_typed_error_and_no_sdk_retries(service: str) -> Non
     assert len(server.seen) == len(faults)
 
 
-@pytest.mark.parametrize("ask", WAYS)
+@pytest.mark.parametrize("ask", METHODS)
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_rate_limit_has_the_delay_that_the_service_sent(service: str, ask: Callable[[Provider], object]) -> None:
     with serving(service, Fault(429, headers={"retry-after": "7"}), Fault(429)) as (provider, _):
-        for want in (7.0, None):
+        for expected in (7.0, None):
             with pytest.raises(RateLimited, match="scripted") as caught:
                 ask(provider)
-            assert caught.value.retry_after == want
+            assert caught.value.retry_after == expected
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -172,16 +172,16 @@ def test_errors_in_the_format_of_a_single_service(
         provider.complete(ASK)
 
 
-@pytest.mark.parametrize("ask", WAYS)
+@pytest.mark.parametrize("ask", METHODS)
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_late_first_byte_is_a_timeout(service: str, ask: Callable[[Provider, ModelRequest], object]) -> None:
     hurried = ModelRequest("", ASK.messages, settings=ModelSettings(timeout_s=0.2))
     with serving(service, Turn(("warm",)), Fault(first_byte_after_s=3.0)) as (provider, _):
         provider.complete(ASK)
-        began = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(RequestTimeout, match=r"no answer within 0\.2 seconds"):
             ask(provider, hurried)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - started_at < 2.0
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_truncated_stream_is_an_error_after_its_deltas(service: str, fault: Fa
         with pytest.raises(ConnectionFailed, match=BROKEN):
             asyncio.run(listen())
         assert len(server.seen) == 2
-    # Anthropic says two things before the first word, OpenAI and Groq one
+    # Anthropic sends two events before the first text, OpenAI and Groq one
     words = 0 if service == "anthropic" else 1 if service in {"openai", "groq"} else 2
     assert pieces == [TextDelta(text) for text in LONG.text[:words]] * 2
 
@@ -241,8 +241,8 @@ def test_an_error_in_the_middle_of_a_stream_is_raised(service: str, code: str, k
 
         def pieces(self, turn: Turn) -> list[bytes]:
             name = "error" if service == "anthropic" else ""
-            found: list[bytes] = super().pieces(turn)
-            return [*found[:3], *events([(name, {"type": "error", "error": error})])]
+            results: list[bytes] = super().pieces(turn)
+            return [*results[:3], *events([(name, {"type": "error", "error": error})])]
 
     with (
         WireServer(OnFire(), [Turn(("so far",))]) as server,
@@ -265,13 +265,13 @@ def test_an_error_in_a_groq_chunk_is_raised() -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost:1", "http://[::1", "http://nobody.invalid"])
-@pytest.mark.parametrize("service", [one for one in SERVICES if one != "ollama"])
+@pytest.mark.parametrize("service", [item for item in SERVICES if item != "ollama"])
 def test_an_invalid_url_is_an_error_that_names_it(service: str, address: str) -> None:
     with pytest.raises(ConnectionFailed, match=f"^{service}: .* at {re.escape(address)}"):
         connect(service, address).complete(ASK)
 
 
-# --- what the loop makes of it
+# retries of the loop
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -301,7 +301,7 @@ def test_a_fallback_chain_skips_an_unavailable_service() -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_closing_a_stream_closes_the_connection(service: str) -> None:
-    """The service notices, and stops writing what nobody reads and somebody pays."""
+    """The service detects the disconnect and stops generating paid output."""
     slow = Fault(turn=Turn(("word ",) * 500), pause_s=0.01)
     with serving(service, slow) as (provider, server):
         stream = provider.stream(ASK)
@@ -352,21 +352,21 @@ def test_one_provider_works_in_several_event_loops_and_threads(service: str) -> 
     with serving(service, *[Turn(("ok",))] * 24) as (provider, server):
         for _ in range(8):
             assert asyncio.run(provider.acomplete(ASK)).message.content == "ok"
-        found: list[str] = []
+        results: list[str] = []
         threads = [
-            threading.Thread(target=lambda: found.append(provider.complete(ASK).message.content)) for _ in range(16)
+            threading.Thread(target=lambda: results.append(provider.complete(ASK).message.content)) for _ in range(16)
         ]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        assert found == ["ok"] * 16
+        for item in threads:
+            item.start()
+        for item in threads:
+            item.join()
+        assert results == ["ok"] * 16
     assert len(server.seen) == 24
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_async_tool_can_await_a_model(stream: bool) -> None:
-    """The tool blocks the loop in which coroutines of tools run; the model is asked in another one."""
+    """The tool blocks the event loop of async tools; the model runs in another one."""
     with serving("openai", Turn(("inner",))) as (provider, _):
 
         @tool
@@ -377,7 +377,7 @@ def test_an_async_tool_can_await_a_model(stream: bool) -> None:
 
         script = ScriptedProvider([ToolCall("ask_the_model", {}, "c1"), "done"])
         result = Agent(script, [ask_the_model]).run("hi")
-    assert [one.content for one in result.tool_calls] == ["inner"]
+    assert [item.content for item in result.tool_calls] == ["inner"]
 
 
 def test_a_forked_process_opens_its_own_connections() -> None:
@@ -393,7 +393,7 @@ def test_a_forked_process_opens_its_own_connections() -> None:
         assert provider.complete(ASK).message.content == "ok"
 
 
-# --- reading what services say
+# parsing of errors
 
 
 def test_retry_after_is_read_in_every_form() -> None:

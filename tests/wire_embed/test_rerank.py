@@ -25,7 +25,7 @@ HITS = [Hit(Chunk(text, "d", "", text, 0, len(text), 1, 1), 0.0, {}, 1) for text
 
 
 class Reranking:
-    """Answers `/v2/rerank`: the longer a document, the more relevant. The first answers are refusals."""
+    """Implements `/v2/rerank`: longer documents are more relevant. The first responses are errors."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals
@@ -63,7 +63,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Reranking
                 self.wfile.write(raw)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         thread = Thread(target=http.serve_forever, args=(0.02,))

@@ -12,7 +12,7 @@ from ragkit import KnowledgeBase, Pipeline
 from ragkit.server.settings import ServerSettings
 from tests.server.browser.conftest import FILES, Opener
 from tests.server.browser.serving import Serving
-from tests.server.browser.talk import answered, cited_lines
+from tests.server.browser.talk import ask_and_wait, cited_lines
 
 TOKEN = "a-token-of-twenty-letters"
 
@@ -42,10 +42,10 @@ def test_hits_are_shown_with_the_contributions_to_their_rank(open_page: Opener, 
     page.get_by_role("searchbox", name="Search").fill("dewar cold")
     page.get_by_role("spinbutton", name="Hits").fill("3")
     page.keyboard.press("Enter")
-    found = serving.ask("POST", "v1/search", {"query": "dewar cold", "top_k": 3, "explain": True})["hits"]
+    result = serving.ask("POST", "v1/search", {"query": "dewar cold", "top_k": 3, "explain": True})["hits"]
     hits = page.get_by_role("region", name="Hits").get_by_role("listitem")
     expect(hits).to_have_count(3)
-    for shown, hit in zip(hits.all(), found, strict=True):
+    for shown, hit in zip(hits.all(), result, strict=True):
         expect(shown).to_contain_text(hit["source"])
         expect(shown.locator(".score")).to_have_text(f"{hit['score']:.2f}")
         reasons = [
@@ -56,7 +56,7 @@ def test_hits_are_shown_with_the_contributions_to_their_rank(open_page: Opener, 
         assert reasons
         expect(shown.locator(".reason", has_text="rank")).to_have_text(reasons)
     shares = hits.first.locator(".bar span").evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)")
-    first = found[0]["explain"]["shares"]
+    first = result[0]["explain"]["shares"]
     assert shares[0] / sum(shares) == pytest.approx(first["dense"] / (first["dense"] + first["lexical"]), abs=0.02)
 
 
@@ -111,7 +111,7 @@ def test_the_token_is_requested_until_it_is_valid_and_kept_on_reload(open_page: 
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
     page.reload()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
-    turn = answered(page, "How long does green tea steep?")
+    turn = ask_and_wait(page, "How long does green tea steep?")
     expect(turn.get_by_role("button", name="Citation 1:")).to_be_visible()
     assert page.evaluate("JSON.stringify(localStorage)").find(TOKEN) == -1
 
@@ -159,7 +159,7 @@ def test_markdown_is_rendered(page: Page, serving: Serving) -> None:
     )
     serving.staged({"Markdown?": [[text[:40], text[40:]]]})
     try:
-        body = answered(page, "Markdown?").locator(".text")
+        body = ask_and_wait(page, "Markdown?").locator(".text")
     finally:
         serving.staged({})
     shape = body.evaluate("""function shape(node) {

@@ -68,9 +68,9 @@ def test_templates_in_documents_and_questions_are_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"words of mine {TEMPLATES}")
     with open_kb(tmp_path) as kb:
         kb.index(tmp_path / "a.txt")
-        shown = RAGTool(kb).search_knowledge_base(f"words {TEMPLATES}").content
+        displayed = RAGTool(kb).search_knowledge_base(f"words {TEMPLATES}").content
         answer = kb.ask(f"words {TEMPLATES}")
-    assert TEMPLATES in shown
+    assert TEMPLATES in displayed
     assert answer.question == f"words {TEMPLATES}"
 
 
@@ -126,7 +126,7 @@ def test_a_pickle_in_place_of_any_file_is_never_loaded(tmp_path: Path, store: st
         kb.index(tmp_path / "a.txt")
     bomb = pickle.dumps(PickleBomb(mark))
     files = [path for path in (tmp_path / "kb").rglob("*") if path.is_file() and path.suffix not in (".json", ".yaml")]
-    whole = {path: path.read_bytes() for path in files}
+    complete = {path: path.read_bytes() for path in files}
     for path in files:
         path.write_bytes(bomb)
         try:
@@ -135,7 +135,7 @@ def test_a_pickle_in_place_of_any_file_is_never_loaded(tmp_path: Path, store: st
         except RagkitError as error:
             assert "\n" not in str(error).strip()
         assert not mark.exists(), path.name
-        path.write_bytes(whole[path])
+        path.write_bytes(complete[path])
 
 
 def test_the_name_of_an_attachment_is_never_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_errors_do_not_quote_a_key_echoed_by_an_embedding_service(
 ) -> None:
     statuses = iter([400, 401, 403, 404])
 
-    def fault(number: int, asked: object) -> EmbedFault:
+    def fault(number: int, request: object) -> EmbedFault:
         return EmbedFault("status", next(statuses), echo(padding))
 
     monkeypatch.setattr("tests.wire_embed.dialects.KEY", KEY)
@@ -191,14 +191,14 @@ def test_errors_of_a_store_do_not_contain_its_key(name: str, number: int, caplog
     with echo_server() as url, caplog.at_level(logging.DEBUG, "ragkit"):
         texts = STORE_OPTIONS[name][number]
         port = closed()
-        given = {k: v.format(url=url, port=port) if isinstance(v, str) else v for k, v in texts.items()}
+        arguments = {k: v.format(url=url, port=port) if isinstance(v, str) else v for k, v in texts.items()}
         options = STORES.options_class(name)
         assert options is not None
         with pytest.raises(RagkitError) as caught:
-            cast("Callable[..., Store]", STORES.find(name))(options(**given)).count()
+            cast("Callable[..., Store]", STORES.find(name))(options(**arguments)).count()
     assert PART not in error_text(caught.value)
     assert "\n" not in str(caught.value)
-    assert PART not in repr(options(**given)) or "url" in given  # `repr` contains the URL, messages do not
+    assert PART not in repr(options(**arguments)) or "url" in arguments  # `repr` contains the URL, messages do not
     assert PART not in caplog.text
 
 
@@ -261,10 +261,10 @@ def test_no_command_prints_a_secret(place: Path, ragkit: Ragkit) -> None:  # noq
                 leaks.append(arguments)
     assert leaks == []
     assert {verb[0] for verb in SAID} == set(VERBS)
-    shown = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "written").out
-    assert "api_key: (hidden)" in shown
-    shown = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "pieces").out
-    assert "postgresql://anna:${DB_PASSWORD}@127.0.0.1:9/db" in shown
+    displayed = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "written").out
+    assert "api_key: (hidden)" in displayed
+    displayed = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "pieces").out
+    assert "postgresql://anna:${DB_PASSWORD}@127.0.0.1:9/db" in displayed
     stored = [path for path in (place / ".ragkit").rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert stored == []  # `${NAME}` is stored, never its value
 
@@ -309,8 +309,8 @@ def test_a_server_puts_no_secret_in_responses_sessions_traces_or_its_log(
         with serving(place / ".ragkit", provider, settings) as (served, client):
             client.headers.update(headers)
             session = client.post("/session/start", json={}).json()["id"]
-            asked = {"message": "When is the hedge cut?", "session_id": session}
-            seen = [client.post("/chat", json=asked), client.post("/chat", json={**asked, "stream": True})]
+            body = {"message": "When is the hedge cut?", "session_id": session}
+            seen = [client.post("/chat", json=body), client.post("/chat", json={**body, "stream": True})]
             seen += [client.post("/v1/chat/completions", json={"model": "ragkit", "messages": [
                 {"role": "user", "content": "hedge?"}]})]  # fmt: skip
             paths = [

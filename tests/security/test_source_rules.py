@@ -66,10 +66,10 @@ def test_arrays_are_read_without_pickle() -> None:
 
 
 def test_yaml_is_read_by_the_safe_loader() -> None:
-    made = [call for _, name, call in calls() if name == "YAML"]
-    assert len(made) >= 5
-    assert {ast.unparse(word.value) for call in made for word in call.keywords if word.arg == "typ"} == {"'safe'"}
-    assert all(any(word.arg == "typ" for word in call.keywords) for call in made)
+    created = [call for _, name, call in calls() if name == "YAML"]
+    assert len(created) >= 5
+    assert {ast.unparse(word.value) for call in created for word in call.keywords if word.arg == "typ"} == {"'safe'"}
+    assert all(any(word.arg == "typ" for word in call.keywords) for call in created)
     assert [name for _, name in imports() if name.split(".")[0] == "yaml"] == []
 
 

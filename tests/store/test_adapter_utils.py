@@ -34,7 +34,7 @@ def documents(scores: Sequence[float]) -> list[SearchResult]:
 
 
 def test_a_document_is_restored_from_its_text() -> None:
-    whole = Document(
+    complete = Document(
         text="\ud800\0é",
         metadata={"a": [1, None, {"b": 2**70}], "": 1.5},
         source="/s",
@@ -45,7 +45,7 @@ def test_a_document_is_restored_from_its_text() -> None:
         language="py",
         id="i\udcff",
     )
-    assert document_from_json(document_to_json(whole)) == whole
+    assert document_from_json(document_to_json(complete)) == complete
 
 
 def test_a_text_of_a_document_is_ascii_on_one_line() -> None:
@@ -79,12 +79,12 @@ def test_storable_does_not_change_ordinary_text() -> None:
     dirty.metadata(), st.sampled_from((*dirty.FIELD_NAMES, "a.b.c", "b.c", "missing")), st.sampled_from(dirty.SCALARS)
 )
 def test_flat_metadata_have_every_field_that_the_evaluator_sees(
-    metadata: dict[str, JSON], field: str, wanted: str | int | float | bool | None
+    metadata: dict[str, JSON], field: str, expected: str | int | float | bool | None
 ) -> None:
     there = flatten_metadata(metadata).get(field)
-    caught = get_field(metadata, field)
-    assert (there is not None) == (field in metadata or caught is not get_field({}, field))
-    assert matches_value("eq", wanted, there or []) == matches_value("eq", wanted, caught)
+    value = get_field(metadata, field)
+    assert (there is not None) == (field in metadata or value is not get_field({}, field))
+    assert matches_value("eq", expected, there or []) == matches_value("eq", expected, value)
 
 
 def test_a_key_with_a_dot_has_precedence_over_the_path() -> None:
@@ -112,20 +112,20 @@ def test_batches_are_limited_by_count_and_size() -> None:
 
 
 def test_more_hits_are_requested_until_the_filter_is_satisfied() -> None:
-    held, asked = documents([1 - n / 1000 for n in range(500)]), []
+    values, requested = documents([1 - n / 1000 for n in range(500)]), []
 
     def fetch(limit: int) -> list[SearchResult]:
-        asked.append(limit)
-        return held[:limit]
+        requested.append(limit)
+        return values[:limit]
 
     results = collect_top_k(fetch, parse_filter({"n": {"$gte": 498}}), 2)
     assert [result.document.id for result in results] == ["498", "499"]
-    assert asked == [3, 64, 256, 1024]
+    assert requested == [3, 64, 256, 1024]
 
 
 def test_more_hits_are_requested_while_ties_are_possible() -> None:
-    held = documents([0.5] * 30)[::-1]
-    results = collect_top_k(lambda limit: held[:limit], Always(), 3)
+    values = documents([0.5] * 30)[::-1]
+    results = collect_top_k(lambda limit: values[:limit], Always(), 3)
     assert [result.document.id for result in results] == ["000", "001", "002"]
 
 
@@ -137,29 +137,29 @@ def test_scores_are_clipped_to_the_range_of_a_cosine() -> None:
 def test_near_ties_of_an_engine_are_resolved_by_exact_scores() -> None:
     scores = [0.9, 0.5, 0.5 - 1e-7, 0.5 - 2e-7, 0.3, 0.1, 0.1]
     right = {"001": 0.5, "002": 0.5, "003": 0.5 + 3e-7}
-    asked: list[str] = []
+    requested: list[str] = []
 
     def exact(documents: Sequence[Document]) -> list[float]:
-        asked.extend(document.id for document in documents)
+        requested.extend(document.id for document in documents)
         return [right[document.id] for document in documents]
 
-    held = documents(scores)
-    results = collect_top_k(lambda limit: held[:limit], Always(), 2, exact)
+    values = documents(scores)
+    results = collect_top_k(lambda limit: values[:limit], Always(), 2, exact)
     assert [(result.document.id, result.score) for result in results] == [("000", 0.9), ("003", 0.5 + 3e-7)]
-    assert [result.document.id for result in collect_top_k(lambda limit: held[:limit], Always(), 5, exact)] == [
+    assert [result.document.id for result in collect_top_k(lambda limit: values[:limit], Always(), 5, exact)] == [
         "000",
         "003",
         "001",
         "002",
         "004",
     ]
-    assert asked == ["001", "002", "003"] * 2
+    assert requested == ["001", "002", "003"] * 2
 
 
 def test_exact_scores_are_not_computed_without_near_ties() -> None:
     def exact(documents: Sequence[Document]) -> list[float]:
         raise AssertionError("nothing is near")
 
-    held = documents([0.9, 0.5, 0.4, 0.4])
-    results = collect_top_k(lambda limit: held[:limit], Always(), 2, exact)
+    values = documents([0.9, 0.5, 0.4, 0.4])
+    results = collect_top_k(lambda limit: values[:limit], Always(), 2, exact)
     assert [result.document.id for result in results] == ["000", "001"]

@@ -156,8 +156,8 @@ def test_a_replacement_deletes_the_earlier_keys(opened: Opener) -> None:
     store = opened()
     fill_store(store, [Document("1", {"old": 1, "list": ["a", "b"], "same": 1}, id="x")], sample_vectors()[:1])
     fill_store(store, [Document("2", {"same": "text"}, id="x")], sample_vectors()[:1])
-    held = store._collection.get(ids=["x"])["metadatas"]
-    assert held == [{"t:same": "string", "v:same": "string:text"}]
+    values = store._collection.get(ids=["x"])["metadatas"]
+    assert values == [{"t:same": "string", "v:same": "string:text"}]
 
 
 def test_a_document_without_metadata_matches_negations(opened: Opener) -> None:

@@ -67,7 +67,7 @@ def replace_the_hits(store: DirectoryStore, contents: StoreContents) -> StoreCon
 def delete_the_second_hit(store: DirectoryStore, contents: StoreContents) -> StoreContents:
     gone = names_of(contents)[1]
     assert store.delete([gone]) == 1
-    return {name: held for name, held in contents.items() if name != gone}
+    return {name: values for name, values in contents.items() if name != gone}
 
 
 def compact(store: DirectoryStore, contents: StoreContents) -> StoreContents:
@@ -76,7 +76,7 @@ def compact(store: DirectoryStore, contents: StoreContents) -> StoreContents:
     keep = set(names_of(contents)[::5])
     store.delete([name for name in contents if name not in keep])
     assert before != list(store._path.glob("vectors-*.f32"))
-    return {name: held for name, held in contents.items() if name in keep}
+    return {name: values for name, values in contents.items() if name in keep}
 
 
 def clear_and_fill_anew(store: DirectoryStore, contents: StoreContents) -> StoreContents:

@@ -190,10 +190,10 @@ def test_a_grown_copy_equals_a_new_copy() -> None:
     index = Int8Index.from_matrix(matrix[:3000])
     for rows in (3001, 3001, 5000, 7000):
         index.grow(matrix[:rows])
-    whole = Int8Index.from_matrix(matrix)
-    assert np.array_equal(index.codes, whole.codes)
-    assert np.array_equal(index.scales, whole.scales)
-    assert np.array_equal(index.errors, whole.errors)
+    complete = Int8Index.from_matrix(matrix)
+    assert np.array_equal(index.codes, complete.codes)
+    assert np.array_equal(index.scales, complete.scales)
+    assert np.array_equal(index.errors, complete.errors)
     assert index.find_candidates(matrix[10], 1, None, 3000).tolist() == [10]
 
 

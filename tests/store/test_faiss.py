@@ -168,10 +168,10 @@ def test_a_file_with_one_wrong_byte_is_never_loaded_by_faiss(opened: Opener, dir
     filled(store, 600)
     store.close()
     [file] = directory.glob("*.faiss")
-    whole = bytearray(file.read_bytes())
-    whole[place] ^= 1
-    file.write_bytes(whole)
-    file_id = bytes(whole[12:28]) if place != 12 else bytes([whole[12] ^ 1, *whole[13:28]])
+    complete = bytearray(file.read_bytes())
+    complete[place] ^= 1
+    file.write_bytes(complete)
+    file_id = bytes(complete[12:28]) if place != 12 else bytes([complete[12] ^ 1, *complete[13:28]])
     assert FaissIndex.load(file, file_id, clustered(600, seed=2), FaissOptions("")) is None
     again = opened()
     assert indexed_rows(again) == 600

@@ -12,8 +12,8 @@ from ragkit.store.fast_records import build_document, build_results
 
 def test_a_fast_document_equals_a_constructed_one_field_by_field() -> None:
     headings = (Heading(0, 1, "top"),)
-    made = build_document("text", {"a": 1}, "source", "title", (0, 7), headings, "pdf", "python", "id")
-    assert made == Document(
+    created = build_document("text", {"a": 1}, "source", "title", (0, 7), headings, "pdf", "python", "id")
+    assert created == Document(
         text="text",
         metadata={"a": 1},
         source="source",
@@ -27,9 +27,9 @@ def test_a_fast_document_equals_a_constructed_one_field_by_field() -> None:
 
 
 def test_a_fast_document_is_frozen() -> None:
-    made = build_document("text", {}, "", "", (), (), "", "", "id")
+    created = build_document("text", {}, "", "", (), (), "", "", "id")
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'text'"):
-        made.text = "other"  # type: ignore[misc]  # on purpose
+        created.text = "other"  # type: ignore[misc]  # on purpose
 
 
 def test_fast_results_pair_documents_with_scores() -> None:

@@ -131,27 +131,27 @@ NUMBERS: list[JSON] = [0, 1, 1.0, 2, 2.5, 2**53, float(2**53), 2**53 + 1, 2**70]
 STRINGS: list[JSON] = ["", "1", "a", "b", "é"]
 
 
-@pytest.mark.parametrize(("held", "equal"), TABLE)
-def test_equality_compares_type_and_value(held: JSON, equal: list[JSON]) -> None:
+@pytest.mark.parametrize(("value", "equal"), TABLE)
+def test_equality_compares_type_and_value(value: JSON, equal: list[JSON]) -> None:
     for operand in [None, True, False, *NUMBERS, *STRINGS]:
         is_equal = any(type(operand) is type(each) and operand == each for each in equal)
-        assert passes({"f": {"$eq": operand}}, {"f": held}) == is_equal, operand
-        assert passes({"f": {"$ne": operand}}, {"f": held}) != is_equal, operand
-        assert passes({"f": {"$in": [operand]}}, {"f": held}) == is_equal, operand
-        assert passes({"f": {"$nin": [operand]}}, {"f": held}) != is_equal, operand
+        assert passes({"f": {"$eq": operand}}, {"f": value}) == is_equal, operand
+        assert passes({"f": {"$ne": operand}}, {"f": value}) != is_equal, operand
+        assert passes({"f": {"$in": [operand]}}, {"f": value}) == is_equal, operand
+        assert passes({"f": {"$nin": [operand]}}, {"f": value}) != is_equal, operand
 
 
-@pytest.mark.parametrize(("held", "greater"), [(1, NUMBERS[3:]), ("1", STRINGS[2:])])
-def test_numbers_and_strings_are_ordered_separately(held: JSON, greater: list[JSON]) -> None:
+@pytest.mark.parametrize(("value", "greater"), [(1, NUMBERS[3:]), ("1", STRINGS[2:])])
+def test_numbers_and_strings_are_ordered_separately(value: JSON, greater: list[JSON]) -> None:
     for operand in [*NUMBERS, *STRINGS]:
-        assert passes({"f": {"$lt": operand}}, {"f": held}) == (operand in greater), operand
+        assert passes({"f": {"$lt": operand}}, {"f": value}) == (operand in greater), operand
 
 
-@pytest.mark.parametrize("held", [None, True, {"b": 1}, [], [None, True, [5]]])
-def test_values_without_an_order_match_no_comparison(held: JSON) -> None:
+@pytest.mark.parametrize("value", [None, True, {"b": 1}, [], [None, True, [5]]])
+def test_values_without_an_order_match_no_comparison(value: JSON) -> None:
     for operator, operand in product(["$lt", "$lte", "$gt", "$gte"], [*NUMBERS, *STRINGS]):
-        assert not passes({"f": {operator: operand}}, {"f": held})
-        assert passes({"f": {"$not": {operator: operand}}}, {"f": held})
+        assert not passes({"f": {operator: operand}}, {"f": value})
+        assert passes({"f": {"$not": {operator: operand}}}, {"f": value})
 
 
 def test_whole_numbers_beyond_float_are_compared_exactly() -> None:

@@ -53,14 +53,14 @@ OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_every_pair_of_values_is_compared_as_by_the_evaluator(operator: str) -> None:
-    held: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
-    held += [{"f": [value, "b", 2]} for value in dirty.SCALARS]
-    held += [{"f": {"b": value}} for value in dirty.SCALARS]
-    columns = filled(*held)
+    values: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
+    values += [{"f": [value, "b", 2]} for value in dirty.SCALARS]
+    values += [{"f": {"b": value}} for value in dirty.SCALARS]
+    columns = filled(*values)
     for operand in dirty.SCALARS if operator in {"$eq", "$ne"} else (*dirty.NUMBERS, *dirty.STRINGS):
         for field in ("f", "f.b"):
             where: Filter = {field: {operator: operand}}
-            assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in held], where
+            assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in values], where
 
 
 @given(st.lists(dirty.metadata(), max_size=8), st.lists(dirty.metadata(), max_size=8), dirty.filters())
@@ -97,16 +97,16 @@ def test_a_mask_of_a_hundred_thousand_rows_takes_two_milliseconds_at_most() -> N
 
 def test_fill_reads_just_the_rows_that_are_missing() -> None:
     columns = filled({"a": 1})
-    asked: list[int] = []
+    reads: list[int] = []
 
     def read(first: int) -> Iterator[Metadata]:
-        asked.append(first)
+        reads.append(first)
         yield from [{"a": 2}, {"a": 3}]
 
     columns.extend_to(3, read)
     columns.extend_to(3, read)
     columns.extend_to(2, read)
-    assert asked == [1]
+    assert reads == [1]
     assert passed(columns, {"a": {"$gte": 2}}) == [False, True, True]
 
 

@@ -94,8 +94,8 @@ def test_the_index_finds_nearly_all_under_a_selective_filter(opened: Opener) -> 
 
 def test_the_index_is_built_with_the_options(opened: Opener, dsn: str) -> None:
     opened(method="hnsw", m=8, ef_construction=50).add_documents(make_documents("a"), sample_vectors()[:1])
-    [(made,)] = query(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
-    assert str(made).endswith("USING hnsw (embedding vector_ip_ops) WITH (m='8', ef_construction='50')")
+    [(created,)] = query(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
+    assert str(created).endswith("USING hnsw (embedding vector_ip_ops) WITH (m='8', ef_construction='50')")
 
 
 def test_rows_that_are_too_wide_for_the_index_are_rejected(opened: Opener) -> None:

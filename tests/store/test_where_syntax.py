@@ -27,7 +27,7 @@ def test_the_readme_expression_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("a==1", {"a": {"$eq": 1}}),
         ("a != -2.5", {"a": {"$ne": -2.5}}),
@@ -54,8 +54,8 @@ def test_the_readme_expression_is_read() -> None:
         ("not not a == 1", {"$not": {"$not": {"a": {"$eq": 1}}}}),
     ],
 )
-def test_each_form_is_read(text: str, wanted: Filter) -> None:
-    assert parse_where(text) == wanted
+def test_each_form_is_read(text: str, expected: Filter) -> None:
+    assert parse_where(text) == expected
 
 
 def test_and_binds_closer_than_or_and_not_closest() -> None:

@@ -210,8 +210,8 @@ def test_two_conversations_at_once_on_one_provider_stay_apart(service: str) -> N
         results = asyncio.run(many())
     assert [result.messages[0].content for result in results] == [f"question {n}" for n in range(40)]
     assert [result.usage.prompt_tokens for result in results] == [3] * 40
-    asked = sorted(question for seen in server.seen for question in _questions(seen.body))
-    assert asked == sorted(f"question {n}" for n in range(40))
+    questions = sorted(question for seen in server.seen for question in _questions(seen.body))
+    assert questions == sorted(f"question {n}" for n in range(40))
 
 
 def _questions(value: object) -> Iterator[str]:

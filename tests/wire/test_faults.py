@@ -122,13 +122,13 @@ def test_the_delay_of_an_unavailable_service_is_used(service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_unknown_model_is_an_error_with_a_hint(service: str) -> None:
-    asked = MODELS[service][:-1] + "x"
+    model = MODELS[service][:-1] + "x"
     with (
-        serving(service, Fault(404, f"the model {asked} does not exist")) as (provider, _),
-        pytest.raises(ModelNotFound, match=f"has no model '{asked}'") as caught,
+        serving(service, Fault(404, f"the model {model} does not exist")) as (provider, _),
+        pytest.raises(ModelNotFound, match=f"has no model '{model}'") as caught,
     ):
-        provider.complete(ModelRequest(asked, ASK.messages))
-    hint = f"ollama pull {asked}" if service == "ollama" else f"did you mean '{MODELS[service]}'"
+        provider.complete(ModelRequest(model, ASK.messages))
+    hint = f"ollama pull {model}" if service == "ollama" else f"did you mean '{MODELS[service]}'"
     assert hint in str(caught.value)
 
 

@@ -26,8 +26,8 @@ class ServiceUnderTest:
         """An embedder with these options; the default dimension is 16."""
         settings = EMBEDDERS.options_class(self.service)
         assert settings is not None
-        made = cast("Callable[..., ServiceEmbedder]", EMBEDDERS.find(self.service))
-        return made(settings(**({"dimensions": 16} | options)))
+        created = cast("Callable[..., ServiceEmbedder]", EMBEDDERS.find(self.service))
+        return created(settings(**({"dimensions": 16} | options)))
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class Dialect(Protocol):
     def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> EmbeddingRequest:
         """Parse a request. Raises AssertionError."""
 
-    def answer(self, asked: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
+    def answer(self, request: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
         """The response body."""
 
     def failure(self, status: int, message: str) -> dict[str, Any]:
@@ -69,14 +69,14 @@ class OpenAI:
         assert all(isinstance(text, str) and text.strip() for text in body["input"]), "blank input"
         return EmbeddingRequest(body["input"], "", body["model"], body.get("dimensions"), body["encoding_format"])
 
-    def answer(self, asked: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
+    def answer(self, request: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
         data = [
-            {"object": "embedding", "index": place, "embedding": _encoded(row, asked.encoding)}
+            {"object": "embedding", "index": place, "embedding": _encoded(row, request.encoding)}
             for place, row in enumerate(rows)
         ]
         # out of order: clients must use the index
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return {"object": "list", "data": data[::-1], "model": asked.model, "usage": usage}
+        return {"object": "list", "data": data[::-1], "model": request.model, "usage": usage}
 
     def failure(self, status: int, message: str) -> dict[str, Any]:
         return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
@@ -97,12 +97,12 @@ class Cohere:
         kind = body["input_type"].removeprefix("search_")
         return EmbeddingRequest(body["texts"], kind, body["model"], body.get("output_dimension"))
 
-    def answer(self, asked: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
+    def answer(self, request: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
         return {
             "id": "1",
             "response_type": "embeddings_by_type",
             "embeddings": {"float": rows.tolist()},
-            "texts": asked.texts,
+            "texts": request.texts,
             "meta": {"api_version": {"version": "2"}, "billed_units": {"input_tokens": tokens}},
         }
 
@@ -131,7 +131,7 @@ class Gemini:
         texts = ["".join(part["text"] for part in item["content"]["parts"]) for item in requests]
         return EmbeddingRequest(texts, task.removeprefix("RETRIEVAL_").lower(), model, width)
 
-    def answer(self, asked: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
+    def answer(self, request: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
         return {
             "embeddings": [{"values": row.tolist()} for row in rows],
             "usageMetadata": {"promptTokenCount": tokens, "totalTokenCount": tokens},
@@ -157,12 +157,12 @@ class Voyage:
         encoding = body["encoding_format"]
         return EmbeddingRequest(body["input"], body["input_type"], body["model"], body["output_dimension"], encoding)
 
-    def answer(self, asked: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
+    def answer(self, request: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
         data = [
-            {"object": "embedding", "index": place, "embedding": _encoded(row, asked.encoding)}
+            {"object": "embedding", "index": place, "embedding": _encoded(row, request.encoding)}
             for place, row in enumerate(rows)
         ]
-        return {"object": "list", "data": data, "model": asked.model, "usage": {"total_tokens": tokens}}
+        return {"object": "list", "data": data, "model": request.model, "usage": {"total_tokens": tokens}}
 
     def failure(self, status: int, message: str) -> dict[str, Any]:
         return {"detail": message}
@@ -180,8 +180,8 @@ class Ollama:
         assert all(isinstance(text, str) for text in body["input"])
         return EmbeddingRequest(body["input"], "", body["model"], body.get("dimensions"))
 
-    def answer(self, asked: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
-        return {"model": asked.model, "embeddings": rows.tolist(), "total_duration": 1, "prompt_eval_count": tokens}
+    def answer(self, request: EmbeddingRequest, rows: NDArray[np.float32], tokens: int) -> dict[str, Any]:
+        return {"model": request.model, "embeddings": rows.tolist(), "total_duration": 1, "prompt_eval_count": tokens}
 
     def failure(self, status: int, message: str) -> dict[str, Any]:
         return {"error": message}

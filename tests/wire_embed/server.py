@@ -38,7 +38,7 @@ Faults = Callable[[int, EmbeddingRequest], Fault | None]
 class WireServer:
     """One service on a port of the loopback interface."""
 
-    def __init__(self, service: str, faults: Faults = lambda number, asked: None) -> None:
+    def __init__(self, service: str, faults: Faults = lambda number, request: None) -> None:
         self.dialect = DIALECTS[service]
         self.faults = faults
         self.requests: list[EmbeddingRequest] = []
@@ -83,28 +83,28 @@ class WireServer:
         """Environment variables for the SDK of the service."""
         return {name: value.format(url=self.url) for name, value in self.dialect.environment.items()}
 
-    def begin(self, asked: EmbeddingRequest) -> Fault | None:
+    def begin(self, request: EmbeddingRequest) -> Fault | None:
         """Record a request; returns its fault."""
         with self._lock:
-            self.requests.append(asked)
+            self.requests.append(request)
             number = len(self.requests)
             if self.silent_after and number > self.silent_after:
                 self.silent.set()
-        return self.faults(number, asked)
+        return self.faults(number, request)
 
-    def count(self, asked: EmbeddingRequest) -> None:
+    def count(self, request: EmbeddingRequest) -> None:
         """Record a complete response."""
         with self._lock:
-            self.answered.update((asked.kind, text) for text in asked.texts)
-            self.bills.append(tokens_of(asked.texts))
+            self.answered.update((request.kind, text) for text in request.texts)
+            self.bills.append(tokens_of(request.texts))
 
-    def body(self, asked: EmbeddingRequest) -> bytes:
+    def body(self, request: EmbeddingRequest) -> bytes:
         """The whole answer."""
-        width = asked.dimensions or WIDTHS.get(asked.model, 48)
+        width = request.dimensions or WIDTHS.get(request.model, 48)
         with self._lock:
             embedder = self._rows.setdefault(width, HashingEmbedder(HashingOptions(width)))
-        rows = embedder.embed_texts(asked.texts)
-        return json.dumps(self.dialect.answer(asked, rows * 3, tokens_of(asked.texts))).encode()
+        rows = embedder.embed_texts(request.texts)
+        return json.dumps(self.dialect.answer(request, rows * 3, tokens_of(request.texts))).encode()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
@@ -117,7 +117,7 @@ class WireServer:
                 raw = self.rfile.read(int(self.headers["Content-Length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 try:
-                    asked = server.dialect.read(self.path, headers, json.loads(raw))
+                    request = server.dialect.read(self.path, headers, json.loads(raw))
                 except (AssertionError, KeyError, ValueError) as error:
                     server.complaints.append(f"{self.path}: {error!r}")
                     self._send(400, server.dialect.failure(400, f"wrong request: {error}"))
@@ -126,35 +126,35 @@ class WireServer:
                     server.under_way += 1
                     server.most_under_way = max(server.most_under_way, server.under_way)
                 try:
-                    self._answer(asked)
+                    self._answer(request)
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
                 finally:
                     with server._lock:
                         server.under_way -= 1
 
-            def _answer(self, asked: EmbeddingRequest) -> None:
-                fault = server.begin(asked)
+            def _answer(self, request: EmbeddingRequest) -> None:
+                fault = server.begin(request)
                 if server.silent.is_set():
                     while server.silent.is_set():
                         time.sleep(0.01)
                     self.close_connection = True
                     return
                 if fault is not None and fault.kind != "slow":
-                    self._fail(asked, fault)
+                    self._fail(request, fault)
                     return
                 if fault is not None:
                     time.sleep(fault.seconds)
                 # counted before it is sent, so that clients find it counted
-                body = server.body(asked)
-                server.count(asked)
+                body = server.body(request)
+                server.count(request)
                 self._send_bytes(200, body)
 
-            def _fail(self, asked: EmbeddingRequest, fault: Fault) -> None:
+            def _fail(self, request: EmbeddingRequest, fault: Fault) -> None:
                 if fault.kind == "status":
                     self._send(fault.status, server.dialect.failure(fault.status, fault.message), fault.headers)
                     return
-                body = server.body(asked)
+                body = server.body(request)
                 half = body[: len(body) // 2]
                 if fault.kind == "half json":
                     self._send_bytes(200, half)

@@ -41,7 +41,7 @@ def write_files(folder: Path) -> None:
         (folder / f"file{number:03}.txt").write_text("\n\n".join(paragraphs))
 
 
-def some_faults(number: int, asked: EmbeddingRequest) -> Fault | None:
+def some_faults(number: int, request: EmbeddingRequest) -> Fault | None:
     """10 % are rejected, alternately with and without Retry-After; 1 % are cut, before or in the response."""
     if number % 10 == 3:
         return Fault("status", 429, "slow down", {"Retry-After": "0"} if number % 20 == 3 else {})

@@ -33,13 +33,13 @@ Start = Callable[[str, Faults], ServiceUnderTest]
 TEXTS = [f"text number {number} speaks of {'cats' if number % 2 else 'dogs'}" for number in range(10)]
 
 
-def no_faults(number: int, asked: EmbeddingRequest) -> None:
+def no_faults(number: int, request: EmbeddingRequest) -> None:
     """No fault."""
 
 
 def first_requests(count: int, fault: Fault) -> Faults:
     """The first requests fail, all others succeed."""
-    return lambda number, asked: fault if number <= count else None
+    return lambda number, request: fault if number <= count else None
 
 
 def expected(texts: list[str], width: int = 16) -> Rows:
@@ -65,13 +65,13 @@ def test_vectors_have_length_1_and_the_order_of_the_texts(wire: ServiceUnderTest
 
 def test_texts_are_sent_in_batches_by_count(wire: ServiceUnderTest) -> None:
     wire.embedder(batch_size=4, concurrency=1).embed_texts(TEXTS)
-    assert [len(asked.texts) for asked in wire.server.requests] == [4, 4, 2]
+    assert [len(request.texts) for request in wire.server.requests] == [4, 4, 2]
 
 
 def test_texts_are_sent_in_batches_by_tokens(wire: ServiceUnderTest) -> None:
     long = ["x" * 40, "y" * 400, "z" * 40, "w" * 40]  # 10, 100, 10 and 10 tokens as estimated
     wire.embedder(batch_tokens=20, concurrency=1).embed_texts(long)
-    assert [asked.texts for asked in wire.server.requests] == [long[:1], long[1:2], long[2:]]
+    assert [request.texts for request in wire.server.requests] == [long[:1], long[1:2], long[2:]]
 
 
 def test_questions_and_documents_are_distinguished_if_the_service_supports_it(wire: ServiceUnderTest) -> None:
@@ -79,19 +79,19 @@ def test_questions_and_documents_are_distinguished_if_the_service_supports_it(wi
     embedder.embed_texts(["a text"])
     embedder.embed_query("a question")
     messages = ["document", "query"] if wire.service in SENDS_KIND else ["", ""]
-    assert [asked.kind for asked in wire.server.requests] == messages
+    assert [request.kind for request in wire.server.requests] == messages
 
 
 def test_the_chosen_model_and_dimension_are_requested(wire: ServiceUnderTest) -> None:
     embedder = wire.embedder(model="my-model", dimensions=24)
     assert embedder.embed_query("cat").shape == (24,)
-    assert [(asked.model, asked.dimensions) for asked in wire.server.requests] == [("my-model", 24)]
+    assert [(request.model, request.dimensions) for request in wire.server.requests] == [("my-model", 24)]
 
 
 def test_the_default_dimension_is_that_of_the_model(wire: ServiceUnderTest) -> None:
     embedder = wire.embedder(dimensions=0)
     assert embedder.embed_query("cat").shape == (embedder.dimension,)
-    assert [asked.dimensions for asked in wire.server.requests] == [None]
+    assert [request.dimensions for request in wire.server.requests] == [None]
 
 
 def test_the_dimension_of_an_unknown_model_is_requested_once(wire: ServiceUnderTest) -> None:
@@ -126,7 +126,7 @@ def test_tokens_and_cost_are_those_counted_by_the_server(wire: ServiceUnderTest)
     if wire.service == "ollama":
         assert usage.embedding_cost_usd == 0.0
         return
-    parts = [tokens_of(asked.texts) for asked in wire.server.requests]
+    parts = [tokens_of(request.texts) for request in wire.server.requests]
     prices = [PriceBook().embedding_cost(wire.service, embedder.model, tokens) for tokens in parts]
     assert usage.embedding_cost_usd == pytest.approx(sum(price for price in prices if price is not None), rel=1e-9)
     assert usage.embedding_cost_usd is not None
@@ -149,7 +149,7 @@ def test_fingerprints_depend_on_model_and_dimension_not_on_batching(wire: Servic
 
 
 def test_the_number_of_concurrent_requests_is_limited(service: str, wire_of: Start) -> None:
-    wire = wire_of(service, lambda number, asked: Fault("slow", seconds=0.05))
+    wire = wire_of(service, lambda number, request: Fault("slow", seconds=0.05))
     embedder = wire.embedder(batch_size=1, concurrency=3)
     assert isinstance(embedder, BatchingEmbedder)
     threads = [Thread(target=embedder.embed_texts, args=(TEXTS[place::2],)) for place in range(2)]
@@ -190,7 +190,7 @@ def test_every_request_waits_for_retry_after(service: str, wire_of: Start) -> No
     started_at = time.monotonic()
     embedder.embed_texts(TEXTS)
     assert 0.6 <= time.monotonic() - started_at < 5
-    assert [len(asked.texts) for asked in wire.server.requests] == [5, 5, 5]
+    assert [len(request.texts) for request in wire.server.requests] == [5, 5, 5]
 
 
 @pytest.mark.usefixtures("short_delays")
@@ -238,13 +238,13 @@ def test_an_invalid_request_is_neither_retried_nor_halved(service: str, wire_of:
 
 @pytest.mark.parametrize("fault", [Fault("status", 413, "no"), Fault("status", 400, "too many tokens in request")])
 def test_a_too_large_batch_is_halved_and_later_ones_are_small(service: str, wire_of: Start, fault: Fault) -> None:
-    wire, meter = wire_of(service, lambda number, asked: fault if len(asked.texts) > 3 else None), Meter()
+    wire, meter = wire_of(service, lambda number, request: fault if len(request.texts) > 3 else None), Meter()
     embedder = wire.embedder(concurrency=1)
     with use_meter(meter):
         np.testing.assert_allclose(embedder.embed_texts(TEXTS), expected(TEXTS), atol=1e-6)
-        assert [len(asked.texts) for asked in wire.server.requests] == [10, 5, 2, 3, 5, 2, 3]
+        assert [len(request.texts) for request in wire.server.requests] == [10, 5, 2, 3, 5, 2, 3]
         embedder.embed_texts([text.upper() for text in TEXTS])
-    assert max(len(asked.texts) for asked in wire.server.requests[7:]) <= 3
+    assert max(len(request.texts) for request in wire.server.requests[7:]) <= 3
     assert set(wire.server.answered.values()) == {1}
     assert meter.usage().embedding_tokens == wire.server.tokens
 
@@ -257,7 +257,7 @@ def test_a_single_text_that_is_too_large_is_an_error(service: str, wire_of: Star
 
 @pytest.mark.usefixtures("short_delays")
 def test_batches_completed_before_a_failure_are_cached(service: str, wire_of: Start, tmp_path: Path) -> None:
-    wire = wire_of(service, lambda number, asked: Fault("status", 403, "stop") if number == 3 else None)
+    wire = wire_of(service, lambda number, request: Fault("status", 403, "stop") if number == 3 else None)
     with SqliteVectorCache(tmp_path / "vectors.sqlite") as cache:
         embedder = CachedEmbedder(wire.embedder(batch_size=2, concurrency=1), cache)
         with pytest.raises(AuthenticationFailed, match="stop"):
@@ -293,7 +293,7 @@ def test_prompts_of_an_ollama_model_precede_texts_and_questions(wire_of: Start) 
     embedder = wire.embedder(document_prompt="d: ", query_prompt="q: ")
     embedder.embed_texts(["one"])
     embedder.embed_query("two")
-    assert [asked.texts for asked in wire.server.requests] == [["d: one"], ["q: two"]]
+    assert [request.texts for request in wire.server.requests] == [["d: one"], ["q: two"]]
     assert embedder.fingerprint != wire.embedder().fingerprint
 
 

@@ -42,7 +42,7 @@ def tokens_of_run(question: str) -> int:
     return tokens_of([f"{question} {word}" for word in question.split()])
 
 
-def sometimes_busy(number: int, asked: EmbeddingRequest) -> Fault | None:
+def sometimes_busy(number: int, request: EmbeddingRequest) -> Fault | None:
     """Every seventh request is rejected at first."""
     return Fault("status", 429, "slow down", {"Retry-After": "0"}) if number % 7 == 5 else None
 

@@ -39,10 +39,10 @@ def asking_openai(
             yield server, wire
 
 
-def wait_for_stored_text(client: httpx2.Client, told: Iterator[tuple[str, dict[str, Any]]]) -> str:
+def wait_for_stored_text(client: httpx2.Client, received: Iterator[tuple[str, dict[str, Any]]]) -> str:
     """Read a stream until part of the answer is stored in the session. Returns the id of the session."""
-    session = next(told)[1]["session_id"]
-    for name, _ in told:
+    session = next(received)[1]["session_id"]
+    for name, _ in received:
         if name == "text" and client.get(f"/session/{session}").json()["history"][1]["content"]:
             break
     return str(session)

@@ -14,14 +14,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.policy import ToolPolicy
-from tests.security.injected import Harm, attacks, by_default, careless
+from tests.security.injected import Damage, attacks, default_agent, unprotected_agent
 
 POLICY = AgentConfig(text_tool_calls=False, policy=ToolPolicy(allow=["search_knowledge_base"], default="deny"))
-AGENTS: dict[str, Callable[[Path], Harm]] = {
-    "every tool, no marks, no policy": careless,
-    "ragkit, tools added, no policy": lambda folder: by_default(folder, more_tools=True),
-    "ragkit, tools added, policy": lambda folder: by_default(folder, more_tools=True, config=POLICY),
-    "ragkit, default settings": by_default,
+AGENTS: dict[str, Callable[[Path], Damage]] = {
+    "every tool, no marks, no policy": unprotected_agent,
+    "ragkit, tools added, no policy": lambda folder: default_agent(folder, more_tools=True),
+    "ragkit, tools added, policy": lambda folder: default_agent(folder, more_tools=True, config=POLICY),
+    "ragkit, default settings": default_agent,
 }
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     print(f"| agent, {len(attacks())} attacks | tool called | link with the secret | loads without a click |")
     print("| --- | ---: | ---: | ---: |")
     for name, agent in AGENTS.items():
-        outcomes: list[Harm] = []
+        outcomes: list[Damage] = []
         for attack in attacks():
             with TemporaryDirectory() as folder:
                 attack.write(Path(folder))

@@ -27,8 +27,8 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests.server.parts import SEARCH, serving
 from tests.wire.dialects import DIALECTS
-from tests.wire.server import Called, Turn, WireServer
-from tests.wire.test_choice import pointed
+from tests.wire.server import ToolCallTurn, Turn, WireServer
+from tests.wire.test_choice import point_to
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specification"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ EXCHANGES = sorted(
     for path in (FOLDER / "4_chat_server").glob("*.json")
     if path.stem != "endpoints"
 )
-SCRIPT = (Turn(calls=(Called("add", {"a": 1, "b": 2}, "c1"),)), Turn(("It is ", "3.")))
+SCRIPT = (Turn(calls=(ToolCallTurn("add", {"a": 1, "b": 2}, "c1"),)), Turn(("It is ", "3.")))
 
 Names = dict[str, Any]
 """The names that a snippet defines."""
@@ -79,7 +79,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Wir
         def start(*names: str) -> list[WireServer]:
             servers = [stack.enter_context(WireServer(DIALECTS[name], SCRIPT)) for name in names]
             for name, server in zip(names, servers, strict=True):
-                pointed(name, server.url, monkeypatch)
+                point_to(name, server.url, monkeypatch)
             return servers
 
         yield start

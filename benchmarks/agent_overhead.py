@@ -1,4 +1,4 @@
-"""What one turn of an agent loop costs, with a model that answers at once: ragkit beside other libraries.
+"""Measure the overhead of one agent turn with a model that answers at once: ragkit and other libraries.
 
 A run has two turns: the model calls 1 or 8 tools, then answers. The time of a run is divided by two.
 
@@ -6,11 +6,11 @@ A run has two turns: the model calls 1 or 8 tools, then answers. The time of a r
     python -m venv two && two/bin/pip install pydantic-ai-slim selectools
     python benchmarks/agent_overhead.py --others one/bin/python --others two/bin/python
 
-Each library is measured in a process of its own, several times in turn with the others. Within a process the
-best of many small batches counts, over the processes the median: other programs make it slower, never faster.
-Tracing to a service is switched off where there is any. The other libraries wait for a tool without limit unless
-they are told otherwise, so ragkit is measured in that way too; its default, a limit of 60 seconds, has its own row,
-and so has the only other library that can be given one. Rows with the same promise are to be compared.
+Each library runs in a separate process, several times in turn with the others. The figure is the best of many small
+batches within a process and the median over the processes, because other programs can only slow a run down.
+Tracing to a service is disabled. The other libraries wait for a tool without a time limit by default, so ragkit is
+measured without one too; its default, a limit of 60 seconds, has its own row, and so does the only other library that
+supports a limit. Compare rows with the same limit.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def selectools_case(tools: int, tool_timeout_s: float | None = None) -> tuple[Sy
             calls = [ToolCall("add", {"a": n, "b": 1}, f"c{n}") for n in range(tools)]
             return Message(Role.ASSISTANT, "", tool_calls=calls), UsageStats()
 
-        async def acomplete(self, **given):
-            return self.complete(**given)
+        async def acomplete(self, **kwargs):
+            return self.complete(**kwargs)
 
     @tool(description="Add.")
     def add(a: int, b: int) -> str:
@@ -141,9 +141,8 @@ def openai_agents_case(tools: int) -> tuple[Sync, Async]:
 
     class Instant(Model):
         async def get_response(self, system_instructions=None, input=None, **_):
-            given = input
-            done = isinstance(given, list) and any(
-                isinstance(one, dict) and one.get("type") == "function_call_output" for one in given
+            done = isinstance(input, list) and any(
+                isinstance(item, dict) and item.get("type") == "function_call_output" for item in input
             )
             if done:
                 text = ResponseOutputText(text="done", type="output_text", annotations=[])
@@ -183,45 +182,47 @@ CASES = {
 
 def measure(name: str) -> dict[str, float]:
     """Microseconds per turn, by `sync 1`, `sync 8`, `async 1`, `async 8`: the best of many small batches."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for tools in (1, 8):
         sync, asynchronous = CASES[name](tools)
-        asyncio.set_event_loop(asyncio.new_event_loop())  # some run synchronously on the loop of the thread
+        asyncio.set_event_loop(asyncio.new_event_loop())  # some libraries run synchronously on the thread's event loop
 
         def batch(sync: Sync = sync) -> float:
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             for _ in range(BATCH):
                 sync()
-            return time.perf_counter() - began
+            return time.perf_counter() - started_at
 
         async def batches(asynchronous: Async = asynchronous) -> list[float]:
             times = []
             for _ in range(BATCHES):
-                began = time.perf_counter()
+                started_at = time.perf_counter()
                 for _ in range(BATCH):
                     await asynchronous()
-                times.append(time.perf_counter() - began)
+                times.append(time.perf_counter() - started_at)
             return times
 
-        found[f"sync {tools}"] = min(batch() for _ in range(BATCHES)) / BATCH / 2 * 1e6
-        found[f"async {tools}"] = min(asyncio.run(batches())) / BATCH / 2 * 1e6
-    return found
+        figures[f"sync {tools}"] = min(batch() for _ in range(BATCHES)) / BATCH / 2 * 1e6
+        figures[f"async {tools}"] = min(asyncio.run(batches())) / BATCH / 2 * 1e6
+    return figures
 
 
 def find(name: str, pythons: list[str]) -> tuple[str, str]:
-    """(Python, version) of the first environment that has the library; ("", "") when none has it."""
-    asks = f"from importlib.metadata import version; print(version({name!r}))"
+    """(Python, version) of the first environment with the library; ("", "") if there is none."""
+    command = f"from importlib.metadata import version; print(version({name!r}))"
     for python in pythons:
-        done = subprocess.run([python, "-c", asks], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            return python, done.stdout.strip()
+        process = subprocess.run([python, "-c", command], capture_output=True, text=True, check=False)
+        if process.returncode == 0:
+            return python, process.stdout.strip()
     return "", ""
 
 
 def main() -> None:
-    """Measure every library that is found and print a table in Markdown."""
+    """Measure every installed library and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--others", action="append", default=[], help="the Python of an environment to look in")
+    parser.add_argument(
+        "--others", action="append", default=[], help="the Python of another environment; may be repeated"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -236,13 +237,13 @@ def main() -> None:
     for _ in range(options.rounds):
         for name, measured in rounds.items():
             command = [places[name][0], __file__, "--only", name]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            measured.append(json.loads(done.stdout.splitlines()[-1]))
+            process = subprocess.run(command, capture_output=True, text=True, check=True)
+            measured.append(json.loads(process.stdout.splitlines()[-1]))
     columns = list(rounds["ragkit"][0])
     print("microseconds per turn | " + " | ".join(columns))
     print("--- | " + " | ".join("---:" for _ in columns))
     for name, measured in rounds.items():
-        middle = [statistics.median(one[column] for one in measured) for column in columns]
+        middle = [statistics.median(row[column] for row in measured) for column in columns]
         print(f"{name} {places[name][1]} | " + " | ".join(f"{value:.0f}" for value in middle))
 
 

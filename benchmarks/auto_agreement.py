@@ -1,10 +1,10 @@
-"""Do questions made by rule rank pipelines as people's questions do?
+"""Check whether generated questions rank pipelines as human questions do.
 
     python benchmarks/auto_agreement.py FOLDER [FOLDER ...] [--questions N] [--seeds S] [--cache DIR] [--json]
 
-Each FOLDER is in the shape of the BEIR benchmark. Five ways of retrieval are ranked by nDCG@10 over its questions, and
-again over N questions that `ragkit eval --auto` would make of the same documents, for each of S seeds; Kendall's tau-b
-says how well the two orders agree (1: the same order, 0: no relation, -1: reversed).
+Each FOLDER has the BEIR layout. Five retrieval pipelines are ranked by nDCG@10 over its questions, and again over N
+questions that `ragkit eval --auto` generates from the same documents, for each of S seeds. Kendall's tau-b measures
+how well the two orders agree (1: the same order, 0: no relation, -1: reversed).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
 
 
 def pipelines(parts: RetrieverDependencies) -> dict[str, Retriever]:
-    """The five that are ranked."""
+    """The five pipelines to rank."""
     return {
         "lexical": LexicalRetriever(LexicalOptions(), parts),
         "dense": DenseRetriever(DenseOptions(), parts),
@@ -53,40 +53,41 @@ def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> floa
         (np.sign(round(first[a] - first[b], 9)), np.sign(round(second[a] - second[b], 9)))
         for a, b in combinations(first, 2)
     ]
-    agree = sum(float(one * other) for one, other in pairs)
+    concordance = sum(float(left * right) for left, right in pairs)
     untied = [sum(bool(pair[side]) for pair in pairs) for side in (0, 1)]
-    return agree / float(np.sqrt(untied[0] * untied[1])) if all(untied) else 0.0
+    return concordance / float(np.sqrt(untied[0] * untied[1])) if all(untied) else 0.0
 
 
-def made(collection: Collection, count: int, seed: int) -> Collection:
-    """The same documents, with questions made of them."""
+def generated_collection(collection: Collection, count: int, seed: int) -> Collection:
+    """The same documents with questions generated from them."""
     documents = [
-        Document(f"{one.title}\n\n{one.text}", source=one.id, title=one.title, id=one.id)
-        for one in collection.documents
+        Document(f"{document.title}\n\n{document.text}", source=document.id, title=document.title, id=document.id)
+        for document in collection.documents
     ]
-    asked = [one for one in generate_questions(documents, extract_terms, count, seed) if one.answerable]
+    generated = generate_questions(documents, extract_terms, count, seed)
+    questions = [question for question in generated if question.answerable]
     return Collection(
         collection.name,
         collection.documents,
-        {one.id: one.text for one in asked},
-        {one.id: dict(one.sources) for one in asked},
+        {question.id: question.text for question in questions},
+        {question.id: dict(question.sources) for question in questions},
     )
 
 
 def figures(
     collection: Collection, passages: InMemoryChunkIndex, embedder: MiniLM, cache: Path | None
 ) -> dict[str, float]:
-    """nDCG@10 of each pipeline."""
+    """The nDCG@10 of each pipeline."""
     queries = list(collection.queries.values())
-    known = CachedQueries(embedder, queries, embedded(embedder, queries, cache))
+    cached = CachedQueries(embedder, queries, embedded(embedder, queries, cache))
     return {
-        name: measure(collection, name, one).ndcg
-        for name, one in pipelines(RetrieverDependencies(passages, known)).items()
+        name: measure(collection, name, retriever).ndcg
+        for name, retriever in pipelines(RetrieverDependencies(passages, cached)).items()
     }
 
 
 def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
-    """The figures of one folder."""
+    """Compare the rankings for one folder."""
     collection, embedder = read_collection(folder), MiniLM()
     chunks = whole(collection.documents)
     rows = embedded(embedder, [f"{chunk.header}\n{chunk.text}" for chunk in chunks], options.cache)
@@ -94,9 +95,9 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
     human = figures(collection, passages, embedder, options.cache)
     by_seed = []
     for seed in range(options.seeds):
-        questions = made(collection, options.questions, seed)
-        found = figures(questions, passages, embedder, options.cache)
-        by_seed.append({"questions": len(questions.queries), "ndcg": found, "tau": kendall_tau(human, found)})
+        questions = generated_collection(collection, options.questions, seed)
+        ndcg = figures(questions, passages, embedder, options.cache)
+        by_seed.append({"questions": len(questions.queries), "ndcg": ndcg, "tau": kendall_tau(human, ndcg)})
     return {"collection": collection.name, "human": human, "automatic": by_seed}
 
 
@@ -113,15 +114,15 @@ def main(arguments: Sequence[str]) -> None:
     if options.json:
         print(json.dumps({"versions": versions(), "runs": runs}))
         return
-    for one in runs:
-        human, automatic_ = one["human"], one["automatic"]
+    for row in runs:
+        human, automatic = row["human"], row["automatic"]
         assert isinstance(human, dict)
-        assert isinstance(automatic_, list)
-        print(f"{one['collection']:<20}{'people':>9}{'made':>9}   (made: mean over {len(automatic_)} seeds)")
+        assert isinstance(automatic, list)
+        print(f"{row['collection']:<20}{'human':>9}{'auto':>9}   (auto: mean over {len(automatic)} seeds)")
         for name, value in sorted(human.items(), key=lambda item: -item[1]):
-            print(f"  {name:<18}{value:>9.4f}{np.mean([row['ndcg'][name] for row in automatic_]):>9.4f}")
-        taus = [row["tau"] for row in automatic_]
-        mean = {name: float(np.mean([row["ndcg"][name] for row in automatic_])) for name in human}
+            print(f"  {name:<18}{value:>9.4f}{np.mean([entry['ndcg'][name] for entry in automatic]):>9.4f}")
+        taus = [entry["tau"] for entry in automatic]
+        mean = {name: float(np.mean([entry["ndcg"][name] for entry in automatic])) for name in human}
         print(f"  tau by seed {', '.join(f'{tau:.2f}' for tau in taus)}; of the means {kendall_tau(human, mean):.2f}")
     print("  " + ", ".join(f"{name} {value}" for name, value in versions().items()))
 

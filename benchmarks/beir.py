@@ -1,13 +1,13 @@
-"""Retrieval quality on any folder in the shape of the BEIR benchmark: nDCG@10, recall@10 and MRR@10 of each retriever.
+"""Measure nDCG@10, recall@10 and MRR@10 of each retriever on folders with the BEIR layout.
 
     python benchmarks/beir.py FOLDER [FOLDER ...] [--chunks] [--half 0|1] [--json] [--cache DIR]
 
-A folder holds `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`) and `qrels.tsv` (a header,
-then query id, document id, grade). Queries that nobody judged are left out. By default each document is one passage,
-as other benchmarks have it, and the embedder cuts what is beyond its limit; with `--chunks` documents are split as a
-knowledge base splits them, and a document stands where its best chunk stands. With `--half` every other query is put,
-from the first or from the second on: what is fitted on one half is judged on the other. `sentences` is `hybrid` with
-that reranker, as in the pipeline `quality`; the vectors of sentences that a query before needed are known to it.
+A folder contains `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`) and `qrels.tsv` (a header,
+then query id, document id, grade). Queries without judgements are skipped. By default each document is one passage, as
+in other benchmarks, and the embedder truncates it at its limit; with `--chunks` documents are split as in a knowledge
+base, and a document is ranked by its best chunk. `--half` uses every other query, from the first or from the second
+one, to fit on one half and test on the other. `sentences` is `hybrid` with that reranker, as in the pipeline `quality`;
+it reuses the vectors of sentences from earlier queries.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from ragkit.split.recursive import RecursiveSplitter
 from ragkit.store.base import validate_rows
 
 DEPTH = 10
-"""How many documents of each ranking are judged."""
+"""Number of judged documents of each ranking."""
 CHUNKS_READ = 50
-"""How many chunks are asked for, so that ten documents are among them."""
+"""Number of chunks to retrieve, enough for ten documents."""
 
 Grades = Mapping[str, int]
 """Document id -> grade; above 0 is relevant."""
@@ -53,7 +53,7 @@ Grades = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Collection:
-    """A collection of documents, and questions with judgements."""
+    """A collection of documents and questions with judgements."""
 
     name: str
     documents: list[Document]
@@ -75,7 +75,7 @@ class Figures:
 
 
 def ndcg(ranking: Sequence[str], grades: Grades, depth: int = DEPTH) -> float:
-    """Normalised discounted cumulative gain in [0, 1], with the grade itself as gain, as trec_eval has it.
+    """Normalised discounted cumulative gain in [0, 1] with the grade as gain, as in trec_eval.
 
     Source: Järvelin and Kekäläinen, ACM Transactions on Information Systems 20(4), 2002, doi:10.1145/582415.582418.
     """
@@ -85,7 +85,7 @@ def ndcg(ranking: Sequence[str], grades: Grades, depth: int = DEPTH) -> float:
 
 
 def recall(ranking: Sequence[str], grades: Grades, depth: int = DEPTH) -> float:
-    """The share of the relevant documents that stand among the first `depth`."""
+    """The share of the relevant documents among the first `depth`."""
     relevant = {document for document, grade in grades.items() if grade > 0}
     return len(relevant.intersection(ranking[:depth])) / len(relevant)
 
@@ -99,7 +99,7 @@ METRICS = (ndcg, recall, reciprocal_rank)
 
 
 def read_collection(folder: Path) -> Collection:
-    """Read a folder; queries without a relevant document are left out."""
+    """Read a folder; skip queries without a relevant document."""
     grades: dict[str, dict[str, int]] = {}
     for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
         query, document, grade = line.split("\t")
@@ -118,7 +118,7 @@ def whole(documents: Sequence[Document]) -> list[Chunk]:
 
 
 def split(documents: Sequence[Document], embedder: MiniLM) -> list[Chunk]:
-    """The chunks that a knowledge base makes; a document without text stays one chunk."""
+    """The chunks of a knowledge base; a document without text stays one chunk."""
     splitter, chunks = RecursiveSplitter(RecursiveOptions()), []
     for document in documents:
         reserve = len(embedder.token_starts(document.title))
@@ -128,7 +128,7 @@ def split(documents: Sequence[Document], embedder: MiniLM) -> list[Chunk]:
 
 
 class CachedQueries:
-    """An embedder whose questions are known: keeps the embedder's time out of the figures of each retriever."""
+    """An embedder with precomputed query rows, so that the retrievers' times exclude the embedder."""
 
     def __init__(self, embedder: MiniLM, queries: Sequence[str], rows: Rows) -> None:
         self._embedder = embedder
@@ -136,42 +136,44 @@ class CachedQueries:
         self.dimension, self.fingerprint = embedder.dimension, embedder.fingerprint
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
-        """As the embedder does it."""
+        """Embed texts with the wrapped embedder."""
         return self._embedder.embed_texts(texts)
 
     def embed_query(self, text: str) -> Row:
-        """The row that was computed before."""
+        """The precomputed row."""
         return self._rows[text]
 
 
-def retrievers(parts: RetrieverDependencies) -> dict[str, Retriever]:
-    """What is compared: each retriever with the options that it has by default."""
+def retrievers(dependencies: RetrieverDependencies) -> dict[str, Retriever]:
+    """The retrievers to compare, each with its default options."""
     return {
-        "lexical": LexicalRetriever(LexicalOptions(), parts),
-        "dense": DenseRetriever(DenseOptions(), parts),
-        "rrf": HybridRetriever(HybridOptions(fusion="rrf"), parts),
-        "hybrid": HybridRetriever(HybridOptions(), parts),
-        "sentences": _reranked(parts),
+        "lexical": LexicalRetriever(LexicalOptions(), dependencies),
+        "dense": DenseRetriever(DenseOptions(), dependencies),
+        "rrf": HybridRetriever(HybridOptions(fusion="rrf"), dependencies),
+        "hybrid": HybridRetriever(HybridOptions(), dependencies),
+        "sentences": _reranked(dependencies),
     }
 
 
-def _reranked(parts: RetrieverDependencies) -> Retriever:
-    options, again = HybridOptions(), RerankOptions()
-    return RerankingRetriever(HybridRetriever(options, parts), SentenceReranker(again, MiniLM()), again, options)
+def _reranked(dependencies: RetrieverDependencies) -> Retriever:
+    options, rerank = HybridOptions(), RerankOptions()
+    return RerankingRetriever(
+        HybridRetriever(options, dependencies), SentenceReranker(rerank, MiniLM()), rerank, options
+    )
 
 
 def measure(collection: Collection, name: str, retriever: Retriever) -> Figures:
-    """Put every judged query to a retriever."""
-    began = time.perf_counter()
+    """Run every judged query with a retriever."""
+    started_at = time.perf_counter()
     rankings = {query: _ranking(retriever, text) for query, text in collection.queries.items()}
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started_at
     pairs = [(ranking, collection.grades[query]) for query, ranking in rankings.items()]
     ndcg_, recall_, mrr = (float(np.mean([metric(*pair) for pair in pairs])) for metric in METRICS)
     return Figures(collection.name, name, ndcg_, recall_, mrr, len(pairs), 1000 * seconds / len(pairs))
 
 
 def embedded(embedder: MiniLM, texts: Sequence[str], cache: Path | None) -> Rows:
-    """Rows of texts, from the cache folder when it has them."""
+    """Rows of texts, from the cache folder if it has them."""
     digest = hashlib.blake2b(content_id(embedder.fingerprint, *texts).encode(), digest_size=8).hexdigest()
     path = cache / f"{digest}.npy" if cache else None
     if path is not None and path.exists():
@@ -186,25 +188,25 @@ def embedded(embedder: MiniLM, texts: Sequence[str], cache: Path | None) -> Rows
 def run(
     folder: Path, *, chunked: bool, cache: Path | None, half: int | None = None
 ) -> tuple[list[Figures], dict[str, float]]:
-    """The figures of one folder, and the seconds that its preparation took."""
+    """The metrics of one folder, and the seconds of its preparation."""
     collection, embedder = read_collection(folder), MiniLM()
     if half is not None:
         collection = replace(collection, queries=dict(list(collection.queries.items())[half::2]))
     chunks = split(collection.documents, embedder) if chunked else whole(collection.documents)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     rows = embedded(embedder, [f"{chunk.header}\n{chunk.text}" for chunk in chunks], cache)
     queries = list(collection.queries.values())
     query_rows = embedded(embedder, queries, cache)
     embedding_ended = time.perf_counter()
     passages = InMemoryChunkIndex(chunks, rows)
-    seconds = {"embed": embedding_ended - began, "index": time.perf_counter() - embedding_ended}
-    parts = RetrieverDependencies(passages, CachedQueries(embedder, queries, query_rows))
-    figures = [measure(collection, name, retriever) for name, retriever in retrievers(parts).items()]
+    seconds = {"embed": embedding_ended - started_at, "index": time.perf_counter() - embedding_ended}
+    dependencies = RetrieverDependencies(passages, CachedQueries(embedder, queries, query_rows))
+    figures = [measure(collection, name, retriever) for name, retriever in retrievers(dependencies).items()]
     return figures, seconds | {"chunks": float(len(chunks))}
 
 
 def versions() -> dict[str, str]:
-    """What the figures depend on."""
+    """Versions that affect the results."""
     packages = {name: version(name) for name in ("numpy", "onnxruntime", "PyStemmer", "tokenizers")}
     own = {"terms": ANALYZER_VERSION, "embedder": MiniLM().fingerprint}
     return {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version, **packages, **own}
@@ -214,10 +216,10 @@ def main(arguments: Sequence[str]) -> None:
     """Print a table, or with `--json` one object."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
-    parser.add_argument("--chunks", action="store_true", help="split documents as a knowledge base does")
+    parser.add_argument("--chunks", action="store_true", help="split documents as in a knowledge base")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep vectors here between runs")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
-    parser.add_argument("--half", type=int, choices=(0, 1), help="put every other query, from this place on")
+    parser.add_argument("--half", type=int, choices=(0, 1), help="use every other query, from this position on")
     options = parser.parse_args(arguments)
     runs = [run(folder, chunked=options.chunks, cache=options.cache, half=options.half) for folder in options.folders]
     if options.json:
@@ -233,8 +235,8 @@ def main(arguments: Sequence[str]) -> None:
                 f"{row.collection:<16}{row.retriever:<10}{row.ndcg:>9.4f}{row.recall:>11.4f}{row.mrr:>8.4f}"
                 f"{row.queries:>9}{row.ms_per_query:>10.2f}"
             )
-        spent = f"embedded in {seconds['embed']:.1f} s, indexed in {seconds['index']:.1f} s"
-        print(f"  {seconds['chunks']:.0f} passages, {spent}")
+        timing = f"embedded in {seconds['embed']:.1f} s, indexed in {seconds['index']:.1f} s"
+        print(f"  {seconds['chunks']:.0f} passages, {timing}")
     print("  " + ", ".join(f"{name} {value}" for name, value in versions().items()))
 
 
@@ -250,7 +252,7 @@ def _chunk(document: Document, start: int, end: int) -> Chunk:
 
 
 def _ranking(retriever: Retriever, question: str) -> list[str]:
-    """Ids of documents, each where its best chunk stands."""
+    """Ids of documents, ranked by their best chunks."""
     hits = retriever.retrieve(question, CHUNKS_READ)
     return list(dict.fromkeys(hit.chunk.document_id for hit in hits))
 

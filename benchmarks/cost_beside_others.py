@@ -1,12 +1,12 @@
-"""What LangChain, LlamaIndex, selectools and ragkit say of the cost of one and the same job.
+"""Compare the costs that LangChain, LlamaIndex, selectools and ragkit report for the same job.
 
-The job: index 20 short texts, then ask one question, which the model answers after one call of a search tool. All of
-them talk to a server on this machine that speaks OpenAI's protocol and counts every token that it answers for; what a
-system reports is put beside what the server counted for that system. Each runs in a process of its own.
+The job: index 20 short texts, then ask one question, which the model answers after one call of a search tool. All
+systems use a local server with OpenAI's protocol that counts every token; the table compares the reported numbers with
+the server's. Each system runs in a separate process.
 
     python benchmarks/cost_beside_others.py --others /path/to/venv/bin/python
 
-The other packages may live in an environment of their own (`--others`):
+The other packages can be installed in another environment (`--others`):
     pip install langchain langchain-openai langchain-community langchain-text-splitters \\
         llama-index-core llama-index-llms-openai llama-index-embeddings-openai selectools
 """
@@ -28,17 +28,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CHAT, EMBEDDER = "gpt-4o-mini", "text-embedding-3-small"
 USD_IN, USD_OUT, USD_EMBED = 0.15e-6, 0.60e-6, 0.02e-6
-"""US dollars a token, as OpenAI charges for the two models."""
+"""OpenAI's prices of the two models in US dollars per token."""
 TEXTS = [
     f"Boiler {number} takes {number} minutes to warm up, and its filter is cleaned on Mondays." for number in range(20)
 ]
 QUESTION = "How long does boiler 7 take to warm up?"
 Report = dict[str, Any]
-"""prompt, completion, llm_usd, index_tokens, question_tokens, embedding_usd, total_usd; None: it is not reported."""
+"""prompt, completion, llm_usd, index_tokens, question_tokens, embedding_usd, total_usd; None: not reported."""
 
 
 def langchain() -> Report:
-    """create_agent, an in-memory vector store, and the callback of langchain-community that knows prices."""
+    """create_agent, an in-memory vector store, and the cost callback of langchain-community."""
     from langchain.agents import create_agent
     from langchain_community.callbacks import get_openai_callback
     from langchain_core.tools import tool
@@ -46,14 +46,14 @@ def langchain() -> Report:
     from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
     with get_openai_callback() as counted:
-        # check_embedding_ctx_length=False: otherwise it downloads a tokenizer
+        # check_embedding_ctx_length=False avoids the download of a tokenizer
         store = InMemoryVectorStore(OpenAIEmbeddings(model=EMBEDDER, check_embedding_ctx_length=False))
         store.add_texts(TEXTS)
 
         @tool
         def search_documents(query: str) -> str:
             """Search the documents."""
-            return "\n".join(found.page_content for found in store.similarity_search(query, k=4))
+            return "\n".join(document.page_content for document in store.similarity_search(query, k=4))
 
         agent = create_agent(ChatOpenAI(model=CHAT), [search_documents])
         agent.invoke({"messages": [{"role": "user", "content": QUESTION}]})
@@ -75,7 +75,7 @@ def llamaindex() -> Report:
     from llama_index.embeddings.openai import OpenAIEmbedding
     from llama_index.llms.openai import OpenAI
 
-    # its own tokenizer would be downloaded; this one counts as the server does
+    # the default tokenizer would be downloaded; this one counts like the server
     counter = TokenCountingHandler(tokenizer=lambda text: [0] * -(-len(text) // 4))
     Settings.callback_manager = CallbackManager([counter])
     Settings.tokenizer = counter.tokenizer
@@ -87,7 +87,7 @@ def llamaindex() -> Report:
 
     def search_documents(query: str) -> str:
         """Search the documents."""
-        return "\n".join(found.get_content() for found in retriever.retrieve(query))
+        return "\n".join(node.get_content() for node in retriever.retrieve(query))
 
     async def run() -> None:
         await FunctionAgent(tools=[FunctionTool.from_defaults(search_documents)], llm=Settings.llm).run(QUESTION)
@@ -103,7 +103,7 @@ def llamaindex() -> Report:
 
 
 def selectools() -> Report:
-    """RAGAgent over an in-memory store, and the usage of its agent."""
+    """RAGAgent with an in-memory store, and the usage of its agent."""
     from selectools import OpenAIProvider
     from selectools.embeddings import OpenAIEmbeddingProvider
     from selectools.rag import Document, RAGAgent, VectorStore
@@ -157,17 +157,17 @@ SYSTEMS: dict[str, Callable[[], Report]] = {
 
 
 def run(name: str, python: str) -> tuple[Report, Report]:
-    """What a system reports, and what the server counted for it."""
+    """(the numbers that a system reports, the numbers that the server counted for it)."""
     sys.path.insert(0, str(ROOT))
     from tests.money.wire import serving
 
     with serving() as wire:
         env = {**os.environ, "OPENAI_BASE_URL": wire.url, "OPENAI_API_BASE": wire.url, "OPENAI_API_KEY": "test"}
         command = [python, __file__, "--run", name]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
-        reported: Report = json.loads(done.stdout.splitlines()[-1])
+        process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise SystemExit(f"{name} failed:\n{process.stderr[-3000:]}")
+        reported: Report = json.loads(process.stdout.splitlines()[-1])
         _, prompt, completion = wire.total("/chat/completions")
         _, embedded, _ = wire.total("/embeddings")
     llm, embedding = prompt * USD_IN + completion * USD_OUT, embedded * USD_EMBED
@@ -176,32 +176,33 @@ def run(name: str, python: str) -> tuple[Report, Report]:
 
 
 def table(rows: dict[str, tuple[Report, Report]]) -> str:
-    """Markdown: reported / counted."""
+    """A Markdown table: reported / counted."""
     lines = [
         "| | LLM tokens, in + out | LLM, USD | embedding tokens, index + question | embedding, USD | total, USD |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, (said, true) in rows.items():
-        llm = f"{_count(said, 'prompt')} + {_count(said, 'completion')} / {true['prompt']} + {true['completion']}"
-        embedded = f"{_count(said, 'index_tokens')} + {_count(said, 'question_tokens')} / {true['embedded']}"
-        money = [f"{_usd(said, key)} / {true[key]:.8f}" for key in ("llm_usd", "embedding_usd", "total_usd")]
-        lines.append(f"| {name} {said['version']} | {llm} | {money[0]} | {embedded} | {money[1]} | {money[2]} |")
+    for name, (reported, counted) in rows.items():
+        llm = f"{_count(reported, 'prompt')} + {_count(reported, 'completion')}"
+        llm += f" / {counted['prompt']} + {counted['completion']}"
+        embedded = f"{_count(reported, 'index_tokens')} + {_count(reported, 'question_tokens')} / {counted['embedded']}"
+        costs = [f"{_usd(reported, key)} / {counted[key]:.8f}" for key in ("llm_usd", "embedding_usd", "total_usd")]
+        lines.append(f"| {name} {reported['version']} | {llm} | {costs[0]} | {embedded} | {costs[1]} | {costs[2]} |")
     return "\n".join(lines)
 
 
-def _count(said: Report, key: str) -> str:
-    return "-" if said.get(key) is None else str(said[key])
+def _count(report: Report, key: str) -> str:
+    return "-" if report.get(key) is None else str(report[key])
 
 
-def _usd(said: Report, key: str) -> str:
-    return "-" if said.get(key) is None else f"{said[key]:.8f}"
+def _usd(report: Report, key: str) -> str:
+    return "-" if report.get(key) is None else f"{report[key]:.8f}"
 
 
 def main() -> None:
-    """Run all of them, and print the table: what is reported / what the server counted."""
+    """Run all systems and print the table: reported / counted by the server."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--others", default=sys.executable, help="the python of the other packages")
-    parser.add_argument("--only", choices=list(SYSTEMS), help="one of them")
+    parser.add_argument("--others", default=sys.executable, help="the Python with the other packages")
+    parser.add_argument("--only", choices=list(SYSTEMS), help="run only this system")
     parser.add_argument("--run", choices=list(SYSTEMS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:

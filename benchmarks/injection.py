@@ -1,4 +1,4 @@
-"""162 documents that attack their reader, a model that obeys them all: what gets through, with and without defences.
+"""Run 162 prompt injection attacks against a model that obeys them all, with and without defences.
 
 python benchmarks/injection.py
 """
@@ -14,28 +14,28 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.policy import ToolPolicy
-from tests.security.injected import Harm, attacks, by_default, careless
+from tests.security.injected import Damage, attacks, default_agent, unprotected_agent
 
 POLICY = AgentConfig(text_tool_calls=False, policy=ToolPolicy(allow=["search_knowledge_base"], default="deny"))
-AGENTS: dict[str, Callable[[Path], Harm]] = {
-    "every tool, no marks, no policy": careless,
-    "ragkit, tools added, no policy": lambda folder: by_default(folder, more_tools=True),
-    "ragkit, tools added, policy": lambda folder: by_default(folder, more_tools=True, config=POLICY),
-    "ragkit as it comes": by_default,
+AGENTS: dict[str, Callable[[Path], Damage]] = {
+    "every tool, no marks, no policy": unprotected_agent,
+    "ragkit, tools added, no policy": lambda folder: default_agent(folder, more_tools=True),
+    "ragkit, tools added, policy": lambda folder: default_agent(folder, more_tools=True, config=POLICY),
+    "ragkit, default settings": default_agent,
 }
 
 
 def main() -> None:
     """Print the table."""
-    print(f"| agent, {len(attacks())} attacks | tool called | link with the secret | loads by itself |")
+    print(f"| agent, {len(attacks())} attacks | tool called | link with the secret | loads without a click |")
     print("| --- | ---: | ---: | ---: |")
     for name, agent in AGENTS.items():
-        found: list[Harm] = []
+        outcomes: list[Damage] = []
         for attack in attacks():
             with TemporaryDirectory() as folder:
                 attack.write(Path(folder))
-                found.append(agent(Path(folder)))
-        counts = [sum(getattr(one, kind) for one in found) for kind in ("called", "rendered", "loads")]
+                outcomes.append(agent(Path(folder)))
+        counts = [sum(getattr(outcome, kind) for outcome in outcomes) for kind in ("called", "rendered", "loads")]
         print(f"| {name} | {counts[0]} | {counts[1]} | {counts[2]} |")
 
 

@@ -1,21 +1,21 @@
-"""Load on a server of this machine: many sessions at once, with and without clients that behave badly.
+"""Load test of a local server: many concurrent sessions, with and without misbehaving clients.
 
     python benchmarks/serve_load.py --sessions 50 --seconds 60
     python benchmarks/serve_load.py --sessions 50 --seconds 60 --pause 4 --bad bytes unread
     python benchmarks/serve_load.py --sessions 10 --seconds 5 --embed hashing --json
 
-The server is `ragkit serve`'s own application in a process of its own, over `data/sample`. What stands in for the
-model answers at once: it searches, and then says the user's message again with a citation. Each session asks by turns
-a streamed question with its secret in it and a plain search. Every answer, and at the end every session's history, is
-held against the secret: its own must be there, and no other one.
+The server is the application of `ragkit serve` in a separate process, over `data/sample`. A fake model answers at
+once: it searches, then echoes the user's message with a citation. Each session alternates between a streamed question
+that contains its secret and a plain search. Every answer, and at the end every session's history, must contain the
+session's own secret and no other.
 
-The run has four slices: plain, beset, plain, beset. In the beset ones there are also, five of each kind: clients that
-send a body a byte a second, clients that ask for large documents and never read, and clients that leave in mid-answer.
-Times are those of the client, in milliseconds; `first token` is the first piece of the answer's text. Memory is the
-resident size of the server, once a second; its slope is fitted to the samples of the second half of the run, for the
-two slices of it with one slope but each at its own height, since besetting clients take room while they are there.
-Without --pause the sessions ask as fast as they are answered: the server is then busy all the time, and the time to
-the first token is the length of its queue. With it the figures are those of a server that has room.
+The run has four slices: plain, beset, plain, beset. The beset slices add five clients of each bad kind: clients that
+send a body at one byte per second, clients that request large documents and never read, and clients that disconnect in
+mid-answer. Times are measured at the client, in milliseconds; `first token` is the first piece of the answer's text.
+Memory is the resident size of the server, sampled once a second; its slope is fitted to the second half of the run,
+with one slope and a separate offset for each of the two slices, because bad clients use memory while connected.
+Without --pause the sessions ask as fast as possible: the server is always busy, and the time to the first token is the
+length of its queue. With --pause the figures are those of a server with spare capacity.
 """
 
 from __future__ import annotations
@@ -55,36 +55,35 @@ ROOT = Path(__file__).resolve().parents[1]
 SECRET = re.compile(r"secret-[0-9a-f]{12}")
 SLICES = ("plain", "beset", "plain", "beset")
 BAD = 5
-"""Clients of each bad kind."""
+"""Number of clients of each bad kind."""
 TURNS = 10
-"""After so many a session is left, and a new one begun. What an answer takes grows with what was said before it, so
-that memory is steady only once sessions are as long as they get: within seconds, not within the whole run."""
+"""Turns per session. Memory grows with the length of a session, so short sessions make it steady within seconds."""
 PADDING = "and this goes on for a while " * 20
 
 
-# the server's side
+# server
 
 
 class EchoingBase(KnowledgeBase):
-    """A knowledge base with a model that answers at once."""
+    """A knowledge base with a fake model that answers at once."""
 
     def agent(
         self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
     ) -> RAGAgent:
-        """The agent."""
+        """The agent with the fake model."""
         return RAGAgent(self, FunctionProvider(_echo), super().agent("local").config, memory=memory)
 
 
 def _echo(request: ModelRequest) -> str | ToolCall:
-    """A search; after it, what the user said last."""
-    said = next(one.content for one in reversed(request.messages) if one.role is Role.USER)
+    """Call the search tool; then echo the last user message."""
+    text = next(message.content for message in reversed(request.messages) if message.role is Role.USER)
     if request.messages[-1].role is Role.TOOL:
-        return f"You said: {said} [1]"
-    return ToolCall("search_knowledge_base", {"query": said.partition(": ")[2] or said}, "call_1")
+        return f"You said: {text} [1]"
+    return ToolCall("search_knowledge_base", {"query": text.partition(": ")[2] or text}, "call_1")
 
 
 def serve(directory: Path) -> None:
-    """Serve until a signal comes; the address goes to stdout."""
+    """Serve until a signal arrives; print the address to stdout."""
     from ragkit.server.app import create_app
     from ragkit.server.logs import log_to_stderr
     from ragkit.server.serve import create_socket, run, socket_url
@@ -99,52 +98,52 @@ def serve(directory: Path) -> None:
 
 
 def build(directory: Path, embed: str) -> None:
-    """The knowledge base over the sample, and a document that fills every buffer on its way."""
+    """Index the sample and a document that is larger than every network buffer."""
     large = directory / "large.txt"
-    large.write_text("A bottle of beer stands on the wall.\n" * 6_000)  # equal chunks are embedded once
+    large.write_text("A bottle of beer stands on the wall.\n" * 6_000)  # equal chunks are embedded only once
     with KnowledgeBase.open(directory / "kb", Pipeline.from_yaml(f"embed: {{name: {embed}}}\n")) as kb:
         kb.index(ROOT / "data" / "sample")
         kb.index(large)
 
 
-# the clients' side
+# clients
 
 
 @dataclass
 class Reply:
-    """What came back."""
+    """A response."""
 
     status: int
     body: bytes
 
 
-class Wire:
-    """One connection that speaks HTTP/1.1, kept open. Small, so that the load costs the server more than us."""
+class Connection:
+    """A persistent HTTP/1.1 connection. Minimal, so that the client uses little CPU time."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def request(self, method: str, path: str, body: object = None) -> Reply:
-        """Ask, and wait for the whole answer."""
+        """Send a request and read the whole response."""
         status, pieces = await self._ask(method, path, body)
         return Reply(status, b"".join([piece async for piece in pieces]))
 
     async def events(self, path: str, body: object) -> AsyncIterator[tuple[str, dict[str, object]]]:
-        """Ask for a stream of events, and give each as it comes."""
+        """Send a request and yield the server-sent events as they arrive."""
         status, pieces = await self._ask("POST", path, body)
         rest = b""
         async for piece in pieces:
-            *whole, rest = (rest + piece).split(b"\n\n")
-            for one in whole:
-                found = re.fullmatch(rb"event: (\w+)\ndata: (.*)", one, re.DOTALL)
-                if found:
-                    yield found[1].decode(), json.loads(found[2])
+            *events, rest = (rest + piece).split(b"\n\n")
+            for event in events:
+                match = re.fullmatch(rb"event: (\w+)\ndata: (.*)", event, re.DOTALL)
+                if match:
+                    yield match[1].decode(), json.loads(match[2])
         if status != 200:
-            yield "error", {"status": status, "said": rest.decode()[:300]}
+            yield "error", {"status": status, "body": rest.decode()[:300]}
 
     def close(self) -> None:
-        """Leave at once, whatever is on its way."""
+        """Abort the connection."""
         if self._streams:
             self._streams[1].transport.abort()
             self._streams = None
@@ -176,114 +175,114 @@ class Wire:
 
 @dataclass
 class Figures:
-    """What was seen."""
+    """The measurements of the run."""
 
     began: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
     times: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    """(what, kind of slice) -> milliseconds."""
+    """(operation, kind of slice) -> milliseconds."""
     errors: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    """Messages in a session that they do not belong to, or that lack what they should have."""
+    """Messages in the wrong session, or without the expected text."""
     answers: int = 0
     searches: int = 0
     checked: int = 0
-    """Messages of histories that were held against their session's secret."""
+    """Number of history messages that were checked for their session's secret."""
     bad: dict[str, int] = field(default_factory=dict)
-    """What the bad clients did, by kind."""
+    """Counts of what the bad clients did."""
     memory: list[tuple[float, float]] = field(default_factory=list)
     """(seconds since the start, MB)."""
 
     @property
     def slice(self) -> str:
-        """The kind of slice that it is now."""
+        """The kind of the current slice."""
         share = (time.monotonic() - self.began) / self.seconds
         return SLICES[min(int(share * len(SLICES)), len(SLICES) - 1)]
 
     @property
     def over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the run is over."""
         return time.monotonic() >= self.began + self.seconds
 
-    def took(self, what: str, kind: str, began: float) -> None:
-        """Book a time, under the slice that it began in."""
+    def record_time(self, what: str, kind: str, began: float) -> None:
+        """Record a time under the slice in which it began."""
         self.times.setdefault((what, kind), []).append((time.perf_counter() - began) * 1000)
 
 
 class Session:
-    """One client that asks and searches by turns."""
+    """One client that alternates between questions and searches."""
 
     def __init__(self, port: int, figures: Figures, questions: list[str], seed: str, pause: float) -> None:
-        self._wire, self._figures, self._questions = Wire(port), figures, questions
-        self._chance = random.Random(seed)
+        self._connection, self._figures, self._questions = Connection(port), figures, questions
+        self._rng = random.Random(seed)
         self._pause = pause
-        self._kept: list[tuple[str, str, int]] = []
-        """(session, its secret, turns)."""
+        self._sessions: list[tuple[str, str, int]] = []
+        """(session id, secret, number of turns)."""
 
     async def run(self) -> None:
-        """Until the time is up."""
+        """Run sessions until the run is over."""
         while not self._figures.over:
-            begun = await self._wire.request("POST", "/session/start", {})
-            session = json.loads(begun.body)["id"]
+            response = await self._connection.request("POST", "/session/start", {})
+            session = json.loads(response.body)["id"]
             secret, turn = f"secret-{secrets.token_hex(6)}", 0
             while turn < TURNS and not self._figures.over:
                 turn += await self._ask(session, secret, turn)
-                await asyncio.sleep(self._pause * self._chance.random())
+                await asyncio.sleep(self._pause * self._rng.random())
                 await self._search()
-                await asyncio.sleep(self._pause * self._chance.random())
-            self._kept.append((session, secret, turn))
+                await asyncio.sleep(self._pause * self._rng.random())
+            self._sessions.append((session, secret, turn))
 
     async def _ask(self, session: str, secret: str, turn: int) -> int:
-        """A streamed question; returns how many turns the session has more."""
-        message = f"{secret} turn {turn}: {self._chance.choice(self._questions)}"
+        """Ask a streamed question; return the number of turns added to the session (0 or 1)."""
+        message = f"{secret} turn {turn}: {self._rng.choice(self._questions)}"
         kind, began, first, done = self._figures.slice, time.perf_counter(), True, ""
         body = {"message": message, "session_id": session, "stream": True}
-        said = ""
-        async for name, data in self._wire.events("/chat", body):
+        text = ""
+        async for name, data in self._connection.events("/chat", body):
             if name == "text":
                 if first:
-                    self._figures.took("first token", kind, began)
+                    self._figures.record_time("first token", kind, began)
                 first = False
-                said += str(data["delta"])
+                text += str(data["delta"])
             elif name == "error":
                 self._figures.errors.append(f"chat: {data}")
             elif name == "done":
                 done = json.dumps(data["message"])
         if not done:
             return 0
-        self._figures.took("whole answer", kind, began)
+        self._figures.record_time("whole answer", kind, began)
         self._figures.answers += 1
-        self._check(said, secret, f"You said: {message} [1]")
+        self._check(text, secret, f"You said: {message} [1]")
         self._check(done, secret, f"turn {turn}: ")
         return 1
 
     async def _search(self) -> None:
         kind, began = self._figures.slice, time.perf_counter()
-        reply = await self._wire.request("POST", "/v1/search", {"query": self._chance.choice(self._questions)})
-        self._figures.took("search", kind, began)
+        reply = await self._connection.request("POST", "/v1/search", {"query": self._rng.choice(self._questions)})
+        self._figures.record_time("search", kind, began)
         self._figures.searches += 1
         if reply.status != 200 or not json.loads(reply.body)["hits"]:
             self._figures.errors.append(f"search: {reply.status} {reply.body[:200]!r}")
 
     async def read_back(self) -> None:
-        """Hold the history of every session that this client had against its secret."""
-        self._wire.close()  # while the others read theirs, the server lets go of connections that are silent
-        for session, secret, turns in self._kept:
-            history = json.loads((await self._wire.request("GET", f"/session/{session}")).body)["history"]
+        """Check the history of every session of this client for its secret."""
+        self._connection.close()  # the server may have closed the idle connection
+        for session, secret, turns in self._sessions:
+            history = json.loads((await self._connection.request("GET", f"/session/{session}")).body)["history"]
             if len(history) != 2 * turns:
                 self._figures.wrong.append(f"{session} has {len(history)} messages after {turns} turns")
             for n, message in enumerate(history):
                 self._check(json.dumps(message), secret, f"turn {n // 2}: ")
                 self._figures.checked += 1
-        self._wire.close()
+        self._connection.close()
 
-    def _check(self, text: str, secret: str, wanted: str) -> None:
-        if wanted not in text or set(SECRET.findall(text)) != {secret}:
-            self._figures.wrong.append(f"{secret} got {text[:200]!r}, wanted {wanted!r}")
+    def _check(self, text: str, secret: str, expected: str) -> None:
+        if expected not in text or set(SECRET.findall(text)) != {secret}:
+            self._figures.wrong.append(f"{secret} got {text[:200]!r}, expected {expected!r}")
 
 
 async def byte_by_byte(port: int, figures: Figures) -> None:
-    """Sends a body a byte a second, until it is turned away; and again."""
+    """Send a body at one byte per second until the server rejects it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(
         b"POST /chat HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n"
@@ -301,8 +300,8 @@ async def byte_by_byte(port: int, figures: Figures) -> None:
 
 
 async def never_read(port: int, figures: Figures) -> None:
-    """Asks for large documents and takes nothing of them, until it is let go."""
-    listed = await Wire(port).request("GET", "/documents?q=large.txt")
+    """Request large documents and never read the responses."""
+    listed = await Connection(port).request("GET", "/documents?q=large.txt")
     path = f"/documents/{json.loads(listed.body)['documents'][0]['id']}"
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -319,23 +318,23 @@ async def never_read(port: int, figures: Figures) -> None:
 
 
 async def leave(port: int, figures: Figures) -> None:
-    """Asks, leaves with the first words of the answer, and comes again."""
-    wire = Wire(port)
-    async for name, _ in wire.events("/chat", {"message": f"leaving: {PADDING}", "stream": True}):
+    """Ask a question and disconnect at the first words of the answer."""
+    connection = Connection(port)
+    async for name, _ in connection.events("/chat", {"message": f"leaving: {PADDING}", "stream": True}):
         if name == "text":
             figures.bad["left in mid-answer"] = figures.bad.get("left in mid-answer", 0) + 1
             break
-    wire.close()
+    connection.close()
 
 
 KINDS = {"bytes": byte_by_byte, "unread": never_read, "leave": leave}
 
 
 async def beset(port: int, figures: Figures, kinds: list[str]) -> None:
-    """Keep the bad clients at it in the slices that have them."""
+    """Run the bad clients during the beset slices."""
     running: list[asyncio.Task[None]] = []
 
-    async def again(kind: object) -> None:
+    async def repeat(kind: object) -> None:
         while True:
             with suppress(OSError, asyncio.IncompleteReadError):
                 await kind(port, figures)  # type: ignore[operator]
@@ -344,7 +343,7 @@ async def beset(port: int, figures: Figures, kinds: list[str]) -> None:
     try:
         while not figures.over:
             if figures.slice == "beset" and not running:
-                running = [asyncio.create_task(again(KINDS[kind])) for kind in kinds * BAD]
+                running = [asyncio.create_task(repeat(KINDS[kind])) for kind in kinds * BAD]
             elif figures.slice == "plain" and running:
                 for task in running:
                     task.cancel()
@@ -364,10 +363,10 @@ async def watch(pid: int, figures: Figures) -> None:
 
 
 async def load(port: int, pid: int, arguments: argparse.Namespace) -> Figures:
-    """The whole run."""
+    """Run all clients, then check the histories."""
     lines = (ROOT / "data" / "questions.jsonl").read_text("utf-8").splitlines()
     questions = [json.loads(line)["question"] for line in lines]
-    await Wire(port).request("POST", "/v1/search", {"query": questions[0]})  # the model is loaded by the first search
+    await Connection(port).request("POST", "/v1/search", {"query": questions[0]})  # load the embedding model
     figures = Figures(seconds=arguments.seconds)
     sessions = [
         Session(port, figures, questions, f"{arguments.seed}-{n}", arguments.pause) for n in range(arguments.sessions)
@@ -380,18 +379,18 @@ async def load(port: int, pid: int, arguments: argparse.Namespace) -> Figures:
     return figures
 
 
-# what is told
+# report
 
 
 def summary(figures: Figures, arguments: argparse.Namespace, cpu: float) -> dict[str, object]:
     """The figures as JSON."""
     times = {
         f"{what}, {kind}": {
-            "n": len(found),
-            "p50_ms": round(float(np.percentile(found, 50)), 2),
-            "p99_ms": round(float(np.percentile(found, 99)), 2),
+            "n": len(values),
+            "p50_ms": round(float(np.percentile(values, 50)), 2),
+            "p99_ms": round(float(np.percentile(values, 99)), 2),
         }
-        for (what, kind), found in sorted(figures.times.items())
+        for (what, kind), values in sorted(figures.times.items())
     }
     slope = _slope(figures)
     packages = ("fastapi", "uvicorn", "starlette", "numpy")
@@ -412,44 +411,48 @@ def summary(figures: Figures, arguments: argparse.Namespace, cpu: float) -> dict
 
 
 def _slope(figures: Figures) -> float | None:
-    """MB a minute; None for a run that is too short."""
-    late = np.array([(at / 60, size, at > figures.seconds * 3 / 4) for at, size in figures.memory
+    """Memory slope in MB per minute; None if the run is too short."""
+    samples = np.array([(at / 60, size, at > figures.seconds * 3 / 4) for at, size in figures.memory
                      if at > figures.seconds / 2])  # fmt: skip
-    if len(late) < 6:
+    if len(samples) < 6:
         return None
-    return float(np.linalg.lstsq(np.column_stack([late[:, 0], late[:, 2], 1 - late[:, 2]]), late[:, 1])[0][0])
+    return float(
+        np.linalg.lstsq(np.column_stack([samples[:, 0], samples[:, 2], 1 - samples[:, 2]]), samples[:, 1])[0][0]
+    )
 
 
-def table(found: dict[str, object]) -> None:
-    """The figures for people."""
+def table(report: dict[str, object]) -> None:
+    """Print the figures as a table."""
     print(f"{'':24}{'n':>8}{'p50 ms':>10}{'p99 ms':>10}")
-    times = found["times"]
+    times = report["times"]
     assert isinstance(times, dict)
-    for name, one in times.items():
-        print(f"{name:24}{one['n']:8}{one['p50_ms']:10.1f}{one['p99_ms']:10.1f}")
+    for name, row in times.items():
+        print(f"{name:24}{row['n']:8}{row['p50_ms']:10.1f}{row['p99_ms']:10.1f}")
     for key in ("answers", "searches", "errors", "wrong", "history_checked", "bad_clients", "server_cpu_s", "memory_mb",
                 "examples", "versions", "machine"):  # fmt: skip
-        print(f"{key:16}{found[key]}")
+        print(f"{key:16}{report[key]}")
 
 
 def main() -> int:
-    """Run it; 1 when there was an error, or a message in a wrong session."""
+    """Run the load test; return 1 after an error or a message in the wrong session."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--pause", type=float, default=0.0, help="Longest pause of a session before it goes on, in s.")
+    parser.add_argument(
+        "--pause", type=float, default=0.0, help="Longest pause between two requests of a session, in s."
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--embed", default="minilm", help="The embedder: minilm (the shipped one) or hashing.")
-    parser.add_argument("--bad", nargs="+", choices=KINDS, default=list(KINDS), help="The kinds of bad clients.")
-    parser.add_argument("--json", action="store_true", help="Only the JSON.")
+    parser.add_argument("--bad", nargs="+", choices=KINDS, default=list(KINDS), help="Kinds of bad clients.")
+    parser.add_argument("--json", action="store_true", help="Print only the JSON report.")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
         serve(arguments.serve)
         return 0
-    with tempfile.TemporaryDirectory() as place:
-        build(Path(place), arguments.embed)
-        command = [sys.executable, __file__, "--serve", str(Path(place) / "kb")]
+    with tempfile.TemporaryDirectory() as directory:
+        build(Path(directory), arguments.embed)
+        command = [sys.executable, __file__, "--serve", str(Path(directory) / "kb")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             port = int(server.stdout.readline().rpartition(":")[2])
@@ -459,10 +462,10 @@ def main() -> int:
             finally:
                 server.send_signal(signal.SIGTERM)
                 code = server.wait(60)
-    found = summary(figures, arguments, times.user + times.system)
+    report = summary(figures, arguments, times.user + times.system)
     if not arguments.json:
-        table(found)
-    print(json.dumps(found))
+        table(report)
+    print(json.dumps(report))
     return int(bool(figures.errors or figures.wrong or code))
 
 

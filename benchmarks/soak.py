@@ -1,20 +1,20 @@
-"""Work for an hour: index runs over a changing folder, beside them searches, answers and a server under load.
+"""Soak test: index runs over a changing folder, with concurrent searches, answers and a server under load.
 
     python benchmarks/soak.py --minutes 60 --out soak
     python benchmarks/soak.py --minutes 2 --every 10 --sample-every 2 --out soak
 
-Each round changes, adds, deletes and renames some documents of a folder (seeded), runs `ragkit index` as a process of
-its own, and then holds a library process that keeps the knowledge base open, and `ragkit serve`, to it: the new words
-must be found in the right file, the words that are gone must never be found again. Both are asked all the time by
-threads with pauses: searches, extractive answers, streamed chats in sessions, streamed completions, some of which are
-left in mid-answer. Every paragraph of a changing document names its edition, so that each answer shows what it was made
-of. Each quarter of an hour `ragkit verify` runs, and at the end the chunks are held against those of a fresh build.
+Each round changes, adds, deletes and renames some documents of a folder (seeded), runs `ragkit index` in a separate
+process, and then checks a library process with an open knowledge base and `ragkit serve`: both must find the new words
+in the right file and must never find deleted words again. Threads query both all the time, with pauses: searches,
+extractive answers, streamed chats in sessions, and streamed completions, some of which they abort. Every paragraph of a
+changing document names its edition, so each answer shows its sources. `ragkit verify` runs every 15 minutes, and at
+the end the chunks are compared with those of a fresh build.
 
-Every 10 s are sampled, of both long-lived processes: resident memory, PSS, open files and threads; of the knowledge
-base: its size on disk, that of the index and that of the records (the ledger, sessions and traces, which are kept by
-number and age) apart, and the number of its files. Of each index run: its time, and its peak memory as the system
-counts it (getrusage). After a warm-up a line is fitted to each series (Theil-Sen) and held to its bound. `--out` gets
-soak.json and soak.png. The exit code is 1 when a bound was not held, or anything failed or was answered wrongly.
+Sampled every 10 s: resident memory, PSS, open files and threads of both long-lived processes; size on disk of the
+index and of the records (the ledger, sessions and traces, whose number and age are limited), and the number of files.
+Recorded per index run: its time and peak memory (getrusage). After a warm-up a line is fitted to each series
+(Theil-Sen) and compared with its bound. `--out` receives soak.json and soak.png. The exit code is 1 if a bound is not
+met, or if there was an error or a wrong answer.
 """
 
 from __future__ import annotations
@@ -44,36 +44,36 @@ from soak_folder import Folder, Step
 
 MB = 1_000_000
 RECORDS = {"ledger.sqlite": "ledger_mb", "server.": "server_mb"}
-"""What is kept of what was asked; everything else in a knowledge base is its index."""
+"""Files with records of queries; everything else in a knowledge base is its index."""
 VERIFY_SECONDS = 900.0
-GIVE_UP_SECONDS = 30.0
-"""A reader that has not found new words by then never will."""
+FIND_TIMEOUT_SECONDS = 30.0
+"""A reader must find new words within this time."""
 OLD_MARKS = 2
-"""Of the words that went in earlier rounds, so many are asked for again in each."""
+"""Number of words deleted in earlier rounds that each round searches again."""
 COMMAND = (sys.executable, "-m", "ragkit")
 
 
 class Soak:
-    """One run, from the folder to the result."""
+    """One soak run, from the folder to the result."""
 
-    def __init__(self, place: Path, arguments: argparse.Namespace) -> None:
-        self.kb = place / "kb"
-        self.folder = Folder(place / "folder", ROOT / "data" / "sample", arguments.notes, arguments.seed)
+    def __init__(self, directory: Path, arguments: argparse.Namespace) -> None:
+        self.kb = directory / "kb"
+        self.folder = Folder(directory / "folder", ROOT / "data" / "sample", arguments.notes, arguments.seed)
         self.seconds = arguments.minutes * 60
         self.seen = Seen()
         self.samples: list[dict[str, float]] = []
         self.rounds: list[dict[str, float]] = []
         self.verified = 0
         self._arguments = arguments
-        self._place = place
-        self._chance = random.Random(f"rounds-{arguments.seed}")
+        self._directory = directory
+        self._rng = random.Random(f"rounds-{arguments.seed}")
         self._gone: dict[str, float] = {}
-        """Mark -> when the index run ended that took it out."""
-        self._began = time.monotonic()
-        self._over = threading.Event()
+        """Mark -> the time when the index run that removed it ended."""
+        self._started_at = time.monotonic()
+        self._stopped = threading.Event()
 
     def run(self) -> dict[str, Any]:
-        """All of it."""
+        """Run the soak test and return its result."""
         settings = ["--set", f"embed.name={self._arguments.embed}"]
         subprocess.run([*COMMAND, "index", str(self.folder.root), "--kb", str(self.kb), "-q", *settings], check=True)
         self.library = Library(self.kb, self._arguments.seed)
@@ -83,7 +83,7 @@ class Soak:
             port = int(json.loads(self.server.stdout.readline())["url"].rpartition(":")[2])
             self.clients = Clients(port, self._arguments.seed)
             self.clients.begin()
-            self._began = time.monotonic()
+            self._started_at = time.monotonic()
             sampler = threading.Thread(target=self._keep_sampling, daemon=True)
             sampler.start()
             try:
@@ -96,131 +96,135 @@ class Soak:
 
     def _work(self) -> None:
         verify_at = VERIFY_SECONDS
-        while (began := self._now()) < self.seconds:
+        while (started_at := self._now()) < self.seconds:
             self._round()
             if self._now() >= verify_at:
                 self._verify()
                 verify_at += VERIFY_SECONDS
-            time.sleep(max(0.0, min(self._arguments.every - (self._now() - began), self.seconds - self._now())))
+            time.sleep(max(0.0, min(self._arguments.every - (self._now() - started_at), self.seconds - self._now())))
 
     def _round(self) -> None:
-        """Change the folder, index it, and see that everyone has noticed."""
+        """Change the folder, index it, and check that every reader sees the changes."""
         step = self.folder.step()
-        began = self._now()
-        said, code, peak_mb = self._child(
+        started_at = self._now()
+        output, code, peak_mb = self._child(
             [*COMMAND, "index", str(self.folder.root), "--kb", str(self.kb), "--json", "-q"]
         )
         ended = self._now()
         if code != 0:
-            self.seen.errors.append(f"index ended with {code}: {said[-300:]}")
+            self.seen.errors.append(f"index exited with {code}: {output[-300:]}")
             return
-        report = json.loads(said)
+        report = json.loads(output)
         counts = {key: report["files"][key] for key in step.expected}
         if counts != step.expected:
-            self.seen.wrong.append(f"an index run counted {counts}, wanted {step.expected}")
-        # from now on nobody may give an answer of what is gone
+            self.seen.wrong.append(f"an index run counted {counts}, expected {step.expected}")
+        # from now on no answer may contain the deleted marks
         self._gone |= dict.fromkeys(step.gone, time.monotonic())
-        found = self._check_new(step)
+        seconds = self._check_new(step)
         self._check_gone(step)
-        self.rounds.append({"at": began, "ended": ended, "seconds": round(ended - began, 3), "peak_mb": peak_mb,
-                            "embedded": report["embedded"], "found_s": round(found, 3)})  # fmt: skip
-        self._take_in(self.library.drain())
-        self._take_in(self.clients.seen.drain())
+        seconds_run = round(ended - started_at, 3)
+        self.rounds.append({"at": started_at, "ended": ended, "seconds": seconds_run, "peak_mb": peak_mb,
+                            "embedded": report["embedded"], "found_s": round(seconds, 3)})  # fmt: skip
+        self._check_seen(self.library.drain())
+        self._check_seen(self.clients.seen.drain())
 
     def _child(self, command: list[str]) -> tuple[str, int, float]:
-        """What a process said, its exit code, and its peak memory in MB."""
+        """Run a process; return its output, exit code and peak memory in MB."""
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert process.stdout is not None and process.stderr is not None
         with process.stdout as out, process.stderr as err:
-            said = out.read()
-            told = err.read()
+            output = out.read()
+            errors = err.read()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         return (
-            said if process.returncode == 0 else said + told,
+            output if process.returncode == 0 else output + errors,
             process.returncode,
             round(used.ru_maxrss * 1024 / MB, 1),
         )
 
     def _check_new(self, step: Step) -> float:
-        """Ask the library and the server for each new word; returns after how many seconds the last was found."""
-        began = time.monotonic()
+        """Search the library and the server for each new word; return the seconds this took."""
+        started_at = time.monotonic()
         for who, find in (("library", self.library.find), ("server", self.clients.find)):
             for mark, path in step.new.items():
                 while not any(source == str(path) and mark in text for source, text in find(mark)):
-                    if time.monotonic() - began > GIVE_UP_SECONDS:
+                    if time.monotonic() - started_at > FIND_TIMEOUT_SECONDS:
                         self.seen.wrong.append(f"the {who} does not find {mark} in {path}")
                         break
                     time.sleep(0.05)
-        return time.monotonic() - began
+        return time.monotonic() - started_at
 
     def _check_gone(self, step: Step) -> None:
-        """Ask for words that are gone, now and long ago."""
-        old = self._chance.sample(sorted(self._gone), min(OLD_MARKS, len(self._gone)))
+        """Search for words that were deleted in this round and in earlier ones."""
+        old = self._rng.sample(sorted(self._gone), min(OLD_MARKS, len(self._gone)))
         for who, find in (("library", self.library.find), ("server", self.clients.find)):
             for mark in [*step.gone, *old]:
                 self.seen.wrong += [
                     f"the {who} found {mark} in {source}" for source, text in find(mark) if mark in text
                 ]
 
-    def _take_in(self, seen: Seen) -> None:
-        """Hold what others asked to what was there when they did."""
+    def _check_seen(self, seen: Seen) -> None:
+        """Check answers against the state of the folder at the time of the question."""
         self.seen.errors += seen.errors
         self.seen.wrong += seen.wrong
         self.seen.asked += seen.asked
-        for one in seen.asked:
-            stale = [mark for mark in one.marks if self._gone.get(mark, one.began) < one.began]
+        for asked in seen.asked:
+            stale = [mark for mark in asked.marks if self._gone.get(mark, asked.started_at) < asked.started_at]
             if stale:
-                self.seen.wrong.append(f"a {one.who} gave {stale[0]} {one.began - self._gone[stale[0]]:.2f} s too late")
-            if one.unverified and not self._beside_a_run(one):
-                self.seen.wrong.append(f"a {one.who} has {one.unverified} citations that are not in the indexed text")
+                seconds = asked.started_at - self._gone[stale[0]]
+                self.seen.wrong.append(f"a {asked.who} returned {stale[0]} {seconds:.2f} s after its removal")
+            if asked.unverified and not self._during_index_run(asked):
+                self.seen.wrong.append(
+                    f"a {asked.who} has {asked.unverified} citations that are not in the indexed text"
+                )
 
-    def _beside_a_run(self, asked: Asked) -> bool:
-        """Whether an index run was under way while an answer was made."""
-        first, last = asked.began - self._began, asked.began - self._began + asked.ms / 1000
-        return any(one["at"] <= last and first <= one["ended"] for one in self.rounds[-3:])
+    def _during_index_run(self, asked: Asked) -> bool:
+        """Whether an index run overlaps the time of a question."""
+        first, last = asked.started_at - self._started_at, asked.started_at - self._started_at + asked.ms / 1000
+        return any(round_["at"] <= last and first <= round_["ended"] for round_ in self.rounds[-3:])
 
     def _verify(self) -> None:
-        said, code, _ = self._child([*COMMAND, "verify", "--kb", str(self.kb)])
+        output, code, _ = self._child([*COMMAND, "verify", "--kb", str(self.kb)])
         self.verified += 1
         if code != 0:
-            self.seen.errors.append(f"verify ended with {code}: {said[-300:]}")
+            self.seen.errors.append(f"verify ended with {code}: {output[-300:]}")
 
     # samples
 
     def _now(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started_at
 
     def _keep_sampling(self) -> None:
         processes = {"library": psutil.Process(self.library.process.pid), "server": psutil.Process(self.server.pid)}
-        while not self._over.wait(self._arguments.sample_every):
+        while not self._stopped.wait(self._arguments.sample_every):
             try:
                 self.samples.append(self._sample(processes))
             except (psutil.Error, OSError) as error:
-                self.seen.errors.append(f"a process cannot be looked at: {error}")
+                self.seen.errors.append(f"cannot sample a process: {error}")
 
     def _sample(self, processes: dict[str, psutil.Process]) -> dict[str, float]:
-        found: dict[str, float] = {"at": round(self._now(), 2), "load": round(os.getloadavg()[0], 2)}
+        sample: dict[str, float] = {"at": round(self._now(), 2), "load": round(os.getloadavg()[0], 2)}
         for who, process in processes.items():
             memory = process.memory_full_info()
-            found[f"{who}_rss_mb"] = round(memory.rss / MB, 2)
-            found[f"{who}_pss_mb"] = round(memory.pss / MB, 2)
-            found[f"{who}_fds"] = process.num_fds()
-            found[f"{who}_threads"] = process.num_threads()
-            found[f"{who}_cpu_s"] = round(sum(process.cpu_times()[:2]), 2)
-        return found | size_of(self.kb)
+            sample[f"{who}_rss_mb"] = round(memory.rss / MB, 2)
+            sample[f"{who}_pss_mb"] = round(memory.pss / MB, 2)
+            sample[f"{who}_fds"] = process.num_fds()
+            sample[f"{who}_threads"] = process.num_threads()
+            sample[f"{who}_cpu_s"] = round(sum(process.cpu_times()[:2]), 2)
+        return sample | size_of(self.kb)
 
-    # the end
+    # shutdown
 
     def _stop(self, sampler: threading.Thread) -> None:
-        """Let all of them end, and see that they do so well."""
+        """Stop all processes and check their exit codes."""
         self.clients.stop()
-        self._take_in(self.clients.seen.drain())
-        self._take_in(self.library.drain())
+        self._check_seen(self.clients.seen.drain())
+        self._check_seen(self.library.drain())
         if self.clients.running():
             self.seen.errors.append(f"{self.clients.running()} answers never ended in the server")
-        self._over.set()
+        self._stopped.set()
         sampler.join(60)
         self.server.send_signal(signal.SIGTERM)
         for who, code in (("library", self.library.stop()), ("server", self.server.wait(60))):
@@ -228,22 +232,24 @@ class Soak:
                 self.seen.errors.append(f"the {who} ended with {code}")
 
     def _fresh(self) -> dict[str, float]:
-        """The size of a fresh build of the folder; its chunks must be those of the knowledge base."""
-        fresh = self._place / "fresh"
+        """Build the folder from scratch, compare the chunks, and return the size of the fresh index."""
+        fresh = self._directory / "fresh"
         settings = ["--set", f"embed.name={self._arguments.embed}"]
-        said, code, _ = self._child([*COMMAND, "index", str(self.folder.root), "--kb", str(fresh), "-q", *settings])
+        output, code, _ = self._child([*COMMAND, "index", str(self.folder.root), "--kb", str(fresh), "-q", *settings])
         if code != 0:
-            self.seen.errors.append(f"the fresh build ended with {code}: {said[-300:]}")
-        lists = [self._child([*COMMAND, "list", "--chunks", "--json", "--kb", str(kb)])[0] for kb in (self.kb, fresh)]
-        if sorted(lists[0].splitlines()) != sorted(lists[1].splitlines()):
-            self.seen.wrong.append("the chunks are not those of a fresh build")
-        return {**size_of(fresh), "chunks": len(lists[1].splitlines())}
+            self.seen.errors.append(f"the fresh build ended with {code}: {output[-300:]}")
+        chunk_lists = [
+            self._child([*COMMAND, "list", "--chunks", "--json", "--kb", str(kb)])[0] for kb in (self.kb, fresh)
+        ]
+        if sorted(chunk_lists[0].splitlines()) != sorted(chunk_lists[1].splitlines()):
+            self.seen.wrong.append("the chunks differ from those of a fresh build")
+        return {**size_of(fresh), "chunks": len(chunk_lists[1].splitlines())}
 
     def _result(self) -> dict[str, Any]:
         self._verify()
-        arguments, asked = self._arguments, Counter(one.who for one in self.seen.asked)
+        arguments, asked = self._arguments, Counter(question.who for question in self.seen.asked)
         result: dict[str, Any] = {
-            "minutes": minutes(self.seen.asked, self._began), "seconds": round(self.seconds, 1),
+            "minutes": minutes(self.seen.asked, self._started_at), "seconds": round(self.seconds, 1),
             "warm_up_s": min(WARM_UP_SECONDS, self.seconds / 4),
             "settings": {"seed": arguments.seed, "every": arguments.every, "notes": arguments.notes,
                          "embed": arguments.embed, "sample_every": arguments.sample_every},
@@ -258,7 +264,7 @@ class Soak:
 
 
 def size_of(kb: Path) -> dict[str, float]:
-    """Of a knowledge base: MB of its index and of its records, and the number of its files."""
+    """Size of a knowledge base: MB of its index and of its records, and its number of files."""
     sizes = Counter(index_mb=0, ledger_mb=0, server_mb=0)
     files = 0
     for path in kb.rglob("*"):
@@ -270,23 +276,24 @@ def size_of(kb: Path) -> dict[str, float]:
             name = path.relative_to(kb).parts[0]
             sizes[next((part for start, part in RECORDS.items() if name.startswith(start)), "index_mb")] += size
             files += 1
-    found = {part: size / MB for part, size in sizes.items()}
-    return {**found, "records_mb": found["ledger_mb"] + found["server_mb"], "kb_files": files}
+    megabytes = {part: size / MB for part, size in sizes.items()}
+    return {**megabytes, "records_mb": megabytes["ledger_mb"] + megabytes["server_mb"], "kb_files": files}
 
 
-def minutes(asked: list[Asked], began: float) -> list[dict[str, float]]:
-    """For each minute the median of the milliseconds that each kind of question took, and `at` its middle (s)."""
+def minutes(questions: list[Asked], started_at: float) -> list[dict[str, float]]:
+    """For each minute: `at`, its middle in seconds, and the median milliseconds of each kind of question."""
     times: dict[int, dict[str, list[float]]] = {}
-    for one in asked:
-        times.setdefault(int((one.began - began) // 60), {}).setdefault(one.who, []).append(one.ms)
+    for question in questions:
+        minute = int((question.started_at - started_at) // 60)
+        times.setdefault(minute, {}).setdefault(question.who, []).append(question.ms)
     return [
-        {"at": number * 60 + 30, **{who: round(float(np.median(found)), 2) for who, found in sorted(kinds.items())}}
+        {"at": number * 60 + 30, **{who: round(float(np.median(ms)), 2) for who, ms in sorted(kinds.items())}}
         for number, kinds in sorted(times.items())
     ]
 
 
 def main() -> int:
-    """Run it; 1 when a bound was not held."""
+    """Run the soak test; return 1 if a bound is not met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--every", type=float, default=20.0, help="Seconds from one index run to the next.")
@@ -301,16 +308,16 @@ def main() -> int:
     if arguments.library:
         library(arguments.library, str(arguments.seed))
         return 0
-    with tempfile.TemporaryDirectory() as place:
-        result = Soak(Path(place), arguments).run()
+    with tempfile.TemporaryDirectory() as directory:
+        result = Soak(Path(directory), arguments).run()
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "soak.json").write_text(json.dumps(result) + "\n", "utf-8")
     draw(result, arguments.out / "soak.png")
     findings = verdict(result)
-    print(json.dumps([asdict(one) for one in findings]) if arguments.json else table(findings))
+    print(json.dumps([asdict(finding) for finding in findings]) if arguments.json else table(findings))
     for line in [*result["errors"][:5], *result["wrong"][:5]]:
         print(line, file=sys.stderr)
-    return int(any(one.held is False for one in findings))
+    return int(any(finding.held is False for finding in findings))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a soak's samples say: slopes that a few wild samples do not move, the bounds they are held to, and a picture."""
+"""Evaluate the samples of a soak test: robust slopes, their bounds, and a chart."""
 
 from __future__ import annotations
 
@@ -13,72 +13,74 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHARE_AN_HOUR, MB_AN_HOUR = 0.05, 10.0
-"""Memory may grow by so much in an hour: the larger of a share of what it is and a number of MB."""
+"""Allowed growth of memory in an hour: the larger of a share of its size and a number of MB."""
 COUNT_AN_HOUR = 0.5
-"""A count that may not grow: less than one in two hours is no growth."""
+"""Allowed growth of a count in an hour: less than one in two hours."""
 WARM_UP_SECONDS = 900.0
-"""Caches and heaps fill in these; with less of a warm-up no slope is judged."""
+"""Caches and heaps fill during the warm-up; with a shorter one no slope is judged."""
 LEAST_MINUTES = 10.0
-"""A slope over less is told, and not judged."""
+"""A slope over a shorter time is reported but not judged."""
 DISK_TIMES = 3.0
-"""The index may be so many times as large as a fresh one of the same folder: what is dead lies there for a while."""
+"""Maximum ratio to a fresh index of the same folder: deleted rows stay until compaction."""
 FOUND_SECONDS = 2.0
-"""After an index run has ended, its new words are found by every open reader within this."""
+"""Every open reader must find the new words within this time after an index run."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     unit: str
     median: float
     slope: float | None
-    """An hour; None: what counts is the value."""
+    """Per hour; None: the value is judged, not its slope."""
     most: float
     bound: str
     held: bool | None
-    """None: not judged."""
+    """Whether the bound is met; None: not judged."""
 
 
 def theil_sen(seconds: Sequence[float], values: Sequence[float]) -> float:
-    """The median of the slopes of all pairs of samples, an hour. Nearly a third of the samples may be wild.
+    """The median slope per hour of all pairs of samples; tolerates nearly 30 % outliers.
 
     Raises:
-        ValueError: fewer than two moments.
+        ValueError: fewer than two distinct times.
 
     Source: Theil 1950; Sen, Journal of the American Statistical Association 63 (1968), 1379-1389.
     """
-    at, found = np.asarray(seconds, float) / 3600, np.asarray(values, float)
-    first, second = np.triu_indices(len(at), 1)
-    apart = at[second] - at[first]
-    if not np.any(apart):
-        raise ValueError(f"a slope needs samples of two moments, there are {len(set(seconds))}")
-    return float(np.median((found[second] - found[first])[apart != 0] / apart[apart != 0]))
+    hours, heights = np.asarray(seconds, float) / 3600, np.asarray(values, float)
+    first, second = np.triu_indices(len(hours), 1)
+    distance = hours[second] - hours[first]
+    if not np.any(distance):
+        raise ValueError(f"a slope needs samples at two distinct times (got {len(set(seconds))})")
+    return float(np.median((heights[second] - heights[first])[distance != 0] / distance[distance != 0]))
 
 
 Samples = Sequence[Mapping[str, float]]
-"""Each with its `at`, in seconds since the start."""
+"""Each sample has `at`, the seconds since the start."""
 
 
 def after(samples: Samples, warm_up: float, name: str) -> tuple[list[float], list[float]]:
-    """Moments and values of one series behind the warm-up (seconds); samples that lack it are left out."""
-    pairs = [(one["at"], one[name]) for one in samples if name in one and one["at"] >= warm_up]
+    """(times, values) of one series after the warm-up (seconds); samples without it are skipped."""
+    pairs = [(sample["at"], sample[name]) for sample in samples if name in sample and sample["at"] >= warm_up]
     return [at for at, _ in pairs], [value for _, value in pairs]
 
 
 def memory(samples: Samples, warm_up: float, name: str, title: str) -> Finding:
-    """A series in MB: it may grow by a share, or a few MB, an hour."""
-    return _flat(samples, warm_up, (name, title, "MB"), lambda median: max(SHARE_AN_HOUR * median, MB_AN_HOUR))
+    """Check a series in MB: it may grow by a share or a few MB per hour."""
+    return _check_slope(samples, warm_up, (name, title, "MB"), lambda median: max(SHARE_AN_HOUR * median, MB_AN_HOUR))
 
 
 def count(samples: Samples, warm_up: float, name: str, title: str) -> Finding:
-    """A series of counts: it may not grow."""
-    return _flat(samples, warm_up, (name, title, ""), lambda median: COUNT_AN_HOUR)
+    """Check a series of counts: it must not grow."""
+    return _check_slope(samples, warm_up, (name, title, ""), lambda median: COUNT_AN_HOUR)
 
 
-def _flat(samples: Samples, warm_up: float, named: tuple[str, str, str], limit: Callable[[float], float]) -> Finding:
-    name, title, unit = named
+def _check_slope(
+    samples: Samples, warm_up: float, labels: tuple[str, str, str], limit: Callable[[float], float]
+) -> Finding:
+    name, title, unit = labels
     at, values = after(samples, warm_up, name)
     if len(set(at)) < 2:
         return Finding(title, unit, 0.0, None, 0.0, "too few samples", None)
@@ -86,64 +88,65 @@ def _flat(samples: Samples, warm_up: float, named: tuple[str, str, str], limit: 
     allowed = limit(median)
     judged = at[-1] - at[0] >= LEAST_MINUTES * 60
     return Finding(
-        title, unit, round(median, 2), round(slope, 3), round(max(values), 2), f"slope <= {allowed:.3g} an hour",
+        title, unit, round(median, 2), round(slope, 3), round(max(values), 2), f"slope <= {allowed:.3g} per hour",
         slope <= allowed if judged else None,
     )  # fmt: skip
 
 
 def at_most(values: Sequence[float], limit: float, title: str, unit: str = "") -> Finding:
-    """Values none of which may be over a limit; no value at all is no proof, and fails."""
+    """Check that no value exceeds a limit; an empty series fails."""
     most = max(values, default=float("inf"))
     median = float(np.median(values)) if values else float("inf")
     return Finding(title, unit, round(median, 3), None, round(most, 3), f"<= {limit:.4g}", most <= limit)
 
 
 def verdict(result: Mapping[str, Any]) -> list[Finding]:
-    """Everything that a run is held to, from its result as JSON."""
-    samples, rounds, warm = result["samples"], result["rounds"], result["warm_up_s"]
-    found: list[Finding] = []
+    """Check the JSON result of a run against all bounds."""
+    samples, rounds, warm_up = result["samples"], result["rounds"], result["warm_up_s"]
+    findings: list[Finding] = []
     for who in ("library", "server"):
-        found += [
-            memory(samples, warm, f"{who}_rss_mb", f"{who}: resident memory"),
-            memory(samples, warm, f"{who}_pss_mb", f"{who}: its share of memory (PSS)"),
-            count(samples, warm, f"{who}_fds", f"{who}: open files"),
-            count(samples, warm, f"{who}_threads", f"{who}: threads"),
+        findings += [
+            memory(samples, warm_up, f"{who}_rss_mb", f"{who}: resident memory"),
+            memory(samples, warm_up, f"{who}_pss_mb", f"{who}: its share of memory (PSS)"),
+            count(samples, warm_up, f"{who}_fds", f"{who}: open files"),
+            count(samples, warm_up, f"{who}_threads", f"{who}: threads"),
         ]
-    found += [
-        count(samples, warm, "kb_files", "files in the knowledge base"),
-        memory(rounds, warm, "peak_mb", "index run: peak memory"),
+    findings += [
+        count(samples, warm_up, "kb_files", "files in the knowledge base"),
+        memory(rounds, warm_up, "peak_mb", "index run: peak memory"),
     ]
-    disk = after(samples, warm, "index_mb")[1]
+    disk = after(samples, warm_up, "index_mb")[1]
     return [
-        *(found if warm >= WARM_UP_SECONDS else [replace(one, held=None) for one in found]),
+        *(findings if warm_up >= WARM_UP_SECONDS else [replace(finding, held=None) for finding in findings]),
         at_most(disk, DISK_TIMES * result["fresh"]["index_mb"], "index on disk", "MB"),
-        at_most([one["found_s"] for one in rounds], FOUND_SECONDS, "new words found after a run", "s"),
+        at_most([round_["found_s"] for round_ in rounds], FOUND_SECONDS, "new words found after a run", "s"),
         at_most([len(result["errors"])], 0, "errors"),
         at_most([len(result["wrong"])], 0, "wrong answers"),
     ]
 
 
 def table(findings: Sequence[Finding]) -> str:
-    """The findings for people, as Markdown."""
-    lines = ["| series | median | slope an hour | most | bound | held |", "| --- | --: | --: | --: | --- | --- |"]
-    for one in findings:
-        slope = "" if one.slope is None else f"{one.slope:+.2f}"
-        held = "not judged" if one.held is None else "yes" if one.held else "**no**"
-        unit = f" {one.unit}" if one.unit else ""
-        lines.append(f"| {one.name} | {one.median:g}{unit} | {slope} | {one.most:g}{unit} | {one.bound} | {held} |")
+    """The findings as a Markdown table."""
+    lines = ["| series | median | slope per hour | max | bound | met |", "| --- | --: | --: | --: | --- | --- |"]
+    for finding in findings:
+        slope = "" if finding.slope is None else f"{finding.slope:+.2f}"
+        held = "not judged" if finding.held is None else "yes" if finding.held else "**no**"
+        unit = f" {finding.unit}" if finding.unit else ""
+        values = f"{finding.median:g}{unit} | {slope} | {finding.most:g}{unit}"
+        lines.append(f"| {finding.name} | {values} | {finding.bound} | {held} |")
     return "\n".join(lines)
 
 
 def as_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The findings as they stand in the result."""
-    return [asdict(one) for one in findings]
+    """The findings as JSON values."""
+    return [asdict(finding) for finding in findings]
 
 
-# the picture
+# chart
 
 
 def draw(result: Mapping[str, Any], path: Path) -> None:
-    """Six panels over the minutes of the run; what lies before the end of the warm-up is shaded."""
+    """Draw six panels over the minutes of the run; the warm-up is shaded."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -152,10 +155,10 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     figure = Figure(figsize=(11.0, 6.4), dpi=110)
     panels = figure.subplots(2, 3).ravel()
     samples, rounds = result["samples"], result["rounds"]
-    both = ("library", "server")
-    _panel(panels[0], "resident memory, MB", [(who, _line(samples, f"{who}_rss_mb")) for who in both])
-    _panel(panels[1], "open files", [(who, _line(samples, f"{who}_fds")) for who in both])
-    _panel(panels[2], "threads", [(who, _line(samples, f"{who}_threads")) for who in both])
+    processes = ("library", "server")
+    _panel(panels[0], "resident memory, MB", [(who, _line(samples, f"{who}_rss_mb")) for who in processes])
+    _panel(panels[1], "open files", [(who, _line(samples, f"{who}_fds")) for who in processes])
+    _panel(panels[2], "threads", [(who, _line(samples, f"{who}_threads")) for who in processes])
     _panel(panels[3], "disk, MB", [("index", _line(samples, "index_mb")), ("records", _line(samples, "records_mb"))])
     _panel(panels[4], "one index run: peak memory, MB", [("index run", _line(rounds, "peak_mb"))])
     _panel(panels[5], "search: p50 of each minute, ms", _latencies(result["minutes"]))
@@ -169,8 +172,8 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     title = f"{result['seconds'] / 60:.0f} minutes of work"
     figure.text(0.012, 0.975, title, fontsize=14, fontweight="bold", color=INK, va="top")
     questions = sum(result["asked"].values())
-    said = f"{len(rounds)} index runs over a changing folder, beside them {questions:,} questions; shaded: warm-up"
-    figure.text(0.012, 0.928, said, fontsize=9, color=PALE, va="top")
+    caption = f"{len(rounds)} index runs over a changing folder, {questions:,} concurrent questions; shaded: warm-up"
+    figure.text(0.012, 0.928, caption, fontsize=9, color=PALE, va="top")
     figure.subplots_adjust(left=0.045, right=0.985, top=0.84, bottom=0.075, wspace=0.16, hspace=0.32)
     figure.savefig(path, format="png", facecolor="white")
 
@@ -180,12 +183,12 @@ Line = tuple[list[float], list[float]]
 
 def _line(samples: Samples, name: str) -> Line:
     at, values = after(samples, 0.0, name)
-    return [one / 60 for one in at], values
+    return [seconds / 60 for seconds in at], values
 
 
 def _latencies(minutes: Samples) -> list[tuple[str, Line]]:
-    whole = [one for one in minutes if "library search" in one]
-    return [(who, _line(whole, f"{who} search")) for who in ("library", "server")]
+    complete = [minute for minute in minutes if "library search" in minute]
+    return [(who, _line(complete, f"{who} search")) for who in ("library", "server")]
 
 
 def _panel(axes: Axes, title: str, lines: Sequence[tuple[str, Line]]) -> None:

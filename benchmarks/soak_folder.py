@@ -1,4 +1,4 @@
-"""A folder of documents that changes: what `soak.py` indexes. Every paragraph names the edition of its file."""
+"""The changing folder of documents that `soak.py` indexes. Every paragraph names the edition of its file."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LETTERS = "bcdfghjklmnpqrtvwxz"
-"""Without vowels a mark has no ending that a stemmer would take off."""
+"""No vowels, so that a stemmer does not change a mark."""
 MARK = re.compile(rf"\bmk[{LETTERS}]{{10}}\b")
 PARAGRAPHS = 8
-"""Of one note."""
+"""Paragraphs of one note."""
 
 
 @dataclass
 class Step:
-    """What one round did to the folder."""
+    """The changes of one round."""
 
     new: dict[str, Path] = field(default_factory=dict)
-    """Mark -> the file that holds it from now on."""
+    """Mark -> the file that contains it from now on."""
     gone: list[str] = field(default_factory=list)
-    """Marks that no file holds any more."""
+    """Marks that no file contains any more."""
     expected: dict[str, int] = field(default_factory=dict)
-    """What an index run has to count: added, updated, removed."""
+    """The expected counts of an index run: added, updated, removed."""
 
 
 class Folder:
-    """The sample, which stays as it is, and notes made of its paragraphs, some of which change each round.
+    """The unchanged sample, and notes built from its paragraphs, some of which change each round.
 
-    Each edition of a note has a mark, a word that nothing else holds, before each of its paragraphs: an answer tells
-    by its marks which editions it was made of.
+    Each edition of a note has a mark, a unique word, before each of its paragraphs: the marks in an answer show which
+    editions it comes from.
     """
 
     def __init__(self, root: Path, sample: Path, notes: int, seed: int) -> None:
         self.root = root
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._paragraphs = _paragraphs(sample)
         self._number = 0
         self.marks: dict[Path, str] = {}
@@ -47,21 +47,21 @@ class Folder:
 
     def step(self, changed: int = 3, exchanged: int = 1, renamed: int = 1) -> Step:
         """Change some notes, delete as many as are added, rename some."""
-        chosen = self._chance.sample(sorted(self.marks), changed + exchanged + renamed)
+        paths = self._rng.sample(sorted(self.marks), changed + exchanged + renamed)
         step = Step(expected={"added": exchanged + renamed, "updated": changed, "removed": exchanged + renamed})
-        for path in chosen[:changed]:
+        for path in paths[:changed]:
             step.gone.append(self.marks[path])
             step.new[self._write(path)] = path
-        for path in chosen[changed : changed + exchanged]:
+        for path in paths[changed : changed + exchanged]:
             step.gone.append(self.marks.pop(path))
             path.unlink()
-            fresh = self._new_path()
-            step.new[self._write(fresh)] = fresh
-        for path in chosen[changed + exchanged :]:
-            fresh = self._new_path()
-            mark = self.marks[fresh] = self.marks.pop(path)
-            path.rename(fresh)
-            step.new[mark] = fresh
+            new_path = self._new_path()
+            step.new[self._write(new_path)] = new_path
+        for path in paths[changed + exchanged :]:
+            new_path = self._new_path()
+            mark = self.marks[new_path] = self.marks.pop(path)
+            path.rename(new_path)
+            step.new[mark] = new_path
         return step
 
     def _new_path(self) -> Path:
@@ -69,18 +69,18 @@ class Folder:
         return self.root / "notes" / f"{self._number % 7}" / f"note-{self._number:05}.md"
 
     def _write(self, path: Path) -> str:
-        """A new edition of a note; returns its mark."""
-        mark = self.marks[path] = "mk" + "".join(self._chance.choices(LETTERS, k=10))
-        body = [f"{mark}: {text}" for text in self._chance.sample(self._paragraphs, PARAGRAPHS)]
+        """Write a new edition of a note and return its mark."""
+        mark = self.marks[path] = "mk" + "".join(self._rng.choices(LETTERS, k=10))
+        body = [f"{mark}: {text}" for text in self._rng.sample(self._paragraphs, PARAGRAPHS)]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n\n".join([f"# {path.stem}", *body]) + "\n", "utf-8")
         return mark
 
 
 def _paragraphs(sample: Path) -> list[str]:
-    """What the sample's notes are made of."""
-    found: list[str] = []
+    """Paragraphs of the sample that are suitable for notes."""
+    paragraphs: list[str] = []
     for path in sorted([*sample.rglob("*.md"), *sample.rglob("*.txt")]):
         parts = re.split(r"\n\s*\n", path.read_text("utf-8"))
-        found += [" ".join(part.split()) for part in parts if 150 <= len(part) <= 900 and "|" not in part]
-    return found
+        paragraphs += [" ".join(part.split()) for part in parts if 150 <= len(part) <= 900 and "|" not in part]
+    return paragraphs

@@ -1,11 +1,11 @@
-"""Does the embedder `static` earn its place: its quality beside BM25's and minilm's, and how much faster it is.
+"""Compare the embedder `static` with BM25 and minilm: quality and speed.
 
     python benchmarks/static_embedder.py FOLDER [FOLDER ...] [--speed DIR] [--cache DIR] [--seed S]
 
-Each FOLDER is in the shape of the BEIR benchmark (see `beir.py`), split as a knowledge base splits it. Behind each nDCG
-stands the difference to BM25 alone with the interval that holds 95 % of the bootstrap samples of the paired difference,
-and a `*` where it leaves out 0. With `--speed` the files below DIR are indexed by the pipelines `fast` and `default`,
-each in a process of its own, and their chunks are embedded by either embedder: CPU seconds.
+Each FOLDER has the BEIR layout (see `beir.py`) and is split as in a knowledge base. Each nDCG is followed by the
+difference to BM25 alone, the interval that contains 95 % of the bootstrap samples of the paired difference, and a `*`
+if the interval excludes 0. `--speed` indexes the files below DIR with the pipelines `fast` and `default`, each in a
+separate process, embeds the chunks with both embedders, and prints CPU seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parent))
 from beir import CachedQueries, read_collection, versions
-from retrieval_alternatives import _cell, _values, chunks_of
+from retrieval_alternatives import _cell, _values, split_documents
 
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.embed.minilm import MiniLM
@@ -39,42 +39,42 @@ from ragkit.split.chunks import embedding_text
 from ragkit.split.recursive import RecursiveOptions
 
 WEIGHTS = (0.2, 0.3, 0.35, 0.4, 0.5)
-"""Of the cosines of `static`."""
+"""Weights of the cosines of `static`."""
 
 
 def quality(folder: Path, cache: Path | None, seed: int) -> list[str]:
-    """A table in Markdown."""
+    """A Markdown table of the quality on one collection."""
     from beir import embedded
 
     collection, model = read_collection(folder), MiniLM()
-    chunks = chunks_of(collection.documents, model, RecursiveOptions())
-    texts, asked = [f"{chunk.header}\n{chunk.text}" for chunk in chunks], list(collection.queries.values())
+    chunks = split_documents(collection.documents, model, RecursiveOptions())
+    texts, queries = [f"{chunk.header}\n{chunk.text}" for chunk in chunks], list(collection.queries.values())
     static = StaticEmbedder()
 
-    def parts(embedder: EmbeddingProvider, rows: object, known: object) -> RetrieverDependencies:
-        return RetrieverDependencies(InMemoryChunkIndex(chunks, rows), CachedQueries(embedder, asked, known))  # type: ignore[arg-type]
+    def dependencies(embedder: EmbeddingProvider, rows: object, query_rows: object) -> RetrieverDependencies:
+        return RetrieverDependencies(InMemoryChunkIndex(chunks, rows), CachedQueries(embedder, queries, query_rows))  # type: ignore[arg-type]
 
-    near = parts(static, static.embed_texts(texts), static.embed_texts(asked))
-    best = parts(model, embedded(model, texts, cache), embedded(model, asked, cache))
+    static_dependencies = dependencies(static, static.embed_texts(texts), static.embed_texts(queries))
+    minilm_dependencies = dependencies(model, embedded(model, texts, cache), embedded(model, queries, cache))
     retrievers: dict[str, Retriever] = {
-        "BM25 alone": LexicalRetriever(LexicalOptions(), near),
-        "static alone": DenseRetriever(DenseOptions(), near),
+        "BM25 alone": LexicalRetriever(LexicalOptions(), static_dependencies),
+        "static alone": DenseRetriever(DenseOptions(), static_dependencies),
         **{
-            f"BM25 and static, {weight}": HybridRetriever(HybridOptions(dense_weight=weight), near)
+            f"BM25 and static, {weight}": HybridRetriever(HybridOptions(dense_weight=weight), static_dependencies)
             for weight in WEIGHTS
         },
-        "minilm alone": DenseRetriever(DenseOptions(), best),
-        "BM25 and minilm (default)": HybridRetriever(HybridOptions(), best),
+        "minilm alone": DenseRetriever(DenseOptions(), minilm_dependencies),
+        "BM25 and minilm (default)": HybridRetriever(HybridOptions(), minilm_dependencies),
     }
     values = {name: _values(retriever, collection) for name, retriever in retrievers.items()}
     lines = [
-        f"\n{collection.name}: {len(asked)} questions\n",
+        f"\n{collection.name}: {len(queries)} questions\n",
         "| retrieval | nDCG@10 | MRR@10 |",
         "| --- | --- | --- |",
     ]
     for name, own in values.items():
         base = None if name == "BM25 alone" else values["BM25 alone"]
-        cells = [_cell(own[one], base[one] if base else None, seed) for one in ("ndcg", "mrr")]
+        cells = [_cell(own[metric], base[metric] if base else None, seed) for metric in ("ndcg", "mrr")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
@@ -83,13 +83,13 @@ def speed(folder: Path) -> list[str]:
     """CPU seconds of indexing and of embedding."""
     lines = ["\n| | minilm (`default`) | static (`fast`) | times as fast |", "| --- | --- | --- | --- |"]
     with TemporaryDirectory(prefix="ragkit-static-") as work:
-        whole = {name: _index(folder, Path(work) / name, name) for name in ("default", "fast")}
+        index_seconds = {name: _index(folder, Path(work) / name, name) for name in ("default", "fast")}
         with KnowledgeBase.open(Path(work) / "default", Pipeline.default()) as kb:
             texts = list(dict.fromkeys(embedding_text(chunk) for chunk in kb.chunks()))
-    alone = [_embed(MiniLM(), texts), _embed(StaticEmbedder(), texts)]
+    embed_seconds = [_embed(MiniLM(), texts), _embed(StaticEmbedder(), texts)]
     for name, (slow, fast) in {
-        f"embedding {len(texts)} chunks, CPU s": alone,
-        "the whole index run, CPU s": list(whole.values()),
+        f"embedding {len(texts)} chunks, CPU s": embed_seconds,
+        "the whole index run, CPU s": list(index_seconds.values()),
     }.items():
         lines.append(f"| {name} | {slow:.2f} | {fast:.3f} | {slow / fast:.0f} |")
     return lines
@@ -97,13 +97,13 @@ def speed(folder: Path) -> list[str]:
 
 def _embed(embedder: EmbeddingProvider, texts: Sequence[str]) -> float:
     embedder.embed_texts(texts[:8])
-    began = time.process_time()
+    started_at = time.process_time()
     embedder.embed_texts(texts)
-    return time.process_time() - began
+    return time.process_time() - started_at
 
 
 def _index(folder: Path, kb: Path, pipeline: str) -> float:
-    """CPU seconds of an index run, start of the process included."""
+    """CPU seconds of an index run, including the start of the process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "ragkit", "index", str(folder), "--kb", str(kb), "--pipeline", pipeline, "-q"]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "RAGKIT_OFFLINE": "1"})
@@ -115,9 +115,9 @@ def main(arguments: Sequence[str]) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
-    parser.add_argument("--speed", type=Path, metavar="DIR", help="index what is in this folder, by either pipeline")
+    parser.add_argument("--speed", type=Path, metavar="DIR", help="index this folder with both pipelines")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep vectors here between runs")
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap")
     options = parser.parse_args(arguments)
     for folder in options.folders:
         print("\n".join(quality(folder, options.cache, options.seed)))

@@ -1,7 +1,7 @@
-"""The other side of `store_wrappers.py`: each store's own client, used as its documentation shows it.
+"""The client side of `store_wrappers.py`: each store's own client, used as in its documentation.
 
-Each has two parts: `fill` lays out a directory and ends with all rows on disk; `ask` opens it and gives a function from
-a query to the ten nearest with id, text, three fields of metadata and score. A column for each field.
+Each client has two functions: `fill` writes all rows to a directory; `ask` opens it and returns a function from a query
+to the ten nearest hits with id, text, three metadata fields and score. Each field has its own column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Ask = Callable[[Rows], list[Hit]]
 
 @dataclass(frozen=True)
 class Sample:
-    """What both sides hold, and what they are asked."""
+    """The documents and queries of both sides."""
 
     documents: list[Document]
     matrix: Rows
@@ -40,10 +40,10 @@ class Sample:
 
     @classmethod
     def of(cls, rows: int, dimension: int, queries: int, seed: int) -> Sample:
-        """The same for the same seed."""
-        chance = np.random.default_rng(seed)
+        """Generate a sample; the same seed gives the same sample."""
+        rng = np.random.default_rng(seed)
         words = [f"word{n:03}" for n in range(500)]
-        chosen = chance.integers(0, len(words), (rows, 55))
+        chosen = rng.integers(0, len(words), (rows, 55))
         documents = [
             Document(
                 " ".join(words[word] for word in line),
@@ -57,18 +57,18 @@ class Sample:
 
 @dataclass(frozen=True)
 class Contest:
-    """One store with one kind of index, and its client's own way."""
+    """One store with one kind of index, and the functions of its client."""
 
     store: str
     options: Mapping[str, object]
     fill: Callable[[Path, Sample], None]
-    """Into a directory that is there and empty."""
+    """Fill an existing, empty directory."""
     ask: Callable[[Path, ExitStack], Ask]
     packages: tuple[str, ...]
 
 
 def fill_faiss(kind: str) -> Callable[[Path, Sample], None]:
-    """An index of faiss, with a list of documents beside it."""
+    """A faiss index and a list of documents."""
 
     def fill(directory: Path, sample: Sample) -> None:
         import faiss
@@ -79,24 +79,24 @@ def fill_faiss(kind: str) -> Callable[[Path, Sample], None]:
             index.hnsw.efConstruction = 128
         index.add(sample.matrix)
         faiss.write_index(index, str(directory / "index.faiss"))
-        held = [(document.id, document.text, dict(document.metadata)) for document in sample.documents]
-        (directory / "documents.json").write_text(json.dumps(held), encoding="utf-8")
+        documents = [(document.id, document.text, dict(document.metadata)) for document in sample.documents]
+        (directory / "documents.json").write_text(json.dumps(documents), encoding="utf-8")
 
     return fill
 
 
 def ask_faiss(directory: Path, stack: ExitStack) -> Ask:
-    """The documents are in memory."""
+    """Search with the documents in memory."""
     import faiss
 
     index: Any = faiss.read_index(str(directory / "index.faiss"))
     if hasattr(index, "hnsw"):
         index.hnsw.efSearch = 96
-    held = json.loads((directory / "documents.json").read_text(encoding="utf-8"))
+    documents = json.loads((directory / "documents.json").read_text(encoding="utf-8"))
 
     def ask(query: Rows) -> list[Hit]:
         scores, rows = index.search(query[None], TOP_K)
-        return [(*held[row], score) for row, score in zip(rows[0].tolist(), scores[0].tolist(), strict=True)]
+        return [(*documents[row], score) for row, score in zip(rows[0].tolist(), scores[0].tolist(), strict=True)]
 
     return ask
 
@@ -107,10 +107,10 @@ def fill_lancedb(*, index: bool) -> Callable[[Path, Sample], None]:
     def fill(directory: Path, sample: Sample) -> None:
         import lancedb
 
-        whole = _arrow(sample)
-        table: Any = lancedb.connect(directory).create_table("documents", data=whole.slice(0, BATCH))
-        for start in range(BATCH, len(whole), BATCH):  # put in at once, it takes six times as long to search
-            table.add(whole.slice(start, BATCH))
+        arrow_table = _arrow(sample)
+        table: Any = lancedb.connect(directory).create_table("documents", data=arrow_table.slice(0, BATCH))
+        for start in range(BATCH, len(arrow_table), BATCH):  # one large insert makes searches six times slower
+            table.add(arrow_table.slice(start, BATCH))
         table.optimize()
         if index:
             from lancedb.index import IvfPq
@@ -121,9 +121,9 @@ def fill_lancedb(*, index: bool) -> Callable[[Path, Sample], None]:
 
 
 def ask_lancedb(*, index: bool) -> Callable[[Path, ExitStack], Ask]:
-    """The columns that are wanted, with the distance."""
+    """Select the needed columns and the distance."""
 
-    def opened(directory: Path, stack: ExitStack) -> Ask:
+    def open_table(directory: Path, stack: ExitStack) -> Ask:
         import lancedb
 
         table: Any = lancedb.connect(directory).open_table("documents")
@@ -137,35 +137,35 @@ def ask_lancedb(*, index: bool) -> Callable[[Path, ExitStack], Ask]:
 
         return ask
 
-    return opened
+    return open_table
 
 
 def fill_chroma(directory: Path, sample: Sample) -> None:
-    """A collection of Chroma's, in this process."""
+    """An in-process Chroma collection."""
     graph = {"space": "ip", "max_neighbors": 16, "ef_construction": 128, "ef_search": 200}
     collection = _chroma(directory).create_collection(
         "documents", embedding_function=None, configuration={"hnsw": graph}
     )
     for start in range(0, len(sample.documents), BATCH):
-        some = sample.documents[start : start + BATCH]
+        batch = sample.documents[start : start + BATCH]
         collection.add(
-            ids=[document.id for document in some],
+            ids=[document.id for document in batch],
             embeddings=sample.matrix[start : start + BATCH],
-            documents=[document.text for document in some],
-            metadatas=[dict(document.metadata) for document in some],
+            documents=[document.text for document in batch],
+            metadatas=[dict(document.metadata) for document in batch],
         )
 
 
 def ask_chroma(directory: Path, stack: ExitStack) -> Ask:
-    """With documents, metadata and distances."""
+    """Query documents, metadata and distances."""
     collection = _chroma(directory).get_collection("documents", embedding_function=None)
 
     def ask(query: Rows) -> list[Hit]:
-        found = collection.query(
+        result = collection.query(
             query_embeddings=query[None], n_results=TOP_K, include=["documents", "metadatas", "distances"]
         )
-        parts = (found["ids"][0], found["documents"][0], found["metadatas"][0], found["distances"][0])
-        return [(name, text, dict(fields), 1 - far) for name, text, fields, far in zip(*parts, strict=True)]
+        parts = (result["ids"][0], result["documents"][0], result["metadatas"][0], result["distances"][0])
+        return [(name, text, dict(fields), 1 - distance) for name, text, fields, distance in zip(*parts, strict=True)]
 
     return ask
 
@@ -182,12 +182,12 @@ def fill_duckdb(directory: Path, sample: Sample) -> None:
     import duckdb
 
     with duckdb.connect(directory / "documents.duckdb") as connection:
-        connection.register("given", _arrow(sample))
-        connection.execute("CREATE TABLE documents AS SELECT * FROM given")
+        connection.register("rows", _arrow(sample))
+        connection.execute("CREATE TABLE documents AS SELECT * FROM rows")
 
 
 def ask_duckdb(directory: Path, stack: ExitStack) -> Ask:
-    """One statement that ranks and reads."""
+    """Rank and read with one statement."""
     import duckdb
 
     connection: Any = stack.enter_context(duckdb.connect(directory / "documents.duckdb"))
@@ -198,7 +198,7 @@ def ask_duckdb(directory: Path, stack: ExitStack) -> Ask:
             f" FROM documents ORDER BY score DESC LIMIT {TOP_K}"
         )
         hits = connection.execute(sql, [query.tolist()]).fetchall()
-        return [(name, text, _named(rest), score) for name, text, *rest, score in hits]
+        return [(name, text, _name_fields(rest), score) for name, text, *rest, score in hits]
 
     return ask
 
@@ -219,7 +219,7 @@ def fill_pgvector(directory: Path, sample: Sample) -> None:
 
 
 def ask_pgvector(directory: Path, stack: ExitStack) -> Ask:
-    """One statement that ranks and reads, on one connection."""
+    """Rank and read with one statement on one connection."""
     connection = stack.enter_context(_postgres(directory))
     sql = (
         "SELECT id, text, language, year, source, -(embedding <#> %s) FROM documents"
@@ -228,7 +228,7 @@ def ask_pgvector(directory: Path, stack: ExitStack) -> Ask:
 
     def ask(query: Rows) -> list[Hit]:
         hits = connection.execute(sql, (query, query)).fetchall()
-        return [(name, text, _named(rest), score) for name, text, *rest, score in hits]
+        return [(name, text, _name_fields(rest), score) for name, text, *rest, score in hits]
 
     return ask
 
@@ -244,24 +244,24 @@ def _postgres(directory: Path) -> Any:
 
 
 def fill_qdrant(directory: Path, sample: Sample) -> None:
-    """Qdrant's engine in this process."""
+    """An in-process Qdrant shard."""
     import qdrant_edge as edge
 
     rows = edge.EdgeVectorParams(size=sample.matrix.shape[1], distance=edge.Distance.Dot)
-    exact = edge.EdgeOptimizersConfig(indexing_threshold=2**40)  # the store's searches are exact too
+    exact = edge.EdgeOptimizersConfig(indexing_threshold=2**40)  # exact search, as in the store
     shard = edge.EdgeShard.create(str(directory), edge.EdgeConfig(vectors=rows, optimizers=exact))
     for start in range(0, len(sample.documents), BATCH):
-        some = sample.documents[start : start + BATCH]
+        batch = sample.documents[start : start + BATCH]
         points = [
             edge.Point(uuid.UUID(int=start + n), row, {"id": document.id, "text": document.text, **document.metadata})
-            for n, (document, row) in enumerate(zip(some, sample.matrix[start : start + BATCH].tolist(), strict=True))
+            for n, (document, row) in enumerate(zip(batch, sample.matrix[start : start + BATCH].tolist(), strict=True))
         ]
         shard.update(edge.UpdateOperation.upsert_points(points))
     shard.close()
 
 
 def ask_qdrant(directory: Path, stack: ExitStack) -> Ask:
-    """Exact, with the payload."""
+    """Search exactly and return the payload."""
     import qdrant_edge as edge
 
     shard = edge.EdgeShard.load(str(directory))
@@ -275,7 +275,7 @@ def ask_qdrant(directory: Path, stack: ExitStack) -> Ask:
             params=edge.SearchParams(exact=True),
         )
         hits = [(dict(point.payload or {}), point.score) for point in shard.query(request)]
-        return [(held["id"], held["text"], _fields(held), score) for held, score in hits]
+        return [(payload["id"], payload["text"], _fields(payload), score) for payload, score in hits]
 
     return ask
 
@@ -295,19 +295,19 @@ def fill_milvus(directory: Path, sample: Sample) -> None:
     index.add_index("vector", index_type="FLAT", metric_type="IP")
     client.create_collection("documents", schema=schema, index_params=index)
     for start in range(0, len(sample.documents), BATCH):
-        some = sample.documents[start : start + BATCH]
+        batch = sample.documents[start : start + BATCH]
         rows = sample.matrix[start : start + BATCH].tolist()
-        held = [
+        entities = [
             {"number": start + n, "id": document.id, "text": document.text, **document.metadata, "vector": row}
-            for n, (document, row) in enumerate(zip(some, rows, strict=True))
+            for n, (document, row) in enumerate(zip(batch, rows, strict=True))
         ]
-        client.insert("documents", held)
+        client.insert("documents", entities)
     client.flush("documents")
     client.close()
 
 
 def ask_milvus(directory: Path, stack: ExitStack) -> Ask:
-    """The fields that are wanted, with the distance."""
+    """Select the needed fields and the distance."""
     from pymilvus import MilvusClient
 
     client: Any = MilvusClient(str(directory / "milvus.db"))
@@ -318,8 +318,8 @@ def ask_milvus(directory: Path, stack: ExitStack) -> Ask:
         [hits] = client.search(
             "documents", data=[query.tolist()], anns_field="vector", limit=TOP_K, output_fields=["id", "text", *FIELDS]
         )
-        held = [(hit["entity"], hit["distance"]) for hit in hits]
-        return [(fields["id"], fields["text"], _fields(fields), score) for fields, score in held]
+        entities = [(hit["entity"], hit["distance"]) for hit in hits]
+        return [(fields["id"], fields["text"], _fields(fields), score) for fields, score in entities]
 
     return ask
 
@@ -335,11 +335,11 @@ def _arrow(sample: Sample) -> Any:
     return pa.table(columns)
 
 
-def _fields(held: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: held[name] for name in FIELDS}
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in FIELDS}
 
 
-def _named(values: list[Any]) -> dict[str, Any]:
+def _name_fields(values: list[Any]) -> dict[str, Any]:
     return dict(zip(FIELDS, values, strict=True))
 
 

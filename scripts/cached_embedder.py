@@ -1,4 +1,4 @@
-"""An embedder with a vector cache, so that no text is embedded twice; and a cache in a SQLite file."""
+"""An embedder with a vector cache that embeds no text twice, and a cache in a SQLite file."""
 
 from __future__ import annotations
 
@@ -66,31 +66,31 @@ class CachedEmbedder:
         fingerprint = self.fingerprint
         keys = [text_cache_key(fingerprint, text) for text in texts]
         text_by_key = dict(zip(keys, texts, strict=True))
-        known = self._load_cached(list(text_by_key))
-        missing = [key for key in text_by_key if key not in known]
+        cached = self._load_cached(list(text_by_key))
+        missing = [key for key in text_by_key if key not in cached]
         if missing:
-            known |= self._embed_missing(missing, [text_by_key[key] for key in missing])
+            cached |= self._embed_missing(missing, [text_by_key[key] for key in missing])
         rows = np.empty((len(keys), self.dimension), np.float32)
-        for place, key in enumerate(keys):
-            rows[place] = known[key]
+        for index, key in enumerate(keys):
+            rows[index] = cached[key]
         return rows
 
     def embed_query(self, text: str) -> Row:
         """The vector of a question: (dimension,)."""
         key = query_cache_key(self.fingerprint, text)
-        known = self._load_cached([key])
-        if key not in known:
-            known[key] = self.inner.embed_query(text)
-            self._cache.put_many(known)
-        return known[key]
+        cached = self._load_cached([key])
+        if key not in cached:
+            cached[key] = self.inner.embed_query(text)
+            self._cache.put_many(cached)
+        return cached[key]
 
     def _embed_missing(self, keys: Sequence[str], texts: Sequence[str]) -> dict[str, Row]:
         """The vectors of new texts, cached batch by batch."""
         result: dict[str, Row] = {}
         embedding = EmbeddingJob(self.inner, texts)
         try:
-            for places, rows in embedding.iter_remaining():
-                new = {keys[place]: row for place, row in zip(places, rows, strict=True)}
+            for indexes, rows in embedding.iter_remaining():
+                new = {keys[index]: row for index, row in zip(indexes, rows, strict=True)}
                 self._cache.put_many(new)
                 result |= new
         finally:

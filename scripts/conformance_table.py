@@ -1,10 +1,10 @@
-"""Run the conformance suite over every registered store, and write what came out as a table: `docs/conformance.md`.
+"""Run the conformance suite on every registered store and write the results to `docs/conformance.md`.
 
     python scripts/conformance_table.py                    # all stores, random properties on 100 cases each
-    python scripts/conformance_table.py --cases 5000       # and on thousands more
+    python scripts/conformance_table.py --cases 5000       # with thousands more cases
     python scripts/conformance_table.py --stores faiss lancedb --out table.md
 
-Exits with 1 when a check failed, a store was skipped, or a check is in none of the groups below.
+Exits with 1 if a check failed, a store was skipped, or a check is in none of the groups below.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "reopening, crash": ("what_was_added_is_there_after_reopening", "a_writer_that_is_killed_leaves_whole_batches"),
     "processes": ("another_process_sees_what_is_committed", "a_second_handle_follows_while_all_is_replaced"),
 }
-"""What the columns of the table hold: every check of `ragkit.testing.stores`, once."""
+"""Column of the table -> its checks; every check of `ragkit.testing.stores` appears once."""
 
-KEEPS_NOTHING = "it lives in the memory of its process and keeps nothing"
-ONE_PROCESS = "its engine lets one process at a time have it open, and says so to a second one"
+NOT_PERSISTENT = "it exists only in the memory of its process"
+ONE_PROCESS = "its engine allows one process at a time and rejects a second one"
 NOT_APPLICABLE: Mapping[tuple[str, str], str] = {
-    ("memory", "reopening, crash"): KEEPS_NOTHING,
-    ("memory", "processes"): KEEPS_NOTHING,
+    ("memory", "reopening, crash"): NOT_PERSISTENT,
+    ("memory", "processes"): NOT_PERSISTENT,
     ("chroma", "processes"): f"embedded, {ONE_PROCESS}",
     ("duckdb", "processes"): ONE_PROCESS,
-    ("milvus", "processes"): f"Milvus Lite, which is tested: {ONE_PROCESS}",
-    ("pinecone", "processes"): "the service is eventually consistent: another process sees a write some time later",
+    ("milvus", "processes"): f"the tests use Milvus Lite; {ONE_PROCESS}",
+    ("pinecone", "processes"): "the service is eventually consistent: another process sees a write with a delay",
     ("qdrant", "processes"): f"embedded, {ONE_PROCESS}",
 }
-"""Why a store does not claim what a group checks."""
+"""Why a group does not apply to a store."""
 
 PACKAGES = {
     "chroma": "chromadb",
@@ -80,77 +80,78 @@ PACKAGES = {
 
 
 @dataclass
-class Tested:
-    """What came out for one store."""
+class StoreResult:
+    """The results of one store."""
 
     checks: dict[str, list[str]] = field(default_factory=dict)
-    """Check -> the outcome of each of its runs."""
+    """Check -> the outcome of each run."""
     skipped: str = ""
     tally: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
 
 class Recorder:
-    """A plugin for pytest that keeps what the table needs."""
+    """A pytest plugin that records the results for the table."""
 
     def __init__(self) -> None:
-        self.stores: dict[str, Tested] = {}
+        self.stores: dict[str, StoreResult] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note one phase of one test; its parameters stand in its id: `[store-check]`."""
+        """Record one phase of one test; the test id ends with `[store-check]`."""
         store, _, check = report.nodeid.partition("[")[2].rstrip("]").partition("-")
-        tested = self.stores.setdefault(store, Tested())
-        tested.seconds += report.duration
+        result = self.stores.setdefault(store, StoreResult())
+        result.seconds += report.duration
         if report.skipped and isinstance(report.longrepr, tuple):
-            tested.skipped = str(report.longrepr[2]).removeprefix("Skipped: ")
+            result.skipped = str(report.longrepr[2]).removeprefix("Skipped: ")
         elif report.when == "call" or report.failed:
-            tested.checks.setdefault(check, []).append(report.outcome)
+            result.checks.setdefault(check, []).append(report.outcome)
         if report.when == "teardown":
-            tested.tally.update({name: int(str(number)) for name, number in report.user_properties})
+            result.tally.update({name: int(str(number)) for name, number in report.user_properties})
 
 
-def cell(store: str, group: str, tested: Tested) -> str:
-    """What stands in the table: so many passed, failed, or why there is nothing."""
-    outcomes = [outcome for check in GROUPS[group] for outcome in tested.checks.get(check, [])]
+def cell(store: str, group: str, result: StoreResult) -> str:
+    """The text of one table cell: the number of passed or failed runs, "n/a" or "not run"."""
+    outcomes = [outcome for check in GROUPS[group] for outcome in result.checks.get(check, [])]
     if not outcomes:
-        return "not run" if tested.skipped or (store, group) not in NOT_APPLICABLE else "n/a"
+        return "not run" if result.skipped or (store, group) not in NOT_APPLICABLE else "n/a"
     failed = outcomes.count("failed")
     return f"**{failed} of {len(outcomes)} failed**" if failed else f"{len(outcomes)} passed"
 
 
-def lines_of(stores: Mapping[str, Tested], command: str, seconds: float) -> list[str]:
-    """The page."""
+def render_page(stores: Mapping[str, StoreResult], command: str, seconds: float) -> list[str]:
+    """The lines of the page."""
     today, system = datetime.now(UTC).date(), f"{platform.system()} {platform.machine()}"
-    checks = sum(len(outcomes) for tested in stores.values() for outcomes in tested.checks.values())
-    total = sum((tested.tally for tested in stores.values()), Counter[str]())
+    checks = sum(len(outcomes) for result in stores.values() for outcomes in result.checks.values())
+    total = sum((result.tally for result in stores.values()), Counter[str]())
     lines = [
-        "# What every store keeps",
+        "# Store conformance",
         "",
-        "Every registered store is held against exact search over a plain dict, and the reference evaluator for its",
-        "filters. Each store's own engine runs, as a server where it is one. Pinecone, a service, is stood in for",
-        "by a server that keeps its rules and limits; its official client is what speaks to that.",
+        "Every registered store is compared with exact search over a plain dict and with the reference evaluator for",
+        "filters. The tests run each store's own engine. A local server with Pinecone's rules and limits replaces the",
+        "Pinecone service; the tests use Pinecone's official client.",
         "",
-        f"Made by `{command}` on {today}: {checks} checks in {seconds / 60:.0f} minutes, {total['cases']:,} generated",
-        f"cases with {total['searches']:,} generated searches; Python {platform.python_version()}, {system}.",
+        f"Generated by `{command}` on {today}: {checks} checks in {seconds / 60:.0f} minutes,",
+        f"{total['cases']:,} generated cases with {total['searches']:,} searches;",
+        f"Python {platform.python_version()}, {system}.",
         "",
         "| store | " + " | ".join(GROUPS) + " | generated cases | searches in them |",
         "| --- |" + " --- |" * (len(GROUPS) + 2),
     ]
-    for store, tested in sorted(stores.items()):
-        cells = [cell(store, group, tested) for group in GROUPS]
-        cells += [f"{tested.tally['cases']:,}", f"{tested.tally['searches']:,}"]
-        lines.append(f"| {_named(store)} | " + " | ".join(cells) + " |")
+    for store, result in sorted(stores.items()):
+        cells = [cell(store, group, result) for group in GROUPS]
+        cells += [f"{result.tally['cases']:,}", f"{result.tally['searches']:,}"]
+        lines.append(f"| {_store_label(store)} | " + " | ".join(cells) + " |")
     lines += ["", "Not applicable (n/a), and why:", ""]
     lines += [
         f"- `{store}`, {group}: {reason}."
         for (store, group), reason in NOT_APPLICABLE.items()
         if store in stores and cell(store, group, stores[store]) == "n/a"
     ]
-    lines += [f"- `{store}` was not run: {tested.skipped}" for store, tested in stores.items() if tested.skipped]
+    lines += [f"- `{store}` was not run: {result.skipped}" for store, result in stores.items() if result.skipped]
     return [*lines, "", "What is in a group:", "", *(_contents(group) for group in GROUPS)]
 
 
-def _named(store: str) -> str:
+def _store_label(store: str) -> str:
     try:
         return f"`{store}` {version(PACKAGES[store])}"
     except (KeyError, PackageNotFoundError):
@@ -162,10 +163,10 @@ def _contents(group: str) -> str:
 
 
 def main() -> int:
-    """Run the suite, print and write the page; what the process should exit with."""
+    """Run the suite, print and write the page; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, metavar="N", help="random properties on so many more cases")
-    parser.add_argument("--stores", nargs="+", default=[], help="only these")
+    parser.add_argument("--cases", type=int, metavar="N", help="number of additional cases for random properties")
+    parser.add_argument("--stores", nargs="+", default=[], help="test only these stores")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "conformance.md")
     arguments = parser.parse_args()
     os.chdir(ROOT)
@@ -180,15 +181,15 @@ def main() -> int:
     command = " ".join(
         ["python scripts/conformance_table.py", *([f"--cases {arguments.cases}"] if arguments.cases else [])]
     )
-    lines = lines_of(recorder.stores, command, time.monotonic() - start)
+    lines = render_page(recorder.stores, command, time.monotonic() - start)
     arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
     known = {check for checks in GROUPS.values() for check in checks}
-    met = {check for tested in recorder.stores.values() for check in tested.checks}
-    if met - known:
-        print(f"in no group: {', '.join(sorted(met - known))}", file=sys.stderr)
-    cells = [cell(store, group, tested) for store, tested in recorder.stores.items() for group in GROUPS]
-    return int(bool(met - known) or not cells or any("failed" in each or each == "not run" for each in cells))
+    executed = {check for result in recorder.stores.values() for check in result.checks}
+    if executed - known:
+        print(f"in no group: {', '.join(sorted(executed - known))}", file=sys.stderr)
+    cells = [cell(store, group, result) for store, result in recorder.stores.items() for group in GROUPS]
+    return int(bool(executed - known) or not cells or any("failed" in text or text == "not run" for text in cells))
 
 
 if __name__ == "__main__":

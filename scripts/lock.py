@@ -1,9 +1,9 @@
-"""Write requirements-ci.txt: every package that the tests run with, by version and hash, and no address.
+"""Write requirements-ci.txt: version and hash of every package that the tests need, without URLs.
 
-    python scripts/lock.py              write it
-    python scripts/lock.py --fits       exit with 0 where it is for this Python and this system
+    python scripts/lock.py              write the file
+    python scripts/lock.py --fits       exit with 0 if the file is for this Python and this system
 
-Hashes are those of the files for one Python and one system; the head of the file says which.
+The hashes are those of the files for one Python and one system, named in the file's first line.
 """
 
 from __future__ import annotations
@@ -19,33 +19,32 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements-ci.txt"
 
 
-def here() -> str:
-    """What decides which file of a package is installed."""
+def platform_label() -> str:
+    """The Python and the system, which decide which file of a package is installed."""
     python = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}"
     return f"{python}, {platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}"
 
 
 def fits() -> bool:
     """Whether the file is for this Python and this system."""
-    return LOCK.exists() and LOCK.read_text("utf-8").startswith(f"# {here()};")
+    return LOCK.exists() and LOCK.read_text("utf-8").startswith(f"# {platform_label()};")
 
 
 def write() -> None:
-    """Ask pip what it would install, and write it down."""
+    """Resolve the packages with pip and write the file."""
     groups = [part for name in ("dev", "build") for part in ("--group", f"{ROOT / 'pyproject.toml'}:{name}")]
     with TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report)]
         subprocess.run([sys.executable, "-m", "pip", *command, "--editable", f"{ROOT}[test]", *groups], check=True)
-        found = json.loads(report.read_text("utf-8"))["install"]
-    lines = [f"# {here()}; made by scripts/lock.py"]
-    for one in sorted(found, key=lambda each: str(each["metadata"]["name"]).lower()):
-        archive = one["download_info"].get("archive_info")
+        packages = json.loads(report.read_text("utf-8"))["install"]
+    lines = [f"# {platform_label()}; written by scripts/lock.py"]
+    for package in sorted(packages, key=lambda item: str(item["metadata"]["name"]).lower()):
+        archive = package["download_info"].get("archive_info")
         if archive is None:
             continue  # this package itself
-        lines.append(
-            f"{one['metadata']['name']}=={one['metadata']['version']} --hash=sha256:{archive['hashes']['sha256']}"
-        )
+        name, version = package["metadata"]["name"], package["metadata"]["version"]
+        lines.append(f"{name}=={version} --hash=sha256:{archive['hashes']['sha256']}")
     LOCK.write_text("\n".join(lines) + "\n", "utf-8")
     print(f"{len(lines) - 1} packages in {LOCK.name}")
 

@@ -1,7 +1,7 @@
 """Write `ragkit/models.py`: the models of the supported services as typed constants.
 
-    python scripts/make_models.py            # with the prices of today
-    python scripts/make_models.py --check    # exit 1 if the file differs from the data of its own day
+    python scripts/make_models.py            # with today's prices
+    python scripts/make_models.py --check    # exit 1 if the file differs from the data of its date
 
 The data comes from the installed genai-prices and from `configs/prices.yaml`.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from ragkit.usage import price_files
 from ragkit.usage.pricing import ModelInfo, Price, bundled_models
 
-PLACE = Path(__file__).resolve().parent.parent / "ragkit" / "models.py"
+TARGET = Path(__file__).resolve().parent.parent / "ragkit" / "models.py"
 CLASSES = {
     "openai": "OpenAI",
     "anthropic": "Anthropic",
@@ -61,7 +61,7 @@ def models(at: datetime) -> Iterator[ModelInfo]:
 
 
 def text(day: date) -> str:
-    """The content of the file, with the prices of a day."""
+    """The content of the file with the prices of a date."""
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
     parts = [HEAD.format(day=day)]
     known = [info for info in models(at) if info.kind != "other"]
@@ -93,7 +93,7 @@ def line(info: ModelInfo) -> str:
 
 
 def day_of(path: Path) -> date:
-    """The day of the prices in a file."""
+    """The date of the prices in a file."""
     match = re.search(r"with the prices of (\d{4}-\d\d-\d\d)", path.read_text("utf-8"))
     if match is None:
         raise SystemExit(f"{path} has no `with the prices of YYYY-MM-DD`")
@@ -103,11 +103,11 @@ def day_of(path: Path) -> date:
 def main() -> None:
     """Write or check the file."""
     if sys.argv[1:] == ["--check"]:
-        if PLACE.read_text("utf-8") != text(day_of(PLACE)):
-            raise SystemExit(f"{PLACE} is not up to date: python scripts/make_models.py")
+        if TARGET.read_text("utf-8") != text(day_of(TARGET)):
+            raise SystemExit(f"{TARGET} is not up to date: python scripts/make_models.py")
         return
-    PLACE.write_text(text(datetime.now(tz=UTC).date()), "utf-8")
-    print(f"{PLACE}: {PLACE.read_text('utf-8').count(': Final')} models")
+    TARGET.write_text(text(datetime.now(tz=UTC).date()), "utf-8")
+    print(f"{TARGET}: {TARGET.read_text('utf-8').count(': Final')} models")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Make the PDF, Word, Excel and PowerPoint files of `data/sample` from the texts in `scripts/sample_sources`.
+"""Build the PDF, Word, Excel and PowerPoint files of `data/sample` from the texts in `scripts/sample_sources`.
 
     python scripts/make_sample.py             # writes into data/sample
     python scripts/make_sample.py --out DIR   # writes the same tree below DIR
 
-Running it twice gives the same bytes: dates are those of the sources, and archive entries carry a fixed time.
-The other files of the sample are plain text and are edited by hand. A source is written in a small markup:
-`key: value` lines at the head, then `#` headings, `-` and `1.` lists, `| a | b |` tables (first row: heads),
-`=== page` for a new page, and, in slides, a `notes:` line. Everything else is a paragraph.
+The output is reproducible: dates come from the sources, and archive entries have a fixed time.
+The other files of the sample are plain text and are edited by hand. A source uses a small markup:
+`key: value` lines at the top, then `#` headings, `-` and `1.` lists, `| a | b |` tables (first row: column heads),
+`=== page` for a new page, and a `notes:` line in slides. Everything else is a paragraph.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "scripts" / "sample_sources"
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""The earliest time that a zip archive can hold."""
+"""The earliest time that a zip archive can store."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Block:
     """heading, paragraph, bullet, number, table, notes or page."""
     text: str = ""
     level: int = 0
-    """The number of # of a heading, or the figure of a numbered item."""
+    """The number of # of a heading, or the number of a numbered item."""
     rows: tuple[tuple[str, ...], ...] = ()
-    """The rows of a table, heads first."""
+    """The rows of a table, column heads first."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Source:
 
 
 def read_source(path: Path) -> Source:
-    """Parse one file of the small markup described at the head of this module."""
+    """Parse one file of the markup described in the module docstring."""
     head, _, body = path.read_text(encoding="utf-8").partition("\n\n")
     keys = dict(line.split(": ", 1) for line in head.splitlines())
     date = dt.datetime.strptime(keys["date"], "%d %B %Y").replace(tzinfo=dt.UTC)
@@ -61,7 +61,7 @@ def read_source(path: Path) -> Source:
 
 
 def parse(body: str) -> list[Block]:
-    """The blocks of a source, in order; each line that is not a table row is a block of its own."""
+    """The blocks of a source, in order; each line that is not a table row is a separate block."""
     blocks: list[Block] = []
     table: list[tuple[str, ...]] = []
     for line in [*body.splitlines(), ""]:
@@ -77,7 +77,7 @@ def parse(body: str) -> list[Block]:
 
 
 def parse_line(line: str) -> Block:
-    """The block that one line is."""
+    """Parse one line that is not a table row."""
     if line == "=== page":
         return Block("page")
     if match := re.match(r"(#+) (.*)", line):
@@ -92,7 +92,7 @@ def parse_line(line: str) -> Block:
 
 
 def make_pdf(source_name: str) -> bytes:
-    """A manual as PDF, with headings in the outline and the document's number on every page."""
+    """A manual as a PDF, with headings in the outline and the document number on every page."""
     from reportlab.lib.pagesizes import A4
     from reportlab.lib.units import mm
     from reportlab.pdfgen.canvas import Canvas
@@ -153,7 +153,7 @@ def pdf_story(source: Source) -> list[object]:
 
 
 def pdf_heading(block: Block, style: object) -> object:
-    """A heading that also enters itself into the outline of the PDF."""
+    """A heading that is also an entry in the outline of the PDF."""
     from reportlab.platypus import Paragraph
 
     class Heading(Paragraph):
@@ -167,7 +167,7 @@ def pdf_heading(block: Block, style: object) -> object:
 
 
 def pdf_table(block: Block, style: object) -> object:
-    """A ruled table as wide as the text, whose cells wrap."""
+    """A table with grid lines and wrapped cells, as wide as the text."""
     from reportlab.lib import colors
     from reportlab.lib.units import mm
     from reportlab.platypus import Paragraph, Table
@@ -185,7 +185,7 @@ def pdf_table(block: Block, style: object) -> object:
 
 
 def make_docx(source_name: str) -> bytes:
-    """A leaflet or a contract as Word file."""
+    """A leaflet or a contract as a Word file."""
     import docx
 
     source = read_source(SOURCES / source_name)
@@ -202,11 +202,11 @@ def make_docx(source_name: str) -> bytes:
                     cell.text = text
         else:
             document.add_paragraph(block.text, style=styles[block.kind])
-    return saved(document.save)
+    return save_reproducibly(document.save)
 
 
 def make_pptx(source_name: str) -> bytes:
-    """Slides with speaker's notes as PowerPoint file: each top heading begins a slide."""
+    """Slides with speaker notes as a PowerPoint file: each heading starts a slide."""
     from pptx import Presentation
 
     source = read_source(SOURCES / source_name)
@@ -223,7 +223,7 @@ def make_pptx(source_name: str) -> bytes:
             frame = slide.placeholders[1].text_frame
             text = f"{block.level}. {block.text}" if block.kind == "number" else block.text
             frame.text = f"{frame.text}\n{text}".strip()
-    return saved(deck.save)
+    return save_reproducibly(deck.save)
 
 
 def make_xlsx(source_name: str) -> bytes:
@@ -247,11 +247,11 @@ def make_xlsx(source_name: str) -> bytes:
             width = max(len(str(row[i])) for row in rows)
             sheet.column_dimensions[get_column_letter(i + 1)].width = min(width, 60) + 2
         sheet.freeze_panes = "A2"
-    return saved(book.save, modified=content["date"])
+    return save_reproducibly(book.save, modified=content["date"])
 
 
 def as_cell(value: str | float) -> str | float | dt.date | None:
-    """The value of a cell: an ISO date as a date, an empty string as nothing."""
+    """The value of a cell: an ISO date becomes a date, an empty string becomes None."""
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
         return dt.date.fromisoformat(value)
     return value if value != "" else None
@@ -273,12 +273,12 @@ def stamp_office(properties: object, source: Source) -> None:
         setattr(properties, name, value)
 
 
-def saved(save: Callable[[io.BytesIO], object], *, modified: str = "") -> bytes:
-    """What `save` writes, packed again with fixed times.
+def save_reproducibly(save: Callable[[io.BytesIO], object], *, modified: str = "") -> bytes:
+    """Run `save` and repack the archive with fixed times.
 
     Args:
         save: writes an Office file into a stream.
-        modified: an ISO date that replaces the time of writing in the core properties; "" leaves them alone.
+        modified: an ISO date for the core properties; "" leaves them unchanged.
     """
     raw, out = io.BytesIO(), io.BytesIO()
     save(raw)
@@ -301,13 +301,13 @@ FILES: dict[str, tuple[Callable[[str], bytes], str]] = {
     "slides/volunteer-training.pptx": (make_pptx, "volunteer-training.txt"),
     "tables/equipment.xlsx": (make_xlsx, "equipment.json"),
 }
-"""Where each made file goes below data/sample, what makes it and from which source."""
+"""Path below data/sample -> (function that builds the file, name of the source)."""
 
 
 def main() -> None:
-    """Write every made file and say so."""
-    parser = argparse.ArgumentParser(description="Make the binary files of the sample folder.")
-    parser.add_argument("--out", type=Path, default=ROOT / "data" / "sample", help="the folder to write below")
+    """Write every file and print its size."""
+    parser = argparse.ArgumentParser(description="Build the binary files of the sample folder.")
+    parser.add_argument("--out", type=Path, default=ROOT / "data" / "sample", help="the output folder")
     out: Path = parser.parse_args().out
     for name, (make, source_name) in FILES.items():
         path = out / name

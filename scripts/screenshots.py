@@ -1,9 +1,9 @@
-"""Make the pictures of the web page for the README: docs/images/*.png.
+"""Take the screenshots of the web page for the README: docs/images/*.png.
 
     python scripts/screenshots.py
 
-Indexes data/sample, asks the real server with a real Chromium, and takes pictures. A model is played by a script, so
-that no key is needed and the pictures are the same again. Inter is used where it is installed.
+Indexes data/sample, starts the server and takes the pictures with Chromium. The scripted model needs no API key and
+makes the pictures reproducible. Uses the font Inter if it is installed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-LIMIT = 200_000
-"""Bytes of a picture."""
+MAX_BYTES = 200_000
+"""Maximum size of a picture in bytes."""
 WIDE = {"width": 1360, "height": 820}
 PHONE = {"width": 390, "height": 844}
 QUESTION = "Where are the fuses for the rain sensor's heater, and how is it tested?"
@@ -44,12 +44,12 @@ def main() -> None:
     """Take every picture."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        here = Path(folder)
-        shutil.copytree(ROOT / "data" / "sample", here / "sample")
+        workdir = Path(folder)
+        shutil.copytree(ROOT / "data" / "sample", workdir / "sample")
         subprocess.run(
-            [sys.executable, "-m", "ragkit", "-q", "index", "sample"], cwd=here, env=environment(), check=True
+            [sys.executable, "-m", "ragkit", "-q", "index", "sample"], cwd=workdir, env=environment(), check=True
         )
-        server, origin = serve(here)
+        server, origin = serve(workdir)
         try:
             browser = playwright.chromium.launch(
                 executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
@@ -62,56 +62,56 @@ def main() -> None:
 
 
 def environment() -> dict[str, str]:
-    """The environment of the command, without settings from outside but with the script of the model."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("RAGKIT_")}
-    return {**own, "PYTHONPATH": str(ROOT), "RAGKIT_MOCK_JSON": json.dumps(SCRIPT)}
+    """The environment of the command: no outer RAGKIT_ settings, and the script of the model."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAGKIT_")}
+    return {**inherited, "PYTHONPATH": str(ROOT), "RAGKIT_MOCK_JSON": json.dumps(SCRIPT)}
 
 
-def serve(here: Path) -> tuple[subprocess.Popen[str], str]:
-    """`ragkit serve` on a free port; returns the process and its address once it answers."""
+def serve(workdir: Path) -> tuple[subprocess.Popen[str], str]:
+    """Start `ragkit serve` on a free port; return the process and its URL once it responds."""
     command = [sys.executable, "-m", "ragkit", "serve", "--json", "-q", "--port", "0"]
-    server = subprocess.Popen(command, cwd=here, env=environment(), stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, cwd=workdir, env=environment(), stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     origin = str(json.loads(server.stdout.readline())["url"])
-    until = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while True:
         try:
             urllib.request.urlopen(f"{origin}/health", timeout=10).close()
             return server, origin
         except OSError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
 def take(browser: Browser, origin: str) -> None:
-    """The pictures, one after the other; the session of the first is that of the others."""
-    page = opened(browser, origin, WIDE, "light")
+    """Take the pictures in order; the later ones reuse the session of the first."""
+    page = open_page(browser, origin, WIDE, "light")
     page.get_by_role("textbox", name="Question").fill(QUESTION)
     page.keyboard.press("Enter")
     expect(page.locator(".turn")).to_have_attribute("aria-busy", "false", timeout=60_000)
     session = page.url
     page.get_by_role("button", name="Citation 2:").first.click()
     expect(page.locator(".line mark").first).to_be_in_viewport()
-    shoot(page, "answer")
+    save_screenshot(page, "answer")
     page.locator(".figures").get_by_role("button", name="Trace").click()
     page.locator("summary.row:visible", has_text="search_knowledge_base").first.click()
-    shoot(page, "trace")
-    page = opened(browser, origin, WIDE, "light", "#/search?q=How+do+we+close+the+dome+in+rain%3F&k=5")
+    save_screenshot(page, "trace")
+    page = open_page(browser, origin, WIDE, "light", "#/search?q=How+do+we+close+the+dome+in+rain%3F&k=5")
     expect(page.locator(".hit")).to_have_count(5)
-    shoot(page, "search")
-    page = opened(browser, session, WIDE, "dark")
+    save_screenshot(page, "search")
+    page = open_page(browser, session, WIDE, "dark")
     page.get_by_role("button", name="Citation 2:").first.click()
     expect(page.locator(".line mark").first).to_be_in_viewport()
-    shoot(page, "dark")
-    page = opened(browser, session, PHONE, "light")
+    save_screenshot(page, "dark")
+    page = open_page(browser, session, PHONE, "light")
     page.get_by_role("button", name="Citation 2:").first.click()
     expect(page.locator(".line mark").first).to_be_in_viewport()
-    shoot(page, "phone")
+    save_screenshot(page, "phone")
 
 
-def opened(browser: Browser, origin: str, viewport: dict[str, int], scheme: Any, address: str = "") -> Page:
-    """A page in a profile of its own, without animations."""
+def open_page(browser: Browser, origin: str, viewport: dict[str, int], scheme: Any, address: str = "") -> Page:
+    """Open a page in a new browser context, without animations."""
     size: Any = viewport
     scale = 2 if viewport is PHONE else 1
     context = browser.new_context(
@@ -122,15 +122,15 @@ def opened(browser: Browser, origin: str, viewport: dict[str, int], scheme: Any,
     return page
 
 
-def shoot(page: Page, name: str) -> None:
-    """One picture."""
+def save_screenshot(page: Page, name: str) -> None:
+    """Take one picture."""
     path = IMAGES / f"{name}.png"
     page.mouse.move(0, 0)
     picture = Image.open(io.BytesIO(page.screenshot(caret="initial"))).convert("RGB")
-    picture.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)  # few colours: a third of the bytes
+    picture.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)  # a palette reduces the size to a third
     size = path.stat().st_size
-    if size > LIMIT:
-        sys.exit(f"{path} has {size} bytes, and {LIMIT} is the most: take a smaller part of the page")
+    if size > MAX_BYTES:
+        sys.exit(f"{path} has {size} bytes; the limit is {MAX_BYTES}. Capture a smaller part of the page")
     print(f"{path.relative_to(ROOT)}  {size:,} bytes")
 
 

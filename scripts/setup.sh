@@ -1,13 +1,13 @@
 #!/bin/sh
-# Make the virtual environment that `make demo` and `make test` run in, with all that the tests start for real.
-# Needs Python 3.11 or newer; system packages are installed where that is allowed.
+# Create the virtual environment of `make demo` and `make test`, and install the programs that the tests need.
+# Needs Python 3.11 or newer; installs system packages if it has the permission.
 set -eu
 : "${PYTHON:=python3}" "${VENV:=.venv}" "${WHAT:=test}"
 "$PYTHON" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "ragkit needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...")'
 if [ ! -x "$VENV/bin/python" ]; then
     "$PYTHON" -m venv "$VENV" 2>/dev/null || {
         rm -rf "$VENV"
-        echo "this Python cannot make virtual environments: install its venv package (Debian: apt-get install python3-venv)" >&2
+        echo "this Python cannot create virtual environments: install its venv package (Debian: apt-get install python3-venv)" >&2
         exit 1
     }
 fi
@@ -19,8 +19,8 @@ if [ "$WHAT" = demo ]; then
     exit 0
 fi
 
-# The response cache is tested on a real Redis server, the web page in a real Chromium. The torture breaks system calls
-# with strace, and cuts the power of file systems of its own (FUSE, XFS).
+# The tests use a real Redis server and a real Chromium. The torture test injects system call failures with strace, and
+# simulates power loss on separate file systems (FUSE, XFS).
 missing=''
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
@@ -39,8 +39,8 @@ if [ -n "$missing" ]; then
         exit 1
     fi
 fi
-# CI installs exactly the files that requirements-ci.txt names, by their hashes (`make lock` writes it); everybody else,
-# and a CI on another system than the file's, the newest ones that pyproject.toml allows.
+# CI installs exactly the files of requirements-ci.txt by their hashes (`make lock` writes it); everybody else,
+# and CI on another system, the newest versions that pyproject.toml allows.
 if [ -n "${CI:-}" ] && "$VENV/bin/python" scripts/lock.py --fits; then
     pip --require-hashes --requirement requirements-ci.txt
     pip --no-deps --no-build-isolation --editable .

@@ -1,5 +1,5 @@
 """A general tool-calling agent. It knows nothing of documents or retrieval.
 
-Where to begin reading: `messages` (what is said), `tools` and `providers` (whom the agent talks to), `loop` with
-`ask` and `act` (what it does), `drive` (who does it), `agent` (how it is used).
+Reading order: `messages`, `tools` and `providers` (the data and the interfaces), `loop` with `model_step` and
+`tool_step` (the logic), `sync_driver` and `async_driver` (the I/O), `agent` (the public interface).
 """

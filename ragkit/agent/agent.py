@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeAlias
 
-from ragkit.agent.async_driver import adrive
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.events import Event
@@ -92,6 +90,8 @@ class Agent(AgentDefinition):
     ) -> AsyncGenerator[Event, None]:
         """Asynchronous version of `stream`."""
         start = RunOptions(context=context, memory=memory, cancel=cancel, streaming=True)
+        from ragkit.agent.async_driver import adrive
+
         return adrive(prepare_run(self, given, start))
 
     def batch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
@@ -100,18 +100,20 @@ class Agent(AgentDefinition):
         Raises the error of the first failed run (in order) after all have ended.
         """
         with ThreadPoolExecutor(max_concurrency) as pool:
-            futures = [pool.submit(copy_context().run, self._run_isolated, one) for one in inputs]
+            futures = [pool.submit(copy_context().run, self._run_isolated, input_item) for input_item in inputs]
         return _results_or_raise([future.exception() or future.result() for future in futures])
 
     async def abatch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
         """Asynchronous version of `batch`."""
-        room = asyncio.Semaphore(max_concurrency)
+        import asyncio
 
-        async def one(given: AgentInput) -> AgentResult:
-            async with room:
+        semaphore = asyncio.Semaphore(max_concurrency)
+
+        async def run_one(given: AgentInput) -> AgentResult:
+            async with semaphore:
                 return await arun_to_completion(prepare_run(self, given, RunOptions(memory=ConversationMemory())))
 
-        return _results_or_raise(await asyncio.gather(*map(one, inputs), return_exceptions=True))
+        return _results_or_raise(await asyncio.gather(*map(run_one, inputs), return_exceptions=True))
 
     def reset(self) -> None:
         """Clear the agent's own memory, if it has one."""
@@ -136,10 +138,10 @@ def _find_handoff_agent(agent: AgentDefinition, name: str) -> AgentDefinition:
     """The agent of that name among the handoff targets of `agent`; `agent` itself if there is none."""
     waiting, seen = [agent], {agent.name}
     while waiting:
-        one = waiting.pop()
-        if one.name == name:
-            return one
-        for target in (tool.target for tool in one.registry if isinstance(tool, HandoffTool)):
+        candidate = waiting.pop()
+        if candidate.name == name:
+            return candidate
+        for target in (tool.target for tool in candidate.registry if isinstance(tool, HandoffTool)):
             if isinstance(target, AgentDefinition) and target.name not in seen:
                 seen.add(target.name)
                 waiting.append(target)
@@ -155,6 +157,8 @@ def run_to_completion(run: RunState) -> AgentResult:
 
 async def arun_to_completion(run: RunState) -> AgentResult:
     """Run to the end in this task."""
+    from ragkit.agent.async_driver import adrive
+
     async for _ in adrive(run):
         pass
     return _final_result(run)
@@ -165,8 +169,8 @@ def _final_result(run: RunState) -> AgentResult:
     return run.final_result
 
 
-def _results_or_raise(found: Sequence[AgentResult | BaseException]) -> list[AgentResult]:
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in found if isinstance(one, AgentResult)]
+def _results_or_raise(outcomes: Sequence[AgentResult | BaseException]) -> list[AgentResult]:
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if isinstance(outcome, AgentResult)]

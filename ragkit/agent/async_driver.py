@@ -36,7 +36,7 @@ T = TypeVar("T")
 async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
     """Drive a run in this task. Yields its events; the last one is RunEnded. Raises the error that ends the run."""
     flow = run_loop(run)
-    hands = _EffectHandler(run)
+    handler = _EffectHandler(run)
     try:
         step: Event | Effect = next(flow)
         while True:
@@ -46,17 +46,17 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
                 step = flow.send(None)
                 continue
             try:
-                if hands.has_events(step):
-                    async with aclosing(hands.perform_with_events(step)) as events:
+                if handler.has_events(step):
+                    async with aclosing(handler.perform_with_events(step)) as events:
                         async for event in events:
                             run.observers.notify(event)
                             yield event
                 else:
-                    hands.last_outcome = await hands.perform(step)
+                    handler.last_outcome = await handler.perform(step)
             except BaseException as error:  # noqa: BLE001 - the loop handles errors
                 step = flow.throw(error)
             else:
-                step = flow.send(hands.last_outcome)
+                step = flow.send(handler.last_outcome)
     except StopIteration:
         return
     finally:
@@ -85,12 +85,12 @@ class _AsyncInbox(Generic[T]):
         """The next item; None on timeout."""
         if not self._items:
             self._waiter = self.loop.create_future()
-            alarm = self.loop.call_later(timeout_s, self._wake) if timeout_s is not None else None
+            timer = self.loop.call_later(timeout_s, self._wake) if timeout_s is not None else None
             try:
                 await self._waiter
             finally:
-                if alarm is not None:
-                    alarm.cancel()
+                if timer is not None:
+                    timer.cancel()
         return self._items.popleft() if self._items else None
 
     def _wake(self) -> None:
@@ -99,7 +99,7 @@ class _AsyncInbox(Generic[T]):
 
 
 class _EffectHandler:
-    """Performs effects. `outcome` is the result of the last effect with events."""
+    """Performs effects. `last_outcome` is the result of the last effect with events."""
 
     def __init__(self, run: RunState) -> None:
         self.run = run
@@ -142,25 +142,25 @@ class _EffectHandler:
         with use_meter(self.run.meter, iteration=self.run.iteration):
             if not call.provider.blocking:
                 return await call.provider.acomplete(call.request)
-            found = await self._wait_for_result(call.provider.acomplete(call.request), call.timeout_s)
-        if found is None:
+            completion = await self._wait_for_result(call.provider.acomplete(call.request), call.timeout_s)
+        if completion is None:
             raise timeout_error(call)
-        return found
+        return completion
 
     async def _wait_for_result(self, work: Awaitable[T], timeout_s: float | None) -> T | None:
         """The result of `work`; None on timeout. Raises RunCancelled."""
         inbox: _AsyncInbox[asyncio.Future[T] | BaseException] = _AsyncInbox()
         task = asyncio.ensure_future(work)
         task.add_done_callback(inbox.put)
-        forget = on_cancel(self.run, inbox.put_threadsafe)
+        remove_listener = on_cancel(self.run, inbox.put_threadsafe)
         try:
-            found = await inbox.get(timeout_s)
+            outcome = await inbox.get(timeout_s)
         finally:
             task.cancel()
-            forget()
-        if isinstance(found, BaseException):
-            raise found
-        return found.result() if found is not None else None
+            remove_listener()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome.result() if outcome is not None else None
 
     async def _stream_completion(self, call: CallModel) -> AsyncGenerator[Event, None]:
         inbox: _AsyncInbox[StreamDelta | BaseException] = _AsyncInbox()
@@ -172,7 +172,7 @@ class _EffectHandler:
             inbox.put(incomplete_stream_error(call))
 
         task = _run_in_task(listen(), inbox.put)
-        forget = on_cancel(self.run, inbox.put_threadsafe)
+        remove_listener = on_cancel(self.run, inbox.put_threadsafe)
         try:
             while True:
                 item = await inbox.get(self.run.cap_timeout(call.timeout_s))
@@ -188,29 +188,29 @@ class _EffectHandler:
                     yield event
         finally:
             task.cancel()
-            forget()
+            remove_listener()
 
     async def _run_tools(self, effect: RunTools) -> AsyncGenerator[Event, None]:
         inbox: _AsyncInbox[ToolInboxItem] = _AsyncInbox()
-        board = ToolTracker(effect.jobs)
-        forget = on_cancel(self.run, inbox.put_threadsafe)
+        tracker = ToolTracker(effect.jobs)
+        remove_listener = on_cancel(self.run, inbox.put_threadsafe)
         tasks = [self._start_tool(index, job, inbox) for index, job in enumerate(effect.jobs)]
         try:
-            while not board.is_done:
-                item = await inbox.get(board.seconds_left())
+            while not tracker.is_done:
+                item = await inbox.get(tracker.seconds_left())
                 if item is None:
-                    board.expire_overdue()
+                    tracker.expire_overdue()
                     continue
-                event = board.receive(item)
+                event = tracker.receive(item)
                 if event is not None:
                     yield event
         finally:
-            board.abandon_unfinished()
+            tracker.abandon_unfinished()
             for task in tasks:
                 if task is not None:
                     task.cancel()
-            forget()
-        self.last_outcome = board.outcomes
+            remove_listener()
+        self.last_outcome = tracker.outcomes
 
     def _start_tool(self, index: int, job: ToolJob, inbox: _AsyncInbox[ToolInboxItem]) -> asyncio.Task[None] | None:
         """Execute a tool: an asynchronous tool in a task, any other in a thread."""

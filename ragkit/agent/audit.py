@@ -52,8 +52,8 @@ def mask_json(value: JSON) -> JSON:
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, Mapping):
-        return {key: MASK if _SECRET_KEY.search(key) and one else mask_json(one) for key, one in value.items()}
-    return [mask_json(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: MASK if _SECRET_KEY.search(key) and item else mask_json(item) for key, item in value.items()}
+    return [mask_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class AuditLog(AgentObserver):
@@ -90,10 +90,13 @@ class AuditLog(AgentObserver):
     def _event_fields(self, event: e.Event) -> dict[str, JSON]:
         match event:
             case e.RunStarted():
-                return {"agent": event.agent_name, "input": [self._redact(one.content) for one in event.messages]}
+                return {
+                    "agent": event.agent_name,
+                    "input": [self._redact(message.content) for message in event.messages],
+                }
             case e.ModelCallEnded():
-                model, said = f"{event.provider}:{event.model}", self._redact(event.message.content)
-                return {"model": model, "cached": event.cached, "usage": event.usage.to_dict(), "said": said}
+                model, text = f"{event.provider}:{event.model}", self._redact(event.message.content)
+                return {"model": model, "cached": event.cached, "usage": event.usage.to_dict(), "said": text}
             case e.ToolStarted() | e.PolicyDecided() | e.ApprovalNeeded():
                 return self._call_fields(event)
             case e.ToolEnded() | e.ToolFailed():
@@ -106,30 +109,30 @@ class AuditLog(AgentObserver):
                 return self._other_fields(event)
 
     def _other_fields(self, event: e.Event) -> dict[str, JSON]:
-        names = [one for one in event.__slots__ if one not in ("request", "messages", "message")]
-        found = {name: getattr(event, name) for name in names}
+        names = [name for name in event.__slots__ if name not in ("request", "messages", "message")]
+        fields = {name: getattr(event, name) for name in names}
         return {
             name: value if isinstance(value, bool | int | float) else mask_secrets(str(value))
-            for name, value in found.items()
+            for name, value in fields.items()
         }
 
     def _call_fields(
         self, event: e.ToolStarted | e.PolicyDecided | e.ApprovalNeeded | e.ToolEnded | e.ToolFailed
     ) -> dict[str, JSON]:
-        found: dict[str, JSON] = {"tool": event.call.name, "call_id": event.call.id}
+        fields: dict[str, JSON] = {"tool": event.call.name, "call_id": event.call.id}
         if isinstance(event, e.PolicyDecided):
-            found |= {"decision": event.decision, "reason": event.reason}
+            fields |= {"decision": event.decision, "reason": event.reason}
         if isinstance(event, e.ToolFailed):
-            found["error"] = type(event.error).__name__
-        return {**found, "arguments": self._redact_arguments(dict(event.call.arguments))}
+            fields["error"] = type(event.error).__name__
+        return {**fields, "arguments": self._redact_arguments(dict(event.call.arguments))}
 
     def _redact_arguments(self, arguments: dict[str, JSON]) -> JSON:
         masked = mask_json(arguments)
         if self.privacy == "full" or not isinstance(masked, Mapping):
             return masked
         if self.privacy == "masked":
-            return {key: self._redact(one) if isinstance(one, str) else one for key, one in masked.items()}
-        return {key: self._redact(json.dumps(one, ensure_ascii=False)) for key, one in masked.items()}
+            return {key: self._redact(item) if isinstance(item, str) else item for key, item in masked.items()}
+        return {key: self._redact(json.dumps(item, ensure_ascii=False)) for key, item in masked.items()}
 
     def _redact(self, text: str) -> JSON:
         """A text at the privacy level of the log."""

@@ -35,8 +35,8 @@ class CacheStats:
     @property
     def hit_rate(self) -> float:
         """Hits per lookup, 0 to 1; 0 before the first lookup."""
-        asked = self.hits + self.misses
-        return self.hits / asked if asked else 0.0
+        lookups = self.hits + self.misses
+        return self.hits / lookups if lookups else 0.0
 
 
 class Cache(Protocol):
@@ -126,23 +126,23 @@ class CacheKeyBuilder:
     def build(provider: str, request: ModelRequest) -> str:
         """SHA-256 (64 hex digits) of everything that the answer depends on."""
         settings = request.settings
-        tools: list[JSON] = [[one.name, one.description, one.parameters] for one in request.tools]
-        matter: list[JSON] = [
+        tools: list[JSON] = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+        key_parts: list[JSON] = [
             provider,
             request.model,
             [_key_fields(message) for message in request.messages],
             tools,
             [settings.temperature, settings.top_p, settings.max_tokens, settings.response_schema],
         ]
-        return sha256(canonical_json(matter).encode("utf-8", "surrogatepass")).hexdigest()
+        return sha256(canonical_json(key_parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _key_fields(message: Message) -> JSON:
     """A message without call ids, which differ between runs: calls are identified by position."""
-    found = {key: value for key, value in message.to_dict().items() if key not in ("tool_call_id", "pinned", "data")}
+    fields = {key: value for key, value in message.to_dict().items() if key not in ("tool_call_id", "pinned", "data")}
     if message.tool_calls:
-        found["tool_calls"] = [[call.name, dict(call.arguments), call.malformed] for call in message.tool_calls]
-    return found
+        fields["tool_calls"] = [[call.name, dict(call.arguments), call.malformed] for call in message.tool_calls]
+    return fields
 
 
 def serialize_completion(completion: Completion) -> str:

@@ -89,11 +89,13 @@ class DiskCache:
         try:
             yield
         except OSError as error:
-            reason = f"cannot be made ({error.strerror})"
-            raise KnowledgeBaseDamaged(str(self._path), reason, "another place") from error
+            reason = f"cannot be created ({error.strerror})"
+            raise KnowledgeBaseDamaged(
+                str(self._path), reason, f"mkdir -p {self._path.parent}, or choose another path"
+            ) from error
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise KnowledgeBaseLocked(str(self._path), "another process") from error
-            reason = f"cannot be used as a cache of answers ({error})"
-            fix = f"rm {self._path}, which costs what is in it"
+            reason = f"is not a valid response cache ({error})"
+            fix = f"rm {self._path}, which deletes the cached answers"
             raise KnowledgeBaseDamaged(str(self._path), reason, fix) from error

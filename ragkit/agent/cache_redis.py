@@ -73,13 +73,13 @@ class RedisCache:
     def get(self, key: str) -> Completion | None:
         """The unexpired completion under the key, or None."""
         try:
-            found = cast("bytes | None", self._client.get(self.prefix + key))
+            data = cast("bytes | None", self._client.get(self.prefix + key))
         except redis.RedisError:
-            found = None
+            data = None
         with self._lock:
-            self._hits += found is not None
-            self._misses += found is None
-        return parse_completion(found) if found is not None else None
+            self._hits += data is not None
+            self._misses += data is None
+        return parse_completion(data) if data is not None else None
 
     def set(self, key: str, completion: Completion) -> None:
         """Store a completion under the key."""

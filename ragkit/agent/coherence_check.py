@@ -39,11 +39,11 @@ class CoherenceCheck:
 
     def parse_refusals(self, completion: Completion, count: int) -> Mapping[int, str]:
         """The refused ones of `count` calls: index from 0 -> reason."""
-        found = parse_lenient_json(completion.message.content) if "{" in completion.message.content else None
-        refused = found.get("refused") if isinstance(found, Mapping) else None
+        verdict = parse_lenient_json(completion.message.content) if "{" in completion.message.content else None
+        refused = verdict.get("refused") if isinstance(verdict, Mapping) else None
         reasons: dict[int, str] = {}
-        for one in json_objects(refused):
-            number = one.get("call")
+        for item in json_objects(refused):
+            number = item.get("call")
             if isinstance(number, int) and 1 <= number <= count:
-                reasons[number - 1] = str(one.get("reason") or "it does not serve the request")
+                reasons[number - 1] = str(item.get("reason") or "it does not serve the request")
         return reasons

@@ -47,9 +47,9 @@ class RetryPolicy:
         """
         if not error.retryable or attempt >= self.max_attempts:
             return None
-        asked = error.retry_after if isinstance(error, RateLimited) else None
-        if asked is not None:
-            return asked if asked <= self.max_wait_s else None
+        retry_after_s = error.retry_after if isinstance(error, RateLimited) else None
+        if retry_after_s is not None:
+            return retry_after_s if retry_after_s <= self.max_wait_s else None
         return random.uniform(0.0, min(self.max_wait_s, self.initial_wait_s * 2 ** (attempt - 1)))
 
 

@@ -57,8 +57,8 @@ class AgentDefinition:
 
     def __post_init__(self) -> None:
         registry = ToolRegistry(self.tools)
-        for one in self.handoffs:
-            registry.register(one if isinstance(one, HandoffTool) else HandoffTool.to(one))
+        for handoff in self.handoffs:
+            registry.register(handoff if isinstance(handoff, HandoffTool) else HandoffTool.to(handoff))
         config = self.config
         if self.max_iterations is not None:
             config = replace(config, max_iterations=self.max_iterations)
@@ -67,7 +67,7 @@ class AgentDefinition:
         form = config.response_format
         schema = to_json_schema(form) if form is not None else None
         prompt = builder.build(registry.list_all(), native=native, marked=marked)
-        found: dict[str, object] = {
+        fields_: dict[str, object] = {
             "registry": registry.snapshot(),
             "config": config,
             "available_tools": tuple(registry),
@@ -77,7 +77,7 @@ class AgentDefinition:
                 config.temperature, config.top_p, config.max_tokens, schema, config.request_timeout_s
             ),
         }
-        for name, value in found.items():
+        for name, value in fields_.items():
             object.__setattr__(self, name, value)
 
 
@@ -99,8 +99,8 @@ class HandoffTool(Tool):
         def handoff(reason: str = "") -> str:
             return f"handed over to {name}" + (f": {reason}" if reason else "")
 
-        slug = re.sub(r"\W+", "_", name).strip("_").lower()
-        return HandoffTool(f"handoff_to_{slug}"[:64], words, handoff, _HANDOFF_PARAMETERS, target=target)
+        identifier = re.sub(r"\W+", "_", name).strip("_").lower()
+        return HandoffTool(f"handoff_to_{identifier}"[:64], words, handoff, _HANDOFF_PARAMETERS, target=target)
 
     @property
     def target_name(self) -> str:

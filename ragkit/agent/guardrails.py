@@ -84,19 +84,19 @@ def apply_guardrails_to_arguments(
     guardrails: Iterable[Guardrail], arguments: Mapping[str, JSON]
 ) -> tuple[dict[str, JSON], list[GuardrailFinding]]:
     """Run every guardrail on every text in the arguments of a tool call."""
-    found: list[GuardrailFinding] = []
-    rails = list(guardrails)
+    all_findings: list[GuardrailFinding] = []
+    active = list(guardrails)
 
     def visit(value: JSON) -> JSON:
         if isinstance(value, str):
-            text, findings = apply_guardrails(rails, value)
-            found.extend(findings)
+            text, findings = apply_guardrails(active, value)
+            all_findings.extend(findings)
             return text
         if isinstance(value, Mapping):
-            return {key: visit(one) for key, one in value.items()}
-        return [visit(one) for one in value] if isinstance(value, list | tuple) else value
+            return {key: visit(item) for key, item in value.items()}
+        return [visit(item) for item in value] if isinstance(value, list | tuple) else value
 
-    return {key: visit(value) for key, value in arguments.items()}, found
+    return {key: visit(value) for key, value in arguments.items()}, all_findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,11 @@ class LengthGuardrail:
     def check(self, text: str) -> Verdict:
         """Check the length."""
         if len(text) < self.min_chars:
-            wanted = f"{len(text)} characters, at least {self.min_chars} are wanted"
-            return Verdict("warn" if self.action == "rewrite" else self.action, wanted)
+            reason = f"{len(text)} characters, at least {self.min_chars} are required"
+            return Verdict("warn" if self.action == "rewrite" else self.action, reason)
         if self.max_chars is not None and len(text) > self.max_chars:
-            wanted = f"{len(text)} characters, at most {self.max_chars} are allowed"
-            return Verdict(self.action, wanted, text[: self.max_chars])
+            reason = f"{len(text)} characters, at most {self.max_chars} are allowed"
+            return Verdict(self.action, reason, text[: self.max_chars])
         return ALLOW
 
 
@@ -151,16 +151,16 @@ class FormatGuardrail:
 
 def _passes_luhn(text: str) -> bool:
     """The check digit of payment cards. Source: ISO/IEC 7812-1, annex B."""
-    digits = [int(one) for one in reversed(text) if one.isdigit()]
-    doubled = [digit * 2 - 9 * (digit > 4) if place % 2 else digit for place, digit in enumerate(digits)]
-    return 13 <= len(digits) <= 19 and sum(doubled) % 10 == 0
+    digits = [int(character) for character in reversed(text) if character.isdigit()]
+    doubled_digits = [digit * 2 - 9 * (digit > 4) if place % 2 else digit for place, digit in enumerate(digits)]
+    return 13 <= len(digits) <= 19 and sum(doubled_digits) % 10 == 0
 
 
 def _is_valid_iban(text: str) -> bool:
     """The check digits of bank accounts. Source: ISO 13616-1 with ISO 7064 MOD 97-10."""
     plain = re.sub(r"\s", "", text).upper()
-    moved = plain[4:] + plain[:4]
-    return int("".join(str(int(one, 36)) for one in moved)) % 97 == 1
+    rearranged = plain[4:] + plain[:4]
+    return int("".join(str(int(character, 36)) for character in rearranged)) % 97 == 1
 
 
 def _always_valid(_: str) -> bool:
@@ -199,20 +199,20 @@ class PIIGuardrail:
 
     def check(self, text: str) -> Verdict:
         """Find personal data; the reason names kinds, never the data."""
-        found: list[str] = []
+        kinds: list[str] = []
         for kind in self.kinds:
-            pattern, really = PII_PATTERNS[kind]
+            pattern, is_valid = PII_PATTERNS[kind]
 
-            def mask(match: re.Match[str], kind: str = kind, really: Callable[[str], bool] = really) -> str:
-                if not really(match.group()):
+            def mask(match: re.Match[str], kind: str = kind, is_valid: Callable[[str], bool] = is_valid) -> str:
+                if not is_valid(match.group()):
                     return match.group()
-                found.append(kind)
+                kinds.append(kind)
                 return f"[{kind}]"
 
             text = pattern.sub(mask, text)
-        if not found:
+        if not kinds:
             return ALLOW
-        return Verdict(self.action, f"personal data: {', '.join(sorted(set(found)))}", text)
+        return Verdict(self.action, f"personal data: {', '.join(sorted(set(kinds)))}", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,15 +265,15 @@ class InjectionGuardrail:
         """Find known phrases."""
         if _ANY_INJECTION.search(text) is None:
             return ALLOW
-        found: list[str] = []
+        matches: list[str] = []
 
         def mask(match: re.Match[str]) -> str:
-            found.append(" ".join(match.group().split()))
+            matches.append(" ".join(match.group().split()))
             return "[removed]"
 
         for pattern in _INJECTION_REGEXES:
             text = pattern.sub(mask, text)
-        return Verdict(self.action, f"it gives the model orders: {found[0][:60]!r}", text) if found else ALLOW
+        return Verdict(self.action, f"it gives the model orders: {matches[0][:60]!r}", text) if matches else ALLOW
 
 
 @dataclass(frozen=True, slots=True)

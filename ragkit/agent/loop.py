@@ -7,7 +7,6 @@ model, output guardrails, parsing, policy, coherence, tools, record, outcome. St
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -37,8 +36,9 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
             run.raise_if_stopped()  # the timeout may have passed while the run waited for the memory
         result = yield from _run_turns(run)
         yield from _save_to_memory(run, result)
-    except (Exception, CancelledError) as error:
-        yield _failure_event(run, error)
+    except BaseException as error:
+        if not isinstance(error, GeneratorExit | KeyboardInterrupt | SystemExit):
+            yield _failure_event(run, error)
         raise
     finally:
         if turn is not None and run.memory is not None:
@@ -113,12 +113,12 @@ def _run_turn(run: RunState) -> EffectGenerator[TurnOutcome]:
 def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
     """Steps 1 and 2: check the input with guardrails, and append it to the history."""
     span = run.trace.start_span(StepType.INPUT_GUARDRAILS)
-    given: list[Message] = []
+    checked: list[Message] = []
     for message in run.input_messages:
         text = message.content
         if message.role is Role.USER and run.config.guardrails.input:
             text = yield from enforce_guardrails(run, "input", run.config.guardrails.input, text, span)
-        given.append(message if text is message.content else replace(message, content=text))
+        checked.append(message if text is message.content else replace(message, content=text))
     run.trace.end_span(span)
     span = run.trace.start_span(StepType.MEMORY)
     if run.memory is not None:
@@ -126,7 +126,7 @@ def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
         run.new_messages_start = len(run.messages)
         span.attributes["messages"] = run.new_messages_start
     run.trace.end_span(span)
-    run.messages += given
+    run.messages += checked
 
 
 def _finish_turn(run: RunState, message: Message, stop_reason: str) -> TurnOutcome:
@@ -151,6 +151,6 @@ def _save_to_memory(run: RunState, result: AgentResult) -> EffectGenerator[None]
     if memory is None or result.suspended is not None or result.stop_reason == "routing_only":
         return
     new = run.messages[run.new_messages_start :]
-    dropped = yield from run_function(lambda: memory.add_many(new), waits=memory.is_persistent)
+    dropped = yield from run_function(lambda: memory.add_many(new), blocking=memory.is_persistent)
     if dropped:
         yield e.MemoryTrimmed(run.id, tuple(dropped))

@@ -173,13 +173,13 @@ class ConversationMemory:
             over = (self.max_messages and count > self.max_messages) or (self.max_tokens and size > self.max_tokens)
             if not over:
                 break
-            if any(one.pinned for one in unit):
+            if any(message.pinned for message in unit):
                 continue
             kept.remove(unit)
             dropped += unit
             count -= len(unit)
             size -= sum(map(estimate_message_tokens, unit)) if self.max_tokens else 0
-        return [one for unit in kept for one in unit], dropped
+        return [message for unit in kept for message in unit], dropped
 
 
 def estimate_message_tokens(message: Message) -> int:
@@ -190,7 +190,7 @@ def estimate_message_tokens(message: Message) -> int:
 
 def serialize_messages(messages: Sequence[Message]) -> str:
     """Messages in the JSON format of conversations."""
-    data = {"format": FORMAT, "version": VERSION, "messages": [one.to_dict() for one in messages]}
+    data = {"format": FORMAT, "version": VERSION, "messages": [message.to_dict() for message in messages]}
     return json.dumps(data, ensure_ascii=False)
 
 
@@ -201,7 +201,7 @@ def parse_messages(data: JSON) -> list[Message]:
     version = data.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise InvalidOption("the version of a saved conversation", version, f"<= {VERSION}")
-    return [Message.from_dict(one) for one in json_objects(data.get("messages"))]
+    return [Message.from_dict(item) for item in json_objects(data.get("messages"))]
 
 
 def _parse_conversation(text: str) -> list[Message]:

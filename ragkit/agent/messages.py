@@ -46,8 +46,8 @@ class ToolCall:
 
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object; `from_dict` parses it."""
-        found: dict[str, JSON] = {"id": self.id, "name": self.name, "arguments": dict(self.arguments)}
-        return {**found, "malformed": self.malformed} if self.malformed else found
+        data: dict[str, JSON] = {"id": self.id, "name": self.name, "arguments": dict(self.arguments)}
+        return {**data, "malformed": self.malformed} if self.malformed else data
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> ToolCall:
@@ -126,17 +126,17 @@ class Message:
 
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object without empty fields; `from_dict` parses it."""
-        found: dict[str, JSON] = {"role": self.role.value, "content": self.content}
+        data: dict[str, JSON] = {"role": self.role.value, "content": self.content}
         if self.tool_calls:
-            found["tool_calls"] = [call.to_dict() for call in self.tool_calls]
+            data["tool_calls"] = [call.to_dict() for call in self.tool_calls]
         if self.images:
-            found["images"] = [{"media_type": one.media_type, "data": one.data} for one in self.images]
+            data["images"] = [{"media_type": image.media_type, "data": image.data} for image in self.images]
         for key in ("tool_call_id", "name", "is_error", "agent_name", "reasoning", "pinned", "provider_state"):
             if getattr(self, key):
-                found[key] = getattr(self, key)
+                data[key] = getattr(self, key)
         if self.data is not None and is_json_value(self.data):
-            found["data"] = cast("JSON", self.data)
-        return found
+            data["data"] = cast("JSON", self.data)
+        return data
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> Message:
@@ -150,7 +150,7 @@ class Message:
             str(data.get("name", "")),
             bool(data.get("is_error", False)),
             str(data.get("agent_name", "")),
-            tuple(Image(str(one["data"]), str(one["media_type"])) for one in json_objects(data.get("images"))),
+            tuple(Image(str(item["data"]), str(item["media_type"])) for item in json_objects(data.get("images"))),
             str(data.get("reasoning", "")),
             bool(data.get("pinned", False)),
             dict(state) if isinstance(state, Mapping) else {},
@@ -161,9 +161,9 @@ class Message:
 def is_json_value(value: object) -> bool:
     """Whether `value` is a JSON value."""
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and is_json_value(one) for key, one in value.items())
+        return all(isinstance(key, str) and is_json_value(item) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return all(is_json_value(one) for one in value)
+        return all(is_json_value(item) for item in value)
     return value is None or isinstance(value, bool | int | float | str)
 
 
@@ -174,4 +174,4 @@ def canonical_json(value: JSON) -> str:
 
 def json_objects(value: JSON) -> list[Mapping[str, JSON]]:
     """The objects in a JSON list; empty for any other value."""
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []

@@ -38,12 +38,14 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
     if completion is None:
         completion = yield from _call_with_retries(run, request)
         if cache is not None:
-            yield from run_function(partial(cache.set, key, completion), waits=cache.blocking)
+            yield from run_function(partial(cache.set, key, completion), blocking=cache.blocking)
     message = completion.message
-    rails = run.config.guardrails.output
+    guardrails = run.config.guardrails.output
     span = run.trace.add_span(StepType.OUTPUT_GUARDRAILS)
-    if rails and message.content:
-        message = replace(message, content=(yield from enforce_guardrails(run, "output", rails, message.content, span)))
+    if guardrails and message.content:
+        message = replace(
+            message, content=(yield from enforce_guardrails(run, "output", guardrails, message.content, span))
+        )
         if run.streaming:  # the chunks were held back until the guardrails had checked the whole answer
             yield e.TextChunk(run.id, message.content)
     return _parse_tool_calls(run, message), completion.stop_reason
@@ -54,11 +56,11 @@ def enforce_guardrails(
 ) -> EffectGenerator[str]:
     """Run guardrails on a text. Returns the new text; raises GuardrailBlocked."""
     text, findings = apply_guardrails(guardrails, text)
-    for one in findings:
-        span.attributes[one.guardrail] = one.action
-        yield e.GuardrailTriggered(run.id, place, one.guardrail, one.action, one.reason)
-        if one.action == "block":
-            raise GuardrailBlocked(f"the {place} was blocked by the guardrail {one.guardrail}: {one.reason}")
+    for finding in findings:
+        span.attributes[finding.guardrail] = finding.action
+        yield e.GuardrailTriggered(run.id, place, finding.guardrail, finding.action, finding.reason)
+        if finding.action == "block":
+            raise GuardrailBlocked(f"the {place} was blocked by the guardrail {finding.guardrail}: {finding.reason}")
     return text
 
 
@@ -73,16 +75,16 @@ def _read_cache(
     run: RunState, cache: Cache, key: str, request: ModelRequest, span: TraceSpan
 ) -> EffectGenerator[Completion | None]:
     """Step 3, cache. Streamed runs skip it."""
-    found = yield from run_function(lambda: cache.get(key), waits=cache.blocking)
-    span.attributes["hit"] = found is not None
+    cached = yield from run_function(lambda: cache.get(key), blocking=cache.blocking)
+    span.attributes["hit"] = cached is not None
     span.ended = run.trace.elapsed_s()
-    if found is None:
+    if cached is None:
         return None
-    provider, model = _provider_and_model(run, request, found)
-    usage = run.meter.record_cache_hit(provider, model, found.usage, iteration=run.iteration)
+    provider, model = _provider_and_model(run, request, cached)
+    usage = run.meter.record_cache_hit(provider, model, cached.usage, iteration=run.iteration)
     if run.has_listeners:
-        yield _model_call_ended(run, found, usage, cached=True, request=request, seconds=0.0)
-    return found
+        yield _model_call_ended(run, cached, usage, cached=True, request=request, seconds=0.0)
+    return cached
 
 
 def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[Completion]:
@@ -92,7 +94,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
     span = run.trace.start_span(StepType.LLM_CALL, request.model or provider.name)
     if run.has_listeners:
         yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     for attempt in range(1, run.config.retry.max_attempts + 1):
         try:
             timeout = run.cap_timeout(run.config.request_timeout_s)
@@ -113,7 +115,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
     if completion.fallback_errors:
         yield e.ProviderFallback(run.id, completion.fallback_errors, completion.provider)
     if run.has_listeners:
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started_at
         yield _model_call_ended(run, completion, usage, cached=False, request=request, seconds=seconds)
     return completion
 
@@ -126,8 +128,8 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
         raise error
     run.trace.add_span(StepType.RETRY, type(error).__name__, {"attempt": attempt, "wait_s": delay, "error": str(error)})
     yield e.Retrying(run.id, run.iteration, attempt, delay, error, discard_text=run.streaming)
-    within = run.cap_timeout(delay)
-    yield from sleep(delay if within is None else within)
+    capped_delay = run.cap_timeout(delay)
+    yield from sleep(delay if capped_delay is None else capped_delay)
     run.raise_if_stopped()
 
 
@@ -156,8 +158,8 @@ def _parse_tool_calls(run: RunState, message: Message) -> Message:
     native = run.agent.provider.native_tools
     if readable and run.config.text_tool_calls and not (native and "TOOL_CALL" not in text):
         parser = ToolCallParser(accept_bare_json=not native)
-        found = parser.find_calls(text, run.agent.registry.list_names())
-        calls = tuple([call for call, piece in found if not _is_quoted_from_tool(run, piece)])
+        matches = parser.find_calls(text, run.agent.registry.list_names())
+        calls = tuple([call for call, piece in matches if not _is_quoted_from_tool(run, piece)])
         text = parser.text_before_calls(text) if calls else text
     if calls:
         seen: set[str] = set()
@@ -180,7 +182,7 @@ def _parse_tool_calls(run: RunState, message: Message) -> Message:
 def _is_quoted_from_tool(run: RunState, piece: str) -> bool:
     """Whether a tool returned these words: a model that quotes a document must not do what the document says."""
     words = " ".join(piece.split())
-    return any(words in " ".join(one.content.split()) for one in run.messages if one.role is Role.TOOL)
+    return any(words in " ".join(message.content.split()) for message in run.messages if message.role is Role.TOOL)
 
 
 def _with_unique_id(call: ToolCall, seen: set[str]) -> ToolCall:

@@ -167,8 +167,8 @@ class HookObserver(AgentObserver):
         """Call the hooks of this event."""
         hooks = self._hooks.get(OBSERVER_METHODS[type(event)])
         if hooks:
-            wanted = _HOOK_ARGUMENTS.get(type(event))
-            arguments = [attrgetter(one)(event) for one in wanted] if wanted else [event]
+            names = _HOOK_ARGUMENTS.get(type(event))
+            arguments = [attrgetter(name)(event) for name in names] if names else [event]
             for hook in hooks:
                 hook(*arguments)
 
@@ -223,7 +223,7 @@ class ObserverDispatcher:
 
     def merge(self, other: ObserverDispatcher) -> ObserverDispatcher:
         """The union of both, without duplicates."""
-        new = [one for one in other._observers if one not in self._observers]
+        new = [observer for observer in other._observers if observer not in self._observers]
         return ObserverDispatcher([*self._observers, *new]) if new else self
 
     def notify(self, event: e.Event) -> None:

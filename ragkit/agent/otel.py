@@ -66,43 +66,43 @@ class OpenTelemetryObserver(AgentObserver):
         zero = result.trace.started_at
         operation = _OPERATION_NAMES.get(span.type)
         name = f"{operation} {span.name}" if operation else span.name
-        made = self._tracer.start_span(
+        otel_span = self._tracer.start_span(
             name,
             context=otel.set_span_in_context(parent) if parent else None,
             kind=SpanKind.CLIENT if span.type is StepType.LLM_CALL else SpanKind.INTERNAL,
             start_time=int((zero + span.started) * 1e9),
         )
         if operation:
-            made.set_attribute("gen_ai.operation.name", operation)
+            otel_span.set_attribute("gen_ai.operation.name", operation)
         for key, value in _span_attributes(result, span).items():
-            made.set_attribute(key, value if isinstance(value, str | bool | int | float) else json.dumps(value))
+            otel_span.set_attribute(key, value if isinstance(value, str | bool | int | float) else json.dumps(value))
         if error is not None:
-            made.set_status(Status(StatusCode.ERROR, str(error)))
-            made.set_attribute("error.type", type(error).__name__)
+            otel_span.set_status(Status(StatusCode.ERROR, str(error)))
+            otel_span.set_attribute("error.type", type(error).__name__)
         if "error" in span.attributes:
-            made.set_status(Status(StatusCode.ERROR, str(span.attributes["error"])))
+            otel_span.set_status(Status(StatusCode.ERROR, str(span.attributes["error"])))
         for child in span.children:
-            self._export_span(result, child, made)
-        made.end(int((zero + span.ended) * 1e9))
+            self._export_span(result, child, otel_span)
+        otel_span.end(int((zero + span.ended) * 1e9))
 
 
 def _span_attributes(result: AgentResult, span: TraceSpan) -> dict[str, JSON]:
-    found: dict[str, JSON] = {
+    attributes: dict[str, JSON] = {
         _ATTRIBUTE_NAMES.get(key, f"ragkit.{key}"): value for key, value in span.attributes.items() if value is not None
     }
     if span.type is StepType.RUN:
         usage = result.usage
-        found |= {
+        attributes |= {
             "gen_ai.agent.name": span.name,
             "gen_ai.conversation.id": result.run_id,
             "gen_ai.usage.input_tokens": usage.prompt_tokens,
             "gen_ai.usage.output_tokens": usage.completion_tokens,
         }
         if usage.total_cost_usd is not None:
-            found["ragkit.cost_usd"] = usage.total_cost_usd
+            attributes["ragkit.cost_usd"] = usage.total_cost_usd
     elif span.type is StepType.LLM_CALL:
-        found["gen_ai.request.model"] = span.name
-        found["gen_ai.response.finish_reasons"] = [span.attributes.get("stop_reason")]
+        attributes["gen_ai.request.model"] = span.name
+        attributes["gen_ai.response.finish_reasons"] = [span.attributes.get("stop_reason")]
     elif span.type is StepType.TOOL:
-        found["gen_ai.tool.name"] = span.name
-    return found
+        attributes["gen_ai.tool.name"] = span.name
+    return attributes

@@ -40,9 +40,9 @@ def parse_arguments(name: str, text: str, call_id: str = "") -> ToolCall:
     """A tool call from arguments as JSON text. Text without an object is kept as `malformed`."""
     if not text.strip():
         return ToolCall(name, {}, call_id)
-    found = parse_lenient_json(text) if "{" in text else None
-    if isinstance(found, dict):
-        return ToolCall(name, found, call_id)
+    parsed = parse_lenient_json(text) if "{" in text else None
+    if isinstance(parsed, dict):
+        return ToolCall(name, parsed, call_id)
     return ToolCall(name, {}, call_id, malformed=text)
 
 
@@ -67,11 +67,11 @@ class ToolCallParser:
 
     def find_calls(self, text: str, known: Collection[str] = ()) -> list[tuple[ToolCall, str]]:
         """Every call with its source text."""
-        found = [
+        matches = [
             (call, piece) for piece in _find_marked_json(text) for call in _to_tool_calls(parse_lenient_json(piece))
         ]
-        if found or not self.accept_bare_json or not known:
-            return found
+        if matches or not self.accept_bare_json or not known:
+            return matches
         pieces = (piece for piece in _find_bare_json(text) if any(f'"{name}"' in piece for name in _NAME_KEYS))
         return [
             (call, piece)
@@ -82,8 +82,8 @@ class ToolCallParser:
 
     def text_before_calls(self, text: str) -> str:
         """The text before the first call: the model's reason for it."""
-        mark = TOOL_CALL_MARKER.search(text)
-        return text[: mark.start()].rstrip().removesuffix("```").rstrip() if mark else text
+        match = TOOL_CALL_MARKER.search(text)
+        return text[: match.start()].rstrip().removesuffix("```").rstrip() if match else text
 
 
 def extract_balanced(text: str, start: int) -> str:
@@ -109,10 +109,10 @@ def extract_balanced(text: str, start: int) -> str:
 def _find_marked_json(text: str) -> Iterator[str]:
     """The objects and lists after the marker."""
     end = 0
-    for mark in TOOL_CALL_MARKER.finditer(text):
-        if mark.start() < end:  # the marker is inside the arguments of the call before
+    for match in TOOL_CALL_MARKER.finditer(text):
+        if match.start() < end:  # the marker is inside the arguments of the call before
             continue
-        opening = _JSON_START.match(text, mark.end())
+        opening = _JSON_START.match(text, match.end())
         if opening is None:
             continue
         piece = extract_balanced(text, opening.start(1))
@@ -126,25 +126,25 @@ def _find_bare_json(text: str) -> Iterator[str]:
     for piece in pieces:
         position = 0
         while (start := next_bracket(piece, position)) >= 0:
-            found = extract_balanced(piece, start)
-            position = start + len(found)
-            yield found
+            fragment = extract_balanced(piece, start)
+            position = start + len(fragment)
+            yield fragment
 
 
 def next_bracket(text: str, position: int = 0) -> int:
     """The position of the next object or list; -1 if there is none."""
-    places = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
-    return min(places, default=-1)
+    positions = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
+    return min(positions, default=-1)
 
 
-def _to_tool_calls(found: JSON) -> Iterator[ToolCall]:
-    if isinstance(found, list):
-        for one in found:
-            yield from _to_tool_calls(one)
-    if not isinstance(found, Mapping):
+def _to_tool_calls(parsed: JSON) -> Iterator[ToolCall]:
+    if isinstance(parsed, list):
+        for item in parsed:
+            yield from _to_tool_calls(item)
+    if not isinstance(parsed, Mapping):
         return
-    name = next((found[key] for key in _NAME_KEYS if isinstance(found.get(key), str)), None)
-    arguments = next((found[key] for key in _PARAMETER_KEYS if key in found), {})
+    name = next((parsed[key] for key in _NAME_KEYS if isinstance(parsed.get(key), str)), None)
+    arguments = next((parsed[key] for key in _PARAMETER_KEYS if key in parsed), {})
     if isinstance(name, str) and isinstance(arguments, Mapping):
         yield ToolCall(name, dict(arguments))
     elif isinstance(name, str) and isinstance(arguments, str):
@@ -153,7 +153,7 @@ def _to_tool_calls(found: JSON) -> Iterator[ToolCall]:
 
 def _to_json_value(value: object) -> JSON:
     if isinstance(value, dict):
-        return {str(key): _to_json_value(one) for key, one in value.items()}
+        return {str(key): _to_json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_to_json_value(one) for one in value]
+        return [_to_json_value(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -88,7 +88,7 @@ class ToolPolicy:
             if decision in by_argument:
                 return PolicyDecision(decision, by_argument[decision])
         if _matches_any(call.name, self.review):
-            return PolicyDecision("review", f"{call.name} needs a person's word")
+            return PolicyDecision("review", f"{call.name} needs approval")
         if _matches_any(call.name, self.allow):
             return PolicyDecision("allow")
         return PolicyDecision(self.default, "" if self.default == "allow" else "no rule names it")
@@ -96,7 +96,7 @@ class ToolPolicy:
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> ToolPolicy:
         """Build a policy from parsed YAML or JSON. Raises InvalidOption, with the key."""
-        known = {one.name for one in fields(ToolPolicy)} | {"version"}
+        known = {field.name for field in fields(ToolPolicy)} | {"version"}
         for key in data:
             if key not in known:
                 raise InvalidOption("a policy key", key, f"one of {', '.join(sorted(known))}")
@@ -153,7 +153,7 @@ def _read_names(data: Mapping[str, JSON], key: str) -> tuple[str, ...]:
 
 
 def _read_rule(data: JSON) -> ArgumentRule:
-    known = [one.name for one in fields(ArgumentRule)]
+    known = [field.name for field in fields(ArgumentRule)]
     if not isinstance(data, Mapping) or not {"tool", "argument", "matches"} <= data.keys():
         raise InvalidOption("a policy rule", data, "a mapping with tool, argument and matches")
     for key in data:

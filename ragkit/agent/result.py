@@ -84,7 +84,7 @@ class SuspendedRun:
                 "conversation": json.loads(serialize_messages(self.messages)),
                 "first_new": self.new_messages_start,
                 "iteration": self.iteration,
-                "pending": [{"call": one.call.to_dict(), "reason": one.reason} for one in self.pending],
+                "pending": [{"call": call.call.to_dict(), "reason": call.reason} for call in self.pending],
                 "usage": self.usage.to_dict(),
                 "context": dict(self.context),
                 "state": dict(self.state),
@@ -104,7 +104,9 @@ class SuspendedRun:
                 tuple(parse_messages(data["conversation"])),
                 int(data["first_new"]),
                 int(data["iteration"]),
-                tuple(PendingToolCall(ToolCall.from_dict(one["call"]), str(one["reason"])) for one in data["pending"]),
+                tuple(
+                    PendingToolCall(ToolCall.from_dict(item["call"]), str(item["reason"])) for item in data["pending"]
+                ),
                 AgentUsage.from_dict(data["usage"]),
                 dict(data["context"]),
                 dict(data["state"]),
@@ -114,7 +116,7 @@ class SuspendedRun:
             raise InvalidOption("a suspended run", text[:60], "the JSON of SuspendedRun.to_json") from error
 
     def _with_decisions(self, call_ids: Sequence[str], approved: bool) -> SuspendedRun:
-        waiting = [one.call.id for one in self.pending]
+        waiting = [call.call.id for call in self.pending]
         for call_id in call_ids:
             if call_id not in waiting:
                 raise InvalidOption("the id of a call", call_id, f"one of {', '.join(waiting)}")
@@ -186,5 +188,5 @@ def attach_partial_result(error: BaseException, result: AgentResult) -> None:
 
 def partial_result(error: BaseException) -> AgentResult | None:
     """The partial result of the run that failed with this error: messages, tool results, usage, trace; or None."""
-    found = getattr(error, "partial", None)
-    return found if isinstance(found, AgentResult) else None
+    partial = getattr(error, "partial", None)
+    return partial if isinstance(partial, AgentResult) else None

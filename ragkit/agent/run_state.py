@@ -101,7 +101,7 @@ class RunState:
     @property
     def last_user_text(self) -> str:
         """The last user message."""
-        return next((one.content for one in reversed(self.messages) if one.role is Role.USER), "")
+        return next((message.content for message in reversed(self.messages) if message.role is Role.USER), "")
 
     @property
     def elapsed_s(self) -> float:

@@ -123,8 +123,8 @@ class AgentRunner:
 
     def select_agent(self, conversation: ConversationState) -> AgentDefinition:
         """The agent that answers next: the named one, else the last speaker, else the first of the team."""
-        spoke = [one.agent_name for one in reversed(conversation.messages) if one.role is Role.ASSISTANT]
-        for name in (conversation.current_agent, *spoke[:1]):
+        speakers = [message.agent_name for message in reversed(conversation.messages) if message.role is Role.ASSISTANT]
+        for name in (conversation.current_agent, *speakers[:1]):
             if name in self.agents:
                 return self.agents[name]
         return self.entry_agent

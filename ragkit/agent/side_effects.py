@@ -48,7 +48,7 @@ class ToolJob:
     abandoned: bool = False
     """The run no longer waits for it."""
 
-    def create_context(self, attempt: int, tries: int, emit: Callable[[str], None]) -> ToolContext:
+    def create_context(self, attempt: int, attempts: int, emit: Callable[[str], None]) -> ToolContext:
         """The context for the tool."""
         run = self.run
         return ToolContext(
@@ -59,7 +59,7 @@ class ToolJob:
             self.call.id,
             run.id,
             attempt,
-            tries,
+            attempts,
             emit,
             self.is_cancelled,
         )
@@ -140,9 +140,9 @@ def sleep(seconds: float) -> EffectGenerator[None]:
     yield Sleep(seconds)
 
 
-def run_function(work: Callable[[], T], *, waits: bool) -> EffectGenerator[T]:
+def run_function(work: Callable[[], T], *, blocking: bool) -> EffectGenerator[T]:
     """Yield RunFunction."""
-    return cast("T", (yield cast("RunFunction[object]", RunFunction(work, waits))))
+    return cast("T", (yield cast("RunFunction[object]", RunFunction(work, blocking))))
 
 
 def await_future(future: Future[T]) -> EffectGenerator[T]:

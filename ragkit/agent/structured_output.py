@@ -47,7 +47,7 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
     try:
         return form.model_validate(value)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, one['loc'])) or 'the answer'}: {one['msg']}" for one in error.errors()]
+        lines = [f"{'.'.join(map(str, detail['loc'])) or 'the answer'}: {detail['msg']}" for detail in error.errors()]
         raise InvalidStructuredOutput("; ".join(lines)) from error
 
 

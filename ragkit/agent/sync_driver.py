@@ -88,11 +88,11 @@ def _wait_for_result(run: RunState, future: Future[T], timeout_s: float | None) 
     """The future's result; None on timeout. Raises RunCancelled."""
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
-    forget = on_cancel(run, lambda _: done.set())
+    remove_listener = on_cancel(run, lambda _: done.set())
     try:
         done.wait(timeout_s)
     finally:
-        forget()
+        remove_listener()
     if run.cancel is not None and run.cancel.cancelled:
         raise RunCancelled("the run was cancelled")
     return future.result() if future.done() else None
@@ -106,26 +106,26 @@ def _call_provider(call: CallModel) -> Completion:
 def _complete(call: CallModel) -> Completion:
     if not call.provider.blocking or (call.timeout_s is None and call.run.cancel is None):
         return _call_provider(call)
-    found = _wait_for_result(call.run, THREAD_POOL.submit(lambda: _call_provider(call)), call.timeout_s)
-    if found is None:
+    completion = _wait_for_result(call.run, THREAD_POOL.submit(lambda: _call_provider(call)), call.timeout_s)
+    if completion is None:
         raise timeout_error(call)
-    return found
+    return completion
 
 
 def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
     inbox: queue.SimpleQueue[StreamDelta | BaseException] = queue.SimpleQueue()
-    unwanted = threading.Event()
+    stopped = threading.Event()
 
     def listen() -> None:
         with use_meter(call.run.meter, iteration=call.run.iteration):
             for delta in call.provider.stream(call.request):
                 inbox.put(delta)
-                if unwanted.is_set():
+                if stopped.is_set():
                     return
         inbox.put(incomplete_stream_error(call))
 
     run_in_thread(listen, inbox.put)
-    forget = on_cancel(call.run, inbox.put)
+    remove_listener = on_cancel(call.run, inbox.put)
     try:
         while True:
             try:
@@ -138,28 +138,28 @@ def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
                 return item.completion
             yield from _notify_and_yield(to_chunk_event(call.run, item), call.run)
     finally:
-        unwanted.set()
-        forget()
+        stopped.set()
+        remove_listener()
 
 
 def _run_tools(effect: RunTools) -> Generator[Event, None, list[ToolOutcome]]:
     inbox: queue.SimpleQueue[ToolInboxItem] = queue.SimpleQueue()
-    board = ToolTracker(effect.jobs)
-    forget = on_cancel(effect.run, inbox.put)
+    tracker = ToolTracker(effect.jobs)
+    remove_listener = on_cancel(effect.run, inbox.put)
     for index, job in enumerate(effect.jobs):
         start_tool(index, job, inbox.put)
     try:
-        while not board.is_done:
+        while not tracker.is_done:
             try:
-                item = inbox.get(timeout=board.seconds_left())
+                item = inbox.get(timeout=tracker.seconds_left())
             except queue.Empty:
-                board.expire_overdue()
+                tracker.expire_overdue()
                 continue
-            yield from _notify_and_yield(board.receive(item), effect.run)
+            yield from _notify_and_yield(tracker.receive(item), effect.run)
     finally:
-        board.abandon_unfinished()
-        forget()
-    return board.outcomes
+        tracker.abandon_unfinished()
+        remove_listener()
+    return tracker.outcomes
 
 
 def start_tool(index: int, job: ToolJob, put: Callable[[ToolInboxItem], None]) -> None:

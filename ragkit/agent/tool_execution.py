@@ -67,8 +67,8 @@ class ToolExecution:
         if type(value) is str:  # fast path, as in `collect_output`
             text, data = value, None
         else:
-            found = to_tool_result(value)
-            text, data = found.content, found.data
+            result = to_tool_result(value)
+            text, data = result.content, result.data
         self.outcome = ToolOutcome(self._job.call, text, data, None, self._elapsed_s(), self._attempts, self._chunks)
 
     def __enter__(self) -> None:
@@ -88,10 +88,10 @@ class ToolExecution:
         return time.perf_counter() - self._started_at
 
 
-def failed_outcome(job: ToolJob, error: Exception, seconds: float, tries: int) -> ToolOutcome:
+def failed_outcome(job: ToolJob, error: Exception, seconds: float, attempts: int) -> ToolOutcome:
     """The outcome of a tool that raised or timed out."""
     words = str(error) or type(error).__name__
-    return ToolOutcome(job.call, f"Error executing {job.tool.name}: {words}", None, error, seconds, tries)
+    return ToolOutcome(job.call, f"Error executing {job.tool.name}: {words}", None, error, seconds, attempts)
 
 
 def to_tool_result(value: object) -> ToolResult:
@@ -130,7 +130,7 @@ def collect_output(value: object, emit: EmitCallback) -> object:
     if type(value) is str:  # fast path: the checks below take longer than many tools
         return value
     if inspect.isgenerator(value) or (isinstance(value, Iterator) and not isinstance(value, str)):
-        return _join_pieces([_emit_piece(one, emit) for one in value])
+        return _join_pieces([_emit_piece(piece, emit) for piece in value])
     if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
         import asyncio  # noqa: PLC0415 - only asynchronous tools in synchronous runs need a loop
 
@@ -147,17 +147,17 @@ async def acollect_output(value: object, emit: EmitCallback) -> object:
 
 async def _await_output(value: Awaitable[object] | AsyncIterator[object], emit: EmitCallback) -> object:
     if isinstance(value, AsyncIterator):
-        return _join_pieces([_emit_piece(one, emit) async for one in value])
+        return _join_pieces([_emit_piece(piece, emit) async for piece in value])
     return await value
 
 
 def _emit_piece(value: object, emit: EmitCallback) -> ToolResult:
-    found = to_tool_result(value)
-    emit(found.content)
-    return found
+    result = to_tool_result(value)
+    emit(result.content)
+    return result
 
 
 def _join_pieces(pieces: list[ToolResult]) -> ToolResult:
     """The chunks of a generator as one result; it keeps the last `data` among them."""
-    data = next((one.data for one in reversed(pieces) if one.data is not None), None)
-    return ToolResult("".join(one.content for one in pieces), data)
+    data = next((piece.data for piece in reversed(pieces) if piece.data is not None), None)
+    return ToolResult("".join(piece.content for piece in pieces), data)

@@ -6,13 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragkit.agent import events as e
+from ragkit.agent.background_tasks import THREAD_POOL
 from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.guardrails import GuardrailFinding, apply_guardrails, apply_guardrails_to_arguments
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest
 from ragkit.agent.result import PendingToolCall, ToolOutcome
 from ragkit.agent.run_state import RUN_AGAIN, Handoff, RunState, Stopped, TurnOutcome
-from ragkit.agent.side_effects import CallModel, EffectGenerator, RunTools, ToolJob, call_model, run_function, run_tools
+from ragkit.agent.side_effects import (
+    CallModel,
+    EffectGenerator,
+    RunTools,
+    ToolJob,
+    await_future,
+    call_model,
+    run_function,
+    run_tools,
+)
 from ragkit.agent.tool_execution import ToolRefused
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.function_schema import InvalidToolArguments
@@ -83,11 +93,11 @@ def plan_tool_calls(run: RunState, calls: Sequence[ToolCall]) -> ToolPlan:
 
 
 def _apply_argument_guardrails(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
-    rails = run.config.guardrails.tool_arguments
+    guardrails = run.config.guardrails.tool_arguments
     for index in plan.undecided():
-        arguments, findings = apply_guardrails_to_arguments(rails, plan.calls[index].arguments)
+        arguments, findings = apply_guardrails_to_arguments(guardrails, plan.calls[index].arguments)
         yield from _report_findings(run, "tool_arguments", findings)
-        blocked = next((one for one in findings if one.action == "block"), None)
+        blocked = next((finding for finding in findings if finding.action == "block"), None)
         if blocked:
             plan.refuse(index, ToolRefused(f"its arguments were blocked by {blocked.guardrail}: {blocked.reason}"))
         else:
@@ -95,8 +105,8 @@ def _apply_argument_guardrails(run: RunState, plan: ToolPlan) -> EffectGenerator
 
 
 def _report_findings(run: RunState, place: str, findings: Sequence[GuardrailFinding]) -> EffectGenerator[None]:
-    for one in findings:
-        yield e.GuardrailTriggered(run.id, place, one.guardrail, one.action, one.reason)
+    for finding in findings:
+        yield e.GuardrailTriggered(run.id, place, finding.guardrail, finding.action, finding.reason)
 
 
 def _validate_arguments(plan: ToolPlan) -> None:
@@ -123,18 +133,18 @@ def _apply_policy(
         return pending
     for index in plan.undecided():
         call = plan.calls[index]
-        found = policy.decide(call)
-        span.attributes[call.id] = found.decision
-        yield e.PolicyDecided(run.id, call, found.decision, found.reason)
-        if found.decision == "deny":
-            plan.refuse(index, ToolRefused(f"{call.name} is not allowed: {found.reason}"))
-        elif found.decision == "review":
-            may = yield from _request_approval(run, call, found.reason)
+        decision = policy.decide(call)
+        span.attributes[call.id] = decision.decision
+        yield e.PolicyDecided(run.id, call, decision.decision, decision.reason)
+        if decision.decision == "deny":
+            plan.refuse(index, ToolRefused(f"{call.name} is not allowed: {decision.reason}"))
+        elif decision.decision == "review":
+            may = yield from _request_approval(run, call, decision.reason)
             if may is None:
-                pending.append(PendingToolCall(call, found.reason))
-                yield e.ApprovalNeeded(run.id, call, found.reason)
+                pending.append(PendingToolCall(call, decision.reason))
+                yield e.ApprovalNeeded(run.id, call, decision.reason)
             elif not may:
-                plan.refuse(index, ToolRefused(f"{call.name} was refused by a person: {found.reason}"))
+                plan.refuse(index, ToolRefused(f"{call.name} was refused by a person: {decision.reason}"))
     span.ended = run.trace.elapsed_s()
     return pending
 
@@ -146,7 +156,14 @@ def _request_approval(run: RunState, call: ToolCall, reason: str) -> EffectGener
     if approve is None:
         return None
     request = ApprovalRequest(call, reason, run.agent.name, run.id)
-    may = yield from run_function(lambda: approve(request), waits=True)
+    if run.cancel is None and run.limits.max_seconds is None:
+        may = yield from run_function(lambda: approve(request), blocking=True)
+    else:  # in a thread, which the run abandons when it is cancelled or its time is over
+        answer = THREAD_POOL.submit(lambda: approve(request))
+        may = yield from await_future(answer)
+        while not answer.done():
+            run.raise_if_stopped()
+            may = yield from await_future(answer)
     if may is not None:
         run.decisions[call.id] = may
     return may
@@ -159,8 +176,8 @@ def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
     if check is not None and indices:
         provider = check.provider or run.agent.provider
         request = check.build_request(run.last_user_text, [plan.calls[index] for index in indices])
-        own = run.config.model if check.provider is None else ""
-        request = replace(request, model=request.model or own or provider.default_model)
+        own_model = run.config.model if check.provider is None else ""
+        request = replace(request, model=request.model or own_model or provider.default_model)
         try:
             run.raise_if_stopped()
             effect = CallModel(run, provider, request, run.cap_timeout(run.config.request_timeout_s))
@@ -193,8 +210,8 @@ def _execute_tools(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
         started = run.trace.elapsed_s()
         for index in group if run.has_listeners else ():
             yield e.ToolStarted(run.id, run.iteration, plan.calls[index])
-        found = yield from run_tools(RunTools(run, [_create_job(run, plan, index) for index in group]))
-        for index, outcome in zip(group, found, strict=True):
+        outcomes = yield from run_tools(RunTools(run, [_create_job(run, plan, index) for index in group]))
+        for index, outcome in zip(group, outcomes, strict=True):
             run.meter.record_tool_execution(outcome.name)
             plan.outcomes[index] = screened = yield from _screen_output(run, outcome)
             _add_tool_span(span, screened, started)
@@ -218,13 +235,13 @@ def _screen_output(run: RunState, outcome: ToolOutcome) -> EffectGenerator[ToolO
     text, limit = outcome.content, run.config.max_tool_output_chars
     if len(text) > limit:
         text = f"{text[:limit]}\n[cut off: {len(text)} characters, the first {limit} are shown]"
-    rails = [*run.config.guardrails.tool_results]
+    guardrails = [*run.config.guardrails.tool_results]
     if run.config.screening.guardrail is not None:
-        rails.append(run.config.screening.guardrail)
-    if rails and text:
-        text, findings = apply_guardrails(rails, text)
+        guardrails.append(run.config.screening.guardrail)
+    if guardrails and text:
+        text, findings = apply_guardrails(guardrails, text)
         yield from _report_findings(run, "tool_results", findings)
-        blocked = next((one for one in findings if one.action == "block"), None)
+        blocked = next((finding for finding in findings if finding.action == "block"), None)
         if blocked is not None:
             error = ToolRefused(f"the result was withheld by {blocked.guardrail}: {blocked.reason}")
             return replace(outcome, content=f"Error: {error}", data=None, error=error)
@@ -257,7 +274,8 @@ def _record_results(run: RunState, plan: ToolPlan) -> None:
     done = [outcome for outcome in plan.outcomes if outcome is not None]
     run.tool_outcomes += done
     run.messages += [
-        Message(Role.TOOL, one.content, (), one.call.id, one.name, one.error is not None, data=one.data) for one in done
+        Message(Role.TOOL, result.content, (), result.call.id, result.name, result.error is not None, data=result.data)
+        for result in done
     ]
     run.trace.add_span(StepType.RECORD, attributes={"results": len(done)})
 

@@ -39,11 +39,11 @@ class ToolTracker:
     @property
     def outcomes(self) -> list[ToolOutcome]:
         """The outcomes, in the order of the jobs."""
-        return [one for one in self._outcomes if one is not None]
+        return [outcome for outcome in self._outcomes if outcome is not None]
 
     def seconds_left(self) -> float | None:
         """Seconds until the next job times out; None: no timeout."""
-        until = min(until for until, found in zip(self._deadlines, self._outcomes, strict=True) if found is None)
+        until = min(until for until, outcome in zip(self._deadlines, self._outcomes, strict=True) if outcome is None)
         return None if until == float("inf") else max(0.0, until - time.monotonic())
 
     def receive(self, item: ToolInboxItem) -> Event | None:

@@ -86,7 +86,7 @@ class TraceSpan:
             _to_float(data.get("started")),
             _to_float(data.get("ended")),
             dict(attributes) if isinstance(attributes, Mapping) else {},
-            [TraceSpan.from_dict(one) for one in json_objects(data.get("children"))],
+            [TraceSpan.from_dict(child) for child in json_objects(data.get("children"))],
         )
 
 

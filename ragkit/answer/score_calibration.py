@@ -6,13 +6,18 @@ questions and answers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from threading import Lock
+from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragkit.answer.base import FilteringSearcher, Searcher
+from ragkit.records import content_id
 
 _CALIBRATION_PAIRS = (
     ("How do I get my money back?", "Customers may return goods within thirty days and receive a full refund."),
@@ -33,6 +38,11 @@ _CALIBRATION_PAIRS = (
 _MIN_SEPARATION = 3.0  # standard deviations
 
 
+CALIBRATION_TEXTS = [text for pair in _CALIBRATION_PAIRS for text in pair]
+"""The texts that a calibration embeds."""
+_TEXTS_ID = content_id(*CALIBRATION_TEXTS)[:16]
+
+
 @dataclass(frozen=True)
 class ScoreCalibration:
     """The mean cosine of a question with its own answer (`related`) and with other answers (`unrelated`)."""
@@ -51,13 +61,33 @@ class ScoreCalibration:
         """A cosine on the common scale: 0 for unrelated texts, 1 for an answer. Requires `is_discriminative`."""
         return (cosine - self.unrelated) / (self.related - self.unrelated)
 
+    def to_json(self, embedder: str) -> str:
+        """As text to store, with the fingerprint of the embedder."""
+        return json.dumps({**asdict(self), "embedder": embedder, "texts": _TEXTS_ID})
+
+    @classmethod
+    def from_json(cls, text: str, embedder: str) -> ScoreCalibration | None:
+        """The stored calibration; None if it is of another embedder or was measured on other sentences."""
+        values = json.loads(text)
+        if (values.pop("embedder", None), values.pop("texts", None)) != (embedder, _TEXTS_ID):
+            return None
+        return cls(**values)
+
+
+@runtime_checkable
+class CalibratedSearcher(Protocol):
+    """A searcher that stores the calibration of its embedder."""
+
+    def stored_calibration(self) -> ScoreCalibration | None:
+        """The calibration; None if it was not stored."""
+
 
 _CALIBRATIONS: WeakKeyDictionary[Searcher, ScoreCalibration] = WeakKeyDictionary()
 _LOCK = Lock()
 
 
 def get_calibration(searcher: Searcher) -> ScoreCalibration:
-    """The calibration of a searcher's embedder. The first call embeds sixteen sentences.
+    """The calibration of a searcher's embedder. Unless it is stored, the first call embeds sixteen sentences.
 
     It is cached for the lifetime of the searcher, which must be hashable.
     """
@@ -67,12 +97,14 @@ def get_calibration(searcher: Searcher) -> ScoreCalibration:
         with _LOCK:  # concurrent first runs calibrate once
             calibration = _CALIBRATIONS.get(searcher)
             if calibration is None:
-                calibration = _CALIBRATIONS[searcher] = _calibrate(searcher)
+                stored = searcher.stored_calibration() if isinstance(searcher, CalibratedSearcher) else None
+                calibration = _CALIBRATIONS[searcher] = stored or measure_calibration(searcher.embed)
     return calibration
 
 
-def _calibrate(searcher: Searcher) -> ScoreCalibration:
-    rows = np.asarray(searcher.embed([text for pair in _CALIBRATION_PAIRS for text in pair]), np.float64)
+def measure_calibration(embed: Callable[[Sequence[str]], NDArray[np.float32]]) -> ScoreCalibration:
+    """The calibration of an embedder: texts -> unit vectors, (texts, dimension). Embeds sixteen sentences."""
+    rows = np.asarray(embed(CALIBRATION_TEXTS), np.float64)
     cosines = rows[0::2] @ rows[1::2].T
     others = cosines[~np.eye(len(_CALIBRATION_PAIRS), dtype=bool)]
     return ScoreCalibration(float(np.diag(cosines).mean()), float(others.mean()), float(others.std()))

@@ -173,8 +173,8 @@ class CatalogReader:
         keys, vectors, documents = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 3).T)
         used = _unique_sorted(vectors)
         matrix, scanner = self._load_vectors(connection, used)
-        some = None if len(used) == len(matrix) else used
-        return SnapshotArrays(generation, keys, vectors, documents, matrix, some, scanner)
+        used_rows = None if len(used) == len(matrix) else used
+        return SnapshotArrays(generation, keys, vectors, documents, matrix, used_rows, scanner)
 
     def _load_vectors(self, connection: sqlite3.Connection, used: ChunkKeys) -> tuple[NDArray[np.float32], Scanner]:
         """The vectors of the current embedder. Without a checksum file, each row is verified."""

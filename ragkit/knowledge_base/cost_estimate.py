@@ -25,7 +25,7 @@ TOOL_CALL_TOKENS = 60
 ANSWER_TOKENS = 300
 """Tokens of a cited answer."""
 CALIBRATION_TOKENS = 250
-"""Tokens of the sentences that calibrate the cosines of an embedder: embedded once per process."""
+"""Tokens of the sentences that calibrate the cosines of an embedder: embedded once by the first index run."""
 INITIAL_TEXTS = 8
 """Texts in the first batch of a run with a budget: their cost corrects the estimate of the rest."""
 

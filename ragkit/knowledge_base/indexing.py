@@ -7,14 +7,15 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ragkit.answer.score_calibration import measure_calibration
 from ragkit.embed.base import Row
-from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, ProviderError
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.compaction import compact_vectors
@@ -31,6 +32,7 @@ from ragkit.index.report import FileFailure, IndexEvent, IndexReport
 from ragkit.index.source_ids import is_within, source_id
 from ragkit.index.web_pages import WEB_FOLDER, is_url, normalize_url
 from ragkit.knowledge_base.cost_estimate import (
+    CALIBRATION_TOKENS,
     Budget,
     check_estimate,
     embedder_name,
@@ -39,7 +41,12 @@ from ragkit.knowledge_base.cost_estimate import (
 )
 from ragkit.knowledge_base.source_files import FILE_FILTERS_KEY, SourceFiles
 from ragkit.knowledge_base.spooled_files import SpooledFiles
-from ragkit.knowledge_base.stored_settings import check_settings, read_build_fingerprint
+from ragkit.knowledge_base.stored_settings import (
+    check_settings,
+    read_build_fingerprint,
+    read_calibration,
+    write_calibration,
+)
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.fetch import FetchOptions
 from ragkit.pipeline.assemble import PipelineComponents
@@ -211,9 +218,23 @@ class Indexer:
                 run.on_event(event)
         if catalog.generation() != generation:
             vectors = compact_vectors(session, row, vectors)
+        if not run.dry_run:
+            self._store_calibration(catalog)
         notes = () if run.dry_run else self._sync_store(catalog, vectors)
         report = replace(build.report(plan, started), notes=notes)
         return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
+
+    def _store_calibration(self, catalog: Catalog) -> None:
+        """Store the calibration of the embedder for answers, unless it is stored or exceeds the budget."""
+        embedder, meter = self._components.embedder, current_meter()
+        if read_calibration(catalog, embedder.fingerprint) is not None or not catalog.generation():
+            return
+        remaining = meter.remaining_usd if meter is not None else None
+        cost = embedding_cost(embedder, CALIBRATION_TOKENS)
+        if remaining is not None and (cost is None or cost > remaining):
+            return
+        with suppress(ProviderError):  # the first question measures it
+            write_calibration(catalog, measure_calibration(embedder.embed_texts), embedder.fingerprint)
 
     def _sync_store(self, catalog: Catalog, vectors: VectorFile) -> tuple[str, ...]:
         """Synchronize the external vector store, if the pipeline names one, with the catalog. Returns notes.

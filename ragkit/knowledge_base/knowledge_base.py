@@ -18,7 +18,12 @@ from ragkit.index.reader import CatalogReader
 from ragkit.index.report import FileFailure
 from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.source_files import SourceFiles
-from ragkit.knowledge_base.stored_settings import check_settings, read_build_fingerprint, read_stored_settings
+from ragkit.knowledge_base.stored_settings import (
+    check_settings,
+    read_build_fingerprint,
+    read_calibration,
+    read_stored_settings,
+)
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.file_io import FileStat
 from ragkit.pipeline.assemble import PipelineComponents
@@ -32,6 +37,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.agent.memory import ConversationMemory
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.base import Answer
+    from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
     from ragkit.index.report import IndexReport
@@ -368,7 +374,8 @@ class KnowledgeBase:
         from ragkit.usage.tokens import estimate_tokens
 
         chat = estimate_answer_cost(agent, question, self.top_k, agent.memory)
-        search = embedding_cost(self._components.embedder, estimate_tokens(question) + CALIBRATION_TOKENS)
+        calibration_tokens = CALIBRATION_TOKENS if self.stored_calibration() is None else 0
+        search = embedding_cost(self._components.embedder, estimate_tokens(question) + calibration_tokens)
         return None if chat is None or search is None else chat + search
 
     def check_budget(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
@@ -524,6 +531,11 @@ class KnowledgeBase:
     def embed_question(self, question: str) -> NDArray[np.float32]:
         """Unit vector of a question: (dimension,)."""
         return self._components.embedder.embed_query(question)
+
+    def stored_calibration(self) -> ScoreCalibration | None:
+        """The score calibration of the embedder, measured by `index`; None if the budget did not allow it."""
+        with self.reader.snapshot() as snapshot:
+            return read_calibration(Catalog(snapshot.connection), self._components.embedder.fingerprint)
 
     def is_stale(self, source: str) -> bool:
         """Whether the file has changed since it was indexed, or was deleted."""

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragkit.errors import KnowledgeBaseDamaged, PipelineError, SettingsMismatch
 from ragkit.index.build_fingerprint import BuildFingerprint
@@ -14,6 +15,9 @@ from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, 
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.pipeline.settings import Pipeline
+
+if TYPE_CHECKING:
+    from ragkit.answer.score_calibration import ScoreCalibration
 
 
 @dataclass(frozen=True)
@@ -83,3 +87,19 @@ def read_stored_pipeline(directory: Path) -> str | None:
     """The pipeline file that a knowledge base was built with, as text, or None."""
     stored = read_stored_settings(directory)
     return stored.pipeline_yaml if stored else None
+
+
+def read_calibration(catalog: Catalog, embedder: str) -> ScoreCalibration | None:
+    """The stored score calibration of the embedder with this fingerprint; None if there is none."""
+    from ragkit.answer.score_calibration import ScoreCalibration
+
+    try:
+        return ScoreCalibration.from_json(catalog.get_meta("calibration") or "{}", embedder)
+    except CORRUPT_DATA_ERRORS:
+        return None
+
+
+def write_calibration(catalog: Catalog, calibration: ScoreCalibration, embedder: str) -> None:
+    """Store a score calibration in the catalog."""
+    with catalog.transaction():
+        catalog.set_meta("calibration", calibration.to_json(embedder))

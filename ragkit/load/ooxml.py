@@ -50,8 +50,8 @@ def find_child(element: etree._Element, *path: str) -> etree._Element | None:
 
 def iter_elements(element: etree._Element, name: str) -> Iterator[etree._Element]:
     """Every element of that name below `element`, in any namespace, in document order."""
-    found: Iterator[etree._Element] = element.iter("{*}" + name)
-    return found
+    elements: Iterator[etree._Element] = element.iter("{*}" + name)
+    return elements
 
 
 def is_fallback(element: etree._Element) -> bool:

@@ -27,7 +27,7 @@ class ComponentConfig:
     """Suffixes (`.pdf`), for splitters also patterns of file names (`report-*.txt`); empty: every file of its kind."""
 
     def head(self) -> dict[str, object]:
-        """`name` and, if set, `only`: what a file says of the component beside its options."""
+        """`name` and, if set, `only`: the keys of the component other than its options."""
         return {"name": self.name, **({"only": self.only} if self.only else {})}
 
     def matches(self, source: str) -> bool:

@@ -145,10 +145,11 @@ class OptionsReader:
         return [field.name for field in settable_fields(self.options_class) if is_required(field)]
 
     def _deferred_fields(self, table: MappingNode) -> list[str]:
-        given = set(table.key_names())
-        unset = [one for one in settable_fields(self.options_class) if one.name in self.deferred_options - given]
-        has_address = bool(given & self.address_options)
-        return [one.name for one in unset if is_required(one) or (field_default(one) is None and not has_address)]
+        present_keys = set(table.key_names())
+        deferred = self.deferred_options - present_keys
+        unset = [field for field in settable_fields(self.options_class) if field.name in deferred]
+        has_address = bool(present_keys & self.address_options)
+        return [f.name for f in unset if is_required(f) or (field_default(f) is None and not has_address)]
 
     def _convert_values(self, table: MappingNode) -> dict[str, object]:
         hints = get_field_hints(self.options_class)

@@ -12,7 +12,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def pipelines_folder() -> Path:
-    """The directory of the shipped pipelines: inside the package, or beside it in a checkout."""
+    """The directory of the shipped pipelines: inside the package, or next to it in a checkout."""
     packaged = _HERE / "files"
     return packaged if packaged.is_dir() else _HERE.parent.parent / "pipelines"
 
@@ -23,7 +23,7 @@ def pipeline_names() -> list[str]:
 
 
 DEFAULT_PIPELINE = "default"
-"""The pipeline whose sections fill in those that a file lacks."""
+"""The pipeline with the defaults for sections that a file omits."""
 
 
 def pipeline_path(name: str) -> Path | None:

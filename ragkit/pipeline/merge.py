@@ -77,7 +77,7 @@ class ExtendsResolver:
         if not is_shipped and (not self.allow_files or not ("/" in named or named.endswith((".yaml", ".yml")))):
             message = unknown_pipeline_message(named)
         elif base.resolve() in above:
-            cycle = [*(one.name for one in above[above.index(base.resolve()) :]), base.name]
+            cycle = [*(path.name for path in above[above.index(base.resolve()) :]), base.name]
             message = f"extends forms a cycle: {' -> '.join(cycle)}"
         elif len(above) >= MAX_EXTENDS_DEPTH:
             message = f"at most {MAX_EXTENDS_DEPTH} files can extend one another"

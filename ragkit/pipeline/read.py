@@ -163,11 +163,13 @@ def _check_profiles(tree: MappingNode, sections: Sequence[Section], problems: li
             problems.append(ConfigProblem(profile.location, message))
 
 
-def _check_keys(tree: MappingNode, known: Sequence[str], beside: Sequence[str], problems: list[ConfigProblem]) -> None:
-    """Check that every key is a section or one of `beside`."""
+def _check_keys(
+    tree: MappingNode, known: Sequence[str], extra_keys: Sequence[str], problems: list[ConfigProblem]
+) -> None:
+    """Check that every key is a section or one of `extra_keys`."""
     for key, _ in tree.pairs:
-        if key.text not in (*known, *beside):
-            hint = did_you_mean(key.text, [*known, *beside])
+        if key.text not in (*known, *extra_keys):
+            hint = did_you_mean(key.text, [*known, *extra_keys])
             message = f"unknown section {key.text!r}{hint}; available: {', '.join(known)}"
             problems.append(ConfigProblem(key.location, message))
 

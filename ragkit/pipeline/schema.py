@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Schema: TypeAlias = dict[str, JSON]
 
 SCHEMA_FILE_NAME = "ragkit.schema.json"
-"""The file name, beside the shipped pipelines."""
+"""The file name, in the directory of the shipped pipelines."""
 
 _VARIABLE: Schema = {"$ref": "#/$defs/variable"}
 _JSON_TYPES: Mapping[TypeHint, str] = {

@@ -79,7 +79,7 @@ class Section:
     allows_list: bool = False
     """Whether it can hold a list of components, each for some of the files."""
     provider_registry: ComponentRegistry | None = None
-    """For `answer`: the providers beside `auto` and `extractive`."""
+    """For `answer`: the providers other than `auto` and `extractive`."""
     deferred_options: frozenset[str] = frozenset()
     """Options that the knowledge base sets if the file does not; they are '' until then."""
     address_options: frozenset[str] = frozenset()

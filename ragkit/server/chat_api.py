@@ -21,8 +21,10 @@ from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.where_syntax import parse_where
 
 router = APIRouter()
-Cursor = Annotated[str | None, Query(max_length=500)]
-PageLimit = Annotated[int, Query(ge=1, le=200)]
+Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
+PageLimit = Annotated[int, Query(ge=1, le=200, description="Items per page.")]
+SessionFilter = Annotated[str | None, Query(description="Only traces of this session.")]
+ExportFormat = Annotated[Literal["json", "markdown"], Query(description="Format of the file.")]
 
 
 @router.post(
@@ -83,9 +85,7 @@ async def rename_session(context: ContextDep, session_id: schemas.Id, body: sche
     response_model=schemas.SessionHistorySchema,
     responses={200: {"content": {"text/markdown": {"schema": {"type": "string"}}}}},
 )
-async def export_session(
-    context: ContextDep, session_id: schemas.Id, format: Literal["json", "markdown"] = "json"
-) -> Any:
+async def export_session(context: ContextDep, session_id: schemas.Id, format: ExportFormat = "json") -> Any:
     """Download a session as JSON or Markdown."""
     session = await context.sessions.get(session_id)
     if format == "json":
@@ -96,7 +96,7 @@ async def export_session(
 
 @router.get("/traces", response_model=schemas.TraceListSchema)
 async def list_traces(
-    context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, session_id: str | None = None
+    context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, session_id: SessionFilter = None
 ) -> Any:
     """List traces, latest first."""
     traces, next_cursor = await context.traces.list(cursor, limit, session_id)

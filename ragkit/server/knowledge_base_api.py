@@ -26,7 +26,15 @@ from ragkit.usage.meter import use_meter
 router = APIRouter()
 MAX_DOCUMENT_CHARS = 200_000
 """Of a longer document, the requested lines are returned and as much context as fits."""
-LineParam = Annotated[int | None, Query(ge=1, le=10**9)]
+LineParam = Annotated[
+    int | None,
+    Query(
+        ge=1,
+        le=10**9,
+        description="A requested line, counted from 1: a long document is returned as an excerpt around it.",
+    ),
+]
+DocumentQuery = Annotated[str, Query(max_length=1000, description="Text in the source or title.")]
 
 
 @router.post("/v1/search", response_model=schemas.SearchSchema)
@@ -54,7 +62,7 @@ def _run_search(context: AppContext, body: schemas.SearchBody) -> JsonObject:
 
 @router.get("/documents", response_model=schemas.DocumentRowsSchema)
 async def list_documents(
-    context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: Annotated[str, Query(max_length=1000)] = ""
+    context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: DocumentQuery = ""
 ) -> Any:
     """List documents by source; `q` filters by source and title."""
     after = str(decode_cursor(cursor, str)[0]) if cursor else ""

@@ -29,62 +29,74 @@ class RequestBody(BaseModel):
 class ChatBody(RequestBody):
     """A message to a session; without `session_id`, to a new one."""
 
-    message: str | None = None
+    message: str | None = Field(None, description="The question.")
     messages: list[ChatMessageBody] | None = Field(
-        None, description="Instead of `message`: a conversation to start with."
+        None,
+        description="Instead of `message`: a conversation that ends with a question. Its system messages are added to "
+        "the instructions.",
     )
-    session_id: Id | None = None
-    where: Filter | str | None = None
-    top_k: int | None = Field(None, ge=1)
-    model: str | None = Field(None, max_length=200)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    max_tokens: int | None = Field(None, ge=1)
-    stream: bool = False
+    session_id: Id | None = Field(None, description="The session to continue.")
+    where: Filter | str | None = Field(
+        None, description="A filter on metadata, as JSON or in the syntax of the command line."
+    )
+    top_k: int | None = Field(None, ge=1, description="Passages per search.")
+    model: str | None = Field(
+        None, max_length=200, description="`ragkit` for the pipeline's model, or a name from `GET /v1/models`."
+    )
+    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature of the model.")
+    top_p: float | None = Field(None, ge=0, le=1, description="Nucleus sampling: the probability mass to sample from.")
+    max_tokens: int | None = Field(
+        None, ge=1, description="Maximum tokens of the answer, at most the pipeline's limit."
+    )
+    stream: bool = Field(False, description="Stream the answer as server-sent events.")
 
 
 class ChatMessageBody(RequestBody):
     """A message of a conversation."""
 
     role: Literal["system", "user", "assistant"]
-    content: str
+    content: str = Field(description="The text.")
 
 
 class StartSessionBody(RequestBody):
     """Options of a new session."""
 
-    title: str = Field("", max_length=1000)
+    title: str = Field("", max_length=1000, description="The title. Default: the first question.")
 
 
 class EndSessionBody(RequestBody):
     """The session to end."""
 
-    session_id: Id
+    session_id: Id = Field(description="The id of the session.")
 
 
 class RenameSessionBody(RequestBody):
     """The new title of a session."""
 
-    title: str = Field(min_length=1, max_length=1000, pattern=r"\S")
+    title: str = Field(min_length=1, max_length=1000, pattern=r"\S", description="The new title, on one line.")
 
 
 class SearchBody(RequestBody):
     """A search request."""
 
-    query: str
-    top_k: int | None = Field(None, ge=1)
-    where: Filter | str | None = None
-    mode: Literal["dense", "lexical", "hybrid"] | None = None
-    explain: bool = False
+    query: str = Field(description="A question or keywords.")
+    top_k: int | None = Field(None, ge=1, description="Number of passages.")
+    where: Filter | str | None = Field(
+        None, description="A filter on metadata, as JSON or in the syntax of the command line."
+    )
+    mode: Literal["dense", "lexical", "hybrid"] | None = Field(
+        None, description="The search mode. Default: the pipeline's."
+    )
+    explain: bool = Field(False, description="Add `explain` to each hit.")
 
 
 class ErrorDetail(TypedDict):
     """An error in OpenAI's format."""
 
-    message: str
-    type: str
-    param: str | None
-    code: str
+    message: Annotated[str, Field(description="What is wrong, and what is allowed.")]
+    type: Annotated[str, Field(description="The kind of error, as in OpenAI's API.")]
+    param: Annotated[str | None, Field(description="The invalid field.")]
+    code: Annotated[str, Field(description="The error code.")]
 
 
 class ErrorSchema(TypedDict):
@@ -96,229 +108,240 @@ class ErrorSchema(TypedDict):
 class HitScores(TypedDict):
     """The score of each retriever; null if it was not used."""
 
-    dense: float | None
-    lexical: float | None
-    rerank: float | None
+    dense: Annotated[float | None, Field(description="Cosine similarity, in [-1, 1].")]
+    lexical: Annotated[float | None, Field(description="BM25 score, >= 0.")]
+    rerank: Annotated[float | None, Field(description="Score on the reranker's scale.")]
 
 
 class HitSchema(TypedDict):
     """A hit of `search --json`, with the id of its document."""
 
-    rank: int
-    chunk_id: str
-    document_id: str
-    source: str
-    text: str
-    score: float
-    scores: HitScores
-    start: int
-    end: int
-    start_line: int
-    end_line: int
-    page: int | None
-    heading: list[str]
-    metadata: dict[str, Any]
-    explain: NotRequired[dict[str, Any]]
+    rank: Annotated[int, Field(description="Position in the hits, from 1.")]
+    chunk_id: Annotated[str, Field(description="The id of the passage.")]
+    document_id: Annotated[str, Field(description="The id for `GET /documents/{document_id}`.")]
+    source: Annotated[str, Field(description="The file or URL.")]
+    text: Annotated[str, Field(description="The text of the passage.")]
+    score: Annotated[float, Field(description="Ranking score: higher is better, comparable within one search only.")]
+    scores: Annotated[HitScores, Field(description="The scores of the retrievers.")]
+    start: Annotated[int, Field(description="Offset of the first character in the document.")]
+    end: Annotated[int, Field(description="Offset after the last character.")]
+    start_line: Annotated[int, Field(description="The first line, counted from 1.")]
+    end_line: Annotated[int, Field(description="The last line.")]
+    page: Annotated[int | None, Field(description="The page, counted from 1; null if the format has none.")]
+    heading: Annotated[list[str], Field(description="The headings above the passage, outermost first.")]
+    metadata: Annotated[dict[str, Any], Field(description="Metadata of the document.")]
+    explain: NotRequired[Annotated[dict[str, Any], Field(description="Ranks and shares of the score by retriever.")]]
 
 
 class SearchSchema(TypedDict):
     """The hits of a search, best first."""
 
-    question: str
-    hits: list[HitSchema]
-    usage: dict[str, Any]
+    question: Annotated[str, Field(description="The query.")]
+    hits: Annotated[list[HitSchema], Field(description="The hits, best first.")]
+    usage: Annotated[dict[str, Any], Field(description="Tokens and cost in US dollars.")]
 
 
 class SearchResultSchema(SearchSchema):
     """The result of `search_knowledge_base`."""
 
-    evidence: float
+    evidence: Annotated[float, Field(description="How well the passages support an answer, in [0, 1].")]
 
 
 class CitationSchema(TypedDict):
     """A citation of `ask --json`, with the id of its document."""
 
-    n: int
-    source: str
-    document_id: str | None
-    page: int | None
-    start_line: int
-    end_line: int
-    start: int
-    end: int
-    quote: str
-    verified: bool
-    stale: bool
-    score: float
+    n: Annotated[int, Field(description="The number in the answer, as `[n]`.")]
+    source: Annotated[str, Field(description="The file or URL.")]
+    document_id: Annotated[str | None, Field(description="The id for `GET /documents/{document_id}`.")]
+    page: Annotated[int | None, Field(description="The page, counted from 1; null if the format has none.")]
+    start_line: Annotated[int, Field(description="The first line, counted from 1.")]
+    end_line: Annotated[int, Field(description="The last line.")]
+    start: Annotated[int, Field(description="Offset of the first character in the document.")]
+    end: Annotated[int, Field(description="Offset after the last character.")]
+    quote: Annotated[str, Field(description="The cited text.")]
+    verified: Annotated[bool, Field(description="The quote equals the indexed text.")]
+    stale: Annotated[bool, Field(description="The file has changed or was deleted since it was indexed.")]
+    score: Annotated[float, Field(description="Ranking score of the passage.")]
 
 
 class AnswerSchema(TypedDict):
     """The result of `ask`."""
 
-    question: str
-    answer: str
-    abstained: bool
-    evidence: float
-    citations: list[CitationSchema]
-    model: str
-    usage: dict[str, Any]
-    trace_id: str
+    question: Annotated[str, Field(description="The question.")]
+    answer: Annotated[str, Field(description="The text, with citations as `[n]`.")]
+    abstained: Annotated[bool, Field(description="The documents do not contain an answer.")]
+    evidence: Annotated[float, Field(description="How well the passages support an answer, in [0, 1].")]
+    citations: Annotated[list[CitationSchema], Field(description="The citations, by number.")]
+    model: Annotated[str, Field(description="The model that answered.")]
+    usage: Annotated[
+        dict[str, Any], Field(description="Tokens and cost in US dollars, in total, by tool and by iteration.")
+    ]
+    trace_id: Annotated[str, Field(description="The id of the trace.")]
 
 
 class SessionSchema(TypedDict):
     """A session."""
 
-    id: str
-    title: str
-    created: str
-    updated: str
-    messages: int
-    ended: str | None
+    id: Annotated[str, Field(description="The id of the session.")]
+    title: Annotated[str, Field(description="The title, at most 80 characters.")]
+    created: Annotated[str, Field(description="Time of creation.")]
+    updated: Annotated[str, Field(description="Time of the last message.")]
+    messages: Annotated[int, Field(description="Number of messages.")]
+    ended: Annotated[str | None, Field(description="Time at which the session was ended; null if it is open.")]
 
 
 class MessageSchema(TypedDict):
     """A message of a session. Citations are not typed: sessions hold messages of earlier versions."""
 
-    id: str
+    id: Annotated[str, Field(description="The id of the message.")]
     role: Literal["user", "assistant"]
-    content: str
-    created: str
-    status: Literal["done", "running", "interrupted", "cancelled", "error"]
-    trace_id: str | None
-    citations: list[dict[str, Any]]
-    evidence: float | None
-    abstained: bool | None
-    model: str | None
-    usage: dict[str, Any] | None
-    error: ErrorDetail | None
+    content: Annotated[str, Field(description="The text.")]
+    created: Annotated[str, Field(description="Time of creation.")]
+    status: Annotated[
+        Literal["done", "running", "interrupted", "cancelled", "error"],
+        Field(description="The status of the answer; `done` for questions."),
+    ]
+    trace_id: Annotated[str | None, Field(description="The id of the trace.")]
+    citations: Annotated[list[dict[str, Any]], Field(description="The citations, by number.")]
+    evidence: Annotated[float | None, Field(description="How well the passages support the answer, in [0, 1].")]
+    abstained: Annotated[bool | None, Field(description="The documents do not contain an answer.")]
+    model: Annotated[str | None, Field(description="The model that answered.")]
+    usage: Annotated[dict[str, Any] | None, Field(description="Tokens and cost in US dollars.")]
+    error: Annotated[ErrorDetail | None, Field(description="The error of a failed answer.")]
 
 
 class SessionHistorySchema(SessionSchema):
     """A session with its messages."""
 
-    history: list[MessageSchema]
+    history: Annotated[list[MessageSchema], Field(description="The messages, oldest first.")]
 
 
 class SessionListSchema(TypedDict):
     """Sessions, most recently used first."""
 
-    sessions: list[SessionSchema]
-    next: str | None
+    sessions: Annotated[list[SessionSchema], Field(description="The sessions.")]
+    next: Annotated[str | None, Field(description="`cursor` of the next page; null on the last page.")]
 
 
 class TraceSchema(TypedDict):
     """A trace of an answer."""
 
-    id: str
-    session_id: str | None
-    status: Literal["done", "running", "interrupted", "cancelled", "error"]
-    started: str
-    ended: str | None
-    model: str
-    question: str
-    usage: dict[str, Any] | None
-    error: str | None
+    id: Annotated[str, Field(description="The id of the trace.")]
+    session_id: Annotated[str | None, Field(description="The session of the answer; null without one.")]
+    status: Annotated[
+        Literal["done", "running", "interrupted", "cancelled", "error"], Field(description="The status of the answer.")
+    ]
+    started: Annotated[str, Field(description="Start time.")]
+    ended: Annotated[str | None, Field(description="End time; null while the answer runs.")]
+    model: Annotated[str, Field(description="The model that answered.")]
+    question: Annotated[str, Field(description="The question; empty without a session.")]
+    usage: Annotated[dict[str, Any] | None, Field(description="Tokens and cost in US dollars.")]
+    error: Annotated[str | None, Field(description="The error message.")]
 
 
 class SpanSchema(TypedDict):
     """A span; times are in seconds since the start of the trace."""
 
-    id: int
-    parent: int | None
-    type: str
-    name: str
-    start: float
-    end: float
-    attributes: dict[str, Any]
+    id: Annotated[int, Field(description="Position in the list, from 0.")]
+    parent: Annotated[int | None, Field(description="The id of the parent span; null for the root.")]
+    type: Annotated[str, Field(description="The kind of step.")]
+    name: Annotated[str, Field(description="The name of the step, such as that of the tool.")]
+    start: Annotated[float, Field(description="Start in seconds since the start of the trace.")]
+    end: Annotated[float, Field(description="End in seconds since the start of the trace.")]
+    attributes: Annotated[
+        dict[str, Any], Field(description="Details of the step, without texts of documents or answers.")
+    ]
 
 
 class TraceDetailSchema(TraceSchema):
     """A trace with its spans."""
 
-    spans: list[SpanSchema]
+    spans: Annotated[list[SpanSchema], Field(description="The spans, parents before children.")]
 
 
 class TraceListSchema(TypedDict):
     """Traces, latest first."""
 
-    traces: list[TraceSchema]
-    count: int
-    next: str | None
+    traces: Annotated[list[TraceSchema], Field(description="The traces.")]
+    count: Annotated[int, Field(description="Number of traces on this page.")]
+    next: Annotated[str | None, Field(description="`cursor` of the next page; null on the last page.")]
 
 
 class ChatSchema(TypedDict):
     """The answer to a chat message."""
 
-    session_id: str
-    message: MessageSchema
-    session: SessionSchema
-    trace_id: str
-    response: str
-    trace: TraceDetailSchema
+    session_id: Annotated[str, Field(description="The session, for the next message.")]
+    message: Annotated[MessageSchema, Field(description="The answer.")]
+    session: Annotated[SessionSchema, Field(description="The session after the answer.")]
+    trace_id: Annotated[str, Field(description="The id of the trace.")]
+    response: Annotated[str, Field(description="The text of the answer.")]
+    trace: Annotated[TraceDetailSchema, Field(description="The trace of the answer.")]
 
 
 class DocumentSummarySchema(TypedDict):
     """A document in a list."""
 
-    id: str
-    source: str
-    title: str
-    chunks: int
-    characters: int
-    format: str
+    id: Annotated[str, Field(description="The id of the document.")]
+    source: Annotated[str, Field(description="The file or URL.")]
+    title: Annotated[str, Field(description="The title; may be empty.")]
+    chunks: Annotated[int, Field(description="Number of passages.")]
+    characters: Annotated[int, Field(description="Length of the text.")]
+    format: Annotated[str, Field(description="The format, such as `pdf`.")]
 
 
 class DocumentRowSchema(DocumentSummarySchema):
     """A document in a list, with the time of its last change."""
 
-    modified: str | None
+    modified: Annotated[str | None, Field(description="Time of the last change of the file; null if unknown.")]
 
 
 class DocumentListSchema(TypedDict):
     """The result of `list_documents`, by source."""
 
-    documents: list[DocumentSummarySchema]
-    next: str | None
+    documents: Annotated[list[DocumentSummarySchema], Field(description="The documents.")]
+    next: Annotated[str | None, Field(description="`cursor` of the next page; null on the last page.")]
 
 
 class DocumentRowsSchema(TypedDict):
     """Documents by source."""
 
-    documents: list[DocumentRowSchema]
-    next: str | None
+    documents: Annotated[list[DocumentRowSchema], Field(description="The documents.")]
+    next: Annotated[str | None, Field(description="`cursor` of the next page; null on the last page.")]
 
 
 class DocumentText(TypedDict):
     """The text of a document, or some of its lines, counted from 1."""
 
-    id: str
-    source: str
-    title: str
-    format: str
-    text: str
-    first_line: int
-    last_line: int
-    lines: int
-    stale: bool
+    id: Annotated[str, Field(description="The id of the document.")]
+    source: Annotated[str, Field(description="The file or URL.")]
+    title: Annotated[str, Field(description="The title; may be empty.")]
+    format: Annotated[str, Field(description="The format, such as `pdf`.")]
+    text: Annotated[str, Field(description="The returned lines.")]
+    first_line: Annotated[int, Field(description="The first returned line, counted from 1.")]
+    last_line: Annotated[int, Field(description="The last returned line.")]
+    lines: Annotated[int, Field(description="Number of lines of the document.")]
+    stale: Annotated[bool, Field(description="The file has changed or was deleted since it was indexed.")]
 
 
 class DocumentLinesSchema(DocumentText):
     """The result of `get_document`."""
 
-    next_line: int | None
+    next_line: Annotated[int | None, Field(description="`start_line` of the next part; null at the end.")]
 
 
 class PageStartSchema(TypedDict):
     """The line on which a page starts."""
 
-    page: int
-    line: int
+    page: Annotated[int, Field(description="The page, counted from 1.")]
+    line: Annotated[int, Field(description="The line on which it starts.")]
 
 
 class DocumentSchema(DocumentText):
     """The text of a document, or an excerpt, with its pages."""
 
-    pages: list[PageStartSchema]
+    pages: Annotated[
+        list[PageStartSchema], Field(description="All pages of the document; empty if the format has none.")
+    ]
 
 
 class HealthSchema(TypedDict):
@@ -330,45 +353,47 @@ class HealthSchema(TypedDict):
 class KnowledgeBaseStatusSchema(TypedDict):
     """The keys of `status --json`."""
 
-    kb: str
-    pipeline: str
-    generation: int
-    files: int
-    failed: int
-    documents: int
-    chunks: int
-    vectors: int
-    bytes: int
-    sources: list[str]
-    settings: dict[str, Any]
-    stale: int
-    store: str
-    failures: list[dict[str, Any]]
+    kb: Annotated[str, Field(description="Directory of the knowledge base.")]
+    pipeline: Annotated[str, Field(description="Name of the pipeline.")]
+    generation: Annotated[int, Field(description="Number of the index version.")]
+    files: Annotated[int, Field(description="Number of files.")]
+    failed: Annotated[int, Field(description="Files that could not be indexed.")]
+    documents: Annotated[int, Field(description="Number of documents.")]
+    chunks: Annotated[int, Field(description="Number of passages.")]
+    vectors: Annotated[int, Field(description="Number of vectors.")]
+    bytes: Annotated[int, Field(description="Size on disk.")]
+    sources: Annotated[list[str], Field(description="The indexed folders, files and URLs.")]
+    settings: Annotated[dict[str, Any], Field(description="The settings of the pipeline.")]
+    stale: Annotated[int, Field(description="Indexed files that changed or were deleted since.")]
+    store: Annotated[str, Field(description="Name of the vector store.")]
+    failures: Annotated[
+        list[dict[str, Any]], Field(description="The first files that could not be indexed, by source.")
+    ]
 
 
 class StatusResultSchema(KnowledgeBaseStatusSchema):
     """The result of the MCP tool `status`."""
 
-    version: str
+    version: Annotated[str, Field(description="The version of ragkit.")]
 
 
 class StatusSchema(KnowledgeBaseStatusSchema):
     """The status of the knowledge base and of the server."""
 
-    server: dict[str, Any]
+    server: Annotated[dict[str, Any], Field(description="The version, models and limits of the server.")]
 
 
 class IndexReportSchema(TypedDict):
     """The result of `index`: the keys of `index --json`."""
 
-    kb: str
-    files: dict[str, int]
-    chunks: dict[str, int]
-    embedded: int
-    failures: list[dict[str, str]]
-    skipped: list[dict[str, str]]
-    usage: dict[str, Any]
-    seconds: float
+    kb: Annotated[str, Field(description="Directory of the knowledge base.")]
+    files: Annotated[dict[str, int], Field(description="Number of files by change.")]
+    chunks: Annotated[dict[str, int], Field(description="Number of passages by change.")]
+    embedded: Annotated[int, Field(description="Texts sent to the embedder.")]
+    failures: Annotated[list[dict[str, str]], Field(description="Files that could not be indexed.")]
+    skipped: Annotated[list[dict[str, str]], Field(description="Skipped files, with the reason.")]
+    usage: Annotated[dict[str, Any], Field(description="Tokens and cost in US dollars.")]
+    seconds: Annotated[float, Field(description="Duration.")]
 
 
 def output_schema(result: type) -> ToolSchema:

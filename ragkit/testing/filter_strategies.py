@@ -70,8 +70,8 @@ def _comparisons() -> st.SearchStrategy[Filter]:
 
 
 def _condition(operators: tuple[str, ...], operands: st.SearchStrategy[object]) -> st.SearchStrategy[JSON]:
-    chosen = st.dictionaries(st.sampled_from(operators), operands, min_size=1, max_size=1)
-    return cast("st.SearchStrategy[JSON]", chosen)
+    selected = st.dictionaries(st.sampled_from(operators), operands, min_size=1, max_size=1)
+    return cast("st.SearchStrategy[JSON]", selected)
 
 
 def _logical_filters(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:

@@ -49,15 +49,15 @@ def what_was_added_is_there_after_reopening(subject: StoreUnderTest) -> None:
 
 def a_second_handle_follows_while_all_is_replaced(subject: StoreUnderTest) -> None:
     """Enough writes to trigger compaction while the other handle is open."""
-    store, other = subject.open(), subject.open()
+    store, second = subject.open(), subject.open()
     contents: StoreContents = {}
     for n in range(5):
         rows = sample_vectors()[[(n + place) % 12 for place in range(150)]]
         contents = fill_store(store, make_documents([f"{place:03}" for place in range(150)], {"v": n}), rows)
         check_search(store, contents, sample_vectors()[n], 20)
-        check_search(other, contents, sample_vectors()[n], 20, {"v": n})
+        check_search(second, contents, sample_vectors()[n], 20, {"v": n})
     store.close()
-    other.close()
+    second.close()
     store = subject.open()
     check_contents(store, contents)
     store.close()
@@ -65,12 +65,12 @@ def a_second_handle_follows_while_all_is_replaced(subject: StoreUnderTest) -> No
 
 def a_writer_that_is_killed_leaves_whole_batches(subject: StoreUnderTest) -> None:
     """After kill -9 at random moments, the store opens with every acknowledged batch, and no partial ones."""
-    chance = random.Random(11)
+    rng = random.Random(11)
     acknowledged = -1
     for _ in range(max(1, subject.examples // EXAMPLES_PER_KILL)):
         with _run_writer(subject, 10_000) as (process, lines):
             acknowledged = int(lines.readline())  # the writer has started
-            time.sleep(chance.uniform(0, 0.05))
+            time.sleep(rng.uniform(0, 0.05))
             os.kill(process.pid, signal.SIGKILL)
             acknowledged = max([acknowledged, *(int(line) for line in lines if line.endswith("\n"))])
         store = subject.open()
@@ -96,8 +96,8 @@ def another_process_sees_what_is_committed(subject: StoreUnderTest) -> None:
             last = int(lines.readlines()[-1])
             assert_equal(process.wait(), 0, "exit status of the writer")
         documents, rows = make_batch(last)
-        found = store.search(rows[3], 1)
-        assert_equal([result.document for result in found], [documents[3]], "documents found")
+        results = store.search(rows[3], 1)
+        assert_equal([result.document for result in results], [documents[3]], "documents found")
         assert_equal(store.count(), (last + 2) * BATCH_SIZE // 2, "count")
     store.add_documents(*make_batch(3))
     assert_equal(store.count(), 5 * BATCH_SIZE // 2, "count")

@@ -32,18 +32,18 @@ def scratch_options(name: str, directory: Path) -> dict[str, object]:
         StoreUnavailable: a required option is not set; the message names the variable.
     """
     kind = STORES.options_class(name)
-    chosen: dict[str, object] = {}
+    selected: dict[str, object] = {}
     for field in fields(kind) if kind else ():
         variable = f"RAGKIT_TEST_{name}_{field.name}".upper()
         if field.name in PATH_OPTIONS:
-            chosen[field.name] = directory / name
+            selected[field.name] = directory / name
         elif field.name in NAME_OPTIONS:
-            chosen[field.name] = f"ragkit_{directory.name}".replace("-", "_")[-40:]
+            selected[field.name] = f"ragkit_{directory.name}".replace("-", "_")[-40:]
         elif variable in os.environ:
-            chosen[field.name] = os.environ[variable]
+            selected[field.name] = os.environ[variable]
         elif field.default is MISSING and field.default_factory is MISSING:
             raise StoreUnavailable(f"the store {name!r} requires the option {field.name!r}: set {variable}")
-    return chosen
+    return selected
 
 
 def open_store(name: str, directory: Path) -> Store:

@@ -74,8 +74,8 @@ def documents_come_back_as_they_went_in(subject: StoreUnderTest) -> None:
         language="py",
         id="an id with 'quotes', \"more\", % and 😀",
     )
-    huge = Document("x" * 300_000, {"words": ["w" * 1000] * 50})
-    contents = fill_store(store, [whole, huge, Document("")], sample_vectors()[:3])
+    large = Document("x" * 300_000, {"words": ["w" * 1000] * 50})
+    contents = fill_store(store, [whole, large, Document("")], sample_vectors()[:3])
     check_contents(store, contents)
     check_search(store, contents, sample_vectors()[0], 3)
     store.close()
@@ -115,8 +115,12 @@ def the_last_of_equal_ids_in_a_call_stays(subject: StoreUnderTest) -> None:
 
 def ids_come_from_the_content(subject: StoreUnderTest) -> None:
     store = subject.open()
-    twice = [Document("same text", source="/a"), Document("same text", source="/a"), Document("same text", source="/b")]
-    names = store.add_documents(twice, sample_vectors()[:3])
+    duplicates = [
+        Document("same text", source="/a"),
+        Document("same text", source="/a"),
+        Document("same text", source="/b"),
+    ]
+    names = store.add_documents(duplicates, sample_vectors()[:3])
     assert_equal(names[0], names[1], "id of equal content")
     assert_equal(store.count(), 2, "count")
     store.close()
@@ -206,8 +210,8 @@ def nearly_all_of_the_nearest_are_found_among_many(subject: StoreUnderTest) -> N
     The vectors are clustered, like embeddings of texts.
     """
     store = subject.open()
-    centres, chance = unit_rows(100, LARGE_DIMENSION, seed=5), np.random.default_rng(6)
-    rows = centres[chance.integers(0, 100, LARGE_COUNT)] + 0.7 * unit_rows(LARGE_COUNT, LARGE_DIMENSION, seed=8)
+    centres, rng = unit_rows(100, LARGE_DIMENSION, seed=5), np.random.default_rng(6)
+    rows = centres[rng.integers(0, 100, LARGE_COUNT)] + 0.7 * unit_rows(LARGE_COUNT, LARGE_DIMENSION, seed=8)
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     documents = [Document(f"{n}", {"tenth": n % 10}, id=f"{n:05}") for n in range(LARGE_COUNT)]
     for start in range(0, LARGE_COUNT, 1000):
@@ -215,10 +219,10 @@ def nearly_all_of_the_nearest_are_found_among_many(subject: StoreUnderTest) -> N
     for where, share in (({}, slice(None)), ({"tenth": 3}, slice(3, None, 10))):
         right = 0
         for query in rows[:: LARGE_COUNT // 20][:20]:
-            found = [result.document.id for result in store.search(query, 10, where)]
-            assert_equal(len(set(found)), 10, "number of results")
+            ids = [result.document.id for result in store.search(query, 10, where)]
+            assert_equal(len(set(ids)), 10, "number of results")
             nearest = np.argsort(-(rows[share] @ query), kind="stable")[:10]
-            right += len({documents[share][place].id for place in nearest.tolist()}.intersection(found))
+            right += len({documents[share][place].id for place in nearest.tolist()}.intersection(ids))
         if right < 0.95 * 200:
             raise AssertionError(f"recall@10 with the filter {where!r} must be >= 0.95 (got {right / 200:.3f})")
     store.close()
@@ -227,22 +231,22 @@ def nearly_all_of_the_nearest_are_found_among_many(subject: StoreUnderTest) -> N
 def bad_input_is_refused_and_changes_nothing(subject: StoreUnderTest) -> None:
     store = subject.open()
     contents = fill_store(store, make_documents("ab"), sample_vectors()[:2])
-    one, row = make_documents("c"), sample_vectors()[2:3]
-    zero, wide = np.zeros((1, DIMENSION), np.float32), unit_rows(1, DIMENSION + 1, seed=1)
+    document, row = make_documents("c"), sample_vectors()[2:3]
+    zero, query64 = np.zeros((1, DIMENSION), np.float32), unit_rows(1, DIMENSION + 1, seed=1)
     nan = np.full((1, DIMENSION), np.nan, np.float32)
-    assert_raises(DimensionMismatch, f"got {DIMENSION + 1}", lambda: store.add_documents(one, wide))
-    assert_raises(DimensionMismatch, f"the store has {DIMENSION}", lambda: store.search(wide[0], 1))
+    assert_raises(DimensionMismatch, f"got {DIMENSION + 1}", lambda: store.add_documents(document, query64))
+    assert_raises(DimensionMismatch, f"the store has {DIMENSION}", lambda: store.search(query64[0], 1))
     assert_raises(InvalidVector, "length 0", lambda: store.add_documents(make_documents("cd"), np.vstack([row, zero])))
-    assert_raises(InvalidVector, "length nan", lambda: store.add_documents(one, nan))
-    assert_raises(InvalidVector, "length 2", lambda: store.add_documents(one, row * 2))
+    assert_raises(InvalidVector, "length nan", lambda: store.add_documents(document, nan))
+    assert_raises(InvalidVector, "length 2", lambda: store.add_documents(document, row * 2))
     assert_raises(InvalidVector, "shape", lambda: store.add_documents(make_documents("cd"), row))
     assert_raises(InvalidVector, "length 0", lambda: store.search(zero[0], 1))
     assert_raises(InvalidOption, "top_k", lambda: store.search(row[0], 0))
     assert_raises(InvalidOption, "ids", lambda: store.delete("ab"))
     assert_raises(InvalidFilter, "'$gtt'", lambda: store.search(row[0], 1, {"a": {"$gtt": 1}}))
     when = cast("dict[str, JSON]", {"when": datetime(2026, 1, 1, tzinfo=UTC)})
-    undated = [*make_documents("d"), Document("text", when, id="c")]
-    assert_raises(StoreError, "datetime", lambda: store.add_documents(undated, sample_vectors()[:2]))
+    invalid = [*make_documents("d"), Document("text", when, id="c")]
+    assert_raises(StoreError, "datetime", lambda: store.add_documents(invalid, sample_vectors()[:2]))
     assert_raises(StoreError, "nan", lambda: store.add_documents([Document("text", {"x": math.nan})], row))
     check_contents(store, contents)
     store.close()
@@ -251,34 +255,34 @@ def bad_input_is_refused_and_changes_nothing(subject: StoreUnderTest) -> None:
 def every_pair_of_values_is_compared_as_the_evaluator_does(subject: StoreUnderTest) -> None:
     """One document per value of a field, one search per operator and operand."""
     store = subject.open()
-    held: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
-    held += [{}, {"f": ["a", 1]}, {"f": {"b": 1}}]
-    documents = [Document(f"{n}", each, id=f"{n:03}") for n, each in enumerate(held)]
-    contents = fill_store(store, documents, sample_vectors()[[n % 12 for n in range(len(held))]])
+    metadata: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
+    metadata += [{}, {"f": ["a", 1]}, {"f": {"b": 1}}]
+    documents = [Document(f"{n}", each, id=f"{n:03}") for n, each in enumerate(metadata)]
+    contents = fill_store(store, documents, sample_vectors()[[n % 12 for n in range(len(metadata))]])
     for operand in dirty.SCALARS:
         wheres: list[Filter] = [{"f": {"$eq": operand}}, {"f": {"$ne": operand}}, {"f": {"$nin": [operand, "a"]}}]
         if operand is not None and not isinstance(operand, bool):
             wheres += [{"f": {operator: operand}} for operator in ("$gt", "$gte", "$lt", "$lte")]
         for where in wheres:
-            check_search(store, contents, sample_vectors()[0], len(held), where)
+            check_search(store, contents, sample_vectors()[0], len(metadata), where)
     store.close()
 
 
 def filters_mean_what_the_evaluator_says(subject: StoreUnderTest) -> None:
     """Random filters on random metadata."""
     store = subject.open()
-    held = st.lists(st.tuples(dirty.metadata(), st.integers(0, 11)), min_size=1, max_size=25)
+    records = st.lists(st.tuples(dirty.metadata(), st.integers(0, 11)), min_size=1, max_size=25)
     searches = st.lists(st.tuples(dirty.filters(), st.integers(1, 30), st.integers(0, 11)), min_size=10, max_size=20)
 
-    def run(held: list[tuple[dict[str, JSON], int]], searches: list[tuple[Filter, int, int]]) -> None:
+    def run(records: list[tuple[dict[str, JSON], int]], searches: list[tuple[Filter, int, int]]) -> None:
         subject.counters.update(cases=1, searches=len(searches))
         store.clear()
-        documents = [Document(f"{n}", each, id=f"{n:03}") for n, (each, _) in enumerate(held)]
-        contents = fill_store(store, documents, sample_vectors()[[row for _, row in held]])
+        documents = [Document(f"{n}", each, id=f"{n:03}") for n, (each, _) in enumerate(records)]
+        contents = fill_store(store, documents, sample_vectors()[[row for _, row in records]])
         for where, top_k, query in searches:
             check_search(store, contents, sample_vectors()[query], top_k, where)
 
-    _run_property(run, subject.examples // 3, held, searches)
+    _run_property(run, subject.examples // 3, records, searches)
     store.close()
 
 
@@ -292,8 +296,8 @@ def any_sequence_of_writes_leaves_what_a_dict_would(subject: StoreUnderTest) -> 
         subject.counters.update(cases=1, searches=len(steps))
         store.clear()
         contents: StoreContents = {}
-        for verb, names, row, value in steps:
-            _apply_step(store, contents, (verb, names, row, value))
+        for operation, names, row, value in steps:
+            _apply_step(store, contents, (operation, names, row, value))
             check_search(store, contents, sample_vectors()[row], 4, {"value": {"$ne": value}})
         check_contents(store, contents)
 
@@ -302,11 +306,11 @@ def any_sequence_of_writes_leaves_what_a_dict_would(subject: StoreUnderTest) -> 
 
 
 def _apply_step(store: Store, contents: StoreContents, step: tuple[str, list[str], int, int]) -> None:
-    verb, names, row, value = step
-    if verb == "add":
+    operation, names, row, value = step
+    if operation == "add":
         rows = sample_vectors()[[(row + n) % 12 for n in range(len(names))]]
         contents.update(fill_store(store, make_documents(names, {"value": value}), rows))
-    elif verb == "delete":
+    elif operation == "delete":
         assert_equal(store.delete(names), len(contents.keys() & set(names)), "deleted")
         for name in names:
             contents.pop(name, None)
@@ -324,11 +328,9 @@ def readers_see_whole_batches_while_one_thread_writes(subject: StoreUnderTest) -
     def read() -> None:
         try:
             while not stop.is_set():
-                found = [
-                    result.document.id[:-1] for result in store.search(sample_vectors()[0], 1000, {"kind": "pair"})
-                ]
-                odd = [name for name in set(found) if found.count(name) != 2]
-                assert_equal(odd, [], "halves of pairs")
+                ids = [result.document.id[:-1] for result in store.search(sample_vectors()[0], 1000, {"kind": "pair"})]
+                incomplete = [name for name in set(ids) if ids.count(name) != 2]
+                assert_equal(incomplete, [], "halves of pairs")
         except Exception as error:  # noqa: BLE001  # raised again in the thread of the check
             failures.append(error)
 
@@ -381,9 +383,9 @@ CHECKS: tuple[StoreCheck, ...] = (
 
 def checks_for(store: type[Store]) -> tuple[StoreCheck, ...]:
     """The checks for a class: CHECKS, and those for its declarations `persistent` and `shared`."""
-    chosen = CHECKS
+    selected = CHECKS
     if getattr(store, "persistent", False):
-        chosen += PERSISTENT_CHECKS
+        selected += PERSISTENT_CHECKS
     if getattr(store, "shared", False):
-        chosen += SHARED_CHECKS
-    return chosen
+        selected += SHARED_CHECKS
+    return selected

@@ -307,9 +307,9 @@ def _check_metric(tree: MappingNode, problems: list[ConfigProblem]) -> None:
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or _is_metric(node.value):
         return
     name = node.value.partition("@")[0]
-    near = closest_match(f"{name}@10", METRICS) or closest_match(name, METRICS)
+    similar = closest_match(f"{name}@10", METRICS) or closest_match(name, METRICS)
     expected = f"one of {', '.join(METRICS)} (or another depth)"
-    problems.append(ConfigProblem(node.location, must_be("metric", expected, node, repr(near) if near else "")))
+    problems.append(ConfigProblem(node.location, must_be("metric", expected, node, repr(similar) if similar else "")))
 
 
 def _check_files(tree: MappingNode, path: Path, problems: list[ConfigProblem]) -> None:

@@ -36,17 +36,19 @@ def render_plot(tuned: TuneResult) -> bytes:
     size = (9.6, 1.0 + 5.4 * len(values))
     figure = Figure(figsize=size, dpi=DPI, facecolor="white", layout="constrained")
     panels = figure.subplots(len(values), 1, squeeze=False)[:, 0]
-    held = ""
+    holdout_text = ""
     if tuned.holdout_results:
         first = tuned.holdout_results[0].quality
-        held = f"; winner on {first.n} held-out questions: {first.mean:.4f} ({first.low:.4f} to {first.high:.4f})"
+        holdout_text = (
+            f"; winner on {first.n} held-out questions: {first.mean:.4f} ({first.low:.4f} to {first.high:.4f})"
+        )
     title = f"{len(tuned.trial_results)} pipelines of {tuned.grid.path.name}"
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     unit = "an answer" if tuned.grid.options.uses_answers else "a search"
     labels = [f"median milliseconds of {unit}", f"US dollars for the index and {COST_QUESTIONS:,} questions"]
     for axes, value, label in zip(panels, values, labels, strict=False):
         _draw_panel(axes, tuned, value, f"{label}; up and to the left is better")
-    title = f"{tuned.grid.options.metric} on {tuned.selection_questions} questions{held}"
+    title = f"{tuned.grid.options.metric} on {tuned.selection_questions} questions{holdout_text}"
     panels[0].set_title(title, loc="left", fontsize=9, color=PALE)
     _draw_legend(figure, tuned)
     out = BytesIO()
@@ -57,12 +59,12 @@ def render_plot(tuned: TuneResult) -> bytes:
 def _draw_panel(axes: Axes, tuned: TuneResult, value: CostGetter, label: str) -> None:
     """One plot: every trial with its interval, and the Pareto front as a line."""
     tried = tuned.trial_results
-    points = [(value(one), one.quality.mean) for one in tried]
+    points = [(value(result), result.quality.mean) for result in tried]
     front = _front_indices(tuned, value)
-    for one, (x, y) in zip(tried, points, strict=True):
-        colour = ORANGE if one is tuned.winner else PALE if one.is_worse else BLUE
-        axes.plot([x, x], [one.quality.low, one.quality.high], color=colour, lw=1, alpha=0.45, zorder=1)
-        shape = "*" if one is tuned.winner else "o"
+    for result, (x, y) in zip(tried, points, strict=True):
+        colour = ORANGE if result is tuned.winner else PALE if result.is_worse else BLUE
+        axes.plot([x, x], [result.quality.low, result.quality.high], color=colour, lw=1, alpha=0.45, zorder=1)
+        shape = "*" if result is tuned.winner else "o"
         axes.plot(x, y, shape, color=colour, ms=15 if shape == "*" else 7, mec="white", mew=0.8, zorder=3)
     axes.step([points[at][0] for at in front], [points[at][1] for at in front], where="post", color=INK, lw=1, zorder=2)
     _draw_numbers(axes, tried, points, front)
@@ -112,10 +114,10 @@ def _draw_numbers(
 
 def _cost_getters(tuned: TuneResult) -> list[CostGetter]:
     """The x value of each plot: latency, and cost if it is known."""
-    costs = [one.cost_usd for one in tuned.trial_results]
+    costs = [result.cost_usd for result in tuned.trial_results]
     priced = any(costs) and None not in costs
-    return [lambda one: one.median_ms, *([lambda one: one.cost_usd or 0.0] if priced else [])]
+    return [lambda result: result.median_ms, *([lambda result: result.cost_usd or 0.0] if priced else [])]
 
 
 def _front_indices(tuned: TuneResult, value: CostGetter) -> list[int]:
-    return pareto_indices([(value(one), one.quality.mean) for one in tuned.trial_results])
+    return pareto_indices([(value(result), result.quality.mean) for result in tuned.trial_results])

@@ -15,35 +15,35 @@ from ragkit.tune.search import COST_QUESTIONS, HoldoutResult, TrialResult, TuneR
 def format_trial_table(tuned: TuneResult) -> list[str]:
     """The table: a header and a line per trial, best first."""
     names = list(dict.fromkeys(name for result in tuned.trial_results for name in result.trial.changes))
-    metric, lead = tuned.grid.options.metric, "" if tuned.grid.options.uses_answers else "search "
-    head = ["", "#", *names, metric, "95 % interval", "behind", f"{lead}ms p50", "index s", "chunks", "bytes"]
-    head.append(f"$/index+{COST_QUESTIONS}")
+    metric, prefix = tuned.grid.options.metric, "" if tuned.grid.options.uses_answers else "search "
+    header = ["", "#", *names, metric, "95 % interval", "behind", f"{prefix}ms p50", "index s", "chunks", "bytes"]
+    header.append(f"$/index+{COST_QUESTIONS}")
     rows = [
         [
-            _rank_symbol(one, tuned.winner),
-            str(one.trial.number),
-            *(one.trial.changes.get(name, "") for name in names),
-            f"{one.quality.mean:.4f}",
-            _format_interval(one.quality),
-            "" if one.gap_to_best.mean == 0 and one.gap_to_best.high == 0 else f"{one.gap_to_best.mean:.4f}",
-            f"{one.median_ms:.1f}",
-            f"{one.index_cost.seconds:.1f}",
-            f"{one.chunks:,}",
-            _format_size(one.bytes),
-            _format_cost(one.cost_usd),
+            _rank_symbol(result, tuned.winner),
+            str(result.trial.number),
+            *(result.trial.changes.get(name, "") for name in names),
+            f"{result.quality.mean:.4f}",
+            _format_interval(result.quality),
+            "" if result.gap_to_best.mean == 0 and result.gap_to_best.high == 0 else f"{result.gap_to_best.mean:.4f}",
+            f"{result.median_ms:.1f}",
+            f"{result.index_cost.seconds:.1f}",
+            f"{result.chunks:,}",
+            _format_size(result.bytes),
+            _format_cost(result.cost_usd),
         ]
-        for one in sorted(tuned.trial_results, key=lambda one: (-one.quality.mean, one.median_ms))
+        for result in sorted(tuned.trial_results, key=lambda result: (-result.quality.mean, result.median_ms))
     ]
-    if all(one.cost_usd == 0 for one in tuned.trial_results):
-        head, rows = head[:-1], [row[:-1] for row in rows]
+    if all(result.cost_usd == 0 for result in tuned.trial_results):
+        header, rows = header[:-1], [row[:-1] for row in rows]
     left = 2 + len(names)
-    widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
+    widths = [max(len(row[at]) for row in [header, *rows]) for at in range(len(header))]
     return [
         "  ".join(
-            cell.ljust(width) if at < left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            text.ljust(width) if at < left else text.rjust(width)
+            for at, (text, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
-        for row in [head, *rows]
+        for row in [header, *rows]
     ]
 
 
@@ -56,10 +56,10 @@ def format_remarks(tuned: TuneResult) -> list[str]:
     ]
     if options.choose != "best":
         lines.append(f"winner: the {options.choose} of these")
-    quick = min(tuned.equivalent_to_best, key=lambda one: one.median_ms)
-    if quick.median_ms < tuned.winner.median_ms / 2:
-        times = f"{quick.median_ms:.1f} ms instead of {tuned.winner.median_ms:.1f}"
-        lines.append(f"of these, #{quick.trial.number} is much faster ({times}): select it with `choose: fastest`")
+    fastest = min(tuned.equivalent_to_best, key=lambda result: result.median_ms)
+    if fastest.median_ms < tuned.winner.median_ms / 2:
+        times = f"{fastest.median_ms:.1f} ms instead of {tuned.winner.median_ms:.1f}"
+        lines.append(f"of these, #{fastest.trial.number} is much faster ({times}): select it with `choose: fastest`")
     if tuned.holdout_results:
         lines += _format_holdout(tuned.holdout_results, options.metric)
     else:
@@ -90,8 +90,8 @@ def tune_result_to_json(tuned: TuneResult) -> dict[str, JSON]:
         "trials": [_trial_to_json(result, tuned.winner, front) for result in tuned.trial_results],
         "winner": tuned.winner.trial.number,
         "held_out": [
-            {"number": one.trial.number, "quality": asdict(one.quality), "p": one.p_value}
-            for one in tuned.holdout_results
+            {"number": result.trial.number, "quality": asdict(result.quality), "p": result.p_value}
+            for result in tuned.holdout_results
         ],
         "counts": dict(tuned.counts),
         "usage": tuned.usage.to_dict(),
@@ -103,48 +103,48 @@ def tune_result_to_json(tuned: TuneResult) -> dict[str, JSON]:
 
 def format_winner_file(tuned: TuneResult, today: dt.date) -> str:
     """The winner as a pipeline file, with its metrics in a comment."""
-    one, options = tuned.winner, tuned.grid.options
+    winner, options = tuned.winner, tuned.grid.options
     lines = [
         f"Selected by `ragkit tune {tuned.grid.path.name}` (ragkit {__version__}, {today.isoformat()})",
-        f"from {len(tuned.trial_results)} trials: {one.trial.label}",
-        f"{options.metric} {_format_figure(one.quality)} on {tuned.selection_questions} questions that selected it",
+        f"from {len(tuned.trial_results)} trials: {winner.trial.label}",
+        f"{options.metric} {_format_figure(winner.quality)} on {tuned.selection_questions} questions that selected it",
         *(
-            f"{options.metric} {_format_figure(held.quality)} on {held.quality.n} held-out questions"
-            for held in tuned.holdout_results[:1]
+            f"{options.metric} {_format_figure(holdout.quality)} on {holdout.quality.n} held-out questions"
+            for holdout in tuned.holdout_results[:1]
         ),
-        f"{one.median_ms:.1f} ms {'an answer' if options.uses_answers else 'a search'} (p50); "
+        f"{winner.median_ms:.1f} ms {'an answer' if options.uses_answers else 'a search'} (p50); "
         f"{len(tuned.equivalent_to_best) - 1} others are not significantly worse than the best",
     ]
-    return "".join(f"# {line}\n" for line in lines) + one.trial.pipeline.to_yaml()
+    return "".join(f"# {line}\n" for line in lines) + winner.trial.pipeline.to_yaml()
 
 
-def _format_holdout(held: Sequence[HoldoutResult], metric: str) -> list[str]:
-    winner = held[0]
+def _format_holdout(holdout_results: Sequence[HoldoutResult], metric: str) -> list[str]:
+    winner = holdout_results[0]
     lines = [f"{winner.quality.n} held-out questions: {metric} {_format_figure(winner.quality)} for the winner"]
     lines += [
         f"  and {_format_figure(base.quality)} for the base pipeline, {base.trial.label} (p {base.p_value:.3f})"
-        for base in held[1:]
+        for base in holdout_results[1:]
     ]
     return lines
 
 
-def _trial_to_json(one: TrialResult, winner: TrialResult, front: set[int]) -> dict[str, JSON]:
+def _trial_to_json(result: TrialResult, winner: TrialResult, front: set[int]) -> dict[str, JSON]:
     return {
-        "number": one.trial.number,
-        "changes": dict(one.trial.changes),
-        "quality": asdict(one.quality),
-        "behind": asdict(one.gap_to_best),
-        "told_apart_from_best": one.is_worse,
-        "winner": one is winner,
-        "pareto": one.trial.number in front,
-        "ms_p50": one.median_ms,
-        "index_seconds": one.index_cost.seconds,
-        "index_cost_usd": one.index_cost.cost_usd,
-        "cost_usd_index_and_1000_questions": one.cost_usd,
-        "chunks": one.chunks,
-        "bytes": one.bytes,
-        "resumed": one.resumed,
-        "rows": [asdict(row) for row in one.rows],
+        "number": result.trial.number,
+        "changes": dict(result.trial.changes),
+        "quality": asdict(result.quality),
+        "behind": asdict(result.gap_to_best),
+        "told_apart_from_best": result.is_worse,
+        "winner": result is winner,
+        "pareto": result.trial.number in front,
+        "ms_p50": result.median_ms,
+        "index_seconds": result.index_cost.seconds,
+        "index_cost_usd": result.index_cost.cost_usd,
+        "cost_usd_index_and_1000_questions": result.cost_usd,
+        "chunks": result.chunks,
+        "bytes": result.bytes,
+        "resumed": result.resumed,
+        "rows": [asdict(row) for row in result.rows],
     }
 
 
@@ -154,16 +154,16 @@ def _pareto_numbers(results: Sequence[TrialResult]) -> set[int]:
     return {results[index].trial.number for index in front}
 
 
-def _rank_symbol(one: TrialResult, winner: TrialResult) -> str:
-    return "*" if one is winner else "" if one.is_worse else "="
+def _rank_symbol(result: TrialResult, winner: TrialResult) -> str:
+    return "*" if result is winner else "" if result.is_worse else "="
 
 
-def _format_interval(one: BootstrapEstimate) -> str:
-    return f"{one.low:.4f} to {one.high:.4f}"
+def _format_interval(estimate: BootstrapEstimate) -> str:
+    return f"{estimate.low:.4f} to {estimate.high:.4f}"
 
 
-def _format_figure(one: BootstrapEstimate) -> str:
-    return f"{one.mean:.4f} ({_format_interval(one)})"
+def _format_figure(estimate: BootstrapEstimate) -> str:
+    return f"{estimate.mean:.4f} ({_format_interval(estimate)})"
 
 
 def _format_size(count: int) -> str:

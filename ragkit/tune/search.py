@@ -73,14 +73,14 @@ class TrialResult:
     @property
     def median_ms(self) -> float:
         """Median latency of a search, or of an answer if the metric needs one."""
-        asked = [one.ask_ms for one in self.rows if one.ask_ms]
-        return float(np.median(asked or [one.search_ms for one in self.rows]))
+        ask_times = [row.ask_ms for row in self.rows if row.ask_ms]
+        return float(np.median(ask_times or [row.search_ms for row in self.rows]))
 
     @property
     def cost_usd(self) -> float | None:
         """US dollars for the index and COST_QUESTIONS questions; None: a price is unknown."""
-        costs = [one.cost_usd for one in self.rows]
-        known = [one for one in costs if one is not None]
+        costs = [row.cost_usd for row in self.rows]
+        known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs) or self.index_cost.cost_usd is None:
             return None
         return self.index_cost.cost_usd + COST_QUESTIONS * sum(known) / len(known)
@@ -119,7 +119,7 @@ class TuneResult:
     @property
     def equivalent_to_best(self) -> list[TrialResult]:
         """The trials that are not significantly worse than the best, which is included."""
-        return [one for one in self.trial_results if not one.is_worse]
+        return [result for result in self.trial_results if not result.is_worse]
 
 
 ProgressCallback = Callable[[str], None]
@@ -194,20 +194,20 @@ class GridSearch:
         """The selection questions, and the held-out ones."""
         options = self.grid.options
         questions = self._load_questions(builder, options)
-        needed = "answers" if _needs_answers(options) else "sources"
-        usable = [question for question in questions if question.answerable and getattr(question, needed)]
+        required = "answers" if _needs_answers(options) else "sources"
+        usable = [question for question in questions if question.answerable and getattr(question, required)]
         if len(usable) < len(questions):
             skipped = len(questions) - len(usable)
-            self._notes.append(f"{skipped} questions have no {needed} for {options.metric} and are skipped")
+            self._notes.append(f"{skipped} questions have no {required} for {options.metric} and are skipped")
         random.Random(options.seed).shuffle(usable)
         usable = usable[: options.sample]
-        held = round(len(usable) * options.holdout)
-        selection, holdout = usable[held:], usable[:held]
+        holdout_size = round(len(usable) * options.holdout)
+        selection, holdout = usable[holdout_size:], usable[:holdout_size]
         if not selection:
-            raise RagkitError(f"no usable question: {options.metric} needs questions with {needed}")
+            raise RagkitError(f"no usable question: {options.metric} needs questions with {required}")
         if len(selection) < 20:
-            consequence = "small differences between trials will not be significant"
-            self._notes.append(f"only {len(selection)} selection questions: {consequence}")
+            hint = "small differences between trials will not be significant"
+            self._notes.append(f"only {len(selection)} selection questions: {hint}")
         return selection, holdout
 
     def _load_questions(self, builder: IndexBuilder, options: TuneOptions) -> list[Question]:
@@ -215,7 +215,9 @@ class GridSearch:
         if isinstance(source, AutoQuestions):
             index = self._build_index(builder, self.grid.trials[0])
             with KnowledgeBase(index.directory, self.grid.trials[0].pipeline) as kb:
-                documents = [one for source, _, _ in kb.documents() if (one := kb.document(source)) is not None]
+                documents = [
+                    document for source, _, _ in kb.documents() if (document := kb.document(source)) is not None
+                ]
             generated = generate_questions(documents, extract_terms, source.auto, source.seed)
             return [question.with_display_sources(display_name) for question in generated]
         questions = read_questions(self.grid.folder / source)
@@ -231,14 +233,14 @@ class GridSearch:
         order = self._order_trials(builder)
         for place, trial in enumerate(order):
             index = self._build_index(builder, trial, order[place:])
-            found, resumed = self._score_trial(builder, trial, index, questions)
-            rows[trial.number] = (found, index, resumed)
-            mean = float(np.mean([one.value for one in found]))
-            median = np.median([one.search_ms for one in found])
+            scores, resumed = self._score_trial(builder, trial, index, questions)
+            rows[trial.number] = (scores, index, resumed)
+            mean = float(np.mean([score.value for score in scores]))
+            median = np.median([score.search_ms for score in scores])
             latency = "from an earlier run" if resumed else f"{median:.1f} ms a search"
             score = f"{self.grid.options.metric} {mean:.4f}"
             self.on_progress(f"{place + 1} of {len(order)}: {trial.label}: {score}, {latency}")
-        best = max(rows.values(), key=lambda one: sum(row.value for row in one[0]))[0]
+        best = max(rows.values(), key=lambda entry: sum(row.value for row in entry[0]))[0]
         return [self._create_result(trial, *rows[trial.number], best, builder) for trial in self.grid.trials]
 
     def _order_trials(self, builder: IndexBuilder) -> list[Trial]:
@@ -250,11 +252,11 @@ class GridSearch:
             keys[trial.number] = (stages.load, stages.split, stages.index)
             for key in keys[trial.number]:
                 first.setdefault(key, trial.number)
-        return sorted(self.grid.trials, key=lambda one: (*(first[key] for key in keys[one.number]), one.number))
+        return sorted(self.grid.trials, key=lambda trial: (*(first[key] for key in keys[trial.number]), trial.number))
 
     def _build_index(self, builder: IndexBuilder, trial: Trial, order: Sequence[Trial] = ()) -> TrialIndex:
         before = builder.counts["indexes"]
-        index = builder.get_index(trial.pipeline, [one.pipeline for one in order])
+        index = builder.get_index(trial.pipeline, [later_trial.pipeline for later_trial in order])
         if builder.counts["indexes"] > before:
             record = index.build_record
             self.on_progress(f"indexed {index.chunks:,} chunks: {record.embedded:,} embedded, {record.taken:,} reused")
@@ -270,9 +272,9 @@ class GridSearch:
         builder: IndexBuilder,
     ) -> TrialResult:
         seed = self.grid.options.seed
-        quality = bootstrap_mean([one.value for one in rows], seed)
+        quality = bootstrap_mean([row.value for row in rows], seed)
         assert quality is not None  # noqa: S101 - there are questions
-        behind = paired_difference([one.value for one in rows], [one.value for one in best], seed)
+        behind = paired_difference([row.value for row in rows], [row.value for row in best], seed)
         size = size_on_disk(index.directory, trial.pipeline.store.name)
         return TrialResult(trial, rows, quality, behind, builder.standalone_cost(index), index.chunks, size, resumed)
 
@@ -282,16 +284,18 @@ class GridSearch:
         """Evaluate the winner, and the base pipeline if it is a trial, on the held-out questions."""
         base = self.grid.base_trial
         seed = self.grid.options.seed
-        found: list[HoldoutResult] = []
+        holdout_results: list[HoldoutResult] = []
         values: list[float] = []
         for trial in (winner.trial, *([base] if base is not None and base != winner.trial else [])):
             rows, _ = self._score_trial(builder, trial, self._build_index(builder, trial), questions)
-            own = [one.value for one in rows]
-            quality = bootstrap_mean(own, seed)
+            trial_values = [row.value for row in rows]
+            quality = bootstrap_mean(trial_values, seed)
             assert quality is not None  # noqa: S101 - as above
-            found.append(HoldoutResult(trial, quality, paired_p_value(values, own, seed) if values else None))
-            values = values or own
-        return tuple(found)
+            holdout_results.append(
+                HoldoutResult(trial, quality, paired_p_value(values, trial_values, seed) if values else None)
+            )
+            values = values or trial_values
+        return tuple(holdout_results)
 
     # one trial
 
@@ -307,7 +311,7 @@ class GridSearch:
             if row is not None and row[0] == key:
                 return row[1], True
         rows = tuple(self._score_questions(builder, trial, index, questions))
-        scores = [[one.id, one.value, one.search_ms, one.ask_ms, one.cost_usd] for one in rows]
+        scores = [[row.id, row.value, row.search_ms, row.ask_ms, row.cost_usd] for row in rows]
         line = json.dumps({"key": key, "metric": options.metric, "trial": trial.label, "rows": scores})
         with results.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -317,11 +321,11 @@ class GridSearch:
 
     def _result_key(self, trial: Trial, index: TrialIndex, questions: Sequence[Question]) -> str:
         """The key of a recorded result: it changes with the pipeline, the documents and the questions."""
-        asked = [json.dumps(one.to_dict(), sort_keys=True) for one in questions]
+        question_texts = [json.dumps(question.to_dict(), sort_keys=True) for question in questions]
         options = self.grid.options
         depth = "own" if TOP_K_OPTION in self.grid.varied_options else str(CHUNK_DEPTH)
         settings = trial.pipeline.to_yaml(complete=True)
-        return content_id(settings, index.fingerprint, index.content_digest, options.metric, depth, *asked)
+        return content_id(settings, index.fingerprint, index.content_digest, options.metric, depth, *question_texts)
 
     def _score_questions(
         self, builder: IndexBuilder, trial: Trial, index: TrialIndex, questions: Sequence[Question]
@@ -370,12 +374,12 @@ def _to_score(outcome: QuestionResult, options: TuneOptions, seconds: float, cos
 
 def _select_winner(tried: Sequence[TrialResult], options: TuneOptions) -> TrialResult:
     """The winner by `choose`; ties go to the faster one."""
-    best = max(tried, key=lambda one: (one.quality.mean, -one.median_ms))
-    alike = [one for one in tried if not one.is_worse]
+    best = max(tried, key=lambda result: (result.quality.mean, -result.median_ms))
+    candidates = [result for result in tried if not result.is_worse]
     if options.choose == "fastest":
-        return min(alike, key=lambda one: one.median_ms)
+        return min(candidates, key=lambda result: result.median_ms)
     if options.choose == "cheapest":
-        return min(alike, key=lambda one: (one.cost_usd is None, one.cost_usd or 0.0, one.median_ms))
+        return min(candidates, key=lambda result: (result.cost_usd is None, result.cost_usd or 0.0, result.median_ms))
     return best
 
 
@@ -401,8 +405,8 @@ def _parse_result(line: str) -> tuple[str, tuple[QuestionScore, ...]] | None:
         return None
 
 
-def _add_costs(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _add_costs(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a + b
 
 
 def _cpu_seconds() -> float:

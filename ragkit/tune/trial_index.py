@@ -49,8 +49,8 @@ class BuildRecord:
     def add_run(self, report: IndexReport, taken: int) -> BuildRecord:
         """A copy with another run added."""
         seconds = {f"{name}_seconds": getattr(self, f"{name}_seconds") + s for name, s in report.stage_seconds.items()}
-        counted = {"embedded": report.embedded, "taken": taken, "tokens": report.tokens}
-        return replace(self, **seconds, **{name: getattr(self, name) + count for name, count in counted.items()})
+        changes = {"embedded": report.embedded, "taken": taken, "tokens": report.tokens}
+        return replace(self, **seconds, **{name: getattr(self, name) + count for name, count in changes.items()})
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class IndexBuilder:
 
     def components(self, pipeline: Pipeline, *, known_questions: bool = False) -> PipelineComponents:
         """The components of a pipeline. Embedders are shared; with `known_questions`, cached query embeddings too."""
-        own = PipelineComponents(pipeline)
-        embedder = self._embedders.setdefault(embedder_key(own), own.embedder)
+        components = PipelineComponents(pipeline)
+        embedder = self._embedders.setdefault(embedder_key(components), components.embedder)
         return PipelineComponents(pipeline, embedder, self.query_embedder(pipeline) if known_questions else None)
 
     def query_embedder(self, pipeline: Pipeline) -> CachedQueryEmbedder:
@@ -126,8 +126,8 @@ class IndexBuilder:
         known = self._indexes.get(keys.index)
         if known is not None and components.external_store(known.directory) is None:
             return known
-        later_keys = [StageKeys.from_components(self.components(other)) for other in later]
-        keep = any(other.split == keys.split and other.index != keys.index for other in later_keys)
+        later_keys = [StageKeys.from_components(self.components(pipeline_)) for pipeline_ in later]
+        keep = any(later_key.split == keys.split and later_key.index != keys.index for later_key in later_keys)
         index = self._build_index(components, keys, keep=keep)
         self._indexes[keys.index] = index
         self._cache.donors.setdefault(keys.load, index.directory)
@@ -136,25 +136,33 @@ class IndexBuilder:
     def standalone_cost(self, index: TrialIndex) -> IndexCost:
         """The cost of an index without reuse: for a reused stage, the cost of the index that it was reused from."""
         record, keys = index.build_record, index.stage_keys
-        others = [other for other in self._indexes.values() if other.stage_keys.index != keys.index]
-        same_load = [other.build_record.load_seconds for other in others if other.stage_keys.load == keys.load]
-        same_split = [other.build_record.split_seconds for other in others if other.stage_keys.split == keys.split]
+        other_indexes = [candidate for candidate in self._indexes.values() if candidate.stage_keys.index != keys.index]
+        same_load = [
+            candidate.build_record.load_seconds for candidate in other_indexes if candidate.stage_keys.load == keys.load
+        ]
+        same_split = [
+            candidate.build_record.split_seconds
+            for candidate in other_indexes
+            if candidate.stage_keys.split == keys.split
+        ]
         load = record.load_seconds or max(same_load, default=0.0)
         split = record.split_seconds or max(same_split, default=0.0)
         seconds_each, tokens_each = self._embedding_rates(index.fingerprint)
         characters = index.characters * _reused_share(record)
         embed = record.embed_seconds + characters * seconds_each
         tokens = record.tokens + round(characters * tokens_each)
-        embedder = next((one for one in self._embedders.values() if one.fingerprint == index.fingerprint), None)
+        embedder = next(
+            (candidate for candidate in self._embedders.values() if candidate.fingerprint == index.fingerprint), None
+        )
         cost = embedding_cost(embedder, tokens) if embedder is not None else None
         return IndexCost(load + split + embed + record.store_seconds, cost)
 
     def _embedding_rates(self, fingerprint: str) -> tuple[float, float]:
         """Seconds and tokens of an embedder per character, over all indexes."""
-        own = [one for one in self._indexes.values() if one.fingerprint == fingerprint]
-        characters = sum(one.characters * (1 - _reused_share(one.build_record)) for one in own) or 1.0
-        seconds = sum(one.build_record.embed_seconds for one in own)
-        return seconds / characters, sum(one.build_record.tokens for one in own) / characters
+        indexes = [index for index in self._indexes.values() if index.fingerprint == fingerprint]
+        characters = sum(index.characters * (1 - _reused_share(index.build_record)) for index in indexes) or 1.0
+        seconds = sum(index.build_record.embed_seconds for index in indexes)
+        return seconds / characters, sum(index.build_record.tokens for index in indexes) / characters
 
     def _build_index(self, components: PipelineComponents, keys: StageKeys, *, keep: bool) -> TrialIndex:
         directory = self.folder / "indexes" / keys.index
@@ -164,7 +172,7 @@ class IndexBuilder:
         run = IndexOptions(
             jobs=self._jobs,
             max_cost_usd=meter.remaining_usd if meter is not None else None,
-            runner_factory=lambda own, jobs: ReusingRunner(own, jobs, self._cache, keep=keep),
+            runner_factory=lambda components, jobs: ReusingRunner(components, jobs, self._cache, keep=keep),
             find_known_vectors=reusable.find_vectors,
             on_event=self._count_event,
         )
@@ -196,8 +204,8 @@ def _describe_index(directory: Path, keys: StageKeys, fingerprint: str, record: 
 
 def size_on_disk(directory: Path, store: str) -> int:
     """Bytes of a knowledge base on disk, without the vector stores of other trials."""
-    own, others = directory / f"store-{store}", directory.glob("store-*")
-    excluded = {one for one in others if one != own}
+    own_store, store_directories = directory / f"store-{store}", directory.glob("store-*")
+    excluded = {path for path in store_directories if path != own_store}
     return sum(
         path.stat().st_size
         for path in directory.rglob("*")

@@ -1,7 +1,7 @@
-"""Build the documentation site: write the reference pages, run zensical strictly, check what the pages load.
+"""Build the documentation site: write the reference pages, run zensical in strict mode, check the loaded files.
 
 `python scripts/docs/build.py [--clean]` in the root of the repository. Exit code 1: a broken link, a reference without
-documentation, a missing file, or a page that loads something from elsewhere; each is printed.
+documentation, a missing file, or a page that loads an external file; each is printed.
 """
 
 import re
@@ -15,48 +15,49 @@ import reference
 
 SITE = Path("site")
 CDN = re.compile(r"https://(?:unpkg\.com|cdn\.jsdelivr\.net)/[^\"'`\s]*")
-"""Addresses in the theme's scripts, of features that are off: mermaid, glightbox, pyodide."""
+"""CDN URLs in the theme's scripts, of disabled features: mermaid, glightbox, pyodide."""
 
 
 class LoadedFiles(HTMLParser):
-    """The addresses that a page makes a browser load."""
+    """The URLs that a browser loads for a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.urls: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """`src` of every tag, `href` of `link`."""
-        wanted = {"link": "href", "a": ""}.get(tag, "src")
+        """Collect `src` of every tag and `href` of `link`."""
+        attribute = {"link": "href", "a": ""}.get(tag, "src")
         canonical = tag == "link" and ("rel", "canonical") in attrs
-        self.found += [value for key, value in attrs if key == wanted and value and not canonical]
+        self.urls += [value for key, value in attrs if key == attribute and value and not canonical]
 
 
 def problems(page: Path) -> list[str]:
-    """What a page loads from elsewhere, and what it loads that does not exist."""
-    found = []
-    for address in LoadedFiles(page.read_text()).found:
-        parts = urlsplit(address)
+    """External and missing files that a page loads."""
+    messages = []
+    for url in LoadedFiles(page.read_text()).urls:
+        parts = urlsplit(url)
         if parts.scheme not in ("", "data", "about") or parts.netloc:
-            found.append(f"{page}: loads {address}")
+            messages.append(f"{page}: loads {url}")
         elif parts.path and not parts.path.startswith("/") and not (page.parent / unquote(parts.path)).exists():
-            found.append(f"{page}: {address} is missing")
-    return found
+            messages.append(f"{page}: {url} is missing")
+    return messages
 
 
 def main() -> None:
     """Build, print the problems, exit."""
     reference.main()
     build = [str(Path(sys.executable).with_name("zensical")), "build", "--strict", *sys.argv[1:]]
-    done = subprocess.run(build, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    print(done.stdout, end="")
+    process = subprocess.run(build, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    print(process.stdout, end="")
     for script in SITE.glob("assets/javascripts/**/*.js"):
         script.write_text(CDN.sub("about:blank", script.read_text()))
-    found = [line for line in done.stdout.splitlines() if line.startswith("griffe:")]  # zensical lets these pass
-    found += [one for page in SITE.rglob("*.html") if page.name != "404.html" for one in problems(page)]
-    print(*found, sep="\n", file=sys.stderr)
-    sys.exit(done.returncode or bool(found))
+    messages = [line for line in process.stdout.splitlines() if line.startswith("griffe:")]  # zensical ignores these
+    pages = [page for page in SITE.rglob("*.html") if page.name != "404.html"]
+    messages += [message for page in pages for message in problems(page)]
+    print(*messages, sep="\n", file=sys.stderr)
+    sys.exit(process.returncode or bool(messages))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The HTTP page: every endpoint of the FastAPI application, with its parameters and the fields of its body."""
+"""Render the HTTP page: every endpoint of the FastAPI application, with its parameters and body fields."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,8 +17,8 @@ def http_api() -> str:
     app = FastAPI()
     for router in ROUTERS:
         app.include_router(router)
-    found = get_openapi(title="ragkit", version="1", routes=app.routes)
-    schemas = found["components"]["schemas"]
+    spec = get_openapi(title="ragkit", version="1", routes=app.routes)
+    schemas = spec["components"]["schemas"]
     text = (
         "# HTTP API\n\nThe endpoints of `ragkit serve`. How to run it, its limits and its errors: "
         "[the server](../how-to/server.md).\nA running server describes itself at `/openapi.json`.\n\n"
@@ -28,26 +28,26 @@ def http_api() -> str:
             f"[`{method.upper()} {path}`](#{anchor(method, path)})",
             str(operation.get("description", "")).partition("\n\n")[0],
         )
-        for method, path, operation in operations(found["paths"])
+        for method, path, operation in operations(spec["paths"])
     ]
     text += table(("Endpoint", "What it does"), *rows) + "\n"
-    for method, path, operation in operations(found["paths"]):
+    for method, path, operation in operations(spec["paths"]):
         text += f"## `{method.upper()} {path}` {{: #{anchor(method, path)} }}\n\n"
         text += str(operation.get("description") or operation.get("summary", "")) + "\n\n"
         parameters = [
             (
-                f"`{one['name']}` ({one['in']})",
-                kind(one["schema"], schemas),
-                default(one["schema"], one.get("required")),
-                one.get("description", ""),
+                f"`{parameter['name']}` ({parameter['in']})",
+                kind(parameter["schema"], schemas),
+                default(parameter["schema"], parameter.get("required")),
+                parameter.get("description", ""),
             )
-            for one in operation.get("parameters", ())
+            for parameter in operation.get("parameters", ())
         ]
         text += table(("Parameter", "Type", "Default", "What it does"), *parameters) + "\n" if parameters else ""
         if body := schema_name(content(operation.get("requestBody", {}))):
             text += "Body:\n\n" + fields(body, schemas)
-        answer = next((one for status, one in operation["responses"].items() if status.startswith("2")), {})
-        if name := schema_name(content(answer)):
+        response = next((item for status, item in operation["responses"].items() if status.startswith("2")), {})
+        if name := schema_name(content(response)):
             text += "Answer:\n\n" + fields(name, schemas)
     return text
 
@@ -78,8 +78,8 @@ def fields(name: str, schemas: Mapping[str, Any]) -> str:
     schema = schemas[name]
     required = schema.get("required", ())
     rows = [
-        (f"`{key}`", kind(one, schemas), default(one, key in required), one.get("description", ""))
-        for key, one in schema.get("properties", {}).items()
+        (f"`{key}`", kind(field, schemas), default(field, key in required), field.get("description", ""))
+        for key, field in schema.get("properties", {}).items()
     ]
     return table(HEAD, *rows) + "\n" if rows else ""
 
@@ -91,14 +91,14 @@ def default(schema: Mapping[str, Any], required: object) -> str:
 
 
 def kind(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    """What a value may be, in a few words."""
+    """A short description of the type of a schema."""
     if choices := schema.get("anyOf") or schema.get("oneOf"):
-        return ", ".join(dict.fromkeys(kind(one, schemas) for one in choices if one.get("type") != "null"))
+        return ", ".join(dict.fromkeys(kind(choice, schemas) for choice in choices if choice.get("type") != "null"))
     if name := schema_name(schema):
-        known = schemas[name].get("properties")
-        return f"object ({', '.join(known)})" if known else kind(schemas[name], schemas)
+        properties = schemas[name].get("properties")
+        return f"object ({', '.join(properties)})" if properties else kind(schemas[name], schemas)
     if "enum" in schema or "const" in schema:
-        return ", ".join(f"`{one}`" for one in schema.get("enum", [schema.get("const")]))
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     if schema.get("type") == "array":
         return f"list of {kind(schema.get('items', {}), schemas) or 'values'}"
     return str(schema.get("type", ""))

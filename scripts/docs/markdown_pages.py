@@ -1,4 +1,4 @@
-"""What the generated pages share: Markdown tables, first lines of docstrings, the objects of a package."""
+"""Helpers of the generated pages: Markdown tables, first paragraphs of docstrings, the objects of a package."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from ragkit import _modules
 
 
 def table(*rows: tuple[str, ...]) -> str:
-    """A Markdown table, its first row the head."""
+    """A Markdown table; the first row is the header."""
     lines = [rows[0], ("---",) * len(rows[0]), *rows[1:]]
     return "".join(
         "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in row) + " |\n" for row in lines
@@ -16,19 +16,19 @@ def table(*rows: tuple[str, ...]) -> str:
 
 
 def object_path(name: str) -> str:
-    """`module.name` of a public name: where it is defined. Imports nothing, so that no extra is needed."""
+    """`module.name` where a public name is defined. Imports nothing, so no extra is needed."""
     return f"{_modules()[name]}.{name}"
 
 
 def summary(package: griffe.Module, path: str) -> str:
     """The first paragraph of the docstring of `ragkit...`, or ''."""
-    thing = package[path.partition(".")[2]]
-    return thing.docstring.value.partition("\n\n")[0] if thing.docstring else ""
+    item = package[path.partition(".")[2]]
+    return item.docstring.value.partition("\n\n")[0] if item.docstring else ""
 
 
-def walk(thing: griffe.Object) -> Iterator[griffe.Object]:
-    """Every object of a package, modules entered, aliases left out."""
-    for member in thing.members.values():
+def walk(item: griffe.Object) -> Iterator[griffe.Object]:
+    """Every object of a package, recursively through modules, without aliases."""
+    for member in item.members.values():
         if isinstance(member, griffe.Object):
             yield member
             yield from walk(member) if member.is_module else ()

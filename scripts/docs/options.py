@@ -1,4 +1,4 @@
-"""The options page: every part of every registry, with the fields of its options."""
+"""Render the options page: every component of every registry, with its options."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
@@ -27,21 +27,21 @@ SECTIONS = {
 
 def registries(package: griffe.Module) -> list[Registry[object]]:
     """The registries of all kinds, in the order of the page."""
-    places = [one for one in walk(package) if one.is_attribute and str(one.annotation).startswith("Registry[")]
-    found = [getattr(import_module(one.parent.path), one.name) for one in places if one.parent]
-    return sorted(found, key=lambda one: ORDER.index(one.kind))
+    attributes = [item for item in walk(package) if item.is_attribute and str(item.annotation).startswith("Registry[")]
+    found = [getattr(import_module(item.parent.path), item.name) for item in attributes if item.parent]
+    return sorted(found, key=lambda registry: ORDER.index(registry.kind))
 
 
 def undocumented_options(package: griffe.Module) -> Iterator[str]:
-    """Parts and options without a docstring."""
+    """Components and options without a docstring."""
     for registry in registries(package):
         for name, spec in registry.specs.items():
             if not summary(package, spec.target.replace(":", ".")):
                 yield f"{registry.kind} {name}"
-            made = registry.options_class(name)
-            for one in fields(made) if made else ():
-                if not described(package, made, one.name):
-                    yield f"{registry.kind} {name}: {one.name}"
+            options_class = registry.options_class(name)
+            for field in fields(options_class) if options_class else ():
+                if not described(package, options_class, field.name):
+                    yield f"{registry.kind} {name}: {field.name}"
 
 
 def options(package: griffe.Module) -> str:
@@ -56,37 +56,44 @@ def options(package: griffe.Module) -> str:
             text += f"### `{name}` {{: #{registry.kind}-{name} }}\n\n"
             text += summary(package, spec.target.replace(":", ".")) + "\n\n"
             text += f"Needs `pip install 'ragkit-kb[{spec.extra}]'`.\n\n" if spec.extra else ""
-            made = registry.options_class(name)
-            text += table(HEAD, *rows(package, made)) + "\n" if made else ""
+            options_class = registry.options_class(name)
+            text += table(HEAD, *rows(package, options_class)) + "\n" if options_class else ""
     answer = json_schema()["$defs"]["answer"]["properties"]
-    given = (
-        (f"`{key}`", kinds(one), f"`{one.get('default')!r}`", one.get("description", "")) for key, one in answer.items()
+    answer_rows = (
+        (f"`{key}`", kinds(value), f"`{value.get('default')!r}`", value.get("description", ""))
+        for key, value in answer.items()
     )
-    return text + "## Answer: `answer`\n\nOne section without a choice of parts.\n\n" + table(HEAD, *given)
+    return text + "## Answer: `answer`\n\nOne section without a choice of parts.\n\n" + table(HEAD, *answer_rows)
 
 
-def rows(package: griffe.Module, made: type[Any]) -> Iterator[tuple[str, ...]]:
-    """One row for each field of an options class; the docstring stands where the field is defined."""
-    hints = get_type_hints(made)
-    for one in fields(made):
-        hint, value = hints[one.name], one.default if one.default_factory is MISSING else one.default_factory()
+def rows(package: griffe.Module, options_class: type[Any]) -> Iterator[tuple[str, ...]]:
+    """One row per field of an options class, with the docstring of the field."""
+    hints = get_type_hints(options_class)
+    for field in fields(options_class):
+        hint = hints[field.name]
+        value = field.default if field.default_factory is MISSING else field.default_factory()
         name = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
         name = " | ".join(map(repr, get_args(hint))) if get_origin(hint) is Literal else name
         default = "required" if value is MISSING else f"`{value!r}`"
-        yield f"`{one.name}`", f"`{name.replace('typing.', '')}`", default, described(package, made, one.name)
+        yield (
+            f"`{field.name}`",
+            f"`{name.replace('typing.', '')}`",
+            default,
+            described(package, options_class, field.name),
+        )
 
 
-def described(package: griffe.Module, made: type[Any], name: str) -> str:
-    """The docstring under a field, of the class or of one that it inherits from."""
-    for one in made.__mro__:
-        owner = f"{one.__module__}.{one.__qualname__}".partition(".")[2]
-        if one.__module__.startswith("ragkit") and name in (members := package[owner].members):
-            found = members[name].docstring
-            return found.value if found else ""
+def described(package: griffe.Module, options_class: type[Any], name: str) -> str:
+    """The docstring below a field of the class or of a base class."""
+    for cls in options_class.__mro__:
+        owner = f"{cls.__module__}.{cls.__qualname__}".partition(".")[2]
+        if cls.__module__.startswith("ragkit") and name in (members := package[owner].members):
+            docstring = members[name].docstring
+            return docstring.value if docstring else ""
     return ""
 
 
-def kinds(one: dict[str, Any]) -> str:
+def kinds(schema: dict[str, Any]) -> str:
     """The types of a JSON Schema property."""
-    found = [str(each.get("type") or each.get("enum") or "") for each in one.get("anyOf", [one])]
-    return ", ".join(f"`{each}`" for each in found if each)
+    names = [str(choice.get("type") or choice.get("enum") or "") for choice in schema.get("anyOf", [schema])]
+    return ", ".join(f"`{name}`" for name in names if name)

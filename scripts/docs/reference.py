@@ -1,7 +1,7 @@
 """Write the reference pages: docs/reference/{api/*,cli,options,http,errors}.md.
 
-Everything is read from the package: names from `ragkit/__init__.pyi`, verbs from click, options from the registries,
-endpoints from the FastAPI application. No place of a name is written here.
+Everything is read from the package: names from `ragkit/__init__.pyi`, commands from click, options from the registries,
+endpoints from the FastAPI application.
 """
 
 import json
@@ -25,16 +25,16 @@ ERRORS = "errors"
 
 
 def public_names() -> set[str]:
-    """The names of `ragkit`, errors excluded: they have a page of their own."""
+    """The names of `ragkit` without the errors, which have their own page."""
     return {
         name for name in set(dir(ragkit)) - {"__version__"} if object_path(name) != f"{errors_module.__name__}.{name}"
     }
 
 
 def api(package: griffe.Module) -> Iterator[tuple[str, str]]:
-    public, grouped = public_names(), [name for one in GROUPS.values() for name in one["names"]]
+    public, grouped = public_names(), [name for group in GROUPS.values() for name in group["names"]]
     if wrong := sorted({name for name in grouped if grouped.count(name) > 1} | public.symmetric_difference(grouped)):
-        sys.exit(f"groups.json must hold each public name of ragkit once; check {', '.join(wrong)}")
+        sys.exit(f"groups.json must contain each public name of ragkit once; check {', '.join(wrong)}")
     index = (
         "# Python API\n\nEverything that `from ragkit import ...` gives. Errors have [their own page](../errors.md)."
         "\n\nNames that are not listed here are internal and may change in any release.\n"
@@ -47,23 +47,27 @@ def api(package: griffe.Module) -> Iterator[tuple[str, str]]:
     yield "api/index", index
 
 
-def cli(command: click.Command, context: click.Context, everywhere: frozenset[str] = frozenset()) -> str:
+def cli(command: click.Command, context: click.Context, inherited: frozenset[str] = frozenset()) -> str:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     level = "#" * min(4, 1 + len(context.command_path.split()) - 1)
     text = f"{level} {context.command_path}\n\n" if context.parent else "# Command line\n\n"
-    for part in cleandoc(command.help or "").split("\n\n"):  # click marks what it must not wrap with \b
+    for part in cleandoc(command.help or "").split("\n\n"):  # click: \b marks text that must not be wrapped
         text += "```sh\n" + cleandoc(part[1:].strip("\n")) + "\n```\n\n" if part[:1] == "\b" else f"{part}\n\n"
-    shown = [one for one in command.params if isinstance(one, click.Option) and one.opts[-1] not in everywhere]
-    records = [record for one in shown if (record := one.get_help_record(context))]
+    shown = [param for param in command.params if isinstance(param, click.Option) and param.opts[-1] not in inherited]
+    records = [record for option in shown if (record := option.get_help_record(context))]
     text += f"```text\n{usage}\n```\n\n"
-    text += table(("Option", "What it does"), *((f"`{one[0]}`", one[1]) for one in records)) + "\n" if records else ""
-    below = everywhere | {one.opts[-1] for one in command.params} if not context.parent else everywhere
+    text += (
+        table(("Option", "What it does"), *((f"`{record[0]}`", record[1]) for record in records)) + "\n"
+        if records
+        else ""
+    )
+    global_options = inherited | {param.opts[-1] for param in command.params} if not context.parent else inherited
     if not context.parent:
         text += "These options work before and after the verb. Every verb has `--json`: one JSON object on stdout.\n\n"
         text += "## Exit codes\n\n" + table(("Code", "Meaning"), *EXIT_CODES) + "\n"
     for name in command.list_commands(context) if isinstance(command, click.Group) else ():
         verb = command.get_command(context, name)
-        text += cli(verb, click.Context(verb, context, name), below) if verb else ""
+        text += cli(verb, click.Context(verb, context, name), global_options) if verb else ""
     return text
 
 
@@ -83,26 +87,27 @@ EXIT_CODES = (
 def errors(classes: list[griffe.Class], root: griffe.Class, depth: int = 0) -> tuple[str, str]:
     described = " ".join(root.docstring.value.partition("\n\n")[0].split()) if root.docstring else ""
     tree, pages = f"{'    ' * depth}- [`{root.name}`][{root.path}]: {described}\n", f"::: {root.path}\n\n"
-    for inner in [one for one in classes if any(base.path == root.path for base in one.resolved_bases)]:
-        below = errors(classes, inner, depth + 1)
-        tree, pages = tree + below[0], pages + below[1]
+    for child in [cls for cls in classes if any(base.path == root.path for base in cls.resolved_bases)]:
+        child_tree, child_pages = errors(classes, child, depth + 1)
+        tree, pages = tree + child_tree, pages + child_pages
     return tree, pages
 
 
 def undocumented(package: griffe.Module) -> Iterator[str]:
     """Public names, and their public methods, without a docstring."""
     for name in sorted({*dir(ragkit)} - {"__version__"}):
-        thing = package[object_path(name).partition(".")[2]]
-        members = thing.members.values() if isinstance(thing, griffe.Class) else ()
-        methods = [one for one in members if isinstance(one, griffe.Function) and not one.name.startswith("_")]
-        yield from (one.path for one in (thing, *methods) if not one.docstring and not one.overloads)
+        item = package[object_path(name).partition(".")[2]]
+        members = item.members.values() if isinstance(item, griffe.Class) else ()
+        methods = [m for m in members if isinstance(m, griffe.Function) and not m.name.startswith("_")]
+        yield from (entry.path for entry in (item, *methods) if not entry.docstring and not entry.overloads)
 
 
 def undocumented_verbs(command: click.Command, path: str) -> Iterator[str]:
-    """Verbs and options without help."""
+    """Commands and options without help."""
     if not command.help:
         yield path
-    yield from (f"{path} {one.opts[0]}" for one in command.params if isinstance(one, click.Option) and not one.help)
+    own_options = [param for param in command.params if isinstance(param, click.Option)]
+    yield from (f"{path} {option.opts[0]}" for option in own_options if not option.help)
     if isinstance(command, click.Group):
         for name in command.list_commands(click.Context(command)):
             verb = command.get_command(click.Context(command), name)
@@ -115,12 +120,12 @@ def main(target: Path = Path("docs/reference")) -> None:
     pages = {**dict(api(package)), "cli": cli(command_group, click.Context(command_group, info_name="ragkit"))}
     pages["options"] = options(package)
     pages["http"] = http_api()
-    classes = [one for one in walk(package) if isinstance(one, griffe.Class)]
+    classes = [item for item in walk(package) if isinstance(item, griffe.Class)]
     root = package[object_path("RagkitError").partition(".")[2]]
     tree, described = errors(classes, root)
     pages[ERRORS] = (
         "# Errors\n\nEvery error that ragkit raises on purpose is a `RagkitError`. Its values are attributes, so you "
-        "need not parse messages.\nMessages of the command line, word by word: "
+        "need not parse messages.\nThe messages of the command line: "
         f"[mistakes](../mistakes.md).\n\n{tree}\n{described}"
     )
     if problems := [
@@ -132,7 +137,7 @@ def main(target: Path = Path("docs/reference")) -> None:
     for name, text in pages.items():
         path = target / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text() != text:  # what did not change is not rendered again
+        if not path.exists() or path.read_text() != text:  # an unchanged page is not rendered again
             path.write_text(text)
 
 

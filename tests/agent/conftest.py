@@ -1,4 +1,4 @@
-"""No test of the agent may ask a real model."""
+"""Forbid requests to real models in the tests of the agent."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What several tests of the agent need: tools, scripted agents, and what a model was shown."""
+"""Helpers of the agent tests: tools, scripted agents, and the messages of a request."""
 
 from __future__ import annotations
 
@@ -37,33 +37,37 @@ def scripted(
     tools: Sequence[Tool | ToolCallable] = (add, fail),
     config: AgentConfig | None = None,
 ) -> tuple[Agent, ScriptedProvider]:
-    """An agent on a script, and its provider."""
+    """An agent with a scripted provider, and the provider."""
     provider = ScriptedProvider(script)
     return Agent(provider, tools, config=config or AgentConfig(retry=AT_ONCE)), provider
 
 
-def shown(provider: ScriptedProvider, request: int = -1) -> list[tuple[str, str]]:
-    """(role, content) of what the model was shown, without the system prompt."""
-    return [(one.role.value, one.content) for one in provider.requests[request].messages if one.role is not Role.SYSTEM]
+def request_messages(provider: ScriptedProvider, request: int = -1) -> list[tuple[str, str]]:
+    """(role, content) of each message in a request, without the system prompt."""
+    return [
+        (message.role.value, message.content)
+        for message in provider.requests[request].messages
+        if message.role is not Role.SYSTEM
+    ]
 
 
 def tool_messages(result: AgentResult) -> list[str]:
-    """What tools answered, in order."""
-    return [one.content for one in result.messages if one.role is Role.TOOL]
+    """The contents of the tool messages, in order."""
+    return [message.content for message in result.messages if message.role is Role.TOOL]
 
 
 def names(events: Sequence[Event]) -> list[str]:
-    """The kinds of events."""
-    return [type(one).__name__ for one in events]
+    """The class names of events."""
+    return [type(event).__name__ for event in events]
 
 
-def ended(events: Sequence[Event]) -> AgentResult:
-    """The result that a stream of events ends with."""
+def final_result(events: Sequence[Event]) -> AgentResult:
+    """The result in the last event of a stream."""
     last = events[-1]
     assert isinstance(last, RunEnded)
     return last.result
 
 
 def user(text: str) -> Message:
-    """What a user says."""
+    """A user message."""
     return Message.user(text)

@@ -1,4 +1,4 @@
-"""Threads, loops in the background, and the switch."""
+"""Background threads, background event loops, and cancellation."""
 
 import asyncio
 import subprocess
@@ -17,34 +17,34 @@ from ragkit.agent.cancellation import Cancellation
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
 
-def test_work_is_done_in_another_thread_with_the_context_of_the_caller() -> None:
+def test_a_function_runs_in_another_thread_with_the_context_of_the_caller() -> None:
     NAME.set("anna")
-    found = (
+    result = (
         DaemonThreadPool().submit(lambda: (NAME.get(), threading.current_thread() is threading.main_thread())).result(2)
     )
-    assert found == ("anna", False)
+    assert result == ("anna", False)
 
 
-def test_a_thread_that_is_free_is_used_again() -> None:
+def test_an_idle_thread_is_reused() -> None:
     pool = DaemonThreadPool()
     first = pool.submit(threading.get_ident).result(2)
     time.sleep(0.02)
     assert pool.submit(threading.get_ident).result(2) == first
 
 
-def test_work_never_waits_for_other_work() -> None:
-    pool, gate = DaemonThreadPool(), threading.Barrier(20, timeout=5)
-    futures = [pool.submit(gate.wait) for _ in range(20)]
+def test_a_function_never_waits_for_another_one() -> None:
+    pool, barrier = DaemonThreadPool(), threading.Barrier(20, timeout=5)
+    futures = [pool.submit(barrier.wait) for _ in range(20)]
     assert sorted(future.result(5) for future in futures) == list(range(20))
 
 
-def test_what_the_work_raises_is_handed_on() -> None:
+def test_the_future_raises_the_error_of_the_function() -> None:
     future = DaemonThreadPool().submit(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError, match="integer division"):
         future.result(2)
 
 
-def test_threads_that_have_nothing_to_do_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_tasks, "IDLE_TIMEOUT_S", 0.02)
     pool = DaemonThreadPool()
     thread = pool.submit(threading.current_thread).result(2)
@@ -53,7 +53,7 @@ def test_threads_that_have_nothing_to_do_go(monkeypatch: pytest.MonkeyPatch) -> 
     assert pool.submit(lambda: "again").result(2) == "again"
 
 
-def test_work_comes_through_while_threads_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_function_runs_while_threads_start_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_tasks, "IDLE_TIMEOUT_S", 0.0005)
     pool = DaemonThreadPool()
     for number in range(300):
@@ -61,7 +61,7 @@ def test_work_comes_through_while_threads_come_and_go(monkeypatch: pytest.Monkey
         time.sleep(0.0005)
 
 
-def test_a_thread_that_hangs_does_not_hold_the_process() -> None:
+def test_a_thread_that_hangs_does_not_block_process_exit() -> None:
     code = """
 import time
 from ragkit.agent.background_tasks import THREAD_POOL
@@ -83,7 +83,7 @@ def test_a_coroutine_runs_in_the_background_with_the_context_of_the_caller() -> 
     assert BACKGROUND_LOOP.submit(who()).result(2) == "ben"
 
 
-def test_a_forked_child_gets_a_loop_of_its_own() -> None:
+def test_a_forked_child_gets_its_own_loop() -> None:
     code = """
 import asyncio, os, warnings
 from ragkit.agent.background_tasks import BACKGROUND_LOOP
@@ -104,14 +104,14 @@ async def letters() -> AsyncIterator[str]:
         yield letter
 
 
-def test_iterators_change_their_kind() -> None:
+def test_iterators_convert_between_synchronous_and_asynchronous() -> None:
     async def collect() -> list[str]:
         return [letter async for letter in iterate_in_thread(lambda: iter("abc"))]
 
     assert list(iterate_sync(letters())) == asyncio.run(collect()) == ["a", "b", "c"]
 
 
-def test_an_iterator_that_fails_fails_where_it_is_read() -> None:
+def test_an_error_of_an_iterator_is_raised_in_its_consumer() -> None:
     def fails() -> Iterator[str]:
         yield "a"
         raise ValueError("broken")
@@ -124,13 +124,13 @@ def test_an_iterator_that_fails_fails_where_it_is_read() -> None:
         asyncio.run(collect())
 
 
-def test_a_switch_calls_who_listens_once() -> None:
-    switch, heard = Cancellation(), list[str]()
-    switch.add_listener(lambda: heard.append("a"))
-    forget = switch.add_listener(lambda: heard.append("b"))
-    forget()
-    assert not switch.cancelled
-    switch.cancel()
-    switch.cancel()
-    switch.add_listener(lambda: heard.append("late"))
-    assert (switch.cancelled, heard) == (True, ["a", "late"])
+def test_a_cancellation_calls_each_listener_once() -> None:
+    cancellation, calls = Cancellation(), list[str]()
+    cancellation.add_listener(lambda: calls.append("a"))
+    remove_listener = cancellation.add_listener(lambda: calls.append("b"))
+    remove_listener()
+    assert not cancellation.cancelled
+    cancellation.cancel()
+    cancellation.cancel()
+    cancellation.add_listener(lambda: calls.append("late"))
+    assert (cancellation.cancelled, calls) == (True, ["a", "late"])

@@ -1,4 +1,4 @@
-"""The bot, and the small parts that can be used without an agent."""
+"""The bot, and the components that work without an agent."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from ragkit.agent.tools.base import tool
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.compat.components import ConversationManager, CostTracker, Groqqy, ToolExecutor
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, fail, shown
+from tests.agent.parts import add, call, fail, request_messages
 
 
 def test_a_bot_works_with_its_defaults() -> None:
@@ -22,7 +22,7 @@ def test_a_bot_works_with_its_defaults() -> None:
     assert (type(bot.provider), bot.tools.list_names(), bot.agent.name) == (LocalProvider, ["calculator"], "bot")
 
 
-def test_the_cost_of_a_turn_is_that_turns_cost() -> None:
+def test_the_cost_of_a_turn_excludes_earlier_turns() -> None:
     turns = [
         Completion(Message.assistant(text), Tokens(1, 1, cost_usd=cost)) for text, cost in [("a", 0.5), ("b", 0.25)]
     ]
@@ -30,7 +30,7 @@ def test_the_cost_of_a_turn_is_that_turns_cost() -> None:
     assert [bot.chat("x"), bot.chat("y")] == [("a", 0.5), ("b", 0.25)]
 
 
-def test_a_cost_that_nobody_knows_is_none() -> None:
+def test_an_unknown_cost_is_none() -> None:
     turn = Completion(Message.assistant("a"), Tokens(1, 1), model="m", provider="nobody")
     assert Bot(provider=ScriptedProvider([turn])).chat("x") == ("a", None)
 
@@ -40,20 +40,20 @@ def test_a_bot_remembers_until_it_is_reset() -> None:
     bot = Bot(provider=provider)
     bot.chat("I am Anna")
     bot.chat("Who am I?")
-    assert len(shown(provider)) == 3
+    assert len(request_messages(provider)) == 3
     bot.reset()
     assert bot.last_result is None
     bot.chat("Who am I?")
-    assert shown(provider) == [("user", "Who am I?")]
+    assert request_messages(provider) == [("user", "Who am I?")]
 
 
-def test_a_bot_takes_a_model_tools_an_instruction_and_a_limit() -> None:
+def test_a_bot_accepts_a_model_tools_an_instruction_and_a_limit() -> None:
     registry = ToolRegistry([add])
     provider = ScriptedProvider([call("add", a=1, b=2), "never"])
     bot = Groqqy("llama-3.3-70b", registry, "Be brief.", 1, provider=provider)
     assert bot.chat("1 + 2?") == ("[Max iterations reached]", 0.0)
-    [asked] = provider.requests
-    assert (asked.model, asked.tools, asked.messages[0].content.split("\n")[0]) == (
+    [request] = provider.requests
+    assert (request.model, request.tools, request.messages[0].content.split("\n")[0]) == (
         "llama-3.3-70b",
         (add,),
         "Be brief.",
@@ -62,7 +62,7 @@ def test_a_bot_takes_a_model_tools_an_instruction_and_a_limit() -> None:
     assert bot.last_result.tool_calls_made == 1
 
 
-def test_the_pieces_of_an_answer_come_as_they_arrive() -> None:
+def test_the_chunks_of_an_answer_are_yielded_as_they_arrive() -> None:
     bot = Bot(provider=ScriptedProvider(["one two three"]))
     assert list(bot.chat_stream("x")) == ["one ", "two ", "three"]
     assert bot.last_result is not None
@@ -76,7 +76,7 @@ def test_a_script_in_the_environment_answers_for_a_bot(monkeypatch: pytest.Monke
     assert type(default_provider()) is LocalProvider
 
 
-def test_the_conversation_manager_writes_the_form_of_openai() -> None:
+def test_the_conversation_manager_writes_the_format_of_openai() -> None:
     manager = ConversationManager()
     manager.add_user("Hello")
     manager.add_assistant("Hi there!")
@@ -135,7 +135,7 @@ def test_the_tracker_adds_costs_up() -> None:
     tracker.add(0.5, {"iteration": 2})
     tracker.add(0.125)
     assert tracker.get_total() == 0.875
-    assert [(one.cost, one.metadata) for one in tracker.get_entries()] == [
+    assert [(entry.cost, entry.metadata) for entry in tracker.get_entries()] == [
         (0.25, {"iteration": 1, "model": "llama-3.1"}),
         (0.5, {"iteration": 2}),
         (0.125, {}),

@@ -1,4 +1,4 @@
-"""The tools that come along."""
+"""The built-in tools."""
 
 import math
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def test_the_calculator_computes(expression: str, value: float) -> None:
         "[1, 2]",
     ],
 )
-def test_the_calculator_knows_arithmetic_and_nothing_else(expression: str) -> None:
+def test_the_calculator_supports_only_arithmetic(expression: str) -> None:
     with pytest.raises(ToolError, match=r"is not supported|is not an arithmetic expression|a list is supported only"):
         calculate(expression)
 
@@ -93,20 +93,20 @@ def test_the_calculator_knows_arithmetic_and_nothing_else(expression: str) -> No
         ("sqrt(1, 2)", "has no value"),
     ],
 )
-def test_the_calculator_says_why_there_is_no_value(expression: str, words: str) -> None:
+def test_the_calculator_explains_why_there_is_no_value(expression: str, words: str) -> None:
     with pytest.raises(ToolError, match=words):
         calculate(expression)
 
 
 @given(st.text(max_size=60))
-def test_no_text_makes_the_calculator_fail_in_another_way(text: str) -> None:
+def test_the_calculator_raises_only_tool_errors(text: str) -> None:
     try:
         calculate(text)
     except ToolError as problem:
         assert str(problem)
 
 
-def test_a_model_is_told_what_is_wrong_with_its_expression() -> None:
+def test_the_model_gets_the_error_of_its_expression() -> None:
     agent, _ = scripted([call("calculator", expression="1 / 0"), "sorry"], [calculator])
     assert tool_messages(agent.run("x")) == ["Error executing calculator: '1 / 0' has no value: division by zero"]
 
@@ -128,13 +128,13 @@ def folder(tmp_path: Path) -> FolderTools:
     return FolderTools(root)
 
 
-def said(result: ToolResult) -> list[str]:
+def text_of(result: ToolResult) -> list[str]:
     return result.content.splitlines()
 
 
 def test_files_are_listed_from_the_root_and_hidden_ones_are_not(folder: FolderTools) -> None:
-    assert said(folder.list_files()) == ["app.py", "docs/a.md", "docs/deep/b.txt", "picture.bin"]
-    assert said(folder.list_files("*.md")) == ["docs/a.md"]
+    assert text_of(folder.list_files()) == ["app.py", "docs/a.md", "docs/deep/b.txt", "picture.bin"]
+    assert text_of(folder.list_files("*.md")) == ["docs/a.md"]
     assert folder.list_files("*.xyz").content == "no file matches"
 
 
@@ -147,38 +147,41 @@ def test_a_file_is_read_whole_or_in_part(folder: FolderTools) -> None:
 @pytest.mark.parametrize(
     "path", ["../outside.txt", "/etc/passwd", "docs/../../outside.txt", "link.txt", "linked/outside.txt", "a\0b"]
 )
-def test_nothing_outside_the_folder_can_be_read(folder: FolderTools, path: str) -> None:
+def test_files_outside_the_folder_cannot_be_read(folder: FolderTools, path: str) -> None:
     with pytest.raises(ToolError, match=r"is outside the directory|is not a path"):
         folder.read_file(path)
 
 
-def test_what_cannot_be_read_is_told(folder: FolderTools) -> None:
+def test_a_tool_error_names_a_file_that_cannot_be_read(folder: FolderTools) -> None:
     with pytest.raises(ToolError, match="'docs' is not a file: use list_files to see the files"):
         folder.read_file("docs")
     with pytest.raises(ToolError, match=r"'picture\.bin' is not a text file"):
         folder.read_file("picture.bin")
 
 
-def test_a_long_file_is_cut(folder: FolderTools) -> None:
+def test_a_long_file_is_truncated(folder: FolderTools) -> None:
     (folder.root / "long.txt").write_text("x" * 1_000_050)
     assert folder.read_file("long.txt").endswith("x\n[the first 1000000 bytes of a longer file]")
 
 
 def test_lines_are_found_in_text_files_of_the_folder_only(folder: FolderTools) -> None:
-    assert said(folder.search_files("alpha")) == [
+    assert text_of(folder.search_files("alpha")) == [
         "app.py:1: print('Alpha')",
         "docs/a.md:2: Alpha line",
         "docs/deep/b.txt:1: alpha again",
     ]
-    assert said(folder.search_files("alpha", "docs/*")) == ["docs/a.md:2: Alpha line", "docs/deep/b.txt:1: alpha again"]
+    assert text_of(folder.search_files("alpha", "docs/*")) == [
+        "docs/a.md:2: Alpha line",
+        "docs/deep/b.txt:1: alpha again",
+    ]
     assert folder.search_files("nowhere").content == "no line contains that"
 
 
-def test_a_search_that_finds_too_much_says_so(folder: FolderTools) -> None:
+def test_a_search_with_too_many_matches_is_truncated_with_a_note(folder: FolderTools) -> None:
     (folder.root / "many.txt").write_text("hit\n" * 500)
-    found = folder.search_files("hit")
-    assert len(said(found)) == 201
-    assert said(found)[-1] == "[the first 200 of more]"
+    result = folder.search_files("hit")
+    assert len(text_of(result)) == 201
+    assert text_of(result)[-1] == "[the first 200 of more]"
 
 
 class Engine:
@@ -186,12 +189,12 @@ class Engine:
         return [(f"{query} {n}", f"http://x/{n}", "words") for n in range(num_results)]
 
 
-def test_the_search_on_the_web_is_there_only_with_an_engine(tmp_path: Path) -> None:
+def test_web_search_is_available_only_with_an_engine(tmp_path: Path) -> None:
     assert create_default_registry().list_names() == ["calculator"]
     registry = create_default_registry(tmp_path, search=Engine())
     assert registry.list_names() == ["calculator", "read_file", "list_files", "search_files", "web_search"]
-    found = create_web_search_tool(Engine()).execute(query="cats", num_results=2)
-    assert found == ToolResult(
+    result = create_web_search_tool(Engine()).execute(query="cats", num_results=2)
+    assert result == ToolResult(
         "1. cats 0\nhttp://x/0\nwords\n\n2. cats 1\nhttp://x/1\nwords",
         [["cats 0", "http://x/0", "words"], ["cats 1", "http://x/1", "words"]],
     )
@@ -203,4 +206,4 @@ def test_the_tools_of_a_folder_work_in_a_run(folder: FolderTools) -> None:
     agent, _ = scripted([call("search_files", text="beta"), call("read_file", "c2", path="../x"), "ok"], folder.tools())
     result = agent.run("x")
     assert tool_messages(result) == ["docs/a.md:3: beta", "Error executing read_file: '../x' is outside the directory"]
-    assert [one.data for one in result.messages if one.role is Role.TOOL] == [["docs/a.md:3: beta"], None]
+    assert [message.data for message in result.messages if message.role is Role.TOOL] == [["docs/a.md:3: beta"], None]

@@ -24,24 +24,24 @@ from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.trace import StepType
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, ended, fail
+from tests.agent.parts import add, call, fail, final_result
 
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis server of our own on a free port; Debian's package redis-server brings it."""
+    """A Redis server on a free port, from Debian's package redis-server."""
     program = shutil.which("redis-server")
     assert program is not None, "the tests need a Redis server: apt-get install redis-server"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with socket.socket() as server_socket:
+        server_socket.bind(("127.0.0.1", 0))
+        port = server_socket.getsockname()[1]
     folder = tmp_path_factory.mktemp("redis")
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
     server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
     try:
         for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
+            with socket.socket() as server_socket:
+                if server_socket.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.02)
         yield f"redis://127.0.0.1:{port}/0"
@@ -82,7 +82,7 @@ def test_what_was_stored_is_found_and_counted(cache: Cache) -> None:
     assert cache.stats.hit_rate == 0.5
 
 
-def test_clear_empties_and_counts_anew(cache: Cache) -> None:
+def test_clear_removes_entries_and_resets_counters(cache: Cache) -> None:
     cache.set("k", FULL)
     cache.get("k")
     cache.clear()
@@ -107,7 +107,7 @@ def test_a_whole_run_with_tools_is_answered_from_the_cache(cache: Cache) -> None
     assert (provider.remaining, cache.stats.hits) == (0, 4)
 
 
-def test_a_hit_costs_nothing_counts_as_cached_and_says_what_it_saved() -> None:
+def test_a_hit_costs_nothing_counts_as_cached_and_reports_the_saved_cost() -> None:
     turn = Completion(Message.assistant("hello"), Tokens(100, 20, cost_usd=0.5))
     agent = Agent(ScriptedProvider([turn]), config=AgentConfig(cache=InMemoryCache()))
     first, second = agent.run("x").usage, agent.run("x").usage
@@ -116,7 +116,7 @@ def test_a_hit_costs_nothing_counts_as_cached_and_says_what_it_saved() -> None:
     assert second.saved_cost_usd == 0.5
 
 
-def test_the_trace_and_the_observers_tell_a_hit() -> None:
+def test_the_trace_and_the_observers_report_a_hit() -> None:
     agent = Agent(ScriptedProvider(["hello"]), config=AgentConfig(cache=InMemoryCache()))
     agent.run("x")
     result = agent.run("x")
@@ -127,7 +127,7 @@ def test_the_trace_and_the_observers_tell_a_hit() -> None:
 def test_a_streamed_run_neither_reads_nor_writes_the_cache() -> None:
     cache = InMemoryCache()
     agent = Agent(ScriptedProvider(["one", "two"]), config=AgentConfig(cache=cache))
-    assert [ended(list(agent.stream("x"))).content for _ in range(2)] == ["one", "two"]
+    assert [final_result(list(agent.stream("x"))).content for _ in range(2)] == ["one", "two"]
     assert cache.stats == CacheStats()
 
 
@@ -166,14 +166,14 @@ def test_everything_that_matters_changes_the_key(change: Callable[[], ModelReque
 
 
 def test_the_ids_of_calls_do_not_change_the_key() -> None:
-    def asked(call_id: str) -> ModelRequest:
+    def build_request(call_id: str) -> ModelRequest:
         result = Message(Role.TOOL, "3", tool_call_id=call_id, name="add")
         return replace(BASE, messages=(*BASE.messages, Message.assistant("", [call("add", call_id, a=1)]), result))
 
-    assert CacheKeyBuilder.build("p", asked("c1")) == CacheKeyBuilder.build("p", asked("c2"))
+    assert CacheKeyBuilder.build("p", build_request("c1")) == CacheKeyBuilder.build("p", build_request("c2"))
 
 
-def test_the_entry_used_longest_ago_goes_first() -> None:
+def test_the_least_recently_used_entry_is_evicted_first() -> None:
     cache = InMemoryCache(max_size=2)
     cache.set("a", FULL)
     cache.set("b", FULL)
@@ -183,7 +183,7 @@ def test_the_entry_used_longest_ago_goes_first() -> None:
     assert (cache.stats.evictions, cache.stats.size) == (1, 2)
 
 
-def test_an_entry_is_good_until_its_time_is_over() -> None:
+def test_an_entry_expires_after_its_time_to_live() -> None:
     now = [0.0]
     cache = InMemoryCache(max_size=500, default_ttl=600, clock=lambda: now[0])
     cache.set("k", FULL)
@@ -194,7 +194,7 @@ def test_an_entry_is_good_until_its_time_is_over() -> None:
     assert (cache.stats.evictions, cache.stats.size) == (1, 0)
 
 
-def test_a_cache_without_a_time_keeps_what_it_has() -> None:
+def test_a_cache_without_a_time_to_live_keeps_its_entries() -> None:
     now = [0.0]
     cache = InMemoryCache(default_ttl=None, clock=lambda: now[0])
     cache.set("k", FULL)
@@ -202,7 +202,7 @@ def test_a_cache_without_a_time_keeps_what_it_has() -> None:
     assert cache.get("k") == FULL
 
 
-def test_a_cache_without_room_is_refused() -> None:
+def test_a_cache_of_size_zero_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="max_size must be >= 1"):
         InMemoryCache(max_size=0)
 
@@ -210,25 +210,25 @@ def test_a_cache_without_room_is_refused() -> None:
 def test_threads_may_use_one_cache() -> None:
     cache = InMemoryCache(max_size=10)
 
-    def work(number: int) -> None:
+    def set_and_get(number: int) -> None:
         cache.set(str(number % 20), FULL)
         cache.get(str(number % 20))
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(2000)))
+        list(pool.map(set_and_get, range(2000)))
     stats = cache.stats
     assert (stats.hits + stats.misses, stats.size) == (2000, 10)
 
 
 def test_a_second_process_finds_what_the_first_stored(redis_url: str) -> None:
-    one, other = RedisCache(redis_url, prefix="two:"), RedisCache(redis_url, prefix="two:")
-    one.set("k", FULL)
-    assert other.get("k") == FULL
-    for client in (one, other):
+    first, second = RedisCache(redis_url, prefix="two:"), RedisCache(redis_url, prefix="two:")
+    first.set("k", FULL)
+    assert second.get("k") == FULL
+    for client in (first, second):
         client.close()
 
 
-def test_redis_forgets_when_the_time_is_over(redis_url: str) -> None:
+def test_redis_expires_entries(redis_url: str) -> None:
     client = RedisCache(redis_url, default_ttl=0.05, prefix="short:")
     client.set("k", FULL)
     assert client.get("k") == FULL
@@ -238,15 +238,15 @@ def test_redis_forgets_when_the_time_is_over(redis_url: str) -> None:
 
 
 def test_prefixes_keep_caches_apart(redis_url: str) -> None:
-    one, other = RedisCache(redis_url, prefix="one:"), RedisCache(redis_url, prefix="other:")
-    one.set("k", FULL)
-    other.clear()
-    assert (other.get("k"), one.get("k")) == (None, FULL)
-    for client in (one, other):
+    first, second = RedisCache(redis_url, prefix="one:"), RedisCache(redis_url, prefix="other:")
+    first.set("k", FULL)
+    second.clear()
+    assert (second.get("k"), first.get("k")) == (None, FULL)
+    for client in (first, second):
         client.close()
 
 
-def test_a_server_that_is_gone_is_an_empty_cache_unless_one_asks() -> None:
+def test_an_unreachable_server_is_an_empty_cache_but_ping_fails() -> None:
     client = RedisCache("redis://127.0.0.1:1/0", timeout_s=0.2)
     agent = Agent(ScriptedProvider(["one", "two"]), config=AgentConfig(cache=client))
     assert [agent.run("x").content for _ in range(2)] == ["one", "two"]
@@ -258,7 +258,7 @@ def test_a_server_that_is_gone_is_an_empty_cache_unless_one_asks() -> None:
             ask()
 
 
-def test_the_address_may_come_from_the_environment(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_may_come_from_the_environment(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     client = RedisCache()
     client.ping()
@@ -280,17 +280,17 @@ def test_a_hit_is_an_event_like_any_answer(tmp_path: Path) -> None:
 
 
 def test_a_file_outlives_the_process_that_wrote_it(tmp_path: Path) -> None:
-    said = Completion(Message.assistant("yes"), Tokens(7, 3), "stop", "m", "p")
+    completion = Completion(Message.assistant("yes"), Tokens(7, 3), "stop", "m", "p")
     with DiskCache(tmp_path / "a.sqlite") as first:
-        first.set("k", said)
+        first.set("k", completion)
     with DiskCache(tmp_path / "a.sqlite") as second:
-        assert (second.get("k"), second.get("other")) == (said, None)
+        assert (second.get("k"), second.get("other")) == (completion, None)
         assert second.stats == CacheStats(1, 1, 0, 1)
 
 
-def test_a_file_that_is_no_cache_is_said_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_cache_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.sqlite").write_text("a diary, and no database at all")
     with pytest.raises(
-        KnowledgeBaseDamaged, match=r"a\.sqlite cannot be used as a cache of answers \(file is not a database\)"
+        KnowledgeBaseDamaged, match=r"a\.sqlite is not a valid response cache \(file is not a database\)"
     ):
         DiskCache(tmp_path / "a.sqlite")

@@ -16,7 +16,7 @@ def test_every_test_that_the_checklist_names_exists() -> None:
         for node in ast.parse(path.read_text("utf-8")).body
         if isinstance(node, ast.FunctionDef)
     }
-    assert [one for one in named if one not in known] == []
+    assert [test for test in named if test not in known] == []
     assert len(named) > 100
 
 

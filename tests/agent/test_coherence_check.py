@@ -1,4 +1,4 @@
-"""The coherence check: another model looks at the calls before they are executed."""
+"""The coherence check: a second model request checks the calls before they are executed."""
 
 import asyncio
 
@@ -24,25 +24,25 @@ def checked(judge: ScriptedProvider, script: list[ScriptedTurn], **options: bool
     return Agent(provider, [add, fail], config=config), provider
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_a_call_that_does_not_serve_the_request_is_answered_with_the_reason(way: str) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_call_that_does_not_serve_the_request_is_answered_with_the_reason(mode: str) -> None:
     judge = ScriptedProvider(['```json\n{"refused": [{"call": 2, "reason": "nobody asked to fail"}]}\n```'])
     agent, _ = checked(judge, [CALLS, "three"])
-    result = agent.run("1 + 2?") if way == "sync" else asyncio.run(agent.arun("1 + 2?"))
+    result = agent.run("1 + 2?") if mode == "sync" else asyncio.run(agent.arun("1 + 2?"))
     assert tool_messages(result) == ["3", "Error: fail does not fit the request: nobody asked to fail"]
     assert result.trace.find_spans(StepType.COHERENCE)[0].attributes == {"c2": "nobody asked to fail"}
 
 
-def test_the_judge_sees_the_users_words_and_the_calls_and_nothing_else() -> None:
+def test_the_check_receives_only_the_user_message_and_the_calls() -> None:
     judge = ScriptedProvider(['{"refused": []}'])
     agent, _ = checked(judge, [CALLS, "three"])
     agent.run("1 + 2?")
-    [asked] = judge.requests
-    assert (asked.model, asked.settings.temperature, asked.tools) == ("judge-model", 0.0, ())
-    assert asked.messages[1].content == 'User:\n1 + 2?\n\nCalls:\n1. add {"a":1,"b":2}\n2. fail {}'
+    [request] = judge.requests
+    assert (request.model, request.settings.temperature, request.tools) == ("judge-model", 0.0, ())
+    assert request.messages[1].content == 'User:\n1 + 2?\n\nCalls:\n1. add {"a":1,"b":2}\n2. fail {}'
 
 
-def test_what_the_check_costs_is_part_of_the_run() -> None:
+def test_the_cost_of_the_check_is_part_of_the_run() -> None:
     judge = ScriptedProvider([Completion(Message.assistant('{"refused": []}'), Tokens(50, 5, cost_usd=0.5))])
     agent, _ = checked(judge, [CALLS, "three"])
     assert agent.run("x").usage.llm_cost_usd == 0.5
@@ -51,12 +51,12 @@ def test_what_the_check_costs_is_part_of_the_run() -> None:
 @pytest.mark.parametrize(
     "answer", ["", "nonsense", "[]", '{"refused": "all"}', '{"refused": [{"call": 9}, {"call": "1"}, 3]}']
 )
-def test_an_answer_that_says_nothing_lets_the_calls_pass(answer: str) -> None:
+def test_an_empty_verdict_allows_the_calls(answer: str) -> None:
     agent, _ = checked(ScriptedProvider([answer]), [CALLS, "ok"])
     assert tool_messages(agent.run("x")) == ["3", "Error executing fail: no reason"]
 
 
-def test_a_check_that_fails_lets_the_calls_pass_unless_told_otherwise() -> None:
+def test_a_failed_check_allows_the_calls_unless_configured_otherwise() -> None:
     agent, _ = checked(ScriptedProvider([ConnectionFailed("judge", "down")]), [CALLS, "ok"])
     result = agent.run("x")
     assert tool_messages(result)[0] == "3"
@@ -67,8 +67,8 @@ def test_a_check_that_fails_lets_the_calls_pass_unless_told_otherwise() -> None:
     )
 
 
-def test_the_agents_own_provider_may_judge() -> None:
+def test_the_check_may_use_the_provider_of_the_agent() -> None:
     provider = ScriptedProvider([CALLS, '{"refused": []}', "ok"], model="own")
     agent = Agent(provider, [add, fail], config=AgentConfig(coherence=CoherenceCheck()))
     assert agent.run("x").content == "ok"
-    assert [one.model for one in provider.requests] == ["own"] * 3
+    assert [request.model for request in provider.requests] == ["own"] * 3

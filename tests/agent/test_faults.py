@@ -1,4 +1,4 @@
-"""The fault table: what goes wrong, and what the caller, the model, the trace and the observers get of it."""
+"""The table of failures: what the caller, the model, the trace and the observers receive."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from ragkit.errors import (
 )
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import record_embedding
-from tests.agent.parts import AT_ONCE, add, call, ended, scripted, shown, tool_messages
+from tests.agent.parts import AT_ONCE, add, call, final_result, request_messages, scripted, tool_messages
 
-Way = Callable[[Agent], AgentResult]
-"""One of the ways to run an agent."""
+RunAgent = Callable[[Agent], AgentResult]
+"""A method that runs an agent to its end."""
 
 
 def sync(agent: Agent) -> AgentResult:
@@ -52,87 +52,87 @@ def asynchronous(agent: Agent) -> AgentResult:
 
 
 def stream(agent: Agent) -> AgentResult:
-    return ended(list(agent.stream("go")))
+    return final_result(list(agent.stream("go")))
 
 
 def astream(agent: Agent) -> AgentResult:
     async def collect() -> list[Event]:
         return [event async for event in agent.astream("go")]
 
-    return ended(asyncio.run(collect()))
+    return final_result(asyncio.run(collect()))
 
 
-ways = pytest.mark.parametrize("way", [sync, asynchronous, stream, astream])
+every_entry_point = pytest.mark.parametrize("run", [sync, asynchronous, stream, astream])
 
 
-def failure(way: Way, agent: Agent, kind: type[BaseException], words: str) -> tuple[BaseException, AgentResult]:
-    """The error of a run, and what the run had."""
-    with pytest.raises(kind, match=words) as met:
-        way(agent)
-    partial = partial_result(met.value)
+def failure(run: RunAgent, agent: Agent, kind: type[BaseException], words: str) -> tuple[BaseException, AgentResult]:
+    """The error of a run, and its partial result."""
+    with pytest.raises(kind, match=words) as raised:
+        run(agent)
+    partial = partial_result(raised.value)
     assert partial is not None
     assert partial.trace.steps[-1].type is StepType.ERROR
     assert partial.stop_reason == "error"
-    return met.value, partial
+    return raised.value, partial
 
 
-@ways
-def test_a_rate_limit_is_waited_out_as_long_as_the_service_says(way: Way) -> None:
+@every_entry_point
+def test_a_rate_limited_request_waits_as_long_as_the_service_says(run: RunAgent) -> None:
     agent, provider = scripted([RateLimited("p", "slow down", retry_after=0.05), "fine"])
-    began = time.monotonic()
-    result = way(agent)
+    started_at = time.monotonic()
+    result = run(agent)
     assert (result.content, len(provider.requests)) == ("fine", 2)
-    assert time.monotonic() - began >= 0.05
+    assert time.monotonic() - started_at >= 0.05
     [retry] = result.trace.find_spans(StepType.RETRY)
     assert retry.attributes == {"attempt": 1, "wait_s": 0.05, "error": "p: slow down"}
-    assert shown(provider, 0) == shown(provider, 1)
+    assert request_messages(provider, 0) == request_messages(provider, 1)
 
 
-@ways
-def test_a_rate_limit_that_does_not_pass_reaches_the_caller(way: Way) -> None:
+@every_entry_point
+def test_a_rate_limit_that_does_not_pass_reaches_the_caller(run: RunAgent) -> None:
     agent, provider = scripted([RateLimited("p", "slow down")] * 3)
-    failure(way, agent, RateLimited, "p: slow down")
+    failure(run, agent, RateLimited, "p: slow down")
     assert len(provider.requests) == 3
 
 
-@ways
-def test_an_error_that_will_not_pass_is_not_tried_again(way: Way) -> None:
+@every_entry_point
+def test_a_permanent_error_is_not_retried(run: RunAgent) -> None:
     agent, provider = scripted([call("add", a=1, b=2), AuthenticationFailed("p", "wrong key")])
-    _, partial = failure(way, agent, AuthenticationFailed, "p: wrong key")
+    _, partial = failure(run, agent, AuthenticationFailed, "p: wrong key")
     assert len(provider.requests) == 2
     assert tool_messages(partial) == ["3"]
     assert partial.usage.prompt_tokens > 0
 
 
 class Stuck(Provider):
-    """Never answers; leaves a thread behind, as a real client may."""
+    """Never answers, and leaves a thread running, as a real client may."""
 
     name = "stuck"
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.request_count = 0
         self.released = threading.Event()
 
     def complete(self, request: ModelRequest) -> Completion:
-        self.asked += 1
+        self.request_count += 1
         self.released.wait(20)
         return Completion(Message.assistant("too late"))
 
 
-@ways
-def test_a_model_that_does_not_answer_is_not_waited_for(way: Way) -> None:
+@every_entry_point
+def test_a_model_that_does_not_answer_times_out(run: RunAgent) -> None:
     provider = Stuck()
     agent = Agent(
         provider, config=AgentConfig(request_timeout_s=0.05, retry=RetryPolicy(max_attempts=2, initial_wait_s=0))
     )
-    began = time.monotonic()
-    failure(way, agent, RequestTimeout, r"stuck: no answer within 0\.05 seconds")
+    started_at = time.monotonic()
+    failure(run, agent, RequestTimeout, r"stuck: no answer within 0\.05 seconds")
     provider.released.set()
-    assert (provider.asked, time.monotonic() - began < 2) == (2, True)
+    assert (provider.request_count, time.monotonic() - started_at < 2) == (2, True)
 
 
 class Resets(Provider):
-    """Breaks off in mid-stream as often as it is told, then answers."""
+    """Fails in mid-stream `times` times, then answers."""
 
     name = "resets"
 
@@ -148,20 +148,24 @@ class Resets(Provider):
         yield StreamCompleted(Completion(Message.assistant("Hello")))
 
 
-@ways
-def test_a_connection_that_is_reset_in_mid_stream_is_made_again(way: Way) -> None:
-    result = way(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)))
+@every_entry_point
+def test_a_connection_reset_in_mid_stream_is_retried(run: RunAgent) -> None:
+    result = run(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)))
     assert result.content == "Hello"
-    assert [one.attributes["error"] for one in result.trace.find_spans(StepType.RETRY)] == [
+    assert [span.attributes["error"] for span in result.trace.find_spans(StepType.RETRY)] == [
         "resets: connection reset by peer"
     ]
 
 
-def test_who_shows_the_pieces_is_told_to_start_over() -> None:
+def test_a_retried_stream_discards_the_chunks_before() -> None:
     events = list(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)).stream("go"))
-    said = [one.text if isinstance(one, TextChunk) else "|" for one in events if isinstance(one, TextChunk | Retrying)]
-    assert said == ["Hel", "|", "Hel", "lo"]
-    assert [one.discard_text for one in events if isinstance(one, Retrying)] == [True]
+    texts = [
+        event.text if isinstance(event, TextChunk) else "|"
+        for event in events
+        if isinstance(event, TextChunk | Retrying)
+    ]
+    assert texts == ["Hel", "|", "Hel", "lo"]
+    assert [event.discard_text for event in events if isinstance(event, Retrying)] == [True]
 
 
 def test_a_stream_that_ends_without_an_answer_is_a_failed_connection() -> None:
@@ -172,42 +176,42 @@ def test_a_stream_that_ends_without_an_answer_is_a_failed_connection() -> None:
             yield TextDelta("Hel")
 
     agent = Agent(Short(), config=AgentConfig(retry=RetryPolicy(max_attempts=1)))
-    for way in (sync, asynchronous, stream, astream):
-        failure(way, agent, ConnectionFailed, "short: the stream ended before the answer was complete")
+    for run in (sync, asynchronous, stream, astream):
+        failure(run, agent, ConnectionFailed, "short: the stream ended before the answer was complete")
 
 
-@ways
-def test_malformed_arguments_are_told_to_the_model_which_may_correct_them(way: Way) -> None:
+@every_entry_point
+def test_malformed_arguments_are_reported_to_the_model(run: RunAgent) -> None:
     agent, provider = scripted([parse_arguments("add", "a=1 b=2", "c1"), call("add", "c2", a=1, b=2), "three"])
-    result = way(agent)
-    told = "Error: invalid arguments for add: no JSON object can be read from 'a=1 b=2'"
-    assert tool_messages(result) == [told, "3"]
-    assert told in shown(provider, 1)[-1][1]
+    result = run(agent)
+    message = "Error: invalid arguments for add: no JSON object can be read from 'a=1 b=2'"
+    assert tool_messages(result) == [message, "3"]
+    assert message in request_messages(provider, 1)[-1][1]
     assert result.content == "three"
 
 
-@ways
-def test_wrong_arguments_are_told_to_the_model(way: Way) -> None:
+@every_entry_point
+def test_invalid_arguments_are_reported_to_the_model(run: RunAgent) -> None:
     agent, _ = scripted([call("add", a="one", c=2), "sorry"])
-    [told] = tool_messages(way(agent))
-    assert "parameter 'b' is missing (integer)" in told
-    assert "'a' is 'one': input should be a valid integer" in told
+    [message] = tool_messages(run(agent))
+    assert "parameter 'b' is missing (integer)" in message
+    assert "'a' is 'one': input should be a valid integer" in message
 
 
-@ways
-def test_an_unknown_tool_is_answered_with_the_nearest_name(way: Way) -> None:
+@every_entry_point
+def test_an_unknown_tool_is_reported_with_the_nearest_name(run: RunAgent) -> None:
     agent, _ = scripted([call("ad", a=1, b=2), "sorry"])
-    result = way(agent)
+    result = run(agent)
     assert tool_messages(result) == ["Error: unknown tool 'ad' (did you mean 'add'?); available: add, fail"]
     assert result.messages[2].is_error
 
 
-@ways
-def test_a_tool_that_raises_is_answered_and_the_run_goes_on(way: Way) -> None:
+@every_entry_point
+def test_a_tool_that_raises_is_reported_and_the_run_continues(run: RunAgent) -> None:
     agent, provider = scripted([call("fail", reason="disk full"), "it failed"])
-    result = way(agent)
+    result = run(agent)
     assert (result.content, tool_messages(result)) == ("it failed", ["Error executing fail: disk full"])
-    assert "Error executing fail: disk full" in shown(provider)[-1][1]
+    assert "Error executing fail: disk full" in request_messages(provider)[-1][1]
     [outcome] = result.tool_calls
     assert (type(outcome.error), result.trace.find_spans(StepType.TOOL)[0].attributes["error"]) == (
         ValueError,
@@ -215,9 +219,9 @@ def test_a_tool_that_raises_is_answered_and_the_run_goes_on(way: Way) -> None:
     )
 
 
-def test_a_tool_that_raises_is_a_typed_event() -> None:
+def test_a_tool_that_raises_emits_a_typed_event() -> None:
     agent, _ = scripted([call("fail", reason="disk full"), "it failed"])
-    [event] = [one for one in agent.stream("go") if isinstance(one, ToolFailed)]
+    [event] = [event_ for event_ in agent.stream("go") if isinstance(event_, ToolFailed)]
     assert (event.call.name, str(event.error), event.content) == (
         "fail",
         "disk full",
@@ -225,8 +229,8 @@ def test_a_tool_that_raises_is_a_typed_event() -> None:
     )
 
 
-@ways
-def test_a_tool_that_may_be_tried_again_is_tried_again(way: Way) -> None:
+@every_entry_point
+def test_a_tool_with_retries_is_retried(run: RunAgent) -> None:
     seen: list[tuple[int, int]] = []
 
     @tool(description="Flaky.", retries=2)
@@ -237,12 +241,12 @@ def test_a_tool_that_may_be_tried_again_is_tried_again(way: Way) -> None:
         return "at last"
 
     agent, _ = scripted([call("flaky"), "ok"], [flaky])
-    result = way(agent)
+    result = run(agent)
     assert (tool_messages(result), seen) == (["at last"], [(1, 3), (2, 3), (3, 3)])
     assert result.tool_calls[0].attempts == 3
 
 
-def hanging(released: threading.Event, stopped: list[bool]) -> list[Tool]:
+def hanging_tools(released: threading.Event, stopped: list[bool]) -> list[Tool]:
     @tool(description="Hang.", timeout_s=0.05)
     def hang(ctx: ToolContext) -> str:
         released.wait(20)
@@ -260,28 +264,28 @@ def hanging(released: threading.Event, stopped: list[bool]) -> list[Tool]:
     return [hang, ahang]
 
 
-@ways
-def test_a_tool_that_hangs_cannot_hold_the_run(way: Way) -> None:
+@every_entry_point
+def test_a_tool_that_hangs_does_not_block_the_run(run: RunAgent) -> None:
     released, stopped = threading.Event(), list[bool]()
     agent, _ = scripted(
         [[call("hang", "c1"), call("add", "c2", a=1, b=2), call("ahang", "c3")], "sorry"],
-        [*hanging(released, stopped), add],
+        [*hanging_tools(released, stopped), add],
     )
-    began = time.monotonic()
-    result = way(agent)
-    assert time.monotonic() - began < 2
+    started_at = time.monotonic()
+    result = run(agent)
+    assert time.monotonic() - started_at < 2
     assert tool_messages(result) == [
         "Error executing hang: hang did not answer within 0.05 seconds",
         "3",
         "Error executing ahang: ahang did not answer within 0.05 seconds",
     ]
-    assert [type(one.error) for one in result.tool_calls] == [ToolTimeout, type(None), ToolTimeout]
+    assert [type(call.error) for call in result.tool_calls] == [ToolTimeout, type(None), ToolTimeout]
     released.set()
 
 
-def test_a_tool_can_see_that_nobody_waits_for_it_any_more() -> None:
+def test_a_tool_can_check_whether_it_was_abandoned() -> None:
     released, stopped = threading.Event(), list[bool]()
-    agent, _ = scripted([call("hang"), "sorry"], hanging(released, stopped))
+    agent, _ = scripted([call("hang"), "sorry"], hanging_tools(released, stopped))
     agent.run("go")
     released.set()
     for _ in range(200):
@@ -291,21 +295,23 @@ def test_a_tool_can_see_that_nobody_waits_for_it_any_more() -> None:
     assert stopped == [True]
 
 
-@ways
-def test_a_tool_that_returns_ten_megabytes_is_cut_before_the_model_sees_it(way: Way) -> None:
+@every_entry_point
+def test_a_tool_result_of_ten_megabytes_is_truncated_for_the_model(run: RunAgent) -> None:
     @tool
     def dump() -> str:
         """Dump."""
         return "x" * 10_000_000
 
     agent, provider = scripted([call("dump"), "a lot"], [dump])
-    [told] = tool_messages(way(agent))
-    assert told == "x" * 100_000 + "\n[cut off: 10000000 characters, the first 100000 are shown]"
-    assert len(shown(provider)[-1][1]) < 100_200
+    [message] = tool_messages(run(agent))
+    assert message == "x" * 100_000 + "\n[cut off: 10000000 characters, the first 100000 are shown]"
+    assert len(request_messages(provider)[-1][1]) < 100_200
 
 
-@ways
-def test_an_observer_that_raises_is_logged_and_the_run_goes_on(way: Way, caplog: pytest.LogCaptureFixture) -> None:
+@every_entry_point
+def test_an_observer_that_raises_is_logged_and_the_run_continues(
+    run: RunAgent, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(AgentObserver):
         def handle(self, event: Event) -> None:
             raise RuntimeError("broken observer")
@@ -314,23 +320,23 @@ def test_an_observer_that_raises_is_logged_and_the_run_goes_on(way: Way, caplog:
     config = AgentConfig(observers=[Broken()], hooks={"on_agent_end": lambda result: seen.append(result.content)})
     agent, _ = scripted(["fine"], config=config)
     with caplog.at_level(logging.ERROR, "ragkit.agent"):
-        assert way(agent).content == "fine"
+        assert run(agent).content == "fine"
     assert seen == ["fine"]
     assert "failed on RunStarted" in caplog.text
 
 
-@ways
-def test_a_guardrail_that_blocks_ends_the_run_with_a_typed_error(way: Way) -> None:
+@every_entry_point
+def test_a_guardrail_that_blocks_ends_the_run_with_a_typed_error(run: RunAgent) -> None:
     config = AgentConfig(guardrails=Guardrails(output=[TopicGuardrail(["bomb"])]))
     agent, _ = scripted([call("add", a=1, b=2), "a bomb"], config=config)
-    error, partial = failure(way, agent, GuardrailBlocked, "the output was blocked by the guardrail topic")
+    error, partial = failure(run, agent, GuardrailBlocked, "the output was blocked by the guardrail topic")
     assert isinstance(error, RagkitError)
     assert tool_messages(partial) == ["3"]
-    assert [one.role.value for one in partial.messages] == ["user", "assistant", "tool"]
+    assert [message.role.value for message in partial.messages] == ["user", "assistant", "tool"]
 
 
-@ways
-def test_a_budget_that_is_reached_in_the_middle_of_parallel_tools_stops_before_the_next_request(way: Way) -> None:
+@every_entry_point
+def test_a_budget_that_is_reached_in_the_middle_of_parallel_tools_stops_before_the_next_request(run: RunAgent) -> None:
     @tool
     def embed(n: int) -> str:
         """Embed."""
@@ -339,15 +345,15 @@ def test_a_budget_that_is_reached_in_the_middle_of_parallel_tools_stops_before_t
 
     config = AgentConfig(limits=Limits(max_tokens=150))
     agent, provider = scripted([[call("embed", f"c{n}", n=n) for n in range(3)], "never"], [embed], config)
-    error, partial = failure(way, agent, BudgetExceeded, "budget of 150 tokens exceeded")
+    error, partial = failure(run, agent, BudgetExceeded, "budget of 150 tokens exceeded")
     assert isinstance(error, BudgetExceeded)
     assert error.spent >= 180
     assert (tool_messages(partial), len(provider.requests)) == (["0", "1", "2"], 1)
     assert partial.usage.embedding_tokens == 180
 
 
-@ways
-def test_the_time_of_a_run_ends_the_waiting_for_its_tools(way: Way) -> None:
+@every_entry_point
+def test_the_time_limit_of_a_run_ends_the_wait_for_its_tools(run: RunAgent) -> None:
     released = threading.Event()
 
     @tool
@@ -357,22 +363,22 @@ def test_the_time_of_a_run_ends_the_waiting_for_its_tools(way: Way) -> None:
         return "too late"
 
     agent, _ = scripted([call("slow"), "never"], [slow], AgentConfig(limits=Limits(max_seconds=0.1)))
-    began = time.monotonic()
-    failure(way, agent, BudgetExceeded, r"budget of 0\.1 seconds exceeded")
+    started_at = time.monotonic()
+    failure(run, agent, BudgetExceeded, r"budget of 0\.1 seconds exceeded")
     released.set()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - started_at < 2
 
 
-@ways
-def test_the_time_of_a_run_ends_the_waiting_for_its_model(way: Way) -> None:
+@every_entry_point
+def test_the_time_limit_of_a_run_ends_the_wait_for_its_model(run: RunAgent) -> None:
     provider = Stuck()
     agent = Agent(provider, config=AgentConfig(limits=Limits(max_seconds=0.1), retry=AT_ONCE))
-    failure(way, agent, BudgetExceeded, r"budget of 0\.1 seconds exceeded")
+    failure(run, agent, BudgetExceeded, r"budget of 0\.1 seconds exceeded")
     provider.released.set()
 
 
 class Endless(Provider):
-    """Speaks until nobody listens."""
+    """Streams text until its stream is closed."""
 
     name = "endless"
 
@@ -389,32 +395,32 @@ class Endless(Provider):
 
 
 def test_a_run_is_cancelled_in_mid_stream() -> None:
-    provider, switch = Endless(), Cancellation()
-    said: list[str] = []
-    with pytest.raises(RunCancelled, match="the run was cancelled") as met:
-        for event in Agent(provider).stream("go", cancel=switch):
+    provider, cancellation = Endless(), Cancellation()
+    texts: list[str] = []
+    with pytest.raises(RunCancelled, match="the run was cancelled") as raised:
+        for event in Agent(provider).stream("go", cancel=cancellation):
             if isinstance(event, TextChunk):
-                said.append(event.text)
-                switch.cancel()
-    partial = partial_result(met.value)
+                texts.append(event.text)
+                cancellation.cancel()
+    partial = partial_result(raised.value)
     assert partial is not None
-    assert (said[0], [one.content for one in partial.messages]) == ("and ", ["go"])
+    assert (texts[0], [message.content for message in partial.messages]) == ("and ", ["go"])
     assert provider.closed.wait(2)
 
 
-def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_switch_or_with_its_task() -> None:
-    async def by_switch() -> None:
-        switch = Cancellation()
-        async for event in Agent(Endless()).astream("go", cancel=switch):
+def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_cancellation_or_its_task() -> None:
+    async def by_cancellation() -> None:
+        cancellation = Cancellation()
+        async for event in Agent(Endless()).astream("go", cancel=cancellation):
             if isinstance(event, TextChunk):
-                switch.cancel()
+                cancellation.cancel()
 
     with pytest.raises(RunCancelled, match="the run was cancelled"):
-        asyncio.run(by_switch())
+        asyncio.run(by_cancellation())
 
     failed: list[BaseException] = []
 
-    async def with_task() -> None:
+    async def by_task() -> None:
         config = AgentConfig(hooks={"on_error": failed.append})
         task = asyncio.create_task(Agent(Stuck(), config=config).arun("go"))
         await asyncio.sleep(0.02)
@@ -422,12 +428,12 @@ def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_switch_or_with_it
         await task
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(with_task())
-    assert [type(one) for one in failed] == [asyncio.CancelledError]
+        asyncio.run(by_task())
+    assert [type(error) for error in failed] == [asyncio.CancelledError]
 
 
 @pytest.mark.parametrize("what", ["model", "tool", "wait"])
-def test_a_run_is_cancelled_whatever_it_waits_for(what: str) -> None:
+def test_a_run_is_cancelled_during_every_kind_of_wait(what: str) -> None:
     released = threading.Event()
 
     @tool
@@ -444,41 +450,41 @@ def test_a_run_is_cancelled_whatever_it_waits_for(what: str) -> None:
     agent = Agent(providers[what], [slow])
 
     def cancel_soon() -> Cancellation:
-        switch = Cancellation()
-        threading.Timer(0.05, switch.cancel).start()
-        return switch
+        cancellation = Cancellation()
+        threading.Timer(0.05, cancellation.cancel).start()
+        return cancellation
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(RunCancelled, match="the run was cancelled"):
         agent.run("go", cancel=cancel_soon())
     with pytest.raises(RunCancelled, match="the run was cancelled"):
         asyncio.run(agent.arun("go", cancel=cancel_soon()))
     released.set()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - started_at < 3
 
 
-def test_a_switch_that_was_used_stops_a_run_before_its_first_request() -> None:
-    switch = Cancellation()
-    switch.cancel()
-    switch.cancel()
+def test_a_used_cancellation_stops_a_run_before_its_first_request() -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    cancellation.cancel()
     agent, provider = scripted(["never"])
     with pytest.raises(RunCancelled, match="the run was cancelled"):
-        agent.run("go", cancel=switch)
+        agent.run("go", cancel=cancellation)
     assert provider.requests == []
 
 
-def test_a_failed_run_ends_with_an_event_that_holds_the_error() -> None:
+def test_a_failed_run_ends_with_an_event_that_contains_the_error() -> None:
     seen: list[Event] = []
     agent, _ = scripted([AuthenticationFailed("p", "wrong key")])
     with pytest.raises(ProviderError, match="wrong key"):
         seen.extend(agent.stream("go"))
-    kept: list[RunFailed] = []
+    failures: list[RunFailed] = []
 
     class Keep(AgentObserver):
         def on_error(self, event: RunFailed) -> None:
-            kept.append(event)
+            failures.append(event)
 
     agent, _ = scripted([AuthenticationFailed("p", "wrong key")], config=AgentConfig(observers=[Keep()]))
     with pytest.raises(ProviderError, match="wrong key"):
         agent.run("go")
-    assert [str(one.error) for one in kept] == ["p: wrong key"]
+    assert [str(event.error) for event in failures] == ["p: wrong key"]

@@ -1,4 +1,4 @@
-"""Several agents: handoffs, who answers next, conversations that go on in another process."""
+"""Teams of agents: handoffs, the next speaker, conversations that continue in another process."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from ragkit.agent.runner import AgentRunner, ConversationState
 from ragkit.agent.tools.base import ToolContext, tool
 from ragkit.agent.trace import StepType
 from ragkit.errors import HandoffFailed, InvalidOption
-from tests.agent.parts import add, call, ended, scripted, shown, tool_messages
+from tests.agent.parts import add, call, final_result, request_messages, scripted, tool_messages
 
 
 def team(*scripts: list[ScriptedTurn]) -> tuple[AgentRunner, list[ScriptedProvider]]:
@@ -37,7 +37,7 @@ def team(*scripts: list[ScriptedTurn]) -> tuple[AgentRunner, list[ScriptedProvid
             name=name,
             instructions=f"You are {name}.",
             description=f"Knows all about {name.lower()}.",
-            handoffs=[other for other in names if other != name],
+            handoffs=[target for target in names if target != name],
         )
         for name, provider in zip(names, providers, strict=True)
     ]
@@ -45,7 +45,7 @@ def team(*scripts: list[ScriptedTurn]) -> tuple[AgentRunner, list[ScriptedProvid
 
 
 def speakers(result: AgentResult) -> list[str]:
-    return [one.agent_name for one in result.messages if one.role is Role.ASSISTANT]
+    return [message.agent_name for message in result.messages if message.role is Role.ASSISTANT]
 
 
 def test_a_handoff_is_a_tool_and_the_other_agent_answers() -> None:
@@ -55,11 +55,11 @@ def test_a_handoff_is_a_tool_and_the_other_agent_answers() -> None:
     assert speakers(result) == ["Triage", "Billing"]
     assert tool_messages(result) == ["handed over to Billing: an invoice"]
     assert providers[1].requests[0].messages[0].content.startswith("You are Billing.")
-    assert [one.name for one in providers[0].requests[0].tools] == ["add", "handoff_to_billing", "handoff_to_support"]
-    assert [one.attributes for one in result.trace.find_spans(StepType.HANDOFF)] == [{"from": "Triage"}]
+    assert [tool.name for tool in providers[0].requests[0].tools] == ["add", "handoff_to_billing", "handoff_to_support"]
+    assert [span.attributes for span in result.trace.find_spans(StepType.HANDOFF)] == [{"from": "Triage"}]
 
 
-def test_the_first_handoff_wins_and_later_ones_are_answered_as_ignored() -> None:
+def test_the_first_handoff_wins_and_later_ones_are_reported_as_ignored() -> None:
     calls = [call("handoff_to_support", "c1"), call("handoff_to_billing", "c2"), call("handoff_to_support", "c3")]
     runner, _ = team([calls], [], ["support here"])
     result = runner.run("help")
@@ -73,16 +73,16 @@ def test_ordinary_tools_of_the_same_turn_are_executed() -> None:
     assert tool_messages(runner.run("x")) == ["handed over to Billing", "3"]
 
 
-def test_agents_may_be_given_as_objects_and_run_without_a_runner() -> None:
+def test_agents_may_be_passed_as_objects_and_run_without_a_runner() -> None:
     billing = Agent(ScriptedProvider(["paid"]), name="Billing Desk", description="Takes money.")
     triage = Agent(ScriptedProvider([call("handoff_to_billing_desk")]), name="Triage", handoffs=[billing])
-    [offered] = triage.registry.list_all()
-    assert offered.description == "Hand the conversation over to Billing Desk. Takes money."
+    [handoff_tool] = triage.registry.list_all()
+    assert handoff_tool.description == "Hand the conversation over to Billing Desk. Takes money."
     result = triage.run("pay")
     assert (result.content, result.agent_name) == ("paid", "Billing Desk")
 
 
-def test_a_handoff_may_have_words_of_its_own() -> None:
+def test_a_handoff_may_have_its_own_description() -> None:
     handoff = HandoffTool.to("Billing", "For anything about money.")
     assert (handoff.name, handoff.description, handoff.target_name) == (
         "handoff_to_billing",
@@ -91,26 +91,26 @@ def test_a_handoff_may_have_words_of_its_own() -> None:
     )
 
 
-def test_a_handoff_to_nobody_is_an_error_that_keeps_what_there_was() -> None:
+def test_a_handoff_to_an_unknown_agent_is_an_error_with_the_partial_result() -> None:
     agent = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=["Billing"])
     with pytest.raises(
         HandoffFailed, match=r"unknown handoff target 'Billing' \(available: none\): add the agent to the AgentRunner"
-    ) as met:
+    ) as raised:
         agent.run("x")
-    partial = partial_result(met.value)
+    partial = partial_result(raised.value)
     assert partial is not None
     assert partial.messages[0].content == "x"
 
 
-def test_agents_that_hand_over_forever_end_at_the_last_iteration() -> None:
-    there = [call("handoff_to_billing", f"c{n}") for n in range(9)]
-    back = [call("handoff_to_triage", f"d{n}") for n in range(9)]
-    runner, _ = team(there, back)  # type: ignore[arg-type]
+def test_endless_handoffs_end_at_the_last_iteration() -> None:
+    to_billing = [call("handoff_to_billing", f"c{n}") for n in range(9)]
+    to_triage = [call("handoff_to_triage", f"d{n}") for n in range(9)]
+    runner, _ = team(to_billing, to_triage)  # type: ignore[arg-type]
     result = runner.run("x")
     assert (result.stop_reason, result.iterations) == ("max_iterations", 10)
 
 
-def test_the_policy_speaks_about_handoffs_too() -> None:
+def test_the_policy_applies_to_handoffs() -> None:
     billing = Agent(ScriptedProvider([]), name="Billing")
     script: list[ScriptedTurn] = [call("handoff_to_billing"), "then I answer"]
     config = AgentConfig(policy=ToolPolicy(deny=["handoff_to_*"]))
@@ -119,28 +119,28 @@ def test_the_policy_speaks_about_handoffs_too() -> None:
     assert (result.content, result.agent_name) == ("then I answer", "Triage")
 
 
-def test_observers_hear_of_a_handoff() -> None:
+def test_observers_receive_a_handoff() -> None:
     runner, _ = team([call("handoff_to_billing", reason="money")], ["ok"])
     events = list(runner.stream("x"))
-    assert [(one.source, one.target, one.reason) for one in events if isinstance(one, HandedOff)] == [
+    assert [(event.source, event.target, event.reason) for event in events if isinstance(event, HandedOff)] == [
         ("Triage", "Billing", "money")
     ]
-    assert ended(events).content == "ok"
+    assert final_result(events).content == "ok"
 
 
-class Listener(AgentObserver):
-    """Keeps the names of what it hears."""
+class RecordingObserver(AgentObserver):
+    """Records the class names of the events."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.event_names: list[str] = []
 
     def handle(self, event: Event) -> None:
-        self.heard.append(type(event).__name__)
+        self.event_names.append(type(event).__name__)
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
-def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(way: str) -> None:
-    first, second, both = Listener(), Listener(), Listener()
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_the_observers_of_an_agent_receive_events_from_its_takeover_on(mode: str) -> None:
+    first, second, both = RecordingObserver(), RecordingObserver(), RecordingObserver()
     hooked: list[int] = []
     hooks = {"on_iteration_start": hooked.append}
     billing = Agent(
@@ -152,8 +152,8 @@ def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(way: 
         handoffs=[billing],
         config=AgentConfig(observers=(first, both), hooks=dict(hooks)),
     )
-    assert (triage.run("x") if way == "run" else asyncio.run(triage.arun("x"))).content == "ok"
-    assert second.heard == [
+    assert (triage.run("x") if mode == "run" else asyncio.run(triage.arun("x"))).content == "ok"
+    assert second.event_names == [
         "HandedOff",
         "IterationStarted",
         "ModelCallStarted",
@@ -161,36 +161,36 @@ def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(way: 
         "IterationEnded",
         "RunEnded",
     ]
-    assert first.heard == both.heard  # who watches both is told once
-    assert (first.heard[0], first.heard[-6:]) == ("RunStarted", second.heard)
+    assert first.event_names == both.event_names  # a shared observer receives each event once
+    assert (first.event_names[0], first.event_names[-6:]) == ("RunStarted", second.event_names)
     assert hooked == [1, 2]
 
 
-def test_an_observer_of_the_second_agent_alone_makes_the_run_tell() -> None:
-    second = Listener()
+def test_an_observer_of_the_second_agent_alone_receives_events() -> None:
+    second = RecordingObserver()
     billing = Agent(ScriptedProvider(["ok"]), name="Billing", config=AgentConfig(observers=(second,)))
     triage = Agent(ScriptedProvider([call("handoff_to_billing", reason="m")]), name="Triage", handoffs=[billing])
     assert triage.run("x").agent_name == "Billing"
-    assert second.heard[:2] == ["HandedOff", "IterationStarted"]
+    assert second.event_names[:2] == ["HandedOff", "IterationStarted"]
 
 
-def test_the_next_turn_goes_to_who_spoke_last() -> None:
+def test_the_last_speaker_answers_the_next_turn() -> None:
     runner, providers = team([call("handoff_to_billing")], ["hello", "still me"])
     first = runner.run("hi", context={"user": "anna"})
     second = runner.run("and now?", context=ConversationState.from_result(first))
     assert (second.content, second.agent_name, second.context) == ("still me", "Billing", {"user": "anna"})
-    assert shown(providers[1])[-1] == ("user", "and now?")
+    assert request_messages(providers[1])[-1] == ("user", "and now?")
     assert len(second.new_messages) == 2
 
 
-def test_who_spoke_last_is_read_from_the_messages_themselves() -> None:
+def test_the_last_speaker_is_read_from_the_messages() -> None:
     runner, _ = team(["triage"], ["billing"])
-    spoken = Message(Role.ASSISTANT, "hello", agent_name="Billing")
-    state = ConversationState((Message.user("hi"), spoken))
+    last_message = Message(Role.ASSISTANT, "hello", agent_name="Billing")
+    state = ConversationState((Message.user("hi"), last_message))
     assert runner.select_agent(state).name == "Billing"
     assert runner.select_agent(ConversationState()).name == "Triage"
-    gone = Message(Role.ASSISTANT, "hello", agent_name="Dismissed")
-    assert runner.select_agent(ConversationState((gone,))).name == "Triage"
+    unknown_agent = Message(Role.ASSISTANT, "hello", agent_name="Dismissed")
+    assert runner.select_agent(ConversationState((unknown_agent,))).name == "Triage"
 
 
 @tool
@@ -200,7 +200,7 @@ def visit(ctx: ToolContext) -> str:
     return str(ctx.state["visits"])
 
 
-def test_the_whole_conversation_goes_through_json_and_on() -> None:
+def test_the_whole_conversation_survives_json_and_continues() -> None:
     provider = ScriptedProvider([call("visit"), "once", call("visit", "c2"), "twice"])
     runner = AgentRunner([Agent(provider, [visit], name="Guide")])
     first = runner.run("go", context={"user": "anna"})
@@ -212,7 +212,7 @@ def test_the_whole_conversation_goes_through_json_and_on() -> None:
     assert (restored["current_agent"], restored["format"]) == ("Guide", "ragkit.conversation")
 
 
-def test_what_is_no_conversation_is_refused() -> None:
+def test_an_invalid_conversation_is_rejected() -> None:
     for text, words in [
         ("{", "a saved conversation must be JSON"),
         ("[]", "a saved conversation must be a JSON object"),
@@ -232,7 +232,7 @@ print(result.agent_name, result.content, len(result.messages), dict(result.conte
 """
 
 
-def test_another_process_can_go_on_with_the_conversation() -> None:
+def test_another_process_can_continue_the_conversation() -> None:
     runner, _ = team([call("handoff_to_billing")], ["hello"])
     saved = ConversationState.from_result(runner.run("hi", context={"user": "anna"})).to_json()
     done = subprocess.run(
@@ -246,18 +246,18 @@ def test_another_process_can_go_on_with_the_conversation() -> None:
     assert done.stdout.strip() == "Billing still me 6 {'user': 'anna'}"
 
 
-def test_a_suspended_run_of_a_team_goes_on_with_the_agent_that_waited() -> None:
+def test_a_suspended_run_of_a_team_resumes_with_the_suspended_agent() -> None:
     config = AgentConfig(policy=ToolPolicy(review=["add"]))
     billing = Agent(ScriptedProvider([call("add", a=1, b=2), "three"]), [add], config=config, name="Billing")
     triage = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=[billing])
-    waiting = triage.run("x").suspended
-    assert waiting is not None
-    assert waiting.agent_name == "Billing"
-    result = triage.run(waiting.approve())
+    pending_run = triage.run("x").suspended
+    assert pending_run is not None
+    assert pending_run.agent_name == "Billing"
+    result = triage.run(pending_run.approve())
     assert (result.content, result.agent_name) == ("three", "Billing")
 
 
-def test_a_runner_needs_agents_with_names_that_differ() -> None:
+def test_a_runner_requires_agents_with_distinct_names() -> None:
     with pytest.raises(InvalidOption, match="agents of AgentRunner must be one or more"):
         AgentRunner([])
     agent = Agent(ScriptedProvider([]), name="a")
@@ -265,7 +265,7 @@ def test_a_runner_needs_agents_with_names_that_differ() -> None:
         AgentRunner([agent, agent])
 
 
-def test_many_conversations_on_one_runner_stay_apart() -> None:
+def test_many_conversations_on_one_runner_are_independent() -> None:
     def answer(request: ModelRequest) -> ScriptedTurn:
         words = request.messages[1].content
         return ToolCall("handoff_to_billing") if request.messages[-1].role is Role.USER else f"for {words}"
@@ -274,13 +274,13 @@ def test_many_conversations_on_one_runner_stay_apart() -> None:
     triage = Agent(FunctionProvider(answer), name="Triage", handoffs=["Billing"])  # type: ignore[arg-type]
     runner = AgentRunner([triage, billing])
     with ThreadPoolExecutor(20) as pool:
-        found = list(pool.map(lambda n: runner.run(f"q{n}").content, range(200)))
-    assert found == [f"for q{n}" for n in range(200)]
+        answers = list(pool.map(lambda n: runner.run(f"q{n}").content, range(200)))
+    assert answers == [f"for q{n}" for n in range(200)]
 
-    async def everyone() -> list[str]:
-        return [one.content for one in await asyncio.gather(*(runner.arun(f"q{n}") for n in range(200)))]
+    async def run_all() -> list[str]:
+        return [result.content for result in await asyncio.gather(*(runner.arun(f"q{n}") for n in range(200)))]
 
-    assert asyncio.run(everyone()) == found
+    assert asyncio.run(run_all()) == answers
 
 
 def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
@@ -289,10 +289,10 @@ def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
     async def collect() -> list[Event]:
         return [event async for event in runner.astream("x")]
 
-    assert ended(asyncio.run(collect())).content == "hello"
+    assert final_result(asyncio.run(collect())).content == "hello"
 
 
-def test_the_tools_of_an_agent_alone_do_not_know_the_others() -> None:
+def test_a_single_agent_cannot_hand_over_to_an_unknown_agent() -> None:
     agent, _ = scripted([call("handoff_to_nobody"), "ok"])
-    [told] = tool_messages(agent.run("x"))
-    assert told.startswith("Error: unknown tool 'handoff_to_nobody'")
+    [message] = tool_messages(agent.run("x"))
+    assert message.startswith("Error: unknown tool 'handoff_to_nobody'")

@@ -1,4 +1,4 @@
-"""Memory: limits, pruning, formats, stores, taking turns."""
+"""Memory: limits, pruning, formats, stores, serialized runs."""
 
 import asyncio
 import json
@@ -19,19 +19,19 @@ from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.errors import BudgetExceeded, InvalidOption
 from ragkit.usage.limits import Limits
-from tests.agent.parts import call, scripted, shown, user
+from tests.agent.parts import call, request_messages, scripted, user
 
 GOLDEN = Path(__file__).parent / "golden" / "conversation-v1.json"
 
 
 def texts(memory: ConversationMemory) -> list[str]:
-    return [one.content for one in memory.get_history()]
+    return [message.content for message in memory.get_history()]
 
 
 def exchange(number: int) -> list[Message]:
     """A tool call with two results."""
     calls = [ToolCall("t", {}, f"{number}a"), ToolCall("t", {}, f"{number}b")]
-    results = [Message(Role.TOOL, "r", tool_call_id=one.id, name="t") for one in calls]
+    results = [Message(Role.TOOL, "r", tool_call_id=call.id, name="t") for call in calls]
     return [Message.assistant(f"call {number}", calls), *results]
 
 
@@ -39,7 +39,7 @@ def test_the_oldest_messages_go_when_there_are_too_many() -> None:
     memory = ConversationMemory(max_messages=2)
     dropped = [memory.add(user(text)) for text in "abcd"]
     assert texts(memory) == ["c", "d"]
-    assert [[one.content for one in some] for some in dropped] == [[], [], ["a"], ["b"]]
+    assert [[message.content for message in batch] for batch in dropped] == [[], [], ["a"], ["b"]]
 
 
 def test_the_oldest_messages_go_when_there_are_too_many_tokens() -> None:
@@ -50,7 +50,7 @@ def test_the_oldest_messages_go_when_there_are_too_many_tokens() -> None:
     assert memory.count_tokens() == 2 * size
 
 
-def test_a_tool_call_goes_with_its_results_or_stays_with_them() -> None:
+def test_a_tool_call_and_its_results_are_dropped_together() -> None:
     memory = ConversationMemory(max_messages=4)
     memory.add_many([user("q"), *exchange(1), user("next")])
     assert texts(memory) == ["call 1", "r", "r", "next"]
@@ -85,7 +85,7 @@ def test_no_result_is_ever_left_without_its_call(kinds: list[str], limit: int) -
             open_calls.remove(message.tool_call_id)
         else:
             assert not open_calls
-            open_calls = {one.id for one in message.tool_calls}
+            open_calls = {call.id for call in message.tool_calls}
     assert not open_calls
 
 
@@ -107,12 +107,12 @@ def test_the_oldest_format_is_read() -> None:
         ('{"format": "ragkit.conversation", "version": 99}', "the version of a saved conversation must be <= 1"),
     ],
 )
-def test_what_is_no_conversation_is_refused(text: str, words: str) -> None:
+def test_an_invalid_conversation_is_rejected(text: str, words: str) -> None:
     with pytest.raises(InvalidOption, match=words):
         ConversationMemory.from_json(text)
 
 
-def test_limits_below_one_are_refused() -> None:
+def test_limits_below_one_are_rejected() -> None:
     with pytest.raises(InvalidOption, match="max_messages must be >= 1 or None"):
         ConversationMemory(max_messages=0)
 
@@ -124,7 +124,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
     return SQLiteConversationStore(tmp_path / "deep" / "chats.db", "anna")
 
 
-def test_a_stored_conversation_is_there_again(store: ConversationStore) -> None:
+def test_a_stored_conversation_is_loaded_again(store: ConversationStore) -> None:
     first = ConversationMemory(store=store)
     first.add_many([user("hello"), *exchange(1)])
     second = ConversationMemory(store=store)
@@ -148,14 +148,14 @@ def test_a_database_holds_many_conversations(tmp_path: Path) -> None:
         SQLiteConversationStore(tmp_path / "c.db", "")
 
 
-def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_a_save_replaces_the_file_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     memory = ConversationMemory(store=FileConversationStore(tmp_path / "c.json"))
     for text in "abc":
         memory.add(user(text))
     assert [path.name for path in tmp_path.iterdir()] == ["c.json"]
 
 
-def test_a_fork_goes_its_own_way() -> None:
+def test_a_fork_is_independent_of_the_original() -> None:
     memory = ConversationMemory(max_messages=9)
     memory.add_user("a")
     fork = memory.fork()
@@ -163,13 +163,13 @@ def test_a_fork_goes_its_own_way() -> None:
     assert (texts(memory), texts(fork), fork.max_messages) == (["a"], ["a", "b"], 9)
 
 
-def test_an_agent_goes_on_where_its_memory_stands() -> None:
+def test_an_agent_continues_the_conversation_in_its_memory() -> None:
     memory = ConversationMemory()
     provider = ScriptedProvider(["hello Anna", "Anna"])
     agent = Agent(provider, memory=memory)
     agent.run("I am Anna")
     assert agent.run("Who am I?").content == "Anna"
-    assert shown(provider) == [("user", "I am Anna"), ("assistant", "hello Anna"), ("user", "Who am I?")]
+    assert request_messages(provider) == [("user", "I am Anna"), ("assistant", "hello Anna"), ("user", "Who am I?")]
     agent.reset()
     assert len(memory) == 0
 
@@ -179,7 +179,7 @@ def test_tool_calls_and_results_are_remembered_too() -> None:
     agent, provider = scripted([call("add", a=1, b=2), "three", "still three"])
     agent.run("1 + 2?", memory=memory)
     agent.run("And now?", memory=memory)
-    assert [role for role, _ in shown(provider)] == ["user", "assistant", "tool", "assistant", "user"]
+    assert [role for role, _ in request_messages(provider)] == ["user", "assistant", "tool", "assistant", "user"]
 
 
 def test_a_run_that_fails_leaves_memory_as_it_was() -> None:
@@ -192,10 +192,10 @@ def test_a_run_that_fails_leaves_memory_as_it_was() -> None:
     assert agent.run("three", memory=memory).content == "good again"
 
 
-def overlapping(active: list[int], most: list[int]) -> FunctionProvider:
+def counting_provider(active: list[int], maximum: list[int]) -> FunctionProvider:
     def answer(_: ModelRequest) -> str:
         active[0] += 1
-        most[0] = max(most[0], active[0])
+        maximum[0] = max(maximum[0], active[0])
         time.sleep(0.003)
         active[0] -= 1
         return "ok"
@@ -204,41 +204,41 @@ def overlapping(active: list[int], most: list[int]) -> FunctionProvider:
 
 
 def test_threads_that_share_a_memory_take_turns() -> None:
-    active, most = [0], [0]
-    agent = Agent(overlapping(active, most), memory=ConversationMemory())
+    active, maximum = [0], [0]
+    agent = Agent(counting_provider(active, maximum), memory=ConversationMemory())
     threads = [threading.Thread(target=agent.run, args=(f"m{n}",)) for n in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert most == [1]
+    assert maximum == [1]
     history = agent.memory.get_history() if agent.memory else []
-    assert [one.role.value for one in history] == ["user", "assistant"] * 12
+    assert [message.role.value for message in history] == ["user", "assistant"] * 12
 
 
 def test_tasks_that_share_a_memory_take_turns() -> None:
     memory = ConversationMemory()
     agent = Agent(FunctionProvider(lambda request: str(len(request.messages))), memory=memory)
 
-    async def everyone() -> list[str]:
-        return [one.content for one in await asyncio.gather(*(agent.arun("x") for _ in range(20)))]
+    async def run_all() -> list[str]:
+        return [result.content for result in await asyncio.gather(*(agent.arun("x") for _ in range(20)))]
 
-    assert asyncio.run(everyone()) == [str(2 * n + 2) for n in range(20)]
+    assert asyncio.run(run_all()) == [str(2 * n + 2) for n in range(20)]
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_a_run_whose_time_is_over_before_its_turn_comes_does_not_wait_for_it(way: str) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_run_that_times_out_while_waiting_for_the_memory_stops_waiting(mode: str) -> None:
     memory = ConversationMemory()
-    other = memory.run_lock.acquire()
+    waiter = memory.run_lock.acquire()
     agent, provider = scripted(["never"], config=AgentConfig(limits=Limits(max_seconds=0.05)))
     with pytest.raises(BudgetExceeded, match=r"budget of 0\.05 seconds exceeded"):
-        agent.run("x", memory=memory) if way == "sync" else asyncio.run(agent.arun("x", memory=memory))
+        agent.run("x", memory=memory) if mode == "sync" else asyncio.run(agent.arun("x", memory=memory))
     assert provider.requests == []
-    memory.run_lock.release(other)
+    memory.run_lock.release(waiter)
     assert memory.run_lock.acquire().done()
 
 
-def test_a_turnstile_lets_the_next_in_when_one_gives_up_waiting() -> None:
+def test_a_fifo_lock_skips_a_waiter_that_gave_up() -> None:
     turns = FifoLock()
     first, second, third = turns.acquire(), turns.acquire(), turns.acquire()
     assert (first.done(), second.done()) == (True, False)

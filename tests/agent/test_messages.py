@@ -1,4 +1,4 @@
-"""Messages: what they hold, and how they are written."""
+"""Messages: their fields and their JSON."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ def test_a_message_without_text_has_empty_text() -> None:
     assert Message(Role.ASSISTANT, None).content == ""  # type: ignore[arg-type]  # services do answer None
 
 
-def test_a_role_may_be_given_by_its_name() -> None:
+def test_a_role_may_be_passed_by_its_name() -> None:
     assert Message("user", "hi") == Message.user("hi")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'robot' is not a valid Role"):
         Message("robot", "hi")  # type: ignore[arg-type]
@@ -34,17 +34,17 @@ def test_every_field_survives_json() -> None:
     assert Message.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
-def test_data_that_is_json_is_saved_and_other_data_stays_in_this_process() -> None:
+def test_only_data_that_is_json_is_saved() -> None:
     plain = Message(Role.TOOL, "x", data={"rows": [1, 2]})
     assert Message.from_dict(plain.to_dict()).data == {"rows": [1, 2]}
     assert "data" not in Message(Role.TOOL, "x", data=object()).to_dict()
 
 
-def test_a_message_is_written_without_what_it_does_not_have() -> None:
+def test_empty_fields_of_a_message_are_omitted() -> None:
     assert Message.user("hi").to_dict() == {"role": "user", "content": "hi"}
 
 
-def test_a_call_is_known_by_both_pairs_of_names() -> None:
+def test_a_call_has_both_pairs_of_names() -> None:
     call = ToolCall("search", {"q": "x"})
     assert (call.tool_name, call.parameters) == ("search", {"q": "x"})
 
@@ -67,7 +67,7 @@ def test_equal_values_give_equal_json() -> None:
     )
 
 
-def test_what_json_cannot_hold_is_told() -> None:
+def test_a_value_that_is_not_json_is_detected() -> None:
     assert is_json_value({"a": [1, 2.5, "x", None, True, ("t",)]})
     assert not is_json_value({"a": object()})
     assert not is_json_value({1: "a"})

@@ -31,8 +31,8 @@ from ragkit.usage.tokens import Tokens
 from tests.agent.parts import AT_ONCE, add, call, fail, scripted
 
 
-class Diary(AgentObserver):
-    """Writes down which of its methods were called."""
+class RecordingObserver(AgentObserver):
+    """Records which of its methods were called."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -48,8 +48,8 @@ def chatty() -> object:
     yield "a"
 
 
-def test_every_event_that_was_promised_has_a_method() -> None:
-    promised = [
+def test_every_documented_event_has_a_method() -> None:
+    documented = [
         "on_agent_start",
         "on_agent_end",
         "on_iteration_start",
@@ -63,18 +63,18 @@ def test_every_event_that_was_promised_has_a_method() -> None:
         "on_error",
         "on_memory_trim",
     ]
-    assert set(promised) <= set(OBSERVER_METHODS.values())
+    assert set(documented) <= set(OBSERVER_METHODS.values())
     assert all(callable(getattr(AgentObserver, name)) for name in OBSERVER_METHODS.values())
     assert {kind.__name__ for kind in OBSERVER_METHODS} == {kind.__name__ for kind in Event.__subclasses__()}
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_an_observer_hears_of_everything_in_order(way: str) -> None:
-    diary = Diary()
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_an_observer_receives_every_event_in_order(mode: str) -> None:
+    diary = RecordingObserver()
     calls = [call("chatty", "c1"), call("fail", "c2")]
     agent, _ = scripted([calls, "ok"], [chatty, fail], AgentConfig(observers=[diary]))
     memory = ConversationMemory(max_messages=2)
-    if way == "sync":
+    if mode == "sync":
         agent.run("x", memory=memory)
     else:
         asyncio.run(agent.arun("x", memory=memory))
@@ -98,15 +98,15 @@ def test_an_observer_hears_of_everything_in_order(way: str) -> None:
     ]
 
 
-def test_what_memory_drops_is_told() -> None:
+def test_observers_receive_the_messages_that_memory_drops() -> None:
     agent, _ = scripted(["one", "two"])
     memory = ConversationMemory(max_messages=2)
     agent.run("a", memory=memory)
-    [trimmed] = [one for one in agent.stream("b", memory=memory) if isinstance(one, MemoryTrimmed)]
-    assert [one.content for one in trimmed.messages] == ["a", "one"]
+    [event_] = [event for event in agent.stream("b", memory=memory) if isinstance(event, MemoryTrimmed)]
+    assert [message.content for message in event_.messages] == ["a", "one"]
 
 
-def test_hooks_are_called_with_a_few_plain_values() -> None:
+def test_hooks_are_called_with_plain_values() -> None:
     seen: list[object] = []
 
     def my_hook(tool_name: str, args: dict[str, object]) -> None:
@@ -135,18 +135,18 @@ def test_hooks_are_called_with_a_few_plain_values() -> None:
     ]
 
 
-def test_the_callbacks_of_the_older_api_are_other_names() -> None:
-    said: list[str] = []
+def test_the_callbacks_of_the_older_api_are_aliases() -> None:
+    lines: list[str] = []
     hooks = {
-        "new_message": lambda *_: said.append("sending"),
-        "end_message": lambda message, _: said.append(message.content),
+        "new_message": lambda *_: lines.append("sending"),
+        "end_message": lambda message, _: lines.append(message.content),
     }
     agent, _ = scripted(["hello"], config=AgentConfig(hooks=hooks))
     agent.run("x")
-    assert said == ["sending", "hello"]
+    assert lines == ["sending", "hello"]
 
 
-def test_a_hook_that_nothing_calls_is_refused() -> None:
+def test_an_unknown_hook_is_rejected() -> None:
     with pytest.raises(UnknownName, match=r"unknown hook 'on_tool_begin' \(did you mean 'on_tool_end'\?\)"):
         HookObserver({"on_tool_begin": print})
 
@@ -158,18 +158,18 @@ def test_a_hook_with_the_wrong_number_of_arguments_does_not_break_the_run(caplog
     assert "failed on ModelCallEnded" in caplog.text
 
 
-def test_debug_logging_tells_what_the_agent_thinks_does_and_observes(caplog: pytest.LogCaptureFixture) -> None:
+def test_debug_logging_reports_answers_calls_and_results(caplog: pytest.LogCaptureFixture) -> None:
     agent, _ = scripted([[call("add", a=1, b=2), call("fail", "c2")], "three"])
     with caplog.at_level(logging.DEBUG, "ragkit.agent"):
         agent.run("x")
-    said = [record.getMessage() for record in caplog.records]
-    assert [line.split(" ", 2)[1] for line in said] == ["think", "act", "act", "observe", "observe", "think"]
-    assert said[1].endswith("act add {'a': 1, 'b': 2}")
-    assert said[3].endswith("observe add: 3")
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split(" ", 2)[1] for line in lines] == ["think", "act", "act", "observe", "observe", "think"]
+    assert lines[1].endswith("act add {'a': 1, 'b': 2}")
+    assert lines[3].endswith("observe add: 3")
 
 
 @pytest.mark.parametrize(("value", "shown"), [("debug", True), ("", False)])
-def test_the_environment_switches_debugging_on(value: str, shown: bool) -> None:
+def test_an_environment_variable_enables_debug_logging(value: str, shown: bool) -> None:
     code = "from ragkit.agent.bot import Bot; Bot().chat('hello')"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -188,8 +188,8 @@ def test_analytics_count_the_tools_of_many_runs() -> None:
     )
     for _ in range(3):
         agent.run("x")
-    found = {one.tool: (one.calls, one.failures, dict(one.errors)) for one in analytics.tools()}
-    assert found == {"add": (3, 0, {}), "fail": (3, 3, {"ValueError": 3})}
+    counts = {tool.tool: (tool.calls, tool.failures, dict(tool.errors)) for tool in analytics.tools()}
+    assert counts == {"add": (3, 0, {}), "fail": (3, 3, {"ValueError": 3})}
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_secrets_are_masked_and_words_are_not(text: str, masked: str) -> None:
         assert mask_secrets(text) == masked
 
 
-def test_values_under_telling_keys_are_masked_whole() -> None:
-    given = {"user": "anna", "api_key": "x", "access_token": 3, "deep": [{"Password": "y"}], "tokens": 5, "secret": ""}
-    assert mask_json(given) == {  # type: ignore[arg-type]
+def test_values_under_secret_keys_are_masked_completely() -> None:
+    data = {"user": "anna", "api_key": "x", "access_token": 3, "deep": [{"Password": "y"}], "tokens": 5, "secret": ""}
+    assert mask_json(data) == {  # type: ignore[arg-type]
         "user": "anna",
         "api_key": "[secret]",
         "access_token": "[secret]",
@@ -226,23 +226,23 @@ def test_values_under_telling_keys_are_masked_whole() -> None:
     }
 
 
-def audited(tmp_path: Path, privacy: PrivacyLevel) -> tuple[list[dict[str, object]], str]:
+def run_with_audit(tmp_path: Path, privacy: PrivacyLevel) -> tuple[list[dict[str, object]], str]:
     @tool
     def fetch(url: str, api_key: str) -> str:
         """Fetch."""
         return "mail a@b.org with sk-abcdefghijklmnop1234"
 
     path = tmp_path / "deep" / "audit.jsonl"
-    sent = call("fetch", url="http://x", api_key="topsecret")
+    tool_call = call("fetch", url="http://x", api_key="topsecret")
     config = AgentConfig(observers=[AuditLog(path, privacy=privacy)], policy=ToolPolicy())
-    agent, _ = scripted([[sent, call("fail", "c2")], "done, a@b.org"], [fetch, fail], config)
+    agent, _ = scripted([[tool_call, call("fail", "c2")], "done, a@b.org"], [fetch, fail], config)
     agent.run("I am c@d.org")
     text = path.read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()], text
 
 
-def test_the_audit_log_has_a_line_for_everything_that_was_done(tmp_path: Path) -> None:
-    lines, text = audited(tmp_path, "masked")
+def test_the_audit_log_has_a_line_for_every_event(tmp_path: Path) -> None:
+    lines, text = run_with_audit(tmp_path, "masked")
     assert [line["event"] for line in lines] == [
         "agent_start",
         "iteration_start",
@@ -270,25 +270,25 @@ def test_the_audit_log_has_a_line_for_everything_that_was_done(tmp_path: Path) -
     assert "topsecret" not in text
 
 
-def test_at_full_privacy_nothing_is_hidden_but_secrets(tmp_path: Path) -> None:
-    lines, text = audited(tmp_path, "full")
+def test_privacy_full_masks_only_secrets(tmp_path: Path) -> None:
+    lines, text = run_with_audit(tmp_path, "full")
     assert (lines[0]["input"], lines[8]["result"]) == (["I am c@d.org"], "mail a@b.org with [secret]")
     assert "topsecret" not in text
 
 
 def test_hashed_texts_can_be_compared_but_not_read(tmp_path: Path) -> None:
-    lines, text = audited(tmp_path, "hashed")
+    lines, text = run_with_audit(tmp_path, "hashed")
     assert str(lines[0]["input"]).startswith("['12 characters, ")
     assert not any(word in text for word in ("c@d.org", "topsecret", "http://x", "done,"))
 
 
-def test_without_texts_only_what_happened_is_written(tmp_path: Path) -> None:
-    lines, text = audited(tmp_path, "none")
+def test_privacy_none_writes_events_without_texts(tmp_path: Path) -> None:
+    lines, text = run_with_audit(tmp_path, "none")
     assert (lines[0]["input"], lines[8]["result"], lines[-1]["output"]) == ([None], None, None)
     assert not any(word in text for word in ("c@d.org", "topsecret", "http://x", "done,"))
 
 
-def test_a_level_of_privacy_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_privacy_level_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="privacy must be one of full, masked, hashed, none"):
         AuditLog(tmp_path / "a", privacy="some")  # type: ignore[arg-type]
 
@@ -313,17 +313,17 @@ def otel() -> tuple[AgentConfig, InMemorySpanExporter]:
     return AgentConfig(observers=[OpenTelemetryObserver(provider)], retry=AT_ONCE), exporter
 
 
-def test_opentelemetry_gets_the_tree_with_the_names_of_the_conventions() -> None:
+def test_opentelemetry_gets_the_trace_with_the_names_of_the_conventions() -> None:
     config, exporter = otel()
     turn = Completion(Message.assistant("", [call("add", a=1, b=2), call("fail", "c2")]), Tokens(30, 4, cost_usd=0.5))
     agent = Agent(ScriptedProvider([turn, "ok"], model="m1"), [add, fail], config=config, name="math")
     spans = exported(agent, exporter)
-    run, step, sum_, failed = (
+    run, step, sum_span, failed = (
         spans[n] for n in ("invoke_agent math", "tool_execution", "execute_tool add", "execute_tool fail")
     )
     assert run.parent is None
-    assert sum_.parent is not None
-    assert (sum_.parent.span_id, step.context.trace_id) == (step.context.span_id, run.context.trace_id)
+    assert sum_span.parent is not None
+    assert (sum_span.parent.span_id, step.context.trace_id) == (step.context.span_id, run.context.trace_id)
     assert run.attributes is not None
     assert run.attributes["gen_ai.operation.name"] == "invoke_agent"
     assert run.attributes["gen_ai.agent.name"] == "math"
@@ -333,12 +333,12 @@ def test_opentelemetry_gets_the_tree_with_the_names_of_the_conventions() -> None
     assert chat.attributes is not None
     assert (chat.attributes["gen_ai.request.model"], chat.attributes["gen_ai.usage.input_tokens"]) == ("m1", 30)
     assert (chat.attributes["gen_ai.usage.output_tokens"], chat.kind.name) == (4, "CLIENT")
-    assert sum_.attributes is not None
-    assert (sum_.attributes["gen_ai.tool.name"], sum_.attributes["gen_ai.tool.call.id"]) == ("add", "c1")
+    assert sum_span.attributes is not None
+    assert (sum_span.attributes["gen_ai.tool.name"], sum_span.attributes["gen_ai.tool.call.id"]) == ("add", "c1")
     assert failed.status.status_code.name == "ERROR"
     assert run.start_time is not None
     assert run.end_time is not None
-    assert run.start_time <= (sum_.start_time or 0) <= (sum_.end_time or 0) <= run.end_time
+    assert run.start_time <= (sum_span.start_time or 0) <= (sum_span.end_time or 0) <= run.end_time
 
 
 def test_opentelemetry_gets_failed_runs_too() -> None:
@@ -352,5 +352,5 @@ def test_opentelemetry_gets_failed_runs_too() -> None:
     assert run.attributes["error.type"] == "AuthenticationFailed"
 
 
-def test_an_event_that_concerns_nobody_is_handed_to_the_method_that_does_nothing() -> None:
+def test_an_event_without_an_overridden_method_is_ignored() -> None:
     AgentObserver().handle(ToolStarted("r", 1, call("add")))

@@ -1,7 +1,7 @@
-"""One body: nothing of the synchronous path is written again for the asynchronous one.
+"""The synchronous and the asynchronous path share their code.
 
-Held in three ways: asynchronous code stands only in the few files that wait for something; there it is a shell
-of a few lines around the same parts; and no two functions of the package have bodies that are alike.
+Asynchronous functions exist only in the few files that wait for something, where they are thin wrappers around shared
+functions, and no two functions of the package have the same body.
 """
 
 import ast
@@ -16,7 +16,7 @@ ROOT = Path(ragkit.agent.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 ALLOWED = {
-    "agent.py": {"abatch", "arun", "arun_to_completion", "one"},
+    "agent.py": {"abatch", "arun", "arun_to_completion", "run_one"},
     "async_driver.py": {
         *("_complete", "_run_tools", "_stream_completion", "_wait_for_result", "adrive"),
         *("get", "job", "listen", "perform", "work"),
@@ -33,7 +33,7 @@ ALLOWED = {
     "runner.py": {"arun"},
     "tool_execution.py": {"_await_output", "acollect_output", "aexecute_tool"},
 }
-"""Every asynchronous function that there may be."""
+"""The only asynchronous functions allowed."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -44,17 +44,17 @@ def functions(path: Path) -> Iterator[Function]:
             yield node
 
 
-def test_asynchronous_functions_stand_only_where_something_is_waited_for() -> None:
-    found: dict[str, set[str]] = {}
+def test_asynchronous_functions_exist_only_where_they_wait() -> None:
+    async_functions: dict[str, set[str]] = {}
     for path in FILES:
-        names = {one.name for one in functions(path) if isinstance(one, ast.AsyncFunctionDef)}
+        names = {function.name for function in functions(path) if isinstance(function, ast.AsyncFunctionDef)}
         if names:
-            found.setdefault(path.name, set()).update(names)
-    assert found == ALLOWED
+            async_functions.setdefault(path.name, set()).update(names)
+    assert async_functions == ALLOWED
 
 
 @pytest.mark.parametrize("name", ["loop.py", "model_step.py", "tool_step.py", "run_state.py", "side_effects.py"])
-def test_the_loop_knows_of_no_threads_tasks_or_clocks_to_wait_on(name: str) -> None:
+def test_the_loop_imports_no_threads_tasks_or_clocks(name: str) -> None:
     tree = ast.parse((ROOT / name).read_text("utf-8"))
     imported = {
         alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
@@ -62,34 +62,36 @@ def test_the_loop_knows_of_no_threads_tasks_or_clocks_to_wait_on(name: str) -> N
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    waiting = {
-        one for one in imported if one.split(".")[0] in ("threading", "asyncio", "queue", "socket", "subprocess")
+    waiting_imports = {
+        module
+        for module in imported
+        if module.split(".")[0] in ("threading", "asyncio", "queue", "socket", "subprocess")
     }
-    assert waiting <= {"asyncio.CancelledError"}
+    assert waiting_imports <= {"asyncio.CancelledError"}
     calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     assert not calls & {"time.sleep", "open", "print", "input"}
 
 
-def shape(function: Function) -> str:
-    """The body without its docstring, with async and sync written alike."""
+def normalized_body(function: Function) -> str:
+    """The body without its docstring, with asynchronous names and keywords removed."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
-    text = "\n".join(ast.unparse(one) for one in body)
+    text = "\n".join(ast.unparse(node) for node in body)
     for word in ("async ", "await "):
         text = text.replace(word, "")
-    for one in ("complete", "stream", "run_to_end", "execute", "collect", "drive"):
-        text = text.replace(f"a{one}", one)
+    for name in ("complete", "stream", "run_to_end", "execute", "collect", "drive"):
+        text = text.replace(f"a{name}", name)
     return text
 
 
-def test_no_function_is_written_twice_but_for_shells_of_at_most_seven_lines() -> None:
+def test_no_function_is_duplicated_except_wrappers_of_at_most_seven_lines() -> None:
     seen: dict[str, str] = {}
-    twins: list[tuple[str, str, int]] = []
+    duplicates: list[tuple[str, str, int]] = []
     for path in FILES:
         for function in functions(path):
-            text = shape(function)
+            text = normalized_body(function)
             lines = len(text.splitlines())
-            where = f"{path.name}:{function.name}"
+            location = f"{path.name}:{function.name}"
             if text in seen and lines > 7:
-                twins.append((seen[text], where, lines))
-            seen.setdefault(text, where)
-    assert twins == []
+                duplicates.append((seen[text], location, lines))
+            seen.setdefault(text, location)
+    assert duplicates == []

@@ -1,4 +1,4 @@
-"""Tool calls written as text, and JSON as models write it."""
+"""Tool calls in text, and lenient JSON."""
 
 import json
 
@@ -34,14 +34,14 @@ def parsed(text: str, *known: str) -> list[tuple[str, object]]:
         'TOOL_CALL {"tool_name": "add", /* why */ "parameters": {"a": 1}}',
     ],
 )
-def test_a_call_is_found_however_it_is_written(text: str) -> None:
+def test_a_call_is_parsed_in_every_notation(text: str) -> None:
     assert parsed(text) == [("add", {"a": 1})]
 
 
 def test_nested_brackets_and_braces_inside_strings_do_not_end_a_call() -> None:
-    sent: dict[str, JSON] = {"code": 'if (x) { return "}"; } // \\ {', "deep": [[{"a": [1, {"b": 2}]}]]}
-    text = f"TOOL_CALL {json.dumps({'tool_name': 'run', 'parameters': sent})} and more {{text}}"
-    assert parsed(text) == [("run", sent)]
+    arguments: dict[str, JSON] = {"code": 'if (x) { return "}"; } // \\ {', "deep": [[{"a": [1, {"b": 2}]}]]}
+    text = f"TOOL_CALL {json.dumps({'tool_name': 'run', 'parameters': arguments})} and more {{text}}"
+    assert parsed(text) == [("run", arguments)]
 
 
 def test_several_calls_keep_their_order() -> None:
@@ -56,7 +56,7 @@ def test_a_list_of_calls_is_several_calls() -> None:
     ]
 
 
-def test_without_the_word_an_object_counts_only_if_it_names_a_known_tool() -> None:
+def test_without_the_marker_an_object_is_a_call_only_if_it_names_a_known_tool() -> None:
     text = 'I call:\n```json\n{"tool": "add", "parameters": {"a": 1}}\n```'
     assert parsed(text, "add") == [("add", {"a": 1})]
     assert parsed(text, "other") == []
@@ -68,12 +68,12 @@ def test_without_the_word_an_object_counts_only_if_it_names_a_known_tool() -> No
 @pytest.mark.parametrize(
     "text", ["", "no call here", "TOOL_CALL", "TOOL_CALL soon", '{"a": 1}', "TOOL_CALL {}", "[1, 2]"]
 )
-def test_text_without_a_call_has_none(text: str) -> None:
+def test_text_without_a_call_yields_no_call(text: str) -> None:
     assert parsed(text, "add") == []
     assert PARSER.parse(text) is None
 
 
-def test_parse_gives_the_first_call() -> None:
+def test_parse_returns_the_first_call() -> None:
     call = PARSER.parse('TOOL_CALL {"tool": "a", "params": {"x": 1}} TOOL_CALL {"tool": "b"}')
     assert call is not None
     assert (call.tool_name, call.parameters) == ("a", {"x": 1})
@@ -84,7 +84,7 @@ def test_the_text_before_the_call_is_the_reason() -> None:
     assert PARSER.text_before_calls("just text") == "just text"
 
 
-def test_arguments_that_are_no_object_are_kept_as_they_were() -> None:
+def test_arguments_that_are_not_an_object_are_kept_as_text() -> None:
     assert parse_arguments("t", '{"a": 1}', "c") == ToolCall("t", {"a": 1}, "c")
     assert parse_arguments("t", "") == ToolCall("t", {})
     assert parse_arguments("t", '{"a": 1') == ToolCall("t", {"a": 1})
@@ -92,7 +92,7 @@ def test_arguments_that_are_no_object_are_kept_as_they_were() -> None:
     assert parse_arguments("t", "[1, 2]") == ToolCall("t", {}, malformed="[1, 2]")
 
 
-def test_json_that_is_right_is_read_as_it_is() -> None:
+def test_valid_json_is_parsed_unchanged() -> None:
     assert parse_lenient_json('{"a": "// no comment", "b": [1.5, null, true]}') == {
         "a": "// no comment",
         "b": [1.5, None, True],
@@ -123,11 +123,11 @@ def test_no_text_makes_the_parser_fail(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a":' * 20_000, '{"a": ' + "[" * 20_000 + "]" * 20_000 + "}"])
-def test_what_is_nested_too_deep_to_be_read_is_no_call(text: str) -> None:
+def test_json_nested_too_deeply_is_not_a_call(text: str) -> None:
     assert PARSER.parse_all(f"TOOL_CALL {text}", ["a"]) == []
     assert parse_arguments("a", text).malformed == text
 
 
-def test_balanced_takes_the_rest_of_an_open_object() -> None:
+def test_extract_balanced_returns_the_rest_of_an_open_object() -> None:
     assert extract_balanced('x {"a": [1}', 2) == '{"a": [1}'
     assert extract_balanced('{"a": "}"} rest', 0) == '{"a": "}"}'

@@ -1,19 +1,24 @@
-"""Policies: decisions, files, approval now or later, in this process or another."""
+"""Policies: decisions, files, approval during a run or later, in this process or another."""
 
+import asyncio
 import json
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import ApprovalNeeded, PolicyDecided
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest, ArgumentRule, ToolPolicy
 from ragkit.agent.result import SuspendedRun
-from ragkit.errors import InvalidOption
+from ragkit.errors import BudgetExceeded, InvalidOption, RunCancelled
+from ragkit.usage.limits import Limits
 from tests.agent.parts import add, call, fail, names, scripted, tool_messages
 
 POLICIES = Path(__file__).parents[2] / "configs" / "policies"
@@ -22,26 +27,26 @@ POLICIES = Path(__file__).parents[2] / "configs" / "policies"
 @pytest.mark.parametrize(
     ("name", "decision"), [("read_a", "allow"), ("send_mail", "review"), ("delete_all", "deny"), ("other", "review")]
 )
-def test_names_decide(name: str, decision: str) -> None:
+def test_rules_match_tool_names(name: str, decision: str) -> None:
     policy = ToolPolicy(allow=["read_*"], review=["send_*"], deny=["delete_*"], default="review")
     assert policy.decide(ToolCall(name)).decision == decision
 
 
-def test_the_strictest_rule_counts() -> None:
+def test_the_strictest_rule_wins() -> None:
     policy = ToolPolicy(allow=["*"], review=["pay"], deny=["pay"])
     assert policy.decide(ToolCall("pay")).decision == "deny"
     assert ToolPolicy(allow=["*"], review=["pay"]).decide(ToolCall("pay")).decision == "review"
 
 
-def test_arguments_decide() -> None:
-    big = ArgumentRule("pay", "amount", r"^\d{4,}$", "review", "a large amount")
-    abroad = ArgumentRule("pay", "to", "^XX", "deny")
-    policy = ToolPolicy(when=[big, abroad])
+def test_rules_match_arguments() -> None:
+    large_amounts = ArgumentRule("pay", "amount", r"^\d{4,}$", "review", "a large amount")
+    foreign_accounts = ArgumentRule("pay", "to", "^XX", "deny")
+    policy = ToolPolicy(when=[large_amounts, foreign_accounts])
     assert policy.decide(ToolCall("pay", {"amount": 10})).decision == "allow"
-    found = policy.decide(ToolCall("pay", {"amount": 1000}))
-    assert (found.decision, found.reason) == ("review", "a large amount")
-    found = policy.decide(ToolCall("pay", {"amount": 1000, "to": "XX1"}))
-    assert (found.decision, found.reason) == ("deny", "its to matches '^XX'")
+    decision = policy.decide(ToolCall("pay", {"amount": 1000}))
+    assert (decision.decision, decision.reason) == ("review", "a large amount")
+    decision = policy.decide(ToolCall("pay", {"amount": 1000, "to": "XX1"}))
+    assert (decision.decision, decision.reason) == ("deny", "its to matches '^XX'")
 
 
 def test_a_rule_about_arguments_lifts_a_review_but_never_a_denial() -> None:
@@ -70,7 +75,7 @@ def test_a_rule_about_arguments_lifts_a_review_but_never_a_denial() -> None:
         ({"when": "x"}, "`when` of the policy must be a list of rules"),
     ],
 )
-def test_a_policy_that_is_wrong_is_refused_with_its_key(data: dict[str, object], words: str) -> None:
+def test_an_invalid_policy_is_rejected_with_its_key(data: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidOption, match=words):
         ToolPolicy.from_dict(data)  # type: ignore[arg-type]
 
@@ -106,11 +111,11 @@ def test_a_policy_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ("ask-first", ToolCall("read_file", {"path": "x"}), "review"),
     ],
 )
-def test_the_policies_that_come_along_do_what_their_names_say(file: str, call_: ToolCall, decision: str) -> None:
+def test_the_shipped_policies_decide_as_their_names_say(file: str, call_: ToolCall, decision: str) -> None:
     assert ToolPolicy.from_yaml(POLICIES / f"{file}.yaml").decide(call_).decision == decision
 
 
-def test_a_denied_call_is_answered_and_the_run_goes_on() -> None:
+def test_a_denied_call_gets_an_error_and_the_run_continues() -> None:
     agent, _ = scripted([call("add", a=1, b=2), "I may not"], config=AgentConfig(policy=ToolPolicy(deny=["add"])))
     result = agent.run("x")
     assert result.content == "I may not"
@@ -121,21 +126,47 @@ REVIEW = ToolPolicy(review=["add"])
 
 
 @pytest.mark.parametrize(
-    ("may", "told"), [(True, "3"), (False, "Error: add was refused by a person: add needs a person's word")]
+    ("is_approved", "expected"), [(True, "3"), (False, "Error: add was refused by a person: add needs approval")]
 )
-def test_a_person_may_be_asked_at_once(may: bool, told: str) -> None:
-    asked: list[ApprovalRequest] = []
+def test_approval_may_be_requested_during_the_run(is_approved: bool, expected: str) -> None:
+    requests: list[ApprovalRequest] = []
 
     def approve(request: ApprovalRequest) -> bool:
-        asked.append(request)
-        return may
+        requests.append(request)
+        return is_approved
 
     agent, _ = scripted([call("add", a=1, b=2), "done"], config=AgentConfig(policy=REVIEW, approve=approve))
     result = agent.run("x")
-    assert tool_messages(result) == [told]
-    assert [(one.call.name, one.reason, one.agent_name) for one in asked] == [
-        ("add", "add needs a person's word", "agent")
+    assert tool_messages(result) == [expected]
+    assert [(request.call.name, request.reason, request.agent_name) for request in requests] == [
+        ("add", "add needs approval", "agent")
     ]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("stop", ["cancel", "max_seconds"])
+def test_a_run_that_is_stopped_does_not_wait_for_the_approval(stop: str, is_async: bool) -> None:
+    answered = threading.Event()
+    limits = Limits(max_seconds=0.3) if stop == "max_seconds" else Limits()
+    config = AgentConfig(policy=REVIEW, approve=lambda _: answered.wait(20), limits=limits)
+    agent, _ = scripted([call("add", a=1, b=2), "done"], config=config)
+    cancel = Cancellation() if stop == "cancel" else None
+    if cancel is not None:
+        threading.Timer(0.3, cancel.cancel).start()
+    started_at = time.monotonic()
+    with pytest.raises(RunCancelled if stop == "cancel" else BudgetExceeded):
+        asyncio.run(agent.arun("x", cancel=cancel)) if is_async else agent.run("x", cancel=cancel)
+    assert time.monotonic() - started_at < 5
+    answered.set()
+
+
+@pytest.mark.parametrize("answer", [True, False, None])
+def test_a_run_with_a_time_limit_takes_the_answer_of_the_approver(answer: bool | None) -> None:
+    config = AgentConfig(policy=REVIEW, approve=lambda _: answer, limits=Limits(max_seconds=30))
+    agent, _ = scripted([call("add", a=1, b=2), "done"], config=config)
+    result = agent.run("x")
+    assert (result.suspended is not None) == (answer is None)
+    assert (tool_messages(result) == ["3"]) == (answer is True)
 
 
 def suspended(script: list[object]) -> SuspendedRun:
@@ -146,66 +177,66 @@ def suspended(script: list[object]) -> SuspendedRun:
     return result.suspended
 
 
-def test_without_anybody_to_ask_the_run_is_suspended_and_nothing_is_executed() -> None:
-    waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2")]])
-    assert [(one.call.id, one.reason) for one in waiting.pending] == [("c1", "add needs a person's word")]
-    assert [one.role for one in waiting.messages] == [Role.USER, Role.ASSISTANT]
+def test_without_an_approver_the_run_is_suspended_and_nothing_is_executed() -> None:
+    pending_run = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2")]])
+    assert [(call_.call.id, call_.reason) for call_ in pending_run.pending] == [("c1", "add needs approval")]
+    assert [message.role for message in pending_run.messages] == [Role.USER, Role.ASSISTANT]
 
 
-def test_a_suspended_run_tells_observers_what_it_waits_for() -> None:
+def test_observers_receive_the_pending_calls_of_a_suspended_run() -> None:
     agent, _ = scripted([call("add", a=1, b=2)], config=AgentConfig(policy=REVIEW))
     events = list(agent.stream("x"))
-    assert [type(one) for one in events if isinstance(one, PolicyDecided | ApprovalNeeded)] == [
+    assert [type(event) for event in events if isinstance(event, PolicyDecided | ApprovalNeeded)] == [
         PolicyDecided,
         ApprovalNeeded,
     ]
     assert names(events)[-2:] == ["IterationEnded", "RunEnded"]
 
 
-def test_a_suspended_run_goes_on_from_json_with_all_that_it_had() -> None:
-    waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2", reason="oops")]])
-    saved = waiting.approve("c1").to_json()
+def test_a_suspended_run_resumes_from_json_with_its_whole_state() -> None:
+    pending_run = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2", reason="oops")]])
+    saved = pending_run.approve("c1").to_json()
     agent, provider = scripted(["three"], config=AgentConfig(policy=REVIEW))
     result = agent.run(SuspendedRun.from_json(saved))
-    assert (result.content, result.iterations, result.run_id) == ("three", 2, waiting.run_id)
+    assert (result.content, result.iterations, result.run_id) == ("three", 2, pending_run.run_id)
     assert tool_messages(result) == ["3", "Error executing fail: oops"]
     assert result.context == {"user": "anna"}
-    assert result.usage.prompt_tokens > waiting.usage.prompt_tokens > 0
+    assert result.usage.prompt_tokens > pending_run.usage.prompt_tokens > 0
     assert len(provider.requests) == 1
 
 
-def test_a_refusal_goes_to_the_model() -> None:
+def test_the_model_gets_a_rejection() -> None:
     agent, _ = scripted(["all right"], config=AgentConfig(policy=REVIEW))
     result = agent.run(suspended([call("add", a=1, b=2)]).deny())
-    assert tool_messages(result) == ["Error: add was refused by a person: add needs a person's word"]
+    assert tool_messages(result) == ["Error: add was refused by a person: add needs approval"]
     assert result.content == "all right"
 
 
-def test_a_run_with_open_questions_is_suspended_again_and_keeps_the_answers() -> None:
-    waiting = suspended([[call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4)]])
+def test_a_run_with_undecided_calls_is_suspended_again_and_keeps_the_decisions() -> None:
+    pending_run = suspended([[call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4)]])
     agent, _ = scripted(["done"], config=AgentConfig(policy=REVIEW))
-    again = agent.run(waiting.approve("c1")).suspended
-    assert again is not None
-    assert [one.call.id for one in again.pending] == ["c2"]
-    assert tool_messages(agent.run(again.approve())) == ["3", "7"]
+    still_pending = agent.run(pending_run.approve("c1")).suspended
+    assert still_pending is not None
+    assert [call_.call.id for call_ in still_pending.pending] == ["c2"]
+    assert tool_messages(agent.run(still_pending.approve())) == ["3", "7"]
 
 
-def test_memory_gets_a_suspended_run_only_when_it_is_over() -> None:
+def test_memory_stores_a_suspended_run_only_when_it_ends() -> None:
     memory = ConversationMemory()
     agent, _ = scripted([call("add", a=1, b=2), "three"], config=AgentConfig(policy=REVIEW))
-    waiting = agent.run("1 + 2?", memory=memory).suspended
-    assert (len(memory), waiting is not None) == (0, True)
-    assert waiting is not None
-    agent.run(waiting.approve(), memory=memory)
-    assert [one.role.value for one in memory] == ["user", "assistant", "tool", "assistant"]
+    pending_run = agent.run("1 + 2?", memory=memory).suspended
+    assert (len(memory), pending_run is not None) == (0, True)
+    assert pending_run is not None
+    agent.run(pending_run.approve(), memory=memory)
+    assert [message.role.value for message in memory] == ["user", "assistant", "tool", "assistant"]
 
 
-def test_only_calls_that_wait_can_be_decided() -> None:
+def test_only_pending_calls_can_be_decided() -> None:
     with pytest.raises(InvalidOption, match="the id of a call must be one of c1"):
         suspended([call("add", "c1", a=1, b=2)]).approve("nope")
 
 
-def test_what_is_no_suspended_run_is_refused() -> None:
+def test_an_invalid_suspended_run_is_rejected() -> None:
     for text in ("{", "{}", "[]", json.dumps({"run_id": "x"})):
         with pytest.raises(InvalidOption, match="a suspended run must be the JSON of"):
             SuspendedRun.from_json(text)
@@ -213,9 +244,11 @@ def test_what_is_no_suspended_run_is_refused() -> None:
 
 RESUME = """
 import sys
+from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.result import SuspendedRun
+from ragkit.usage.limits import Limits
 from tests.agent.parts import scripted
 
 agent, _ = scripted(["three"], config=AgentConfig(policy=ToolPolicy(review=["add"])))
@@ -224,21 +257,21 @@ print(result.content, [one.content for one in result.tool_calls], result.run_id)
 """
 
 
-def test_another_process_can_go_on() -> None:
-    waiting = suspended([call("add", a=1, b=2)])
+def test_another_process_can_resume_a_suspended_run() -> None:
+    pending_run = suspended([call("add", a=1, b=2)])
     done = subprocess.run(
         [sys.executable, "-c", RESUME],
-        input=waiting.to_json(),
+        input=pending_run.to_json(),
         capture_output=True,
         text=True,
         check=True,
         cwd=Path(__file__).parents[2],
     )
     assert done.stdout.split(maxsplit=1)[0] == "three"
-    assert done.stdout.strip() == f"three ['3'] {waiting.run_id}"
+    assert done.stdout.strip() == f"three ['3'] {pending_run.run_id}"
 
 
-def test_tools_that_were_not_reviewed_run_beside_those_that_were() -> None:
+def test_calls_without_review_run_together_with_approved_calls() -> None:
     agent, _ = scripted(
         [[call("add", "c1", a=1, b=2), call("fail", "c2")], "done"],
         [add, fail],

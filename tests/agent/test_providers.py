@@ -1,4 +1,4 @@
-"""Providers: what follows from one method, scripts, fallback chains, the guard."""
+"""Providers: methods derived from one, scripts, fallback chains, the request guard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ragkit.agent.tools.base import tool
 from ragkit.errors import ConnectionFailed, InvalidOption, InvalidRequest, ProviderError, RateLimited, RequestTimeout
 from ragkit.usage.meter import Meter, record_embedding, use_meter
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, ended, scripted
+from tests.agent.parts import add, call, final_result, scripted
 
 ASK = ModelRequest("m", (Message.user("hi"),))
 DONE = Completion(Message.assistant("hello", [ToolCall("t", {"a": 1}, "c1")]), Tokens(1, 2))
@@ -85,7 +85,7 @@ class AStream(Provider):
         yield StreamCompleted(DONE)
 
 
-def ways(provider: Provider) -> tuple[Completion, list[StreamDelta], Completion, list[StreamDelta]]:
+def call_every_method(provider: Provider) -> tuple[Completion, list[StreamDelta], Completion, list[StreamDelta]]:
     async def stream() -> list[StreamDelta]:
         return [delta async for delta in provider.astream(ASK)]
 
@@ -100,16 +100,18 @@ def ways(provider: Provider) -> tuple[Completion, list[StreamDelta], Completion,
 @pytest.mark.parametrize("kind", [Complete, Stream, AComplete, AStream])
 def test_from_one_method_the_other_three_follow(kind: type[Provider]) -> None:
     with use_meter(Meter()) as meter:
-        completed, streamed, acompleted, astreamed = ways(kind())
+        completed, streamed, acompleted, astreamed = call_every_method(kind())
     assert completed == acompleted == DONE
-    for found in (streamed, astreamed):
-        assert "".join(one.text for one in found if isinstance(one, TextDelta)) == "hello"
-        assert [one for one in found if isinstance(one, ToolCallDelta)] == [ToolCallDelta(0, "t", '{"a":1}', "c1")]
-        assert found[-1] == StreamCompleted(DONE)
+    for deltas in (streamed, astreamed):
+        assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == "hello"
+        assert [delta for delta in deltas if isinstance(delta, ToolCallDelta)] == [
+            ToolCallDelta(0, "t", '{"a":1}', "c1")
+        ]
+        assert deltas[-1] == StreamCompleted(DONE)
     assert meter.usage().embedding_tokens == 4
 
 
-def test_a_provider_that_writes_no_method_is_refused() -> None:
+def test_a_provider_without_any_method_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="the methods of provider Empty must be one or more of complete, stream"):
 
         class Empty(Provider):
@@ -123,7 +125,7 @@ def test_an_asynchronous_provider_works_where_a_loop_is_already_running() -> Non
     assert asyncio.run(main()) == DONE
 
 
-def test_a_stream_that_is_left_is_closed() -> None:
+def test_an_abandoned_stream_is_closed() -> None:
     closed = threading.Event()
 
     class Long(Provider):
@@ -144,7 +146,7 @@ def test_a_stream_that_is_left_is_closed() -> None:
 
 
 @pytest.mark.parametrize("kind", [Stream, AStream])
-def test_errors_come_through_every_way(kind: type[Provider]) -> None:
+def test_every_method_raises_the_error_of_the_provider(kind: type[Provider]) -> None:
     class SyncFails(Provider):
         name = "fails"
 
@@ -190,14 +192,14 @@ def test_a_script_is_answered_turn_by_turn_and_keeps_what_was_asked() -> None:
         lambda r: r.model,
     ]
     provider = ScriptedProvider(turns)
-    found = [provider.complete(ASK) for _ in turns]
-    assert [one.message.content for one in found] == ["text", "", "", "m", "hello", "m"]
-    assert [len(one.message.tool_calls) for one in found] == [0, 1, 2, 0, 1, 0]
-    assert [one.stop_reason for one in found[:3]] == ["stop", "tool_calls", "tool_calls"]
+    completions = [provider.complete(ASK) for _ in turns]
+    assert [completion.message.content for completion in completions] == ["text", "", "", "m", "hello", "m"]
+    assert [len(completion.message.tool_calls) for completion in completions] == [0, 1, 2, 0, 1, 0]
+    assert [completion.stop_reason for completion in completions[:3]] == ["stop", "tool_calls", "tool_calls"]
     assert (provider.requests, provider.remaining) == ([ASK] * 6, 0)
 
 
-def test_a_script_that_is_over_fails_the_test() -> None:
+def test_a_request_after_the_last_turn_of_a_script_is_an_error() -> None:
     agent, _ = scripted([call("add", a=1, b=2)])
     with pytest.raises(ScriptExhausted, match="the script has 1 turns, but got another request"):
         agent.run("x")
@@ -222,9 +224,9 @@ def test_a_script_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
         assert provider.complete(ASK).message.tool_calls == (ToolCall("add", {"a": 1, "b": 2}),)
         paid = provider.complete(ASK)
         assert (paid.usage, paid.stop_reason) == (Tokens(10, 5, cost_usd=0.0), "length")
-        with pytest.raises(RateLimited, match="scripted: slow") as met:
+        with pytest.raises(RateLimited, match="scripted: slow") as raised:
             provider.complete(ASK)
-        assert met.value.retry_after == 0.5
+        assert raised.value.retry_after == 0.5
         with pytest.raises(RequestTimeout, match="scripted: scripted"):
             provider.complete(ASK)
     monkeypatch.delenv("RAGKIT_MOCK_JSON")
@@ -241,38 +243,38 @@ def test_a_script_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
         ('[{"error": "flood"}]', "an error of RAGKIT_MOCK_JSON must be one of authentication, rate_limited"),
     ],
 )
-def test_a_script_that_cannot_be_read_is_refused(value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_script_is_rejected(value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_MOCK_JSON", value)
     with pytest.raises(InvalidOption, match=words):
         ScriptedProvider.from_environment()
 
 
-def test_the_echo_says_again_what_the_user_said() -> None:
+def test_the_echo_provider_repeats_the_user_message() -> None:
     assert Agent(EchoProvider()).run("hello").content == "hello"
 
 
-def test_the_local_provider_needs_nothing_and_hands_tool_results_on() -> None:
+def test_the_local_provider_returns_tool_results_without_a_service() -> None:
     assert Agent(LocalProvider()).run("hello").content == "[local provider, no model] hello"
-    asked = ModelRequest("m", (Message.user("q"), Message(Role.TOOL, "42", name="t")))
-    assert LocalProvider().complete(asked).message.content == "42"
+    request = ModelRequest("m", (Message.user("q"), Message(Role.TOOL, "42", name="t")))
+    assert LocalProvider().complete(request).message.content == "42"
     assert Agent(LocalProvider()).run("hello").usage.total_cost_usd == 0.0
 
 
-def test_a_function_may_answer() -> None:
+def test_a_function_provider_answers_with_the_result_of_the_function() -> None:
     assert Agent(FunctionProvider(lambda request: request.messages[-1].content.upper())).run("hi").content == "HI"
 
 
 def test_text_is_streamed_by_words_and_nothing_is_lost() -> None:
-    found = [one.text for one in ScriptedProvider(["  two  words\n"]).stream(ASK) if isinstance(one, TextDelta)]
-    assert found == ["  ", "two  ", "words\n"]
+    texts = [delta.text for delta in ScriptedProvider(["  two  words\n"]).stream(ASK) if isinstance(delta, TextDelta)]
+    assert texts == ["  ", "two  ", "words\n"]
 
 
-def test_the_names_in_the_table_can_be_found() -> None:
+def test_every_provider_name_can_be_looked_up() -> None:
     assert {name: PROVIDERS.find(name).name for name in ("echo", "local")} == {"echo": "echo", "local": "local"}
 
 
 class Named(ScriptedProvider):
-    """A scripted provider under a name of its own."""
+    """A scripted provider with a name."""
 
     def __init__(self, name: str, script: list[ScriptedTurn]) -> None:
         super().__init__(script, model=f"{name}-model")
@@ -284,7 +286,7 @@ def chain(*scripts: list[ScriptedTurn], **options: object) -> tuple[FallbackProv
     return FallbackProvider(parts, **options), parts  # type: ignore[arg-type]
 
 
-def all_ways(make: Callable[[], FallbackProvider]) -> list[Completion]:
+def complete_every_way(make: Callable[[], FallbackProvider]) -> list[Completion]:
     async def astream() -> list[StreamDelta]:
         return [delta async for delta in make().astream(ASK)]
 
@@ -297,10 +299,12 @@ def all_ways(make: Callable[[], FallbackProvider]) -> list[Completion]:
 
 
 def test_the_next_provider_answers_when_the_first_fails() -> None:
-    for found in all_ways(lambda: chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")], ["hello"])[0]):
-        assert found.message.content == "hello"
-        assert (found.provider, found.model) == ("p2", "p2-model")
-        assert found.fallback_errors == ("p0: down", "p1: slow")
+    for completion in complete_every_way(
+        lambda: chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")], ["hello"])[0]
+    ):
+        assert completion.message.content == "hello"
+        assert (completion.provider, completion.model) == ("p2", "p2-model")
+        assert completion.fallback_errors == ("p0: down", "p1: slow")
 
 
 def test_the_last_error_is_raised_when_all_fail() -> None:
@@ -308,19 +312,19 @@ def test_the_last_error_is_raised_when_all_fail() -> None:
         chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")])[0].complete(ASK)
 
 
-def test_a_request_that_is_wrong_is_not_sent_to_the_next() -> None:
+def test_an_invalid_request_is_not_sent_to_the_next_provider() -> None:
     provider, parts = chain([InvalidRequest("p0", "bad schema")], ["never"])
     with pytest.raises(InvalidRequest, match="p0: bad schema"):
         provider.complete(ASK)
     assert parts[1].requests == []
 
 
-def test_an_error_that_is_no_providers_error_is_not_hidden() -> None:
+def test_an_error_that_is_not_a_provider_error_is_raised() -> None:
     with pytest.raises(ZeroDivisionError, match="a defect"):
         chain([ZeroDivisionError("a defect")], ["never"])[0].complete(ASK)
 
 
-def test_the_circuit_of_a_provider_that_keeps_failing_is_opened_for_a_while() -> None:
+def test_the_circuit_of_a_failing_provider_opens_for_the_cooldown() -> None:
     now = [0.0]
     down: list[ScriptedTurn] = [ConnectionFailed("p0", "down")] * 3
     provider, parts = chain([*down, "back"], ["b"] * 9, max_failures=2, cooldown_s=10.0, clock=lambda: now[0])
@@ -338,7 +342,7 @@ def test_the_circuit_of_a_provider_that_keeps_failing_is_opened_for_a_while() ->
     assert provider.available_names() == ["p0", "p1"]
 
 
-def test_when_every_circuit_is_open_the_caller_is_told() -> None:
+def test_a_request_fails_if_every_circuit_is_open() -> None:
     provider, _ = chain([ConnectionFailed("p0", "down")], max_failures=1, clock=lambda: 0.0)
     with pytest.raises(ConnectionFailed, match="down"):
         provider.complete(ASK)
@@ -346,7 +350,7 @@ def test_when_every_circuit_is_open_the_caller_is_told() -> None:
         provider.complete(ASK)
 
 
-def test_a_stream_that_has_begun_does_not_fall_back() -> None:
+def test_a_started_stream_does_not_fall_back() -> None:
     class Breaks(Provider):
         name = "breaks"
 
@@ -354,13 +358,13 @@ def test_a_stream_that_has_begun_does_not_fall_back() -> None:
             yield TextDelta("x")
             raise ConnectionFailed("breaks", "reset")
 
-    other = Named("other", ["never"])
+    second = Named("other", ["never"])
     with pytest.raises(ConnectionFailed, match="breaks: reset"):
-        list(FallbackProvider([Breaks(), other]).stream(ASK))
-    assert other.requests == []
+        list(FallbackProvider([Breaks(), second]).stream(ASK))
+    assert second.requests == []
 
 
-def test_each_provider_is_asked_for_its_own_model() -> None:
+def test_each_provider_gets_its_own_model() -> None:
     provider, parts = chain([ConnectionFailed("p0", "x")] * 2, ["a", "b"], models=["big", "small"])
     provider.complete(ASK)
     assert [part.requests[0].model for part in parts] == ["big", "small"]
@@ -376,20 +380,20 @@ def test_a_chain_needs_providers_and_a_model_for_each() -> None:
         chain(["a"], ["b"], models=["x"])
 
 
-def test_observers_hear_of_a_fallback_and_the_meter_counts_who_answered() -> None:
+def test_observers_receive_a_fallback_and_the_meter_counts_the_answering_provider() -> None:
     provider, _ = chain(
         [ConnectionFailed("p0", "down")], [Completion(Message.assistant("hi"), Tokens(3, 1, cost_usd=0.5))]
     )
     events = list(Agent(provider).stream("x"))
-    [fell] = [one for one in events if isinstance(one, ProviderFallback)]
-    assert (fell.errors, fell.provider) == (("p0: down",), "p1")
-    assert ended(events).usage.total_cost_usd == 0.5
+    [fallback] = [event for event in events if isinstance(event, ProviderFallback)]
+    assert (fallback.errors, fallback.provider) == (("p0: down",), "p1")
+    assert final_result(events).usage.total_cost_usd == 0.5
 
 
 def test_many_threads_share_a_chain_and_its_circuits() -> None:
     provider, parts = chain([ConnectionFailed("p0", "down")] * 100, ["b"] * 100, max_failures=3, clock=lambda: 0.0)
     agent = Agent(provider)
-    assert [one.content for one in agent.batch(["x"] * 100, max_concurrency=16)] == ["b"] * 100
+    assert [result.content for result in agent.batch(["x"] * 100, max_concurrency=16)] == ["b"] * 100
     assert 3 <= len(parts[0].requests) <= 3 + 16
 
 
@@ -426,7 +430,7 @@ def test_a_chain_with_a_remote_member_is_remote() -> None:
 
 def test_offline_forbids_what_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
-    with monkeypatch.context() as patch:  # undone here: the guard of all tests is taken down before monkeypatch ends
+    with monkeypatch.context() as patch:  # undone here, because the guard of all tests ends before monkeypatch does
         patch.setattr("ragkit.agent.providers.request_guard._RequestGuard.active", False)
         with pytest.raises(ModelRequestForbidden, match="RAGKIT_OFFLINE is 1, but costly needs a network"):
             Agent(Costly()).run("x")
@@ -452,10 +456,10 @@ async def acount() -> AsyncIterator[str]:
     yield "four"
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_tools_of_every_kind_work_in_every_run(way: str) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_tools_of_every_kind_work_in_every_run(mode: str) -> None:
     calls = [call("wait_a_little", "c1"), call("count", "c2"), call("acount", "c3"), call("add", "c4", a=1, b=2)]
     agent, _ = scripted([calls, "ok"], [wait_a_little, count, acount, add], AgentConfig())
-    result = agent.run("x") if way == "sync" else asyncio.run(agent.arun("x"))
-    assert [one.content for one in result.tool_calls] == ["waited", "one two", "three four", "3"]
-    assert [one.chunks for one in result.tool_calls] == [0, 2, 2, 0]
+    result = agent.run("x") if mode == "sync" else asyncio.run(agent.arun("x"))
+    assert [call.content for call in result.tool_calls] == ["waited", "one two", "three four", "3"]
+    assert [call.chunks for call in result.tool_calls] == [0, 2, 2, 0]

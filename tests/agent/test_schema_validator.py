@@ -1,4 +1,4 @@
-"""Validation against JSON Schema: the messages, invalid schemas, and the bounds of time and of references."""
+"""Validation against JSON Schema: the messages, invalid schemas, and the limits of time and references."""
 
 import http.server
 import threading
@@ -91,7 +91,7 @@ from ragkit.records import JSON
         ({1}, {}, "'v' must be JSON (got {1})"),
     ],
 )
-def test_a_violation_names_the_place_the_rule_and_the_value(value: JSON, schema: JSON, violation: str) -> None:
+def test_a_violation_names_the_path_the_rule_and_the_value(value: JSON, schema: JSON, violation: str) -> None:
     assert find_violations(value, schema, "v") == [violation]
 
 
@@ -135,12 +135,12 @@ def test_many_violations_are_counted() -> None:
         ({"default": {1}}, "s must be a JSON object or a boolean"),
     ],
 )
-def test_an_invalid_schema_is_refused_with_its_keyword(schema: JSON, message: str) -> None:
+def test_an_invalid_schema_is_rejected_with_its_keyword(schema: JSON, message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         check_schema(schema, "s")
 
 
-def test_tools_and_response_formats_with_an_invalid_schema_are_refused() -> None:
+def test_tools_and_response_formats_with_an_invalid_schema_are_rejected() -> None:
     with pytest.raises(InvalidOption, match="'type' of the parameters of f must be"):
         Tool("f", "", lambda: "", {"type": "objct"})
     with pytest.raises(InvalidOption, match="'type' of response_format must be"):
@@ -159,7 +159,7 @@ def test_a_hand_written_tool_keeps_every_keyword() -> None:
         tool.validate({"a": 0})
 
 
-def test_a_reference_to_another_document_reads_neither_network_nor_files(tmp_path: Path) -> None:
+def test_a_reference_to_another_document_accesses_neither_network_nor_files(tmp_path: Path) -> None:
     requests: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -259,7 +259,7 @@ def test_large_and_deep_values_are_validated() -> None:
     )
 
 
-def test_references_that_would_be_written_out_too_often_stay() -> None:
+def test_references_with_too_many_expansions_are_not_inlined() -> None:
     definitions = {f"a{i}": {"properties": {key: {"$ref": f"#/$defs/a{i + 1}"} for key in "xy"}} for i in range(40)}
     schema = cast("dict[str, JSON]", {"$ref": "#/$defs/a0", "$defs": {**definitions, "a40": {"type": "null"}}})
     started_at = time.perf_counter()

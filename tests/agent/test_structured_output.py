@@ -1,4 +1,4 @@
-"""Structured output: answers that are validated against a response format."""
+"""Structured output: answers are validated against a response format."""
 
 import pytest
 from pydantic import BaseModel
@@ -8,7 +8,7 @@ from ragkit.agent.result import partial_result
 from ragkit.agent.structured_output import InvalidStructuredOutput, parse_structured_output, to_json_schema
 from ragkit.errors import RunError
 from ragkit.records import JSON
-from tests.agent.parts import AT_ONCE, call, scripted, shown
+from tests.agent.parts import AT_ONCE, call, request_messages, scripted
 
 
 class City(BaseModel):
@@ -27,12 +27,12 @@ SCHEMA: dict[str, JSON] = {
 @pytest.mark.parametrize(
     "text", ['{"name": "Oslo", "people": 700000}', 'Here:\n```json\n{"name": "Oslo", "people": 700000}\n```\nDone.']
 )
-def test_an_answer_is_read_from_json_in_any_wrapping(text: str) -> None:
+def test_an_answer_is_parsed_from_json_in_any_wrapping(text: str) -> None:
     assert parse_structured_output(text, City) == City(name="Oslo", people=700000)
     assert parse_structured_output(text, SCHEMA) == {"name": "Oslo", "people": 700000}
 
 
-def test_an_answer_of_the_wrong_form_says_what_is_wrong() -> None:
+def test_an_invalid_answer_reports_its_violations() -> None:
     with pytest.raises(InvalidStructuredOutput, match="people: Field required"):
         parse_structured_output('{"name": "Oslo"}', City)
     with pytest.raises(InvalidStructuredOutput, match="'the answer' has no 'name'"):
@@ -43,34 +43,34 @@ def test_an_answer_of_the_wrong_form_says_what_is_wrong() -> None:
         parse_structured_output("", SCHEMA)
 
 
-def test_a_run_gives_the_object_and_the_model_is_told_the_schema() -> None:
+def test_a_run_returns_the_object_and_the_model_gets_the_schema() -> None:
     config = AgentConfig(response_format=City)
     agent, provider = scripted(['{"name": "Oslo", "people": 1}'], config=config)
     assert agent.run("Which city?").parsed == City(name="Oslo", people=1)
     assert provider.requests[0].settings.response_schema == to_json_schema(City)
 
 
-def test_one_repair_is_asked_for() -> None:
+def test_one_repair_is_requested() -> None:
     agent, provider = scripted(
         ['{"name": "Oslo"}', '{"name": "Oslo", "people": 2}'], config=AgentConfig(response_format=City)
     )
     result = agent.run("Which city?")
     assert (result.parsed, result.iterations) == (City(name="Oslo", people=2), 2)
-    asked = "Your answer does not match the required format: people: Field required. "
-    assert shown(provider)[-1] == ("user", asked + "Answer again with the corrected JSON only.")
+    repair_request = "Your answer does not match the required format: people: Field required. "
+    assert request_messages(provider)[-1] == ("user", repair_request + "Answer again with the corrected JSON only.")
 
 
-def test_a_second_wrong_answer_ends_the_run_with_what_there_was() -> None:
+def test_a_second_invalid_answer_ends_the_run_with_its_partial_result() -> None:
     agent, _ = scripted(["nonsense", "more nonsense"], config=AgentConfig(response_format=City, retry=AT_ONCE))
-    with pytest.raises(RunError, match="the answer does not match response_format after a repair request") as met:
+    with pytest.raises(RunError, match="the answer does not match response_format after a repair request") as raised:
         agent.run("Which city?")
-    partial = partial_result(met.value)
+    partial = partial_result(raised.value)
     assert partial is not None
-    assert [one.content for one in partial.messages][::2] == ["Which city?", partial.messages[2].content]
+    assert [message.content for message in partial.messages][::2] == ["Which city?", partial.messages[2].content]
     assert partial.iterations == 2
 
 
-def test_a_structured_answer_is_never_taken_for_a_tool_call() -> None:
+def test_a_structured_answer_is_never_parsed_as_a_tool_call() -> None:
     text = '{"tool_name": "add", "parameters": {"a": 1, "b": 2}}'
     form: dict[str, JSON] = {"type": "object", "required": ["tool_name"]}
     agent, _ = scripted([f"TOOL_CALL {text}"], config=AgentConfig(response_format=form))
@@ -79,7 +79,7 @@ def test_a_structured_answer_is_never_taken_for_a_tool_call() -> None:
     assert result.tool_calls == ()
 
 
-def test_tools_still_work_on_the_way_to_a_structured_answer() -> None:
+def test_tools_work_before_a_structured_answer() -> None:
     agent, _ = scripted(
         [call("add", a=1, b=2), '{"name": "three", "people": 3}'], config=AgentConfig(response_format=City)
     )

@@ -1,4 +1,4 @@
-"""Tools: the schema from a signature, arguments checked, every kind of function."""
+"""Tools: the schema of a signature, validation of arguments, every kind of function."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Tree(BaseModel):
 
 
 def properties(function: Callable[..., object]) -> dict[str, JSON]:
-    found = Tool.from_function(function).parameters["properties"]
-    assert isinstance(found, dict)
-    return found
+    schema = Tool.from_function(function).parameters["properties"]
+    assert isinstance(schema, dict)
+    return schema
 
 
 def test_the_decorator_reads_name_description_and_parameters() -> None:
@@ -61,7 +61,7 @@ def test_the_decorator_reads_name_description_and_parameters() -> None:
     assert my_tool("a", 2) == "Result: a, 2"
 
 
-def test_the_description_comes_from_the_docstring_and_so_do_those_of_parameters() -> None:
+def test_descriptions_come_from_the_docstring() -> None:
     @tool
     def search(query: str) -> str:
         """Search the index.
@@ -101,30 +101,30 @@ def test_every_kind_of_hint_has_its_schema() -> None:
         flag: bool = False,
     ) -> None: ...
 
-    found = properties(function)
-    assert found["text"] == {"type": "string"}
-    assert found["maybe"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
-    assert found["choice"] == {"enum": ["a", "b"], "type": "string", "default": "a"}
-    assert found["either"] == {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1}
-    assert found["colour"] == {"enum": ["red", "green"], "type": "string", "default": "red"}
-    assert found["many"] == {"items": {"type": "integer"}, "type": "array", "default": []}
-    assert found["table"] == {"additionalProperties": {"type": "number"}, "type": "object", "default": {}}
+    schemas = properties(function)
+    assert schemas["text"] == {"type": "string"}
+    assert schemas["maybe"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
+    assert schemas["choice"] == {"enum": ["a", "b"], "type": "string", "default": "a"}
+    assert schemas["either"] == {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1}
+    assert schemas["colour"] == {"enum": ["red", "green"], "type": "string", "default": "red"}
+    assert schemas["many"] == {"items": {"type": "integer"}, "type": "array", "default": []}
+    assert schemas["table"] == {"additionalProperties": {"type": "number"}, "type": "object", "default": {}}
     place = {"properties": {"x": {"type": "number"}, "y": {"default": 0.0, "type": "number"}}}
-    assert found["point"] == {
+    assert schemas["point"] == {
         "anyOf": [{**place, "required": ["x"], "type": "object", "additionalProperties": False}, {"type": "null"}],
         "default": None,
     }
-    assert found["bounded"] == {
+    assert schemas["bounded"] == {
         "type": "integer",
         "default": 3,
         "minimum": 1,
         "maximum": 5,
         "description": "one to five",
     }
-    assert found["flag"] == {"type": "boolean", "default": False}
+    assert schemas["flag"] == {"type": "boolean", "default": False}
 
 
-def test_a_type_that_contains_itself_keeps_its_definitions() -> None:
+def test_a_recursive_type_keeps_its_definitions() -> None:
     def grow(tree: Tree) -> None: ...
 
     schema = Tool.from_function(grow).parameters
@@ -141,33 +141,33 @@ def test_a_type_that_contains_itself_keeps_its_definitions() -> None:
     }
 
 
-def test_a_parameter_may_be_called_like_anything() -> None:
+def test_a_parameter_may_have_any_name() -> None:
     def odd(title: str, copy: int, model_config: str, _hidden: int = 1) -> str:
         return f"{title} {copy} {model_config} {_hidden}"
 
-    made = Tool.from_function(odd)
+    tool_ = Tool.from_function(odd)
     assert list(properties(odd)) == ["title", "copy", "model_config", "_hidden"]
-    assert made.execute({"title": "t", "copy": 1, "model_config": "m", "_hidden": 2}) == "t 1 m 2"
+    assert tool_.execute({"title": "t", "copy": 1, "model_config": "m", "_hidden": 2}) == "t 1 m 2"
 
 
 def test_a_parameter_without_a_hint_takes_the_type_of_its_default() -> None:
-    def loose(anything, number=3):  # type: ignore[no-untyped-def]
+    def unhinted(anything, number=3):  # type: ignore[no-untyped-def]
         return anything, number
 
-    assert properties(loose) == {"anything": {}, "number": {"type": "integer", "default": 3}}
+    assert properties(unhinted) == {"anything": {}, "number": {"type": "integer", "default": 3}}
 
 
-def test_arguments_arrive_as_the_function_wants_them() -> None:
+def test_arguments_are_converted_to_the_types_of_the_function() -> None:
     @tool
     def take(point: Point, colour: Colour, address: Address, n: int) -> tuple[object, ...]:
         """Take."""
         return point, colour, address, n
 
-    sent: dict[str, JSON] = {"point": {"x": 1}, "colour": "green", "address": {"street": "A"}, "n": "7"}
-    assert take.execute(sent) == (Point(1.0), Colour.GREEN, Address(street="A"), 7)
+    arguments: dict[str, JSON] = {"point": {"x": 1}, "colour": "green", "address": {"street": "A"}, "n": "7"}
+    assert take.execute(arguments) == (Point(1.0), Colour.GREEN, Address(street="A"), 7)
 
 
-def test_what_is_left_out_takes_the_default_of_the_function() -> None:
+def test_an_omitted_argument_takes_the_default_of_the_function() -> None:
     @tool
     def take(a: int = 1, b: int = 2) -> str:
         """Take."""
@@ -198,18 +198,18 @@ def lookup(query: str, limit: int = 5, order: Literal["newest", "oldest"] = "new
         ({"query": 3}, r"'query' is 3: input should be a valid string"),
     ],
 )
-def test_wrong_arguments_are_told_in_words_that_help(sent: dict[str, JSON], words: str) -> None:
+def test_invalid_arguments_get_a_helpful_message(sent: dict[str, JSON], words: str) -> None:
     with pytest.raises(InvalidToolArguments, match=words):
         lookup.validate(sent)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(InvalidToolArguments, match="invalid arguments for lookup") as met:
+def test_every_problem_of_the_arguments_is_reported_at_once() -> None:
+    with pytest.raises(InvalidToolArguments, match="invalid arguments for lookup") as raised:
         lookup.validate({"querry": "x", "limit": "many"})
-    assert len(met.value.problems) == 3
+    assert len(raised.value.problems) == 3
 
 
-def test_injected_arguments_are_never_shown_to_the_model_and_cannot_be_sent_by_it() -> None:
+def test_injected_arguments_are_hidden_from_the_model_and_rejected_from_it() -> None:
     @tool(injected_kwargs={"key": "secret"})
     def fetch(url: str, key: str) -> str:
         """Fetch."""
@@ -223,7 +223,7 @@ def test_injected_arguments_are_never_shown_to_the_model_and_cannot_be_sent_by_i
     assert "secret" not in repr(fetch)
 
 
-def test_bind_fills_an_argument_in() -> None:
+def test_bind_injects_an_argument() -> None:
     bound = lookup.bind(limit=9)
     assert bound.execute(query="q") == "q 9 newest"
     assert "limit" not in str(bound.parameters)
@@ -240,7 +240,7 @@ def test_the_context_is_found_by_its_type_and_hidden_from_the_model() -> None:
     assert who.execute() == "hi from who"
 
 
-def test_methods_partials_and_callable_objects_are_functions_too() -> None:
+def test_methods_partials_and_callable_objects_can_be_tools() -> None:
     class Service:
         def greet(self, name: str) -> str:
             """Greet."""
@@ -256,7 +256,7 @@ def test_methods_partials_and_callable_objects_are_functions_too() -> None:
     assert Tool.from_function(part, "greets", name="part").execute(name="you") == "hello you"
 
 
-def test_asynchronous_functions_are_known_as_such() -> None:
+def test_asynchronous_functions_are_recognized() -> None:
     async def wait() -> str:
         return "done"
 
@@ -266,22 +266,22 @@ def test_asynchronous_functions_are_known_as_such() -> None:
     def plain() -> Iterator[str]:
         yield "x"
 
-    assert [Tool.from_function(one, "").is_async for one in (wait, stream, plain)] == [True, True, False]
+    assert [Tool.from_function(function, "").is_async for function in (wait, stream, plain)] == [True, True, False]
 
 
-def test_a_type_that_json_cannot_hold_is_refused_with_the_function_named() -> None:
+def test_a_type_without_a_json_schema_is_rejected_with_the_function_name() -> None:
     def bad(handle: Iterator[bytes] | type) -> None: ...
 
     with pytest.raises(InvalidOption, match="the signature of bad"):
         Tool.from_function(bad)
 
 
-def test_a_name_that_services_do_not_take_is_refused() -> None:
+def test_a_name_that_services_reject_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="the name of a tool must be up to 64 letters"):
         tool(description="x", name="my tool")(lambda: "x")
 
 
-def test_a_tool_written_by_hand_is_checked_by_its_schema() -> None:
+def test_a_hand_written_tool_is_validated_by_its_schema() -> None:
     schema: dict[str, JSON] = {
         "type": "object",
         "properties": {"city": {"type": "string"}, "unit": {"enum": ["C", "F"]}},
@@ -297,7 +297,7 @@ def test_a_tool_written_by_hand_is_checked_by_its_schema() -> None:
         weather.validate({"city": "Oslo", "unit": "K"})
 
 
-def test_the_schema_for_openai_has_its_frame() -> None:
+def test_the_schema_for_openai_is_a_function_object() -> None:
     def f(x: int) -> None:
         """Do it."""
 
@@ -316,7 +316,7 @@ def test_the_schema_for_openai_has_its_frame() -> None:
     }
 
 
-def test_a_registry_finds_lists_and_counts() -> None:
+def test_a_registry_looks_up_lists_and_counts_tools() -> None:
     registry = ToolRegistry()
     registry.register(lookup)
 
@@ -327,17 +327,17 @@ def test_a_registry_finds_lists_and_counts() -> None:
     registry.register_function(other, "another description")
     assert registry.list_names() == ["lookup", "other"]
     assert registry.get("other").description == "another description"
-    assert [one.name for one in registry.list_all()] == [one.name for one in registry] == ["lookup", "other"]
+    assert [tool_.name for tool_ in registry.list_all()] == [tool_.name for tool_ in registry] == ["lookup", "other"]
     assert (len(registry), "lookup" in registry, "nope" in registry) == (2, True, False)
     assert [schema["function"]["name"] for schema in registry.to_schemas()] == ["lookup", "other"]  # type: ignore[index, call-overload]
 
 
-def test_an_unknown_tool_is_met_with_the_nearest_name() -> None:
+def test_an_unknown_tool_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(UnknownName, match=r"unknown tool 'lokup' \(did you mean 'lookup'\?\)"):
         ToolRegistry([lookup]).get("lokup")
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_two_tools_with_the_same_name_are_rejected() -> None:
     registry = ToolRegistry([lookup])
     with pytest.raises(InvalidOption, match="the name of a tool must be unique in its registry"):
         registry.register(lookup)
@@ -352,5 +352,5 @@ def test_a_snapshot_is_frozen_and_does_not_follow_the_registry() -> None:
         frozen.register(lookup)
 
 
-def test_a_result_holds_text_and_the_object_behind_it() -> None:
+def test_a_result_contains_text_and_an_object() -> None:
     assert ToolResult("two hits", [1, 2]).data == [1, 2]

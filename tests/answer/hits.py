@@ -1,4 +1,4 @@
-"""Hits made by hand, for tests that need no index."""
+"""Hand-written hits for tests without an index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ragkit.records import Chunk, Hit, content_id
 def hit(
     text: str, *, source: str = "/a.txt", start: int = 0, title: str = "", dense: float | None = None, bm25: float = 0.0
 ) -> Hit:
-    """A passage that stands at `start` in its document."""
+    """A passage at offset `start` of its document."""
     chunk = Chunk(
         id=content_id(source, str(start)),
         document_id=content_id(source),

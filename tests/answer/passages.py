@@ -24,18 +24,18 @@ class Shelf:
 
     def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
         self.asked.append((question, top_k, where))
-        wanted = set(extract_terms(question))
+        expected = set(extract_terms(question))
         query = self.embed_question(question)
         hits = []
         for document in self._documents.values():
-            shared = len(wanted & set(extract_terms(document.text)))
+            shared = len(expected & set(extract_terms(document.text)))
             cosine = float(self.embed([document.text])[0] @ query)
             if shared:
                 hits.append(Hit(chunk(document), shared + cosine, {"dense": cosine, "lexical": float(shared)}))
         return sorted(hits, key=lambda hit: -hit.score)[: top_k or 5]
 
-    def term_weights(self, wanted: Sequence[str]) -> NDArray[np.float32]:
-        holders = [sum(term in extract_terms(d.text) for d in self._documents.values()) for term in wanted]
+    def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
+        holders = [sum(term in extract_terms(d.text) for d in self._documents.values()) for term in terms]
         return np.array([np.log1p(len(self._documents) / (n + 0.5)) for n in holders], np.float32)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""The agent over documents: the tool, the answerer without a model, and models that cite by number."""
+"""The RAG agent: its search tool, extractive answers, and models that cite by number."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_tool_shows_numbered_passages_with_their_places() -> None:
     assert [hit.chunk.source for hit in result.data.hits] == ["/house/garden.txt"]
 
 
-def test_the_tool_says_so_when_nothing_is_found() -> None:
+def test_the_tool_reports_an_empty_result() -> None:
     assert RAGTool(Shelf(TEXTS)).search_knowledge_base("xyzzy").content == NOTHING_FOUND
 
 
@@ -63,7 +63,7 @@ def test_without_a_model_the_answer_is_quoted_and_each_quote_is_checked() -> Non
     assert answer.trace_id == answer.trace.id
 
 
-def test_without_a_model_a_question_from_elsewhere_is_refused() -> None:
+def test_without_a_model_an_off_topic_question_is_refused() -> None:
     answer = RAGAgent(Shelf(TEXTS)).ask("Which composer wrote nine symphonies?")
     assert (answer.abstained, answer.citations) == (True, ())
     assert answer.text == NOT_IN_DOCUMENTS
@@ -92,7 +92,7 @@ def test_a_passage_keeps_its_number_in_later_searches_and_turns() -> None:
     assert [(c.n, c.source) for c in second.citations] == [(1, "/house/garden.txt")]
 
 
-def test_a_model_that_finds_nothing_abstains_in_the_words_that_it_was_given() -> None:
+def test_a_model_that_finds_nothing_abstains_with_the_configured_text() -> None:
     provider = ScriptedProvider([search("symphonies"), NOT_IN_DOCUMENTS])
     answer = RAGAgent(Shelf(TEXTS), provider).ask("Who wrote nine symphonies?")
     assert (answer.abstained, answer.citations) == (True, ())
@@ -101,7 +101,7 @@ def test_a_model_that_finds_nothing_abstains_in_the_words_that_it_was_given() ->
     assert NOT_IN_DOCUMENTS in system.content
 
 
-def test_pieces_of_the_answer_are_handed_on_as_they_come() -> None:
+def test_the_answer_is_streamed() -> None:
     pieces: list[str] = []
     provider = ScriptedProvider([search("hedge"), "In August [1]."])
     answer = RAGAgent(Shelf(TEXTS), provider).ask("When is the hedge cut?", on_text=pieces.append)
@@ -114,7 +114,7 @@ def test_the_options_reach_the_tool() -> None:
     assert [top_k for _, top_k, _ in shelf.asked] == [2]
 
 
-def test_a_mistake_in_the_models_condition_goes_back_to_the_model() -> None:
+def test_an_invalid_filter_of_the_model_is_returned_to_the_model() -> None:
     provider = ScriptedProvider([search("hedge", where="format = = 3"), search("hedge"), "In August [1]."])
     answer = RAGAgent(Shelf(TEXTS), provider).ask("When is the hedge cut?")
     assert [c.source for c in answer.citations] == ["/house/garden.txt"]
@@ -162,7 +162,7 @@ def test_an_empty_collection_answers_nothing() -> None:
 
 
 class Broken(Shelf):
-    """A knowledge base that turns out to be damaged."""
+    """A damaged knowledge base."""
 
     def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
         raise KnowledgeBaseDamaged("/kb/index.sqlite", "is cut short", "`ragkit verify --repair`")
@@ -176,7 +176,7 @@ def test_a_damaged_knowledge_base_is_an_error_and_not_an_answer() -> None:
 
 
 class ByMode(Shelf):
-    """Remembers how it was told to search."""
+    """Records the search mode."""
 
     modes: list[str | None]
 

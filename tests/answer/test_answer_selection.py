@@ -1,4 +1,4 @@
-"""The sentences that answer best, chosen without a language model."""
+"""Selection of the best answer sentences without a language model."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ INN = (
 
 
 class Words(Shelf):
-    """A searcher for whom every word is equally rare."""
+    """A searcher with the same weight for every word."""
 
     def __init__(self) -> None:
         super().__init__({})
         self.embedded: list[str] = []
 
-    def term_weights(self, wanted: Sequence[str]) -> NDArray[np.float32]:
-        return np.ones(len(wanted), np.float32)
+    def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
+        return np.ones(len(terms), np.float32)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.embedded += texts
@@ -48,7 +48,7 @@ class Words(Shelf):
 
 
 class Meanings(Words):
-    """The same with the embedder that ships."""
+    """The same with the shipped embedder."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Meanings(Words):
 
 
 def best(question: str, hits: Sequence[Hit], limit: int = 3) -> list[str]:
-    return [one.text for one in select_answer_units(question, hits, Words(), limit)]
+    return [item.text for item in select_answer_units(question, hits, Words(), limit)]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def best(question: str, hits: Sequence[Hit], limit: int = 3) -> list[str]:
         ("Until when does the kitchen of the inn serve soup?", "from noon until"),
     ],
 )
-def test_the_best_sentence_holds_the_answer(question: str, answer: str) -> None:
+def test_the_best_sentence_contains_the_answer(question: str, answer: str) -> None:
     [sentence] = best(question, [hit(MILL), hit(INN, source="/inn.txt")], limit=1)
     assert answer in sentence
 
 
-def test_a_sentence_is_found_by_its_meaning_where_no_word_is_shared() -> None:
+def test_a_sentence_without_shared_words_is_found_by_its_meaning() -> None:
     texts = [
         "The ceremony lasted for two hours.",
         "Felines slept on the warm roof all day.",
@@ -90,48 +90,48 @@ def test_a_sentence_is_found_by_its_meaning_where_no_word_is_shared() -> None:
     assert sentence.text == texts[1]
 
 
-def test_its_place_is_that_in_the_document() -> None:
+def test_the_offsets_refer_to_the_document() -> None:
     [sentence] = select_answer_units("When did the flood take the roof?", [hit(MILL, start=40)], Words(), 1)
     assert MILL[sentence.start - 40 : sentence.end - 40] == sentence.text
     assert (sentence.hit_index, sentence.source) == (0, "/a.txt")
 
 
-def test_the_kind_of_thing_that_is_asked_for_decides_between_equals() -> None:
+def test_the_answer_type_breaks_ties() -> None:
     repaired = "The wheel of the lower mill was repaired"
     hits = [hit(f"{repaired} by nobody at all. {repaired} in 1834 at last.")]
     assert "1834" in best("When was the wheel of the lower mill repaired?", hits, 1)[0]
     assert "nobody" in best("Why was nobody at all asked to repair the wheel?", hits, 1)[0]
 
 
-def test_an_answer_has_no_more_sentences_than_asked_for() -> None:
+def test_an_answer_has_at_most_the_requested_sentences() -> None:
     hits = [hit(MILL), hit(INN, source="/inn.txt")]
     for limit in range(5):
-        found = select_answer_units("What can be seen in Harrow?", hits, Words(), limit)
-        assert sum(one.sentence_count for one in found) <= limit
+        result = select_answer_units("What can be seen in Harrow?", hits, Words(), limit)
+        assert sum(item.sentence_count for item in result) <= limit
     assert select_answer_units("What can be seen in Harrow?", hits, Words(), 0) == []
 
 
-def test_a_sentence_that_leans_on_another_takes_the_place_of_two() -> None:
+def test_a_sentence_with_its_predecessor_counts_as_two() -> None:
     [both] = select_answer_units("Who built the upper mill of Harrow in 1790?", [hit(MILL)], Words(), 2)
     assert both.text.startswith("The upper mill stands") and both.text.endswith("for the abbey.")
     assert both.sentence_count == 2
 
 
-def test_what_overlapping_passages_share_is_said_once() -> None:
+def test_text_of_overlapping_passages_is_quoted_once() -> None:
     half = len(MILL) // 2
-    found = select_answer_units(
+    result = select_answer_units(
         "When did the flood take the roof?", [hit(MILL), hit(MILL[half:], start=half)], Words(), 3
     )
-    assert sum("1921" in one.text for one in found) == 1
+    assert sum("1921" in item.text for item in result) == 1
 
 
-def test_what_two_documents_say_in_the_same_words_is_said_once() -> None:
+def test_identical_sentences_of_two_documents_are_quoted_once() -> None:
     copies = [hit(MILL, source=f"/{place}.txt") for place in range(3)]
-    found = best("When did the flood take the roof?", copies, 3)
-    assert sum("1921" in text for text in found) == 1
+    result = best("When did the flood take the roof?", copies, 3)
+    assert sum("1921" in text for text in result) == 1
 
 
-def test_rows_that_differ_in_a_number_are_not_taken_for_copies() -> None:
+def test_rows_that_differ_in_a_number_are_not_duplicates() -> None:
     table = "Year | Flood level\n1921 | 4.2 m\n1954 | 3.9 m\n"
     assert sorted(best("What were the flood levels of 1921 and 1954?", [hit(table)], 2)) == [
         "Year: 1921; Flood level: 4.2 m",
@@ -139,7 +139,7 @@ def test_rows_that_differ_in_a_number_are_not_taken_for_copies() -> None:
     ]
 
 
-def test_a_question_in_the_text_is_no_answer() -> None:
+def test_a_question_in_the_text_is_not_an_answer() -> None:
     question, answer = "How old is the wheel, and who made it?", "The one of today was made by a firm in 1986."
     assert best("How old is the wheel of the mill?", [hit(f"{question}\n\n- {answer}")], 1) == [answer]
     assert best("How old is the wheel of the mill?", [hit(f"{question}\n{answer}")], 1) == [f"{question} {answer}"]
@@ -149,12 +149,12 @@ def test_only_the_best_passages_are_read_and_only_the_best_statements_embedded()
     many = " ".join(f"Sack number {n} of this year's barley went to the inn." for n in range(20))
     searcher = Words()
     hits = [hit(many, source=f"/{place}.txt") for place in range(MAX_PASSAGES + 4)]
-    found = select_answer_units("Which sack of barley went to the inn?", hits, searcher, 3)
+    result = select_answer_units("Which sack of barley went to the inn?", hits, searcher, 3)
     assert len(searcher.embedded) == MAX_EMBEDDED_UNITS
-    assert max(one.hit_index for one in found) < MAX_PASSAGES
+    assert max(item.hit_index for item in result) < MAX_PASSAGES
 
 
-def test_a_statement_that_is_too_long_for_the_limit_is_better_than_none() -> None:
+def test_a_statement_over_the_limit_is_used_if_there_is_no_other() -> None:
     text = "The upper mill stands beside the bridge of Harrow. It was built in 1790 by the carpenter Ada Quill."
     assert best("When was the mill built?", [hit(text)], 1) == [text]
 
@@ -163,30 +163,30 @@ def test_without_passages_there_are_no_sentences() -> None:
     assert best("Who?", []) == best("Who?", [hit("# Only a heading")]) == []
 
 
-def test_a_question_without_words_gets_the_best_that_there_is() -> None:
+def test_a_question_without_words_gets_the_best_ranked_statement() -> None:
     assert len(best("?!", [hit(MILL)])) > 1
 
 
 def test_there_is_a_column_for_each_weight() -> None:
-    found = build_candidates("When was the flood?", [hit(MILL, dense=0.5, bm25=3.0)], Words())
-    assert found.features.shape == (len(found.units), len(FEATURE_WEIGHTS))
-    assert np.isfinite(found.features).all()
-    flood = next(at for at, one in enumerate(found.units) if "1921" in one.text)
-    known = dict(zip(FEATURE_WEIGHTS, found.features[flood], strict=True))
+    result = build_candidates("When was the flood?", [hit(MILL, dense=0.5, bm25=3.0)], Words())
+    assert result.features.shape == (len(result.units), len(FEATURE_WEIGHTS))
+    assert np.isfinite(result.features).all()
+    flood = next(at for at, item in enumerate(result.units) if "1921" in item.text)
+    known = dict(zip(FEATURE_WEIGHTS, result.features[flood], strict=True))
     assert known["words"] == pytest.approx(1)
     assert (known["date"], known["number"], known["passage_meaning"], known["passage_bm25"]) == (1, 0, 0, 1)
 
 
-def test_scores_of_passages_count_as_distances_to_the_best_one() -> None:
+def test_passage_scores_are_relative_to_the_best_one() -> None:
     hits = [hit(MILL, dense=0.7, bm25=8.0), hit(INN, source="/inn.txt", dense=0.4, bm25=2.0)]
-    found = build_candidates("Where is Harrow?", hits, Words())
-    of_inn = next(at for at, one in enumerate(found.units) if one.hit_index == 1)
-    known = dict(zip(FEATURE_WEIGHTS, found.features[of_inn], strict=True))
+    result = build_candidates("Where is Harrow?", hits, Words())
+    of_inn = next(at for at, item in enumerate(result.units) if item.hit_index == 1)
+    known = dict(zip(FEATURE_WEIGHTS, result.features[of_inn], strict=True))
     assert known["passage_meaning"] == pytest.approx(-0.3)
     assert known["passage_bm25"] == pytest.approx(0.25)
 
 
-def test_of_equal_statements_those_of_a_passage_that_nothing_was_taken_from_come_first() -> None:
-    found = build_candidates("Harrow?", [hit(MILL), hit(INN, source="/inn.txt")], Words())
-    places = select_diverse(found, np.zeros(len(found.units)), 2)
-    assert {found.units[place].hit_index for place in places} == {0, 1}
+def test_equal_statements_from_unused_passages_come_first() -> None:
+    result = build_candidates("Harrow?", [hit(MILL), hit(INN, source="/inn.txt")], Words())
+    places = select_diverse(result, np.zeros(len(result.units)), 2)
+    assert {result.units[place].hit_index for place in places} == {0, 1}

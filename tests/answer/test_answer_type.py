@@ -1,4 +1,4 @@
-"""What a question asks for, and whether a text holds one."""
+"""The answer type of a question, and whether a text contains one."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from ragkit.answer.answer_type import AnswerType, contains_answer_type, detect_a
         ("", AnswerType.OTHER),
     ],
 )
-def test_the_kind_is_told_by_the_words_of_the_question(question: str, kind: AnswerType) -> None:
+def test_the_answer_type_is_determined_by_the_words_of_the_question(question: str, kind: AnswerType) -> None:
     assert detect_answer_type(question) is kind
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "question", "held"),
+    ("kind", "text", "question", "contained"),
     [
         (AnswerType.DATE, "It was built in 1790.", "When was it built?", True),
         (AnswerType.DATE, "It was closed in 1921.", "When was it opened after the flood of 1921?", False),
@@ -58,14 +58,14 @@ def test_the_kind_is_told_by_the_words_of_the_question(question: str, kind: Answ
         (AnswerType.OTHER, "", "Why?", True),
     ],
 )
-def test_only_what_the_question_does_not_say_itself_counts(
-    kind: AnswerType, text: str, question: str, held: bool
+def test_only_text_that_is_not_in_the_question_counts(
+    kind: AnswerType, text: str, question: str, contained: bool
 ) -> None:
-    assert contains_answer_type(kind, text, question) is held
+    assert contains_answer_type(kind, text, question) is contained
 
 
 @given(st.lists(st.sampled_from(["In", "1790", "Ada", "seven", "mill", "May", "06:30", "the", "half"]), max_size=8))
-def test_a_text_holds_nothing_that_a_question_in_the_same_words_lacks(words: list[str]) -> None:
+def test_a_text_with_the_words_of_the_question_contains_no_answer(words: list[str]) -> None:
     text = " ".join(words)
     assert [kind for kind in AnswerType if contains_answer_type(kind, text, f"{text}?")] == [AnswerType.OTHER]
 

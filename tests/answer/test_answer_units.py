@@ -1,4 +1,4 @@
-"""Statements: what an answer can quote, and how it reads."""
+"""Answer units: the statements that an answer can quote."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.answer.hits import hit
 
 
 def read(text: str, title: str = "") -> list[str]:
-    """What the statements of one passage read like."""
-    return [one.text for one in extract_answer_units([hit(text, title=title)])]
+    """The texts of the statements of one passage."""
+    return [item.text for item in extract_answer_units([hit(text, title=title)])]
 
 
 def test_every_sentence_is_a_statement_at_its_place_in_the_document() -> None:
@@ -25,7 +25,7 @@ def test_every_sentence_is_a_statement_at_its_place_in_the_document() -> None:
     assert [first.text, second.text] == [text[:44], text[45:]]
 
 
-def test_a_sentence_that_says_nothing_alone_goes_with_its_neighbour() -> None:
+def test_a_sentence_without_content_is_joined_to_its_neighbour() -> None:
     text = "The council offered the mill to the carpenter of the village. He declined."
     assert read(text) == [text]
     assert read("No. The mill is not open to visitors on any day of the winter.") == [
@@ -33,7 +33,7 @@ def test_a_sentence_that_says_nothing_alone_goes_with_its_neighbour() -> None:
     ]
 
 
-def test_a_sentence_that_leans_on_the_one_before_is_quoted_with_it() -> None:
+def test_a_sentence_that_refers_to_the_previous_one_is_quoted_with_it() -> None:
     text = "The miller of the third mill was Ada Quill. She kept its books for more than fifty years."
     [statement] = extract_answer_units([hit(text)])
     assert (statement.text, statement.sentence_count) == (text, 2)
@@ -61,13 +61,13 @@ def test_a_heading_in_plain_text_is_known_by_its_name() -> None:
     ]
 
 
-def test_a_short_line_without_a_stop_is_read_as_the_title_of_the_sentence_below() -> None:
+def test_a_short_line_without_a_full_stop_is_the_title_of_the_next_sentence() -> None:
     assert read("Entrance fee\nAdults pay four euros, and children pay nothing at all.") == [
         "Entrance fee: Adults pay four euros, and children pay nothing at all."
     ]
 
 
-def test_a_term_and_its_meaning_are_one_statement_and_lines_without_stops_are_not_joined() -> None:
+def test_a_term_and_its_definition_are_one_statement_and_lines_without_full_stops_are_not_joined() -> None:
     assert read("**Leat.**\nA ditch that brings water to the wheel.\n\n**Sluice.**\nA gate in a leat.") == [
         "Leat. A ditch that brings water to the wheel.",
         "Sluice. A gate in a leat.",
@@ -81,9 +81,9 @@ def test_a_term_and_its_meaning_are_one_statement_and_lines_without_stops_are_no
 
 def test_a_row_of_a_markdown_table_is_read_with_the_names_of_its_columns() -> None:
     text = "| Grain | Price |\n| --- | --- |\n| Barley | €31 per sack |\n| Rye | €34 per sack |\n"
-    found = extract_answer_units([hit(text)])
-    assert [one.text for one in found] == ["Grain: Barley; Price: €31 per sack", "Grain: Rye; Price: €34 per sack"]
-    assert text[found[0].start : found[0].end] == "| Barley | €31 per sack |"
+    result = extract_answer_units([hit(text)])
+    assert [item.text for item in result] == ["Grain: Barley; Price: €31 per sack", "Grain: Rye; Price: €34 per sack"]
+    assert text[result[0].start : result[0].end] == "| Barley | €31 per sack |"
 
 
 def test_a_table_of_plain_text_has_names_when_its_first_row_holds_no_number() -> None:
@@ -125,7 +125,7 @@ def test_comments_and_bars_in_code_are_neither_headings_nor_tables() -> None:
     text = "# The limit is that of the old sluice.\nlimit: int | None = None\nname: str | None = None\n"
     passage = hit(text)
     code = replace(passage, chunk=replace(passage.chunk, metadata={"format": "code"}))
-    assert [one.text for one in extract_answer_units([code])] == [
+    assert [item.text for item in extract_answer_units([code])] == [
         "The limit is that of the old sluice.",
         "limit: int | None = None",
         "name: str | None = None",
@@ -134,17 +134,17 @@ def test_comments_and_bars_in_code_are_neither_headings_nor_tables() -> None:
 
 def test_an_entry_of_a_record_is_read_with_the_entry_that_names_it() -> None:
     text = "mills[0].name: Upper Mill\nmills[0].wheel.diameter_m: 3.6\nmills[1].name: Lower Mill\nmills[1].stones: 2"
-    found = extract_answer_units([hit(text)])
-    assert [one.text for one in found] == [
+    result = extract_answer_units([hit(text)])
+    assert [item.text for item in result] == [
         "mills[0].name: Upper Mill",
         "mills[0].name: Upper Mill; mills[0].wheel.diameter_m: 3.6",
         "mills[1].name: Lower Mill",
         "mills[1].name: Lower Mill; mills[1].stones: 2",
     ]
-    assert text[found[1].start : found[1].end] == "mills[0].wheel.diameter_m: 3.6"
+    assert text[result[1].start : result[1].end] == "mills[0].wheel.diameter_m: 3.6"
 
 
-def test_a_question_on_a_line_of_its_own_goes_with_its_answer_and_stands_above_the_rest() -> None:
+def test_a_question_on_its_own_line_is_joined_to_its_answer() -> None:
     text = (
         "May I bring my dog?\nDogs on a lead are welcome in the yard and on the paths.\n"
         "Inside the mill the noise of the stones would frighten them.\n"
@@ -176,12 +176,15 @@ def test_marks_of_lists_quotations_and_emphasis_are_not_read() -> None:
     ]
 
 
-def test_what_two_passages_share_comes_once_and_whole() -> None:
+def test_text_shared_by_two_passages_appears_once_and_complete() -> None:
     sentence = "The wheel of the lower mill was taken away by the flood of 1921."
     end = "The one above was spared, since its sluice had been left open."
     rest = hit(f"{sentence[10:]} {end}", start=10)
-    found = extract_answer_units([rest, hit(f"{sentence} {end}")])
-    assert [(one.hit_index, one.start, one.text) for one in found] == [(0, len(sentence) + 1, end), (1, 0, sentence)]
+    result = extract_answer_units([rest, hit(f"{sentence} {end}")])
+    assert [(item.hit_index, item.start, item.text) for item in result] == [
+        (0, len(sentence) + 1, end),
+        (1, 0, sentence),
+    ]
 
 
 def test_no_passages_have_no_statements() -> None:
@@ -206,17 +209,17 @@ PIECES = [
 
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=12)), max_size=30), st.integers(0, 9))
-def test_statements_lie_in_their_passage_in_order_and_hold_a_word(parts: list[str], start: int) -> None:
+def test_statements_are_inside_their_passage_in_order_and_contain_a_word(parts: list[str], start: int) -> None:
     text = "\n".join(parts)
-    found = extract_answer_units([hit(text, start=start)])
-    places = [(one.start, one.end) for one in found]
+    result = extract_answer_units([hit(text, start=start)])
+    places = [(item.start, item.end) for item in result]
     assert all(start <= first < last <= start + len(text) for first, last in places)
     assert all(before[1] <= after[0] for before, after in pairwise(places))
-    assert all(one.text == " ".join(one.text.split()) != "" for one in found)
+    assert all(item.text == " ".join(item.text.split()) != "" for item in result)
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("unit", ["word ", "a | b\n", "- item:\n", "It is. ", "x?\n", "a[0].b: c\n"])
-def test_a_very_long_passage_is_read_to_its_end_in_good_time(unit: str) -> None:
+def test_a_very_long_passage_is_processed_quickly(unit: str) -> None:
     text = unit * 20_000
     assert extract_answer_units([hit(text)])[-1].end == len(text.rstrip())

@@ -1,4 +1,4 @@
-"""Citations: the exact place, looked up again, and the marks in a model's text."""
+"""Citations: verified offsets, and the citation marks in a model's text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_citation_is_read_again_at_its_place() -> None:
     assert (citation.verified, citation.stale, citation.score, citation.page) == (True, False, 2.5, None)
 
 
-def test_a_quote_that_does_not_stand_there_is_not_verified() -> None:
+def test_a_quote_that_is_not_in_the_text_is_not_verified() -> None:
     citation = cite(1, HIT, 28, 55, Shelf({"/garden.txt": TEXT.replace("March", "April")}))
     assert (citation.quote, citation.verified) == ("The roses are cut in March.", False)
 
@@ -45,7 +45,7 @@ def test_numbers_are_found_in_order_and_once(text: str, numbers: list[int]) -> N
     assert parse_citation_numbers(text) == numbers
 
 
-def test_the_statement_is_the_sentence_that_the_mark_stands_behind() -> None:
+def test_the_statement_is_the_sentence_before_the_mark() -> None:
     text = "The hedge is cut in August [1]. Roses follow in March [2]."
     assert cited_statement(text, 2).strip(". ") == "Roses follow in March"
     assert cited_statement(text, 7) == ""
@@ -56,6 +56,6 @@ def test_the_quote_is_the_sentence_that_shares_most_with_the_statement() -> None
     assert find_best_quote(HIT.chunk, "xyzzy") == (0, len(TEXT))
 
 
-def test_a_models_marks_become_citations_and_a_number_that_nothing_has_is_left_out() -> None:
-    found = resolve_citations("Roses are cut in March [4]. See also [9].", {4: HIT}, Shelf({"/garden.txt": TEXT}))
-    assert [(c.n, c.quote, c.verified) for c in found] == [(4, "The roses are cut in March.", True)]
+def test_marks_of_a_model_become_citations_and_unknown_numbers_are_ignored() -> None:
+    result = resolve_citations("Roses are cut in March [4]. See also [9].", {4: HIT}, Shelf({"/garden.txt": TEXT}))
+    assert [(c.n, c.quote, c.verified) for c in result] == [(4, "The roses are cut in March.", True)]

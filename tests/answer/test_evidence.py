@@ -1,4 +1,4 @@
-"""How likely the passages hold an answer."""
+"""The probability that the passages contain an answer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ GERMAN = (
 
 
 class Library:
-    """A Searcher over a few passages, with the parts that a knowledge base has."""
+    """A Searcher over a few passages, with the components of a knowledge base."""
 
     def __init__(self, texts: Sequence[str], mode: str = "hybrid", *, hashing: bool = False) -> None:
         chunks: list[Chunk] = [hit(text, source=f"/{place}.txt").chunk for place, text in enumerate(texts)]
@@ -76,8 +76,8 @@ class Library:
     def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         return self._retriever.retrieve(question, top_k, where)
 
-    def term_weights(self, wanted: Sequence[str]) -> NDArray[np.float32]:
-        return self._passages._bm25_index.idf(wanted)
+    def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
+        return self._passages._bm25_index.idf(terms)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._embedder.embed_texts(texts)
@@ -152,14 +152,14 @@ def test_the_likeliest_passage_decides_and_those_far_down_do_not_count() -> None
 def test_evidence_grows_with_the_cosine() -> None:
     library = Library(HANDBOOK)
     question = "How many days of holiday are there?"
-    found = [
+    result = [
         estimate_evidence(question, [hit(HANDBOOK[0], dense=cosine)], library) for cosine in (0.0, 0.2, 0.4, 0.6, 0.8)
     ]
-    assert found == sorted(found)
-    assert (found[0] < 0.1, found[-1] > 0.9) == (True, True)
+    assert result == sorted(result)
+    assert (result[0] < 0.1, result[-1] > 0.9) == (True, True)
 
 
-def test_names_that_no_passage_holds_speak_against_an_answer() -> None:
+def test_names_missing_from_every_passage_lower_the_evidence() -> None:
     library = Library(HANDBOOK)
     passage: list[Hit] = [hit(HANDBOOK[2], dense=0.45)]
     known = estimate_evidence("Who is the caretaker Jon Bratte?", passage, library)

@@ -1,4 +1,4 @@
-"""Addresses in an answer: those of the documents stay, those that a model made up lead nowhere."""
+"""URLs in an answer: those from the documents stay, others are removed."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("name", [name for name in LEAKS if name != "host"])
-def test_an_address_that_carries_data_out_leads_nowhere(name: str) -> None:
-    said = sanitize_links(f"Answer [1]. {LEAKS[name]}", [DOCUMENT])
-    assert SECRET not in said
-    assert "://evil" not in said.lower()
-    page = MarkdownIt("commonmark", {"linkify": False}).render(said)
+def test_a_url_that_exfiltrates_data_is_removed(name: str) -> None:
+    result = sanitize_links(f"Answer [1]. {LEAKS[name]}", [DOCUMENT])
+    assert SECRET not in result
+    assert "://evil" not in result.lower()
+    page = MarkdownIt("commonmark", {"linkify": False}).render(result)
     assert 'src="http' not in page
     assert SECRET not in page
 
 
-def test_a_secret_in_the_name_of_a_host_is_shown_to_the_reader_and_to_nobody_else() -> None:
+def test_a_secret_in_a_host_name_is_shown_but_not_linked() -> None:
     assert sanitize_links(LEAKS["host"], [DOCUMENT]) == f"[link removed: {SECRET}.evil.example]"
 
 
@@ -58,7 +58,7 @@ def test_a_secret_in_the_name_of_a_host_is_shown_to_the_reader_and_to_nobody_els
         "In C a line ends with\n```c\nint x; //comment\n```",
     ],
 )
-def test_what_stands_in_the_documents_stays(text: str) -> None:
+def test_urls_of_the_documents_stay(text: str) -> None:
     assert sanitize_links(text, [DOCUMENT]) == text
 
 
@@ -68,7 +68,7 @@ def test_an_image_of_the_documents_becomes_a_link() -> None:
     )
 
 
-def test_a_call_before_a_citation_is_no_image() -> None:
+def test_a_call_before_a_citation_is_not_an_image() -> None:
     assert sanitize_links("Yes![1] And ![2](https://k.example/).", ["https://k.example/"]) == (
         "Yes![1] And [2](https://k.example/)."
     )

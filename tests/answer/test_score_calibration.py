@@ -14,7 +14,7 @@ from tests.answer.passages import Shelf
 
 
 class Meanings(Shelf):
-    """A shelf with the embedder that ships; counts how often it is asked."""
+    """A shelf with the shipped embedder; counts its calls."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -26,14 +26,14 @@ class Meanings(Shelf):
         return self.model.embed_texts(texts)
 
 
-def test_an_answer_is_nearer_to_its_question_than_other_texts_for_the_embedder_that_ships() -> None:
+def test_with_the_shipped_embedder_an_answer_is_nearer_to_its_question_than_other_texts() -> None:
     ruler = get_calibration(Meanings())
     assert ruler.is_discriminative
     assert ruler.related == pytest.approx(0.63, abs=0.03)
     assert ruler.unrelated == pytest.approx(0.02, abs=0.03)
 
 
-def test_counts_of_words_tell_nothing() -> None:
+def test_word_count_embedders_give_no_calibration() -> None:
     assert not get_calibration(Shelf({})).is_discriminative
 
 
@@ -43,7 +43,24 @@ def test_it_is_measured_once() -> None:
     assert searcher.calls == 1
 
 
-def test_nearness_is_the_same_for_embedders_whose_cosines_differ_by_scale_and_offset() -> None:
+def test_a_stored_calibration_is_that_of_its_embedder() -> None:
+    calibration = ScoreCalibration(0.6, 0.01, 0.05)
+    assert ScoreCalibration.from_json(calibration.to_json("a"), "a") == calibration
+    assert ScoreCalibration.from_json(calibration.to_json("a"), "b") is None
+    assert ScoreCalibration.from_json("{}", "a") is None
+
+
+def test_a_stored_calibration_is_not_measured_again() -> None:
+    class Stored(Meanings):
+        def stored_calibration(self) -> ScoreCalibration | None:
+            return ScoreCalibration(0.6, 0.01, 0.05)
+
+    searcher = Stored()
+    assert get_calibration(searcher) == searcher.stored_calibration()
+    assert searcher.calls == 0
+
+
+def test_calibration_is_independent_of_scale_and_offset_of_cosines() -> None:
     narrow, wide = ScoreCalibration(0.9, 0.7, 0.02), ScoreCalibration(0.6, 0.0, 0.06)
     assert narrow.is_discriminative and wide.is_discriminative
     assert [narrow.normalize(x) for x in (0.7, 0.8, 0.9)] == pytest.approx([0, 0.5, 1])

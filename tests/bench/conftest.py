@@ -1,4 +1,4 @@
-"""A small benchmark that runs for real: a few hundred rows, two stores of the core and the floor."""
+"""A small real benchmark: a few hundred rows, two built-in stores and the NumPy reference."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def small_settings() -> BenchSettings:
 
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory: pytest.TempPathFactory, small_settings: BenchSettings) -> tuple[BenchResult, list[object]]:
-    """The outcome of the small benchmark, and the events it told of."""
-    told: list[object] = []
+    """The result of the small benchmark, and its events."""
+    events: list[object] = []
     data = generate_dataset(tmp_path_factory.mktemp("bench") / "data", 600, 16, queries=20)
-    return BenchRun(small_settings, data, told.append).run(), told
+    return BenchRun(small_settings, data, events.append).run(), events
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def data(tmp_path: Path) -> Dataset:
 
 
 def outcome_of(*lines: StoreResult) -> BenchResult:
-    """A result with these lines."""
+    """A benchmark result with these stores."""
     machine: dict[str, JSON] = {
         "cpu": "a processor", "cores": 2, "memory_gb": 4.0, "system": "an OS", "python": "3.11.7", "versions": {},
         "load_before": 0.0,
@@ -50,7 +50,7 @@ def outcome_of(*lines: StoreResult) -> BenchResult:
 
 
 def line_of(label: str, p50: float = 1.0, recall: float = 1.0, **more: float) -> StoreResult:
-    """A store with these figures, and the others made up."""
+    """A store with these metrics; the others have arbitrary values."""
     line = StoreResult(BenchEntry("memory", label))
     figures = {
         "recall": recall, "p50_ms": p50, "p95_ms": 2 * p50, "p99_ms": 3 * p50, "qps_1": 1e3 / p50, "qps_n": 2e3 / p50,

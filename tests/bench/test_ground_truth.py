@@ -1,4 +1,4 @@
-"""Exact answers, and recall against them."""
+"""Exact results, and recall against them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ragkit.bench.ground_truth import (
 )
 
 
-def test_the_bar_is_the_kth_best_of_a_full_sort_under_every_condition(
+def test_the_threshold_is_the_kth_best_of_a_full_sort_under_every_condition(
     data: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ground_truth, "BLOCK_ROWS", 64)  # more blocks than one
-    found = compute_ground_truth(data, (0.5, 0.1), 5)
+    monkeypatch.setattr(ground_truth, "BLOCK_ROWS", 64)  # more than one block
+    result = compute_ground_truth(data, (0.5, 0.1), 5)
     scores = data.queries.astype(np.float64) @ np.array(data.rows).astype(np.float64).T
     number = np.arange(505)
     masks = {
@@ -31,32 +31,32 @@ def test_the_bar_is_the_kth_best_of_a_full_sort_under_every_condition(
         "f10": (number < 500) & (data.buckets < 1000),
         "after": ~np.isin(number, data.deleted_rows),
     }
-    assert set(found) == set(masks)
+    assert set(result) == set(masks)
     for name, mask in masks.items():
-        np.testing.assert_allclose(found[name].kth_scores, np.sort(scores[:, mask], axis=1)[:, -5], atol=1e-12)
-        assert found[name].expected_count == 5
+        np.testing.assert_allclose(result[name].kth_scores, np.sort(scores[:, mask], axis=1)[:, -5], atol=1e-12)
+        assert result[name].expected_count == 5
 
 
-def test_fewer_matches_than_asked_for_are_all_wanted(data: Dataset) -> None:
-    found = compute_ground_truth(data, (0.004,), 10)["f0.4"]
-    matching = np.flatnonzero(found.matching_rows)
-    assert found.expected_count == len(matching) < 10
+def test_all_matches_are_expected_if_there_are_fewer_than_top_k(data: Dataset) -> None:
+    result = compute_ground_truth(data, (0.004,), 10)["f0.4"]
+    matching = np.flatnonzero(result.matching_rows)
+    assert result.expected_count == len(matching) < 10
     query = data.queries[0]
-    assert found.recall(data.rows, query, 0, matching.tolist()) == 1.0
-    assert found.recall(data.rows, query, 0, matching.tolist()[:-1]) == (len(matching) - 1) / len(matching)
+    assert result.recall(data.rows, query, 0, matching.tolist()) == 1.0
+    assert result.recall(data.rows, query, 0, matching.tolist()[:-1]) == (len(matching) - 1) / len(matching)
 
 
 ROWS = np.array([[1, 0], [0.6, 0.8], [0.6, 0.8], [0.6, 0.8], [0, 1]], np.float32)
 QUERY = np.array([1, 0], np.float32)
 
 
-def truth_of(allowed: list[int], wanted: int = 2) -> GroundTruth:
-    return GroundTruth(np.array([0.6]), wanted, np.isin(np.arange(5), allowed))
+def truth_of(allowed: list[int], expected_count: int = 2) -> GroundTruth:
+    return GroundTruth(np.array([0.6]), expected_count, np.isin(np.arange(5), allowed))
 
 
-def test_any_of_the_rows_that_tie_at_the_bar_counts() -> None:
+def test_any_row_that_ties_with_the_kth_counts() -> None:
     everything = truth_of([0, 1, 2, 3, 4])
-    assert [everything.recall(ROWS, QUERY, 0, found) for found in ([0, 1], [0, 3], [2, 3], [0, 4], [4])] == [
+    assert [everything.recall(ROWS, QUERY, 0, result) for result in ([0, 1], [0, 3], [2, 3], [0, 4], [4])] == [
         1.0, 1.0, 1.0, 0.5, 0.0,
     ]  # fmt: skip
 
@@ -69,11 +69,11 @@ def test_a_row_that_does_not_match_never_counts() -> None:
     assert truth_of([1, 2]).recall(ROWS, QUERY, 0, [0, 1]) == 0.5
 
 
-def test_more_than_was_asked_for_is_no_more_than_all() -> None:
+def test_recall_is_at_most_one() -> None:
     assert truth_of([0, 1, 2, 3]).recall(ROWS, QUERY, 0, [0, 1, 2, 3]) == 1.0
 
 
-def test_where_nothing_matches_nothing_is_right() -> None:
+def test_without_matches_the_correct_result_is_empty() -> None:
     nothing = truth_of([], 0)
     assert nothing.recall(ROWS, QUERY, 0, []) == 1.0
     assert nothing.recall(ROWS, QUERY, 0, [1]) == 0.0
@@ -82,20 +82,20 @@ def test_where_nothing_matches_nothing_is_right() -> None:
 def test_equal_rows_tie(tmp_path: Path) -> None:
     rows = np.repeat(np.eye(4, dtype=np.float32), 30, axis=0)
     data = write_dataset(tmp_path, ExternalVectors("equal", rows, np.eye(4)[:1], shuffle=False))
-    found = compute_ground_truth(data, (), 10)["all"]
-    np.testing.assert_allclose(found.kth_scores, 1.0)
-    assert found.recall(data.rows, data.queries[0], 0, [*range(20, 30)]) == 1.0
+    result = compute_ground_truth(data, (), 10)["all"]
+    np.testing.assert_allclose(result.kth_scores, 1.0)
+    assert result.recall(data.rows, data.queries[0], 0, [*range(20, 30)]) == 1.0
 
 
-def test_what_is_saved_is_loaded(data: Dataset) -> None:
-    found = compute_ground_truth(data, (0.5,), 3)
-    save_ground_truth(data.folder, found)
+def test_saved_ground_truth_is_loaded(data: Dataset) -> None:
+    result = compute_ground_truth(data, (0.5,), 3)
+    save_ground_truth(data.folder, result)
     again = load_ground_truth(data.folder, "f50")
-    np.testing.assert_array_equal(again.kth_scores, found["f50"].kth_scores)
-    np.testing.assert_array_equal(again.matching_rows, found["f50"].matching_rows)
+    np.testing.assert_array_equal(again.kth_scores, result["f50"].kth_scores)
+    np.testing.assert_array_equal(again.matching_rows, result["f50"].matching_rows)
     assert again.expected_count == 3
 
 
-def test_a_condition_is_called_by_its_percentage() -> None:
+def test_a_condition_is_named_by_its_percentage() -> None:
     assert [condition_name(share) for share in (0.5, 0.1, 0.01, 0.001)] == ["f50", "f10", "f1", "f0.1"]
     assert datasets.BUCKETS * 0.001 >= 1

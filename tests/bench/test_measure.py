@@ -1,4 +1,4 @@
-"""How time is taken, and the floor that it is held against."""
+"""Time measurements, and the NumPy reference."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows
 
 
-def slept(number: int) -> list[int]:
+def sleep_search(number: int) -> list[int]:
     """A store that takes 2 ms and finds the row of the query's number."""
     time.sleep(0.002)
     return [number]
 
 
-def test_a_query_takes_as_long_as_it_takes() -> None:
-    found = time_queries(slept, 5, 60)
-    assert found.found_rows == [[0], [1], [2], [3], [4]]
-    assert all(ms >= 2 for ms in found.latencies_ms)
-    # sleeping is no work of the processor
-    assert found.cpu_seconds < sum(found.latencies_ms) / 1e3 / 2
+def test_latencies_and_results_are_recorded() -> None:
+    result = time_queries(sleep_search, 5, 60)
+    assert result.found_rows == [[0], [1], [2], [3], [4]]
+    assert all(ms >= 2 for ms in result.latencies_ms)
+    # sleeping uses no CPU time
+    assert result.cpu_seconds < sum(result.latencies_ms) / 1e3 / 2
 
 
 def test_a_round_ends_in_time_but_not_before_twenty_queries() -> None:
-    found = time_queries(slept, 1000, 0.001)
-    assert len(found.found_rows) == MIN_QUERIES
+    result = time_queries(sleep_search, 1000, 0.001)
+    assert len(result.found_rows) == MIN_QUERIES
 
 
 def test_percentiles_are_those_of_the_queries() -> None:
@@ -46,14 +46,14 @@ def test_percentiles_are_those_of_the_queries() -> None:
 
 def floor() -> NumpyReference:
     """Four rows: east, north, west, and one between east and north."""
-    found = NumpyReference()
+    result = NumpyReference()
     rows = np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6]], np.float32)
-    found.add_documents([Document("", {FILTER_FIELD: 10 * n}, id=row_id(n)) for n in range(4)], rows)
-    return found
+    result.add_documents([Document("", {FILTER_FIELD: 10 * n}, id=row_id(n)) for n in range(4)], rows)
+    return result
 
 
 class OneThreadOnly(NumpyReference):
-    """A store that one thread alone may ask at a time, and that lets the first one wait."""
+    """A store that fails if two threads search it at once; the first search blocks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class OneThreadOnly(NumpyReference):
         return []
 
 
-def test_a_store_that_fails_in_one_thread_fails_and_does_not_hang(data: Dataset) -> None:
+def test_an_error_in_one_thread_is_raised_without_a_hang(data: Dataset) -> None:
     bench = StoreBench(
         BenchJob(
             store_name="numpy", options={}, folder=str(data.folder), dataset_name=data.name,
@@ -83,43 +83,43 @@ EAST = np.array([1, 0], np.float32)
 
 
 def ids(store: NumpyReference, top_k: int, below: int | None = None) -> list[int]:
-    asked = None if below is None else {FILTER_FIELD: {"$lt": below}}
-    return [int(one.document.id) for one in store.search(EAST, top_k, asked)]
+    queries = None if below is None else {FILTER_FIELD: {"$lt": below}}
+    return [int(item.document.id) for item in store.search(EAST, top_k, queries)]
 
 
-def test_the_floor_finds_the_nearest_in_order() -> None:
+def test_the_reference_returns_the_nearest_in_order() -> None:
     store = floor()
     assert ids(store, 2) == [0, 3]
     assert ids(store, 9) == [0, 3, 1, 2]
-    assert [one.score for one in store.search(EAST, 2)] == pytest.approx([1.0, 0.8])
+    assert [item.score for item in store.search(EAST, 2)] == pytest.approx([1.0, 0.8])
 
 
-@pytest.mark.parametrize(("below", "found"), [(40, [0, 3]), (30, [0, 1]), (1, [0]), (0, [])])
-def test_the_floor_filters(below: int, found: list[int]) -> None:
-    assert ids(floor(), 2, below) == found
+@pytest.mark.parametrize(("below", "result"), [(40, [0, 3]), (30, [0, 1]), (1, [0]), (0, [])])
+def test_the_reference_filters(below: int, result: list[int]) -> None:
+    assert ids(floor(), 2, below) == result
 
 
-def test_the_floor_forgets_what_is_deleted() -> None:
+def test_the_reference_deletes() -> None:
     store = floor()
     assert (store.delete([row_id(0)]), store.count(), ids(store, 2)) == (1, 3, [3, 1])
     store.clear()
     assert store.count() == 0
 
 
-def test_reading_the_floor_once_takes_time() -> None:
+def test_reading_the_reference_once_takes_time() -> None:
     store = floor()
     store.search(EAST)
     assert 0 < store.read_seconds() < 0.1
 
 
-def test_files_are_counted_with_what_they_take_on_the_disk(tmp_path: Path) -> None:
+def test_files_are_counted_with_their_size_on_disk(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "a").write_bytes(b"x" * 10_000)
     drop_page_cache(tmp_path)
     assert 10_000 <= folder_bytes(tmp_path) <= 3 * 10_000
 
 
-def test_a_process_that_is_gone_has_no_memory() -> None:
+def test_an_ended_process_has_no_memory() -> None:
     watch = MemoryMonitor(2**30)
     watch.stop()
     assert (watch.reset_peak(), watch.peak_bytes) == (0, 0)

@@ -1,4 +1,4 @@
-"""What is written and shown: tables, pictures, the page, files that gather, and results held against each other."""
+"""Reports: tables, plots, the HTML page, result files and comparisons."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def curve_line() -> StoreResult:
     line = line_of("graph", 0.5, 0.97)
     line.entry = BenchEntry("faiss", "graph", {}, {"ef": (8, 32)})
     for ef, recall, p50 in ((8, 0.9, 0.2), (32, 0.99, 1.0)):
-        found = {"recall": recall, "p50_ms": p50, "qps_1": 1e3 / p50}
-        line.measurements += [Measurement({"ef": ef}, name, value) for name, value in found.items()]
+        result = {"recall": recall, "p50_ms": p50, "qps_1": 1e3 / p50}
+        line.measurements += [Measurement({"ef": ef}, name, value) for name, value in result.items()]
     return line
 
 
@@ -58,14 +58,14 @@ def test_the_bound_is_the_best_round_of_reading() -> None:
     assert read_lower_bound(outcome_of(line)) == (0.3, 26.0)
 
 
-def test_tables_go_by_latency_with_the_floors_last() -> None:
+def test_tables_are_sorted_by_latency_with_the_references_last() -> None:
     searching, filtered, keeping = build_tables(full())
     assert [row[0] for row in searching.rows] == ["quick", "graph", "slow", "numpy brute force"]
     assert searching.reference_rows == 1
     assert searching.rows[0][:4] == ("quick", "1.0000", "0.1", "0.2")
     assert filtered.columns == ("store", "50\u00a0%: p50 ms", "recall", "1\u00a0%: p50 ms", "recall")
     assert filtered.rows[2] == ("slow", "30.0", "1.0000", "30.0", "0.9000")
-    # a column in which nobody has a figure is left out
+    # a column without values is omitted
     assert keeping.columns == ("store", "build rows/s", "disk / rows")
     assert keeping.rows[0] == ("quick", "100", "2")
 
@@ -76,7 +76,7 @@ def test_a_benchmark_that_measured_nothing_has_no_tables_and_no_pictures() -> No
     assert incomplete_stores(nothing) == [("memory", "failed", "no luck")]
 
 
-def test_what_must_be_said_is_said() -> None:
+def test_the_notes_contain_the_conditions() -> None:
     assert describe_conditions(full()) == [
         "some rows, 20 queries; top 10; medians of 2 rounds, stores queried in turn",
         "a processor, 2 cores, 4.0 GB, an OS, Python 3.11.7",
@@ -93,7 +93,7 @@ def test_numbers_have_the_digits_that_count(value: float, text: str) -> None:
     assert format_number(value) == text
 
 
-def test_the_front_is_what_no_other_point_beats() -> None:
+def test_the_pareto_front_has_no_dominated_points() -> None:
     points = [(0.9, 100.0), (0.95, 120.0), (0.99, 50.0), (0.98, 40.0), (1.0, 10.0)]
     assert pareto_front(points) == [(0.95, 120.0), (0.99, 50.0), (1.0, 10.0)]
 
@@ -109,9 +109,9 @@ def test_labels_are_moved_apart_and_kept_in_order() -> None:
 
 
 def test_every_picture_is_drawn_and_none_is_blank() -> None:
-    found = render_plots(full())
-    assert set(found) == {"recall-qps", "latency", "filters", "build-disk"}
-    for raw in found.values():
+    result = render_plots(full())
+    assert set(result) == {"recall-qps", "latency", "filters", "build-disk"}
+    for raw in result.values():
         image = matplotlib.image.imread(BytesIO(raw))
         assert image.shape[1] > 1200
         assert 0.01 < float(np.mean(image[..., :3].min(axis=2) < 0.9)) < 0.5
@@ -123,7 +123,7 @@ def test_without_filters_there_is_no_picture_of_them() -> None:
     assert "filters" not in render_plots(outcome_of(line))
 
 
-def test_the_page_holds_everything_and_fetches_nothing() -> None:
+def test_the_html_page_is_self_contained() -> None:
     text = render_bench_report(full(), {"latency": b"png"})
     assert "src='data:image/png;base64,cG5n'" in text
     assert "<td>quick</td><td>1.0000</td>" in text
@@ -131,7 +131,7 @@ def test_the_page_holds_everything_and_fetches_nothing() -> None:
     assert re.findall(r"(?:src|href)='(?!data:)[^']*'|https?://|<script|@import|url\(", text) == []
 
 
-def test_results_gather_in_a_directory(tmp_path: Path) -> None:
+def test_results_accumulate_in_a_directory(tmp_path: Path) -> None:
     first = full()
     second = replace(first, run_id="20260102T000000-0000")
     write_report(tmp_path, first)
@@ -150,7 +150,7 @@ def test_results_gather_in_a_directory(tmp_path: Path) -> None:
     queries = duckdb.execute(f"SELECT count(*), max(ms) FROM read_parquet('{tmp_path}/queries/*.parquet')").fetchall()
     assert queries == [(16, 30.0)]
     tree = json.loads((tmp_path / "runs" / f"{first.run_id}.json").read_text())
-    assert [one["setting"] for one in tree["stores"][3]["curve"]] == [{}, {"ef": 8}, {"ef": 32}]
+    assert [item["setting"] for item in tree["stores"][3]["curve"]] == [{}, {"ef": 8}, {"ef": 32}]
     assert tree["stores"][4] == {
         "label": "gone", "store": "nowhere", "status": "missing", "reason": "is <not> here", "versions": {},
         "options": {}, "figures": {}, "curve": [],
@@ -167,27 +167,29 @@ def test_a_secret_is_not_written(tmp_path: Path) -> None:
     assert json.loads(text)["stores"][0]["options"] == {"namespace": "n"}
 
 
-def test_two_results_are_compared_figure_by_figure(tmp_path: Path) -> None:
+def test_two_results_are_compared_metric_by_metric(tmp_path: Path) -> None:
     before = outcome_of(line_of("same"), line_of("moved", 2.0), line_of("only before"))
     after = replace(
         outcome_of(line_of("same"), line_of("moved", 1.0), line_of("only after")), run_id="20260102T000000-0"
     )
     write_report(tmp_path / "a", before)
     write_report(tmp_path / "b", after)
-    found = compare_runs(tmp_path / "a", tmp_path / "b")
+    result = compare_runs(tmp_path / "a", tmp_path / "b")
     changed = {
-        (one.label, one.metric): one.relative_change for one in found.differences if abs(one.relative_change) > 1e-9
+        (item.label, item.metric): item.relative_change
+        for item in result.differences
+        if abs(item.relative_change) > 1e-9
     }
     assert changed == {
         ("moved", figure): pytest.approx(0.5)
         for figure in ("p50_ms", "p95_ms", "p99_ms", "cpu_ms", "f50:p50_ms", "f1:p50_ms")
     } | {("moved", "qps_1"): pytest.approx(1.0), ("moved", "qps_n"): pytest.approx(1.0)}
-    assert found.only_in == {before.run_id: ("only before",), after.run_id: ("only after",)}
-    # the last two runs of one directory, and single files, are the same comparison
+    assert result.only_in == {before.run_id: ("only before",), after.run_id: ("only after",)}
+    # the last two runs of a directory and two single files give the same comparison
     write_report(tmp_path / "a", after)
-    assert compare_runs(tmp_path / "a").differences == found.differences
+    assert compare_runs(tmp_path / "a").differences == result.differences
     runs = tmp_path / "a" / "runs"
-    assert compare_runs(runs / f"{before.run_id}.json", runs / f"{after.run_id}.json").differences == found.differences
+    assert compare_runs(runs / f"{before.run_id}.json", runs / f"{after.run_id}.json").differences == result.differences
 
 
 def test_there_must_be_results_to_compare(tmp_path: Path) -> None:
@@ -209,36 +211,36 @@ def test_better_is_higher_for_rates_and_lower_for_times() -> None:
     assert MetricDifference("a", "{}", "disk_bytes", 0.0, 3.0).relative_change == 0.0
 
 
-def against(*now: StoreResult, tolerance: float = 0.15) -> list[str]:
-    """What is worse in these lines than in a baseline of `a` (1 ms) and `b`, which failed."""
+def regressions_of(*now: StoreResult, tolerance: float = 0.15) -> list[str]:
+    """The regressions of these stores against a baseline of `a` (1 ms) and `b`, which failed."""
     before = outcome_of(line_of("a"), StoreResult(BenchEntry("memory", "b"), "failed", "broke"))
     baseline = BenchBaseline(before.run_id, "a processor", "f00", 10, 2, to_saved_results(before))
     return find_regressions(baseline, to_saved_results(outcome_of(*now)), tolerance)
 
 
-def test_what_is_within_the_tolerance_is_no_regression() -> None:
-    assert against(line_of("a", 1.1)) == []
-    assert against(line_of("a", 0.2), line_of("new", 90.0)) == []
+def test_a_change_within_the_tolerance_is_not_a_regression() -> None:
+    assert regressions_of(line_of("a", 1.1)) == []
+    assert regressions_of(line_of("a", 0.2), line_of("new", 90.0)) == []
 
 
-def test_what_is_beyond_it_is_named_with_both_values() -> None:
-    assert against(line_of("a", 1.2)) == [
+def test_a_regression_is_reported_with_both_values() -> None:
+    assert regressions_of(line_of("a", 1.2)) == [
         "a: p50_ms 1 -> 1.2 (20% worse)",
         "a: qps_n 2000 -> 1667 (17% worse)",
         "a: f50:p50_ms 1 -> 1.2 (20% worse)",
         "a: f1:p50_ms 1 -> 1.2 (20% worse)",
     ]
-    assert against(line_of("a", 1.2), tolerance=0.25) == []
+    assert regressions_of(line_of("a", 1.2), tolerance=0.25) == []
 
 
 def test_a_recall_may_fall_by_a_hundredth_only() -> None:
-    assert against(line_of("a", recall=0.991)) == []
-    assert against(line_of("a", recall=0.98)) == ["a: recall 1 -> 0.98 (2% worse)"]
+    assert regressions_of(line_of("a", recall=0.991)) == []
+    assert regressions_of(line_of("a", recall=0.98)) == ["a: recall 1 -> 0.98 (2% worse)"]
 
 
 def test_a_store_that_no_longer_runs_is_a_regression() -> None:
-    assert against() == ["a: not measured (was ok)"]
-    assert against(StoreResult(BenchEntry("memory", "a"), "time limit", "slow")) == ["a: time limit (was ok)"]
+    assert regressions_of() == ["a: not measured (was ok)"]
+    assert regressions_of(StoreResult(BenchEntry("memory", "a"), "time limit", "slow")) == ["a: time limit (was ok)"]
 
 
 def test_a_baseline_is_read_back(tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ def test_a_baseline_is_read_back(tmp_path: Path) -> None:
         ('{"format": 9}', "a result of format 1"),
     ],
 )
-def test_another_file_is_no_baseline(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_of_another_format_is_not_a_baseline(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(InvalidOption, match=message):
         read_baseline(tmp_path / "x.json")

@@ -1,4 +1,4 @@
-"""A benchmark that runs: each store in its own process, and what becomes of those that fail."""
+"""A benchmark run: one process per store, and failures of stores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_store_answers_exactly_under_every_condition(ran: tuple[BenchResul
         assert recalls == {"recall": 1.0, "f50:recall": 1.0, "f1:recall": 1.0, "recall_after": 1.0}, line.entry.label
 
 
-def test_each_figure_is_taken_and_has_its_meaning(ran: tuple[BenchResult, list[object]]) -> None:
+def test_each_metric_is_measured(ran: tuple[BenchResult, list[object]]) -> None:
     figures = by_label(ran[0])["sqlite"].medians()
     searching = {"recall", "p50_ms", "p95_ms", "p99_ms", "qps_1", "cpu_ms", "asked"}
     filtered = {f"{condition}:{name}" for condition in ("f50", "f1") for name in searching}
@@ -44,32 +44,32 @@ def test_each_figure_is_taken_and_has_its_meaning(ran: tuple[BenchResult, list[o
     assert figures["delete_rate"] == pytest.approx(6 / figures["delete_ms"] * 1e3)
 
 
-def test_the_floor_knows_how_long_reading_takes(ran: tuple[BenchResult, list[object]]) -> None:
+def test_the_reference_measures_the_read_time(ran: tuple[BenchResult, list[object]]) -> None:
     figures = by_label(ran[0])["floor"].medians()
-    first = {one.name: one.value for one in by_label(ran[0])["floor"].measurements if one.round == 0}
+    first = {item.name: item.value for item in by_label(ran[0])["floor"].measurements if item.round == 0}
     assert first["read_gb_s"] == pytest.approx(600 * 16 * 4 / first["read_ms"] * 1e3 / 1e9)
     assert "disk_bytes" not in figures
     assert "open_ms" not in figures
 
 
-def test_each_round_is_kept_and_the_first_store_changes(ran: tuple[BenchResult, list[object]]) -> None:
-    outcome, told = ran
+def test_each_round_is_recorded_and_the_first_store_alternates(ran: tuple[BenchResult, list[object]]) -> None:
+    outcome, events = ran
     line = by_label(outcome)["memory"]
-    assert [one.round for one in line.measurements if one.name == "p50_ms"] == [0, 1]
-    assert [(one.condition, one.round, len(one.ms)) for one in line.latencies] == [
+    assert [item.round for item in line.measurements if item.name == "p50_ms"] == [0, 1]
+    assert [(item.condition, item.round, len(item.ms)) for item in line.latencies] == [
         ("all", 0, 20), ("f50", 0, 20), ("f1", 0, 20), ("all", 1, 20), ("f50", 1, 20), ("f1", 1, 20),
     ]  # fmt: skip
-    asked = [one.label for one in told if isinstance(one, BenchStep) and one.action == "querying"]
-    assert asked == ["sqlite", "memory", "floor", "memory", "floor", "sqlite"]
+    queries = [item.label for item in events if isinstance(item, BenchStep) and item.action == "querying"]
+    assert queries == ["sqlite", "memory", "floor", "memory", "floor", "sqlite"]
 
 
 def test_steps_are_counted_to_the_last(ran: tuple[BenchResult, list[object]]) -> None:
-    steps = [one for one in ran[1] if isinstance(one, BenchStep)]
-    assert [one.number for one in steps] == sorted(one.number for one in steps)
+    steps = [item for item in ran[1] if isinstance(item, BenchStep)]
+    assert [item.number for item in steps] == sorted(item.number for item in steps)
     assert steps[-1].number <= steps[-1].total
 
 
-def test_the_result_says_what_it_ran_on(ran: tuple[BenchResult, list[object]]) -> None:
+def test_the_result_describes_the_machine(ran: tuple[BenchResult, list[object]]) -> None:
     tree = ran[0].to_json()
     machine, data, settings = tree["machine"], tree["data"], tree["settings"]
     assert isinstance(machine, dict)
@@ -83,16 +83,14 @@ def test_the_result_says_what_it_ran_on(ran: tuple[BenchResult, list[object]]) -
 def bench(
     folder: Path, stores: list[dict[str, object]], **more: object
 ) -> tuple[dict[str, StoreResult], list[StoreDropped]]:
-    told: list[object] = []
+    events: list[object] = []
     settings = parse_settings({**SMALL, "rounds": 1, "stores": stores, "shares": [], **more})
     data = generate_dataset(folder / "data", 300, 8, queries=20)
-    outcome = BenchRun(settings, data, told.append).run()
-    return by_label(outcome), [one for one in told if isinstance(one, StoreDropped)]
+    outcome = BenchRun(settings, data, events.append).run()
+    return by_label(outcome), [item for item in events if isinstance(item, StoreDropped)]
 
 
-def test_a_store_that_is_not_there_or_fails_is_a_row_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_or_failed_store_is_a_row_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH_DSN", raising=False)
     lines, dropped = bench(
         tmp_path,
@@ -111,11 +109,13 @@ def test_a_store_that_is_not_there_or_fails_is_a_row_with_its_reason(
     assert lines["sqlite"].reason.startswith("pathh must be an option of the store 'sqlite' (did you mean 'path'?)")
     assert "dsn must be an environment variable that is set (got '${NO_SUCH_DSN}')" in lines["pgvector"].reason
     assert lines["narrow"].reason.startswith("embedding dimension mismatch: the store has 5, got 8")
-    assert [one.label for one in dropped] == ["nowhere", "sqlite", "pgvector", "narrow"]
+    assert [item.label for item in dropped] == ["nowhere", "sqlite", "pgvector", "narrow"]
     assert lines["memory"].medians()["recall_after"] == 1.0
 
 
-def test_a_store_whose_package_is_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_its_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "psycopg.py").write_text("raise ModuleNotFoundError('No module named psycopg', name='psycopg')\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     lines, _ = bench(tmp_path, [{"name": "pgvector", "options": {"dsn": "host=nowhere"}}])
@@ -123,7 +123,7 @@ def test_a_store_whose_package_is_missing_says_what_to_install(tmp_path: Path, m
     assert lines["pgvector"].reason.endswith("needs an optional dependency: pip install 'ragkit-kb[pgvector]'")
 
 
-def test_a_store_that_takes_too_long_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_store_that_times_out_keeps_its_measurements(tmp_path: Path) -> None:
     lines, [dropped] = bench(tmp_path, [{"name": "sqlite"}], store_seconds=0.01)
     assert (lines["sqlite"].status, dropped.reason) == ("time limit", "exceeded 0.01 s")
     lines, none = bench(tmp_path / "again", [{"name": "memory", "label": "in time"}], store_seconds=60)
@@ -136,7 +136,7 @@ def test_a_process_that_is_killed_is_a_row_too_and_the_others_go_on(tmp_path: Pa
 
     def tell(event: object) -> None:
         if isinstance(event, BenchStep) and event.action == "querying" and event.label == "memory":
-            player = next(one for one in run._store_runs if one.result.entry.label == "memory")
+            player = next(item for item in run._store_runs if item.result.entry.label == "memory")
             assert player.process is not None
             killed.append(player.process.pid)
             os.kill(killed[0], signal.SIGKILL)
@@ -148,12 +148,14 @@ def test_a_process_that_is_killed_is_a_row_too_and_the_others_go_on(tmp_path: Pa
     assert (lines["sqlite"].status, lines["floor"].status) == ("ok", "ok")
 
 
-def test_an_interrupt_ends_every_process_and_keeps_what_there_is(data: Dataset, small_settings: BenchSettings) -> None:
+def test_an_interrupt_ends_every_process_and_keeps_the_measurements(
+    data: Dataset, small_settings: BenchSettings
+) -> None:
     pids: list[int] = []
 
     def tell(event: object) -> None:
         if isinstance(event, BenchStep) and event.action == "querying" and event.label == "memory":
-            pids.extend(one.process.pid for one in run._store_runs if one.process)
+            pids.extend(item.process.pid for item in run._store_runs if item.process)
             os.kill(os.getpid(), signal.SIGINT)
 
     run = BenchRun(small_settings, data, tell)
@@ -173,14 +175,14 @@ def test_a_sweep_gives_a_curve(tmp_path: Path) -> None:
     assert points == [({}, 1.0), ({"busy_seconds": 1.0}, 1.0), ({"busy_seconds": 2.0}, 1.0)]
 
 
-def test_a_store_that_keeps_nothing_has_no_curve_and_says_why(tmp_path: Path) -> None:
+def test_a_store_without_persistence_has_no_curve_and_a_reason(tmp_path: Path) -> None:
     lines, _ = bench(tmp_path, [{"name": "memory", "sweep": {"dimension": [8]}}])
     assert lines["memory"].status == "ok"
     assert lines["memory"].reason == "sweep skipped: the store is not persistent"
     assert [setting for setting, _ in lines["memory"].curve_points()] == [{}]
 
 
-def test_a_store_that_is_missing_says_so_whatever_it_would_have_swept(tmp_path: Path) -> None:
+def test_a_missing_store_is_reported_once_despite_a_sweep(tmp_path: Path) -> None:
     lines, _ = bench(tmp_path, [{"name": "nowhere", "sweep": {"ef": [8, 32]}}, {"name": "memory"}])
     assert lines["nowhere"].status == "missing"
     assert lines["nowhere"].reason.startswith("unknown store 'nowhere'")
@@ -205,8 +207,8 @@ def test_a_point_of_a_curve_is_named_by_its_options() -> None:
     assert format_sweep_point({"ef_search": 64, "m": 8}) == "ef_search 64, m 8"
 
 
-def test_the_machine_is_told_by_its_processor_and_versions() -> None:
-    found = describe_machine()
-    assert found["cpu"]
-    assert isinstance(found["versions"], dict)
-    assert set(found["versions"]) == {"ragkit", "numpy", "numkong"}
+def test_the_machine_is_described_by_its_processor_and_versions() -> None:
+    result = describe_machine()
+    assert result["cpu"]
+    assert isinstance(result["versions"], dict)
+    assert set(result["versions"]) == {"ragkit", "numpy", "numkong"}

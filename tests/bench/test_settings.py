@@ -1,4 +1,4 @@
-"""Settings files: what they say, and what is wrong with them."""
+"""Settings files: valid content and error messages."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_mistake_is_named_with_its_file_and_key(tmp_path: Path, text: str, mes
     assert str(file) in str(error.value)
 
 
-def test_a_file_that_is_not_there_is_said_so() -> None:
+def test_a_missing_file_is_an_error() -> None:
     with pytest.raises(InvalidOption, match="--settings must be `quick`, `full` or an existing file"):
         read_settings("nowhere.yaml")
 
@@ -91,13 +91,13 @@ def test_a_file_that_is_not_there_is_said_so() -> None:
 def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_DSN", "postgresql://there")
     monkeypatch.delenv("BENCH_KEY", raising=False)
-    given: dict[str, JSON] = {"dsn": "${BENCH_DSN}", "host": "${BENCH_KEY:-here}", "m": 3, "name": "a$b"}
-    assert expand_variables(given) == {"dsn": "postgresql://there", "host": "here", "m": 3, "name": "a$b"}
+    value: dict[str, JSON] = {"dsn": "${BENCH_DSN}", "host": "${BENCH_KEY:-here}", "m": 3, "name": "a$b"}
+    assert expand_variables(value) == {"dsn": "postgresql://there", "host": "here", "m": 3, "name": "a$b"}
     with pytest.raises(InvalidOption, match=r"key must be an environment variable that is set \(got '\$\{BENCH_KEY"):
         expand_variables({"key": "${BENCH_KEY}"})
 
 
-def test_no_number_of_threads_means_one_for_each_core() -> None:
+def test_the_default_number_of_threads_is_one_per_core() -> None:
     store = {"stores": [{"name": "memory"}]}
     assert parse_settings(store).thread_count == len(available_cores())
     assert BenchSettings((BenchEntry("memory"),), threads=7).thread_count == 7

@@ -1,4 +1,4 @@
-"""Runs the command line, in this process or in its own."""
+"""Fixtures that run the command line, in this process or in a subprocess."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HASHING = "embed: {name: hashing, dimension: 64}\n"
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """Output and exit code of a command."""
 
     code: int
@@ -29,22 +29,22 @@ class Said:
 
     @property
     def json(self) -> dict[str, Any]:
-        """Its standard output as one JSON object."""
-        found: dict[str, Any] = json.loads(self.out)
-        return found
+        """Standard output as one JSON object."""
+        result: dict[str, Any] = json.loads(self.out)
+        return result
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Its standard output as JSON objects, one per line."""
+        """Standard output as JSON objects, one per line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-Ragkit = Callable[..., Said]
+Ragkit = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, without settings of the environment."""
+    """An empty working directory, without RAGKIT_ settings in the environment."""
     for name in [name for name in os.environ if name.startswith("RAGKIT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
@@ -54,16 +54,16 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def ragkit(workplace: Path, capfd: pytest.CaptureFixture[str]) -> Ragkit:
-    """Runs `ragkit ...` in this process, and checks its exit code."""
+    """Run `ragkit ...` in this process and check its exit code."""
 
-    def run(*arguments: str | Path, code: int | None = 0) -> Said:
+    def run(*arguments: str | Path, code: int | None = 0) -> CommandResult:
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         out, err = capfd.readouterr()
-        said = Said(int(ended.value.code or 0), out, err)
-        assert code is None or said.code == code, f"exit code {said.code}: {out}\n{err}"
-        return said
+        result = CommandResult(int(ended.value.code or 0), out, err)
+        assert code is None or result.code == code, f"exit code {result.code}: {out}\n{err}"
+        return result
 
     return run
 
@@ -77,7 +77,7 @@ def hashing(workplace: Path) -> Path:
 
 
 def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start `ragkit ...` in a process of its own."""
+    """Start `ragkit ...` in a subprocess."""
     return subprocess.Popen(
         [sys.executable, "-m", "ragkit", *map(str, arguments)],
         cwd=cwd,

@@ -36,23 +36,23 @@ def settings(workplace: Path) -> Path:
     return path
 
 
-def test_tables_go_to_stdout_and_a_store_that_is_missing_is_a_row(settings: Path, ragkit: Ragkit) -> None:
-    said = ragkit("bench", "--settings", settings, "--generate", "300", "--dim", "16")
-    assert said.out.startswith("300 rows x 16, generated in clusters, seed 1, 20 queries; top 10; one round")
-    titles = [line.split("  ")[0] for line in said.out.splitlines()]
+def test_tables_go_to_stdout_and_a_missing_store_is_a_row(settings: Path, ragkit: Ragkit) -> None:
+    result = ragkit("bench", "--settings", settings, "--generate", "300", "--dim", "16")
+    assert result.out.startswith("300 rows x 16, generated in clusters, seed 1, 20 queries; top 10; one round")
+    titles = [line.split("  ")[0] for line in result.out.splitlines()]
     assert {"Queries", "Filtered queries", "Build and storage"} <= {*titles}
-    first = next(line for line in said.out.splitlines() if line.strip().startswith("sqlite"))
+    first = next(line for line in result.out.splitlines() if line.strip().startswith("sqlite"))
     assert first.split()[:2] == ["sqlite", "1.0000"]
-    assert "nowhere  missing: unknown store 'nowhere'" in said.out
-    assert "nowhere dropped" in said.err
+    assert "nowhere  missing: unknown store 'nowhere'" in result.out
+    assert "nowhere dropped" in result.err
 
 
-def test_json_is_one_object_with_all_that_was_measured(settings: Path, ragkit: Ragkit) -> None:
-    found = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "-k", "5", "--seed", "9").json
-    assert (found["data"]["rows"], found["settings"]["top_k"], found["settings"]["seed"]) == (200, 5, 9)
-    [sqlite] = found["stores"]
+def test_json_is_one_object_with_all_measurements(settings: Path, ragkit: Ragkit) -> None:
+    result = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "-k", "5", "--seed", "9").json
+    assert (result["data"]["rows"], result["settings"]["top_k"], result["settings"]["seed"]) == (200, 5, 9)
+    [sqlite] = result["stores"]
     assert (sqlite["label"], sqlite["status"], sqlite["figures"]["recall"]) == ("sqlite", "ok", 1.0)
-    assert (found["report"], found["regressions"]) == (None, [])
+    assert (result["report"], result["regressions"]) == (None, [])
 
 
 def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Path, ragkit: Ragkit) -> None:
@@ -66,19 +66,19 @@ def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Pa
     assert held_back["stores"][0]["figures"]["recall"] == 1.0
     questions = settings.parent / "questions.txt"
     questions.write_text("What of thing 7?\n\nWhat of thing 14?\n")
-    asked = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--questions", questions).json
-    assert (asked["data"]["name"], asked["data"]["queries"]) == ("chunks of .ragkit: 59 rows x 64", 2)
+    requested = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--questions", questions).json
+    assert (requested["data"]["name"], requested["data"]["queries"]) == ("chunks of .ragkit: 59 rows x 64", 2)
     as_json = settings.parent / "questions.jsonl"
     as_json.write_text('{"question": "What of thing 7?"}\n{"question": "What of thing 14?"}\n')
     again = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--questions", as_json).json
-    assert again["data"] == asked["data"]
+    assert again["data"] == requested["data"]
     as_json.write_text("{}\n")
-    said = ragkit("bench", "--settings", settings, "--questions", as_json, code=2)
-    assert "--questions must be" in said.err
-    assert "JSON object with `question` per line" in said.err
+    result = ragkit("bench", "--settings", settings, "--questions", as_json, code=2)
+    assert "--questions must be" in result.err
+    assert "JSON object with `question` per line" in result.err
 
 
-def test_a_knowledge_base_that_is_not_there_is_an_error_when_it_was_named(settings: Path, ragkit: Ragkit) -> None:
+def test_a_missing_knowledge_base_is_an_error_if_it_was_named(settings: Path, ragkit: Ragkit) -> None:
     assert "error: nowhere" in ragkit("bench", "--settings", settings, "--kb", "nowhere", code=1).err
 
 
@@ -86,8 +86,8 @@ def test_a_file_of_ann_benchmarks_is_accepted(settings: Path, ragkit: Ragkit) ->
     with h5py.File(settings.parent / "tiny.hdf5", "w") as file:
         file["train"] = np.random.default_rng(1).normal(size=(101, 4))
         file["test"] = np.random.default_rng(2).normal(size=(3, 4))
-    found = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--hdf5", "tiny.hdf5").json
-    assert (found["data"]["name"], found["data"]["queries"]) == ("tiny: 100 rows x 4", 3)
+    result = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--hdf5", "tiny.hdf5").json
+    assert (result["data"]["name"], result["data"]["queries"]) == ("tiny: 100 rows x 4", 3)
 
 
 def test_results_are_written_checked_and_compared(settings: Path, ragkit: Ragkit) -> None:
@@ -108,10 +108,10 @@ def test_results_are_written_checked_and_compared(settings: Path, ragkit: Ragkit
     compared = ragkit("bench", "compare", "results").out
     assert "sqlite" in compared
     assert "p50_ms" in compared
-    found = ragkit("bench", "compare", "results", "results", "--json").json
-    assert found["before"] == found["after"]
-    assert {one["label"] for one in found["differences"]} == {"sqlite"}
-    assert {one["better_by"] for one in found["differences"]} == {0.0}
+    result = ragkit("bench", "compare", "results", "results", "--json").json
+    assert result["before"] == result["after"]
+    assert {item["label"] for item in result["differences"]} == {"sqlite"}
+    assert {item["better_by"] for item in result["differences"]} == {0.0}
 
 
 def test_a_benchmark_without_results_fails(settings: Path, ragkit: Ragkit) -> None:
@@ -135,9 +135,9 @@ def test_a_benchmark_without_results_fails(settings: Path, ragkit: Ragkit) -> No
     ],
 )
 def test_usage_errors_come_before_the_benchmark(settings: Path, ragkit: Ragkit, flags: list[str], message: str) -> None:
-    said = ragkit("bench", "--settings", settings, *flags, code=2)
-    assert message in said.err
-    assert said.out == ""
+    result = ragkit("bench", "--settings", settings, *flags, code=2)
+    assert message in result.err
+    assert result.out == ""
 
 
 def test_a_missing_extra_is_reported_before_the_benchmark(
@@ -146,14 +146,14 @@ def test_a_missing_extra_is_reported_before_the_benchmark(
     for name in [name for name in sys.modules if name.startswith(("ragkit.bench.report", "ragkit.bench.plots"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    said = ragkit("bench", "--settings", settings, "--out", "results", code=1)
-    assert said.err == "error: plots of a benchmark needs an optional dependency: pip install 'ragkit-kb[bench]'\n"
+    result = ragkit("bench", "--settings", settings, "--out", "results", code=1)
+    assert result.err == "error: plots of a benchmark needs an optional dependency: pip install 'ragkit-kb[bench]'\n"
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    said = ragkit("bench", "compare", "results", code=1)
-    assert said.err == "error: comparing benchmarks needs an optional dependency: pip install 'ragkit-kb[bench]'\n"
+    result = ragkit("bench", "compare", "results", code=1)
+    assert result.err == "error: comparing benchmarks needs an optional dependency: pip install 'ragkit-kb[bench]'\n"
 
 
-def test_an_interrupt_keeps_what_was_measured(settings: Path) -> None:
+def test_an_interrupt_keeps_the_measurements(settings: Path) -> None:
     settings.write_text(SETTINGS.replace("rounds: 1", "rounds: 100000"))
     process = start("bench", "--settings", settings, "--out", "results", "--json", cwd=settings.parent)
     deadline = time.monotonic() + 60

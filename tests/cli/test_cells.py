@@ -34,7 +34,7 @@ def cells(catalog: Path) -> Iterator[tuple[str, str, str]]:
     connection.close()
 
 
-def turned(catalog: Path, table: str, column: str, value: object) -> bool:
+def write_cell(catalog: Path, table: str, column: str, value: object) -> bool:
     """Write a value into the last row of a table. False if SQLite rejects it."""
     connection = sqlite3.connect(catalog)
     try:
@@ -50,7 +50,7 @@ def turned(catalog: Path, table: str, column: str, value: object) -> bool:
         connection.close()
 
 
-def spoilt(catalog: Path, values: Mapping[str, Sequence[object]], *, seal: bool) -> Iterator[str]:
+def corrupt_copies(catalog: Path, values: Mapping[str, Sequence[object]], *, seal: bool) -> Iterator[str]:
     """Copies of the knowledge base, each with one corrupt cell, and the name of the cell."""
     for table, column, kind in list(cells(catalog)):
         for value in values[kind]:
@@ -58,17 +58,17 @@ def spoilt(catalog: Path, values: Mapping[str, Sequence[object]], *, seal: bool)
             shutil.copytree(catalog.parent, "kb")
             if not seal:
                 Path("kb", "seal.json").unlink()
-            if turned(Path("kb", "index.sqlite"), table, column, value):
+            if write_cell(Path("kb", "index.sqlite"), table, column, value):
                 yield f"{table}.{column} = {value!r}"
 
 
 def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, workplace: Path) -> None:
     values = {"INTEGER": (-1, 2**40), "TEXT": ("x",), "BLOB": (b"\xff\x00\xff",)}
     tried = 0
-    for where in spoilt(workplace / "whole" / "index.sqlite", values, seal=True):
+    for where in corrupt_copies(workplace / "whole" / "index.sqlite", values, seal=True):
         tried += 1
-        said = ragkit("search", "oars", "--kb", "kb", code=None)
-        assert (said.code, said.out, "verify --repair" in said.err) == (1, "", True), (where, said)
+        result = ragkit("search", "oars", "--kb", "kb", code=None)
+        assert (result.code, result.out, "verify --repair" in result.err) == (1, "", True), (where, result)
         assert ragkit("verify", "--kb", "kb", code=None).code == 5, where
         ragkit("verify", "--repair", "--kb", "kb", "-q")
         assert ragkit("list", "--chunks", "--json", "--kb", "kb").out == built, where
@@ -78,9 +78,12 @@ def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, wor
 def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragkit, built: str) -> None:
     values = {"INTEGER": (-1, 0, 7, 2**40), "TEXT": ("", "x", '{"a":'), "BLOB": (b"", b"\xff\x00\xff")}
     tried = 0
-    for where in spoilt(Path("whole", "index.sqlite"), values, seal=False):
+    for where in corrupt_copies(Path("whole", "index.sqlite"), values, seal=False):
         tried += 1
         for verb in (("search", "oars"), ("list", "--chunks"), ("ask", "What leaks?"), ("verify",), ("index", "docs")):
-            said = ragkit(*verb, "--kb", "kb", code=None)  # raises what would be a traceback
-            assert said.code in {0, 5} or (said.code in {1, 3} and len(said.err.splitlines()) == 1), (where, said)
+            result = ragkit(*verb, "--kb", "kb", code=None)  # raises what would be a traceback
+            assert result.code in {0, 5} or (result.code in {1, 3} and len(result.err.splitlines()) == 1), (
+                where,
+                result,
+            )
     assert tried > 120

@@ -33,9 +33,9 @@ def docs(workplace: Path, hashing: Path, ragkit: Ragkit) -> Path:
     return folder
 
 
-def test_copy_says_what_it_did_and_what_it_checked(docs: Path, ragkit: Ragkit) -> None:
-    said = ragkit("copy", "--to", "qdrant")
-    first, second = said.out.splitlines()
+def test_copy_reports_its_work_and_its_checks(docs: Path, ragkit: Ragkit) -> None:
+    result = ragkit("copy", "--to", "qdrant")
+    first, second = result.out.splitlines()
     assert first.startswith("qdrant: 200 chunks copied, nothing embedded, ")
     assert second.startswith("verified: 200 of 200 documents, checksum ")
     assert second.endswith("recall 100.0% over 24 searches")
@@ -50,22 +50,22 @@ def test_the_store_is_switched_in_the_file_and_copy_follows_it(docs: Path, hashi
     questions = [f"which hook holds the key of door {number}" for number in range(20)]
     before = [ragkit("search", question, "--json").json["hits"] for question in questions]
     hashing.write_text(HASHING + "store: {name: sqlite, path: vectors}\n")
-    said = ragkit("search", questions[0])
-    assert "the store 'sqlite' is not synchronized, the catalog was searched instead: run `ragkit copy`" in said.err
+    result = ragkit("search", questions[0])
+    assert "the store 'sqlite' is not synchronized, the catalog was searched instead: run `ragkit copy`" in result.err
     assert ragkit("copy", "--json").json["embedding_tokens"] == 0
     assert ragkit("verify", "--json").json["problems"] == []
-    for question, wanted in zip(questions, before, strict=True):
-        found = ragkit("search", question, "--json").json
-        assert (found["hits"], found["freshness"]["store_behind"]) == (wanted, None)
+    for question, expected in zip(questions, before, strict=True):
+        results = ragkit("search", question, "--json").json
+        assert (results["hits"], results["freshness"]["store_behind"]) == (expected, None)
     assert ragkit("index", "docs", "--json").json["embedded"] == 0
 
 
-def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
+def test_the_store_of_the_file_wins_and_copy_prints_the_setting_to_write(
     docs: Path, hashing: Path, ragkit: Ragkit
 ) -> None:
     hashing.write_text(HASHING + "store: {name: memory}\n")
-    said = ragkit("copy", "--to", "sqlite", "--set", "store.path=vectors")
-    assert said.err == (
+    result = ragkit("copy", "--to", "sqlite", "--set", "store.path=vectors")
+    assert result.err == (
         "note: ragkit.yaml takes precedence and names the store 'memory':"
         " set `store: {name: sqlite, path: vectors}` there\n"
     )
@@ -74,14 +74,14 @@ def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
     assert ragkit("copy", "--json").json["copied"] == 0
 
 
-def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ragkit) -> None:
-    said = ragkit("copy", "--to", "memory")
-    assert said.out == "memory: searches use the catalog itself, 200 chunks\n"
-    assert said.err.startswith("note: the store 'memory' persists nothing")
+def test_a_copy_to_memory_warns_that_it_is_not_persistent(docs: Path, ragkit: Ragkit) -> None:
+    result = ragkit("copy", "--to", "memory")
+    assert result.out == "memory: searches use the catalog itself, 200 chunks\n"
+    assert result.err.startswith("note: the store 'memory' persists nothing")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "result"),
     [
         (("--to", "qdrnat"), 1, "unknown store 'qdrnat' (did you mean 'qdrant'?)"),
         (("--to", "qdrant", "--set", "store.colection=x"), 1, "(did you mean 'collection'?)"),
@@ -91,12 +91,12 @@ def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ra
     ],
 )
 def test_invalid_options_give_clear_errors(
-    docs: Path, ragkit: Ragkit, arguments: tuple[str, ...], code: int, said: str
+    docs: Path, ragkit: Ragkit, arguments: tuple[str, ...], code: int, result: str
 ) -> None:
-    assert said in ragkit("copy", *arguments, code=code).err
+    assert result in ragkit("copy", *arguments, code=code).err
 
 
-def test_a_copy_that_was_killed_goes_on_where_it_stopped(docs: Path, ragkit: Ragkit, workplace: Path) -> None:
+def test_a_killed_copy_resumes_where_it_stopped(docs: Path, ragkit: Ragkit, workplace: Path) -> None:
     arguments = ["copy", "--to", "sqlite", "--set", "store.path=vectors"]
     running = subprocess.Popen([sys.executable, "-c", SLOWLY.format(arguments=arguments)], cwd=workplace)
     catalog = sqlite3.connect(f"file:{workplace / '.ragkit' / 'index.sqlite'}?mode=ro", uri=True)
@@ -108,7 +108,7 @@ def test_a_copy_that_was_killed_goes_on_where_it_stopped(docs: Path, ragkit: Rag
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
     catalog.close()
-    # opened anew, so that a commit counts that was in the log and not yet in its index
+    # reopen, so that commits in the log count before they are in its index
     catalog = sqlite3.connect(workplace / ".ragkit" / "index.sqlite")
     noted = catalog.execute("SELECT count(*) FROM derived").fetchone()[0]
     catalog.close()

@@ -29,17 +29,17 @@ def house(workplace: Path, ragkit: Ragkit) -> Path:
     )
     (folder / "garden.txt").write_text("The hedge is cut in the month of August. The roses are cut in March 1997.\n")
     (workplace / "ragkit.yaml").write_text(HASHING)
-    (workplace / "q.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
+    (workplace / "q.jsonl").write_text("".join(json.dumps(item) + "\n" for item in QUESTIONS))
     ragkit("index", "house")
     return workplace
 
 
 def test_metrics_are_printed_and_written(house: Path, ragkit: Ragkit) -> None:
-    said = ragkit("eval", "q.jsonl", "--out", "e.json", "--html", "e.html")
-    rows = {line.split()[0]: line.split()[1] for line in said.out.splitlines()}
+    result = ragkit("eval", "q.jsonl", "--out", "e.json", "--html", "e.html")
+    rows = {line.split()[0]: line.split()[1] for line in result.out.splitlines()}
     assert (rows["hit_rate@10"], rows["mrr@10"], rows["quotes_verified"]) == ("1.0000", "1.0000", "1.0000")
-    assert said.out.splitlines()[-1].startswith("3 questions; search ")
-    assert said.out.rstrip().endswith("cost $0.0000")
+    assert result.out.splitlines()[-1].startswith("3 questions; search ")
+    assert result.out.rstrip().endswith("cost $0.0000")
     written = json.loads((house / "e.json").read_text())
     assert [row["id"] for row in written["rows"]] == ["1", "2", "3"]
     assert written["rows"][0]["ranking"][0] == "garden.txt"
@@ -49,11 +49,11 @@ def test_metrics_are_printed_and_written(house: Path, ragkit: Ragkit) -> None:
     assert "http" not in page
 
 
-def test_retrieval_alone_asks_for_no_answers(house: Path, ragkit: Ragkit) -> None:
-    found = ragkit("eval", "q.jsonl", "--retrieval-only", "-k", "1", "--json").json
-    assert set(found["figures"]) == {f"{name}@1" for name in ("ndcg", "recall", "precision", "mrr", "map", "hit_rate")}
-    assert (found["questions"], found["settings"]["model"], found["dropped"]) == (3, None, [])
-    assert all(row["answer"] is None for row in found["rows"])
+def test_retrieval_only_generates_no_answers(house: Path, ragkit: Ragkit) -> None:
+    result = ragkit("eval", "q.jsonl", "--retrieval-only", "-k", "1", "--json").json
+    assert set(result["figures"]) == {f"{name}@1" for name in ("ndcg", "recall", "precision", "mrr", "map", "hit_rate")}
+    assert (result["questions"], result["settings"]["model"], result["dropped"]) == (3, None, [])
+    assert all(row["answer"] is None for row in result["rows"])
 
 
 def test_reports_with_other_metrics_are_not_compared_silently(house: Path, ragkit: Ragkit) -> None:
@@ -67,25 +67,25 @@ def test_reports_with_other_metrics_are_not_compared_silently(house: Path, ragki
 def test_dropped_metrics_are_failures(house: Path, ragkit: Ragkit) -> None:
     ragkit("eval", "q.jsonl", "--retrieval-only", "--out", "before.json")
     lines = [dict(QUESTIONS[0], sources=["boiler.md"]), QUESTIONS[1]]
-    (house / "q.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    said = ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json", "--junit", "j.xml", code=1)
-    assert "mrr@10 dropped by 0.2500 (allowed: 0.02)" in said.err
+    (house / "q.jsonl").write_text("".join(json.dumps(item) + "\n" for item in lines))
+    result = ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json", "--junit", "j.xml", code=1)
+    assert "mrr@10 dropped by 0.2500 (allowed: 0.02)" in result.err
     suite = Xml.parse(house / "j.xml").getroot()[0]
     assert "mrr@10" in {case.get("name") for case in suite if len(case)}
     ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json", "--max-drop", "0.6")
 
 
-def test_questions_are_made_of_the_documents(house: Path, ragkit: Ragkit) -> None:
+def test_questions_are_generated_from_the_documents(house: Path, ragkit: Ragkit) -> None:
     first = ragkit("eval", "--auto", "10", "--write", "made.jsonl", "--retrieval-only", "--json")
-    made = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
-    assert {one["kind"] for one in made} >= {"off_topic", "cloze"}
-    assert all(source.startswith("house/") for one in made for source in one["sources"])
+    created = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
+    assert {item["kind"] for item in created} >= {"off_topic", "cloze"}
+    assert all(source.startswith("house/") for item in created for source in item["sources"])
     assert "questions could be generated from the documents" in first.err
     again = ragkit("eval", "made.jsonl", "--retrieval-only", "--json").json
     assert again["figures"] == first.json["figures"]
 
 
-def test_a_beir_folder_brings_its_own_documents(workplace: Path, ragkit: Ragkit) -> None:
+def test_a_beir_folder_includes_its_documents(workplace: Path, ragkit: Ragkit) -> None:
     (workplace / "ragkit.yaml").write_text(HASHING)
     (workplace / "set").mkdir()
     (workplace / "set" / "corpus.jsonl").write_text(
@@ -94,8 +94,8 @@ def test_a_beir_folder_brings_its_own_documents(workplace: Path, ragkit: Ragkit)
     )
     (workplace / "set" / "queries.jsonl").write_text('{"_id": "q", "text": "how is tea brewed"}\n')
     (workplace / "set" / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\td/1\t1\n")
-    found = ragkit("eval", "set", "--retrieval-only", "--json").json
-    assert (found["questions"], found["figures"]["mrr@10"]["mean"]) == (1, 1.0)
+    result = ragkit("eval", "set", "--retrieval-only", "--json").json
+    assert (result["questions"], result["figures"]["mrr@10"]["mean"]) == (1, 1.0)
     assert not (workplace / ".ragkit").exists()
 
 
@@ -112,15 +112,15 @@ def test_a_beir_folder_brings_its_own_documents(workplace: Path, ragkit: Ragkit)
 def test_invalid_options_give_a_one_line_error(
     house: Path, ragkit: Ragkit, arguments: list[str], code: int, message: str
 ) -> None:
-    said = ragkit(*arguments, code=code)
-    assert message in said.err
-    assert "Traceback" not in said.err
+    result = ragkit(*arguments, code=code)
+    assert message in result.err
+    assert "Traceback" not in result.err
 
 
-def test_sources_that_are_not_there_are_named(house: Path, ragkit: Ragkit) -> None:
+def test_missing_sources_are_reported(house: Path, ragkit: Ragkit) -> None:
     (house / "q.jsonl").write_text('{"question": "hedge", "sources": ["hedges.md"]}\n')
-    said = ragkit("eval", "q.jsonl", "--retrieval-only")
-    assert "1 sources of the questions are not in the knowledge base (such as 'hedges.md')" in said.err
+    result = ragkit("eval", "q.jsonl", "--retrieval-only")
+    assert "1 sources of the questions are not in the knowledge base (such as 'hedges.md')" in result.err
 
 
 def test_unlabelled_questions_are_reported_and_not_treated_as_unanswerable(house: Path, ragkit: Ragkit) -> None:
@@ -129,9 +129,9 @@ def test_unlabelled_questions_are_reported_and_not_treated_as_unanswerable(house
         '{"question": "Who cleans the filter?", "anwsers": ["Aldous"]}\n'
         '{"question": "Who won in 1998?", "answerable": false}\n'
     )
-    said = ragkit("eval", "q.jsonl", "--json")
-    assert "1 of 3 questions have neither `answers` nor `sources` (such as 'Who cleans the filter?')" in said.err
-    assert said.json["figures"]["abstention_recall"]["n"] == 1
+    result = ragkit("eval", "q.jsonl", "--json")
+    assert "1 of 3 questions have neither `answers` nor `sources` (such as 'Who cleans the filter?')" in result.err
+    assert result.json["figures"]["abstention_recall"]["n"] == 1
     (house / "q.jsonl").write_text('{"question": "When is the hedge cut?", "answer": "August"}\n')
     assert "neither" not in ragkit("eval", "q.jsonl").err
 
@@ -153,7 +153,7 @@ WRITTEN = [
 ]
 
 
-def test_a_model_judges_and_a_second_run_asks_it_nothing(
+def test_a_model_judges_and_a_second_run_sends_no_requests(
     house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extractive = ("--set", "answer.provider=extractive")
@@ -163,13 +163,13 @@ def test_a_model_judges_and_a_second_run_asks_it_nothing(
     assert "judge" not in plain
     turn = {"content": json.dumps(JUDGED), "usage": {"prompt_tokens": 100, "completion_tokens": 10}}
     monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([turn] * answered))
-    found = ragkit(
+    result = ragkit(
         "eval", "q.jsonl", "--judge", "auto", "--out", "e.json", "--html", "e.html", "--json", *extractive
     ).json
-    assert found["figures"]["faithfulness"]["mean"] == found["figures"]["relevance"]["mean"] == 1.0
-    assert (found["figures"]["faithfulness"]["n"], found["judge"]["judged"]) == (answered, answered)
-    assert found["judge"]["usage"]["prompt_tokens"] == 100 * answered
-    assert json.loads((house / "e.json").read_text())["judge"] == found["judge"]
+    assert result["figures"]["faithfulness"]["mean"] == result["figures"]["relevance"]["mean"] == 1.0
+    assert (result["figures"]["faithfulness"]["n"], result["judge"]["judged"]) == (answered, answered)
+    assert result["judge"]["usage"]["prompt_tokens"] == 100 * answered
+    assert json.loads((house / "e.json").read_text())["judge"] == result["judge"]
     assert "Judge: answers it" in (house / "e.html").read_text()
     monkeypatch.setenv("RAGKIT_MOCK_JSON", "[]")
     again = ragkit("eval", "q.jsonl", "--judge", "auto", "--baseline", "e.json", *extractive)
@@ -186,29 +186,29 @@ def test_a_model_writes_the_questions_of_auto(house: Path, ragkit: Ragkit, monke
     ragkit("index", "house")
     by_word = {"Aldous": WRITTEN[0], "hedge": WRITTEN[1]}
     script = [json.dumps(by_word["Aldous"]), json.dumps(by_word["Aldous"])]
-    monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([{"content": one} for one in script]))
-    said = ragkit("eval", "--auto", "2", "--write-with", "auto", "--write", "made.jsonl", "--retrieval-only")
-    made = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
-    assert [(one["question"], one["answers"], one["sources"]) for one in made] == [
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([{"content": item} for item in script]))
+    result = ragkit("eval", "--auto", "2", "--write-with", "auto", "--write", "made.jsonl", "--retrieval-only")
+    created = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
+    assert [(item["question"], item["answers"], item["sources"]) for item in created] == [
         ("Who looks after the heating?", ["Ms Aldous"], {"house/boiler.md": 1})
     ]
-    assert "2 passages sent to the model; discarded questions: 1 the answer is not in the passage" in said.err
-    assert "only 1 of 2 questions could be generated" in said.err
-    assert said.out.splitlines()[-1] == "questions written by scripted:scripted: 2 requests, no cost"
+    assert "2 passages sent to the model; discarded questions: 1 the answer is not in the passage" in result.err
+    assert "only 1 of 2 questions could be generated" in result.err
+    assert result.out.splitlines()[-1] == "questions written by scripted:scripted: 2 requests, no cost"
 
 
 def test_an_unknown_judge_is_an_error(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name in ("auto", "extractive"):
-        said = ragkit("eval", "q.jsonl", "--judge", name, code=1)
-        assert said.err.startswith(f"error: {name} is not a model: use provider:model")
+        result = ragkit("eval", "q.jsonl", "--judge", name, code=1)
+        assert result.err.startswith(f"error: {name} is not a model: use provider:model")
     assert "did you mean 'openai'?" in ragkit("eval", "q.jsonl", "--judge", "opnai:x", code=2).err
     assert "cannot be combined" in ragkit("eval", "q.jsonl", "--judge", "auto", "--retrieval-only", code=2).err
     assert "--auto N" in ragkit("eval", "q.jsonl", "--write-with", "auto", code=2).err
 
 
-def test_judging_stops_at_its_budget_and_the_report_is_there(
+def test_judging_stops_at_its_budget_and_the_report_is_written(
     house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn = Turn((json.dumps(JUDGED),), prompt_tokens=1_000_000)
@@ -216,10 +216,10 @@ def test_judging_stops_at_its_budget_and_the_report_is_there(
         monkeypatch.setenv("OPENAI_API_KEY", "test-key")
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         common = ("--set", "answer.provider=extractive", "--judge", "openai:gpt-4o-mini", "--max-cost", "0.1")
-        said = ragkit("eval", "q.jsonl", "--json", *common, code=4)
-        assert (said.json["judge"]["judged"], len(server.seen)) == (1, 1)
-        assert said.json["judge"]["usage"]["total_cost_usd"] == pytest.approx(0.15)
-        assert said.json["cost_usd"] == 0  # the judge's cost is no part of what answers cost
-        assert "completed judgments are kept" in said.err
+        result = ragkit("eval", "q.jsonl", "--json", *common, code=4)
+        assert (result.json["judge"]["judged"], len(server.seen)) == (1, 1)
+        assert result.json["judge"]["usage"]["total_cost_usd"] == pytest.approx(0.15)
+        assert result.json["cost_usd"] == 0  # the cost of answers excludes the judge
+        assert "completed judgments are kept" in result.err
         unknown = ragkit("eval", "q.jsonl", "--judge", "openai:gpt-none", "--max-cost", "1", code=4)
         assert "gpt-none" in unknown.err

@@ -27,8 +27,8 @@ def test_the_sample_is_written_with_every_file_and_its_questions(ragkit: Ragkit,
 def test_a_folder_that_exists_is_not_changed(ragkit: Ragkit, workplace: Path) -> None:
     (workplace / "sample").mkdir()
     (workplace / "sample" / "mine.txt").write_text("mine")
-    said = ragkit("init", "--sample", "--json").json
-    assert said["there"] == ["sample"]
+    result = ragkit("init", "--sample", "--json").json
+    assert result["there"] == ["sample"]
     assert [path.name for path in (workplace / "sample").iterdir()] == ["mine.txt"]
     assert ragkit("init", "--sample", "--json", code=1).json["written"] == []
 
@@ -52,6 +52,6 @@ def test_compiled_files_of_an_installed_package_are_not_copied(
 
 
 @pytest.mark.parametrize("name", ["sample", "questions.jsonl"])
-def test_the_wheel_holds_the_sample(name: str) -> None:
+def test_the_wheel_contains_the_sample(name: str) -> None:
     assert (sample_directory() / name).exists()
     assert f'"data/{name}" = "ragkit/cli/sample_files/{name}"' in (ROOT / "pyproject.toml").read_text("utf-8")

@@ -28,10 +28,10 @@ ATTACKS = {
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_control_characters_are_replaced(name: str) -> None:
-    said = replace_control_chars(f"before {ATTACKS[name]} after")
-    assert not set(said) & set("\x1b\x07\x08\x9b\r\u202e")
-    assert said.startswith("before ")
-    assert said.endswith(" after")
+    result = replace_control_chars(f"before {ATTACKS[name]} after")
+    assert not set(result) & set("\x1b\x07\x08\x9b\r\u202e")
+    assert result.startswith("before ")
+    assert result.endswith(" after")
 
 
 def test_colours_tabs_and_line_ends_stay() -> None:
@@ -54,17 +54,17 @@ def test_a_terminal_gets_no_control_characters(attacked: Path, verb: tuple[str, 
         [sys.executable, "-m", "ragkit", *verb], cwd=attacked, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
-    said = b""
+    result = b""
     try:
         while piece := os.read(ours, 65536):
-            said += piece
+            result += piece
     except OSError:  # the other side is closed
         pass
     process.wait(timeout=30)
     os.close(ours)
-    assert b"roses" in said or verb[0] == "list"
+    assert b"roses" in result or verb[0] == "list"
     for sign in (b"\x1b]", b"\x1b[2J", b"\x1b[8m", b"\x07", b"\x08", "\x9b".encode(), "\u202e".encode()):
-        assert sign not in said
+        assert sign not in result
 
 
 def test_a_pipe_gets_the_text_as_it_is(attacked: Path, ragkit: Ragkit) -> None:
@@ -76,7 +76,7 @@ def test_json_lines_have_no_other_line_ends(workplace: Path, hashing: Path, ragk
     (workplace / "docs").mkdir()
     (workplace / "docs" / "a.txt").write_text("one\u2028two\u2029three\x85four\x9b2J")
     ragkit("index", "docs")
-    said = ragkit("list", "--chunks", "--json")
-    [chunk] = said.lines
+    result = ragkit("list", "--chunks", "--json")
+    [chunk] = result.lines
     assert chunk["text"] == "one\u2028two\u2029three\x85four\x9b2J"
-    assert not set(said.out.rstrip("\n")) & set("\n\u2028\u2029\x85\x9b")
+    assert not set(result.out.rstrip("\n")) & set("\n\u2028\u2029\x85\x9b")

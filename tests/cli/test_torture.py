@@ -19,7 +19,7 @@ WORDS = Path(__file__).read_text().replace("\n", " ").split()
 
 
 def prose(seed: int, sentences: int = 30) -> str:
-    """Some text, the same for the same seed, in paragraphs."""
+    """Paragraphs of text; the same seed gives the same text."""
     chance = random.Random(seed)
     lines = []
     for number in range(sentences):
@@ -42,7 +42,7 @@ def docs(workplace: Path, hashing: Path) -> Path:
 
 @pytest.fixture
 def same_as_fresh(ragkit: Ragkit) -> Callable[..., None]:
-    """Index, and compare with a knowledge base that is built from nothing; verify both."""
+    """Index, compare with a fresh build, and verify both."""
 
     def check(*sources: str | Path, code: int = 0) -> None:
         ragkit("index", *sources, "--kb", "kb", "-q", code=code)
@@ -61,9 +61,9 @@ Change = Callable[[Path], object]
 
 
 def swap(docs: Path) -> None:
-    one, other = docs / "file0.txt", docs / "file1.txt"
-    first = one.read_bytes()
-    one.write_bytes(other.read_bytes())
+    item, other = docs / "file0.txt", docs / "file1.txt"
+    first = item.read_bytes()
+    item.write_bytes(other.read_bytes())
     other.write_bytes(first)
 
 
@@ -124,7 +124,7 @@ CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_after_a_change_the_index_is_what_a_fresh_build_makes(
+def test_after_a_change_the_index_equals_a_fresh_build(
     docs: Path, same_as_fresh: Callable[..., None], ragkit: Ragkit, change: Change
 ) -> None:
     ragkit("index", "docs", "--kb", "kb", "-q")
@@ -151,7 +151,7 @@ def test_text_that_only_moved_is_not_embedded_again(docs: Path, ragkit: Ragkit, 
     assert ragkit("index", "docs", "--kb", "kb", "--json").json["embedded"] == 0
 
 
-def test_a_source_that_is_not_named_is_left_alone(docs: Path, ragkit: Ragkit) -> None:
+def test_a_source_that_is_not_named_stays_unchanged(docs: Path, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "--kb", "kb", "-q")
     (docs / "file0.txt").unlink()
     (docs / "sub" / "guide.md").unlink()
@@ -178,9 +178,9 @@ def test_a_broken_file_is_listed_and_retried_on_request(docs: Path, ragkit: Ragk
 def test_changed_settings_are_an_error_with_the_command_that_helps(docs: Path, ragkit: Ragkit, setting: str) -> None:
     ragkit("index", "docs", "--kb", "kb", "-q")
     before = ragkit("list", "--chunks", "--json", "--kb", "kb").out
-    said = ragkit("index", "docs", "--kb", "kb", "--set", setting, code=3)
-    assert "was built with different settings" in said.err
-    assert "ragkit index --rebuild" in said.err
+    result = ragkit("index", "docs", "--kb", "kb", "--set", setting, code=3)
+    assert "was built with different settings" in result.err
+    assert "ragkit index --rebuild" in result.err
     assert ragkit("list", "--chunks", "--json", "--kb", "kb").out == before
     ragkit("index", "docs", "--kb", "kb", "--set", setting, "--rebuild", "-q")
     ragkit("index", "docs", "--kb", "fresh", "--set", setting, "-q")
@@ -238,8 +238,8 @@ def test_verify_reports_the_damage_and_repairs_it_without_embedding(docs: Path, 
     ragkit("index", "docs", "--kb", "kb", "-q")
     before = ragkit("list", "--chunks", "--json", "--kb", "kb").out
     flip_a_bit(Path("kb") / name)
-    found = ragkit("verify", "--kb", "kb", "--json", code=5).json
-    assert name in str(found["problems"])
+    result = ragkit("verify", "--kb", "kb", "--json", code=5).json
+    assert name in str(result["problems"])
     ragkit("verify", "--repair", "--kb", "kb")
     assert ragkit("list", "--chunks", "--json", "--kb", "kb").out == before
     assert ragkit("verify", "--kb", "kb").code == 0
@@ -248,10 +248,10 @@ def test_verify_reports_the_damage_and_repairs_it_without_embedding(docs: Path, 
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "without a seal"])
 @pytest.mark.parametrize("repair", [("index", "docs", "-q"), ("verify", "--repair")], ids=["index", "repair"])
 @pytest.mark.parametrize("name", ["index.sqlite", "ragkit-kb.json", "vectors-1.f32"])
-def test_a_file_of_another_knowledge_base_is_known_and_brings_none_of_its_documents(
+def test_a_file_of_another_knowledge_base_is_detected_and_none_of_its_documents_are_used(
     docs: Path, ragkit: Ragkit, same_as_fresh: Callable[..., None], name: str, repair: tuple[str, ...], sealed: bool
 ) -> None:
-    """A whole and readable catalog, too: its sources are not the ones that this knowledge base was built from."""
+    """An intact catalog of another knowledge base is detected by its different sources."""
     Path("others").mkdir()
     (docs.parent / "others/other.txt").write_text(prose(9999))
     ragkit("index", "others", "--kb", "other", "-q")
@@ -259,8 +259,8 @@ def test_a_file_of_another_knowledge_base_is_known_and_brings_none_of_its_docume
     (Path("kb") / name).write_bytes((Path("other") / name).read_bytes())
     if not sealed:
         Path("kb/seal.json").unlink()
-    found = ragkit("search", "Sentence 3 of 2", "--kb", "kb", code=1)
-    assert "ragkit verify --repair" in found.err
+    result = ragkit("search", "Sentence 3 of 2", "--kb", "kb", code=1)
+    assert "ragkit verify --repair" in result.err
     ragkit(*repair, "--kb", "kb")
     listed = ragkit("list", "--kb", "kb").out
     assert "other.txt" not in listed
@@ -303,10 +303,10 @@ def test_a_search_during_a_run_sees_whole_generations(docs: Path, ragkit: Ragkit
 KILLS = 50
 
 
-def test_after_fifty_kills_at_random_moments_the_index_is_whole(
+def test_after_fifty_random_kills_the_index_is_intact(
     docs: Path, ragkit: Ragkit, same_as_fresh: Callable[..., None], workplace: Path
 ) -> None:
-    """The seed is printed with a failure: set it below to see the same kills again."""
+    """A failure prints the seed: set it below to reproduce the kills."""
     seed = random.SystemRandom().randrange(10**6)
     chance = random.Random(seed)
     for number in range(30):
@@ -319,9 +319,9 @@ def test_after_fifty_kills_at_random_moments_the_index_is_whole(
         time.sleep(chance.uniform(0, span))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        said = ragkit("search", "Sentence 3 of 2", "--kb", "kb", "--json", code=None)
-        assert said.code == 0, f"seed {seed}, round {round_}: {said.err}"
-        assert said.json["hits"], f"seed {seed}, round {round_}: silently empty"
+        result = ragkit("search", "Sentence 3 of 2", "--kb", "kb", "--json", code=None)
+        assert result.code == 0, f"seed {seed}, round {round_}: {result.err}"
+        assert result.json["hits"], f"seed {seed}, round {round_}: silently empty"
     same_as_fresh("docs")
 
 
@@ -332,7 +332,7 @@ def _seconds_of_a_run(workplace: Path) -> float:
 
 
 def _shuffle(docs: Path, chance: random.Random, round_: int) -> None:
-    """Change three files, add one, and delete one now and then."""
+    """Change three files, add one, and sometimes delete one."""
     for path in chance.sample(sorted(docs.glob("more*.txt")), 3):
         path.write_text(prose(chance.randrange(10**6)))
     (docs / f"more-{round_}-new.txt").write_text(prose(chance.randrange(10**6)))

@@ -37,14 +37,14 @@ def house(workplace: Path) -> Path:
 
 
 def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragkit: Ragkit) -> None:
-    said = ragkit("tune", "grid.yaml", "--plot", "out/tuned.png")
-    head, *rows = said.out.splitlines()
+    result = ragkit("tune", "grid.yaml", "--plot", "out/tuned.png")
+    head, *rows = result.out.splitlines()
     assert head.split()[:3] == ["#", "dense_weight", "mrr@5"]
     assert rows[0].startswith("*")
     assert any("4 held-out questions: mrr@5 1.0000" in row for row in rows)
     assert any("texts embedded 3, distinct (text, embedder) 3" in row for row in rows)
-    assert "note: only 5 selection questions: small differences" in said.out
-    assert "wrote tuned.yaml, out/tuned.png" in said.err
+    assert "note: only 5 selection questions: small differences" in result.out
+    assert "wrote tuned.yaml, out/tuned.png" in result.err
     assert (house / "out" / "tuned.png").read_bytes().startswith(b"\x89PNG")
     assert Pipeline.load(house / "tuned.yaml").retriever.name == "hybrid"
     ragkit("index", "house", "--pipeline", "tuned.yaml")
@@ -52,8 +52,8 @@ def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragki
 
 def test_an_existing_file_is_not_overwritten(house: Path, ragkit: Ragkit) -> None:
     (house / "tuned.yaml").write_text("mine")
-    said = ragkit("tune", "grid.yaml", code=1)
-    assert said.err == "error: tuned.yaml exists: choose another file with --write, or add --force\n"
+    result = ragkit("tune", "grid.yaml", code=1)
+    assert result.err == "error: tuned.yaml exists: choose another file with --write, or add --force\n"
     assert (house / "tuned.yaml").read_text() == "mine"
     assert not (house / ".ragkit-tune").exists()
     ragkit("tune", "grid.yaml", "--force")
@@ -64,42 +64,42 @@ def test_json_is_one_object_and_a_second_run_has_nothing_to_do(house: Path, ragk
     first = ragkit("tune", "grid.yaml", "--json").json
     second = ragkit("tune", "grid.yaml", "--json", "--force", "-q")
     assert second.err == ""
-    assert [one["resumed"] for one in first["trials"]] == [False, False]
-    assert [one["resumed"] for one in second.json["trials"]] == [True, True]
+    assert [item["resumed"] for item in first["trials"]] == [False, False]
+    assert [item["resumed"] for item in second.json["trials"]] == [True, True]
     assert (second.json["winner"], second.json["counts"]["embedded"]) == (first["winner"], 0)
     assert first["usage"]["total_cost_usd"] == 0
     assert (first["questions"], first["written"]) == ({"choose": 5, "held_out": 4}, "tuned.yaml")
 
 
-def test_problems_of_the_grid_come_all_at_once(house: Path, ragkit: Ragkit) -> None:
+def test_problems_of_the_grid_are_reported_all_at_once(house: Path, ragkit: Ragkit) -> None:
     (house / "grid.yaml").write_text(GRID.replace("dense_weight", "dens_weight").replace("mrr@5", "mmr@5"))
-    said = ragkit("tune", "grid.yaml", code=1)
-    assert [line for line in said.err.splitlines() if line.startswith("grid.yaml:")] == [
+    result = ragkit("tune", "grid.yaml", code=1)
+    assert [line for line in result.err.splitlines() if line.startswith("grid.yaml:")] == [
         "grid.yaml:4:9: metric must be one of ndcg@10, recall@10, precision@10, mrr@10, map@10, hit_rate@10, "
         "answer_contained, exact_match, token_f1, citation_precision, citation_recall (or another depth) "
         "(got 'mmr@5'; did you mean 'mrr@10'?)",
         "grid.yaml:6:12: unknown option 'dens_weight' of the retriever 'hybrid' (did you mean 'dense_weight'?); "
-        + said.err.partition("'dense_weight'?); ")[2].splitlines()[0],
+        + result.err.partition("'dense_weight'?); ")[2].splitlines()[0],
     ]
     assert not (house / ".ragkit-tune").exists()
 
 
-def test_a_beir_folder_brings_its_documents(house: Path, ragkit: Ragkit) -> None:
+def test_a_beir_folder_includes_its_documents(house: Path, ragkit: Ragkit) -> None:
     folder = house / "beir"
     folder.mkdir()
     rows = [{"_id": f"d{n}", "title": f"Thing {n}", "text": f"All there is to say of {n}."} for n in range(3)]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked = [{"_id": f"q{n}", "text": f"thing {n}"} for n in range(3)]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
+    queries = [{"_id": f"q{n}", "text": f"thing {n}"} for n in range(3)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
     (folder / "qrels.tsv").write_text("query\tdoc\tgrade\n" + "".join(f"q{n}\td{n}\t1\n" for n in range(3)))
     text = GRID.replace("q.jsonl", "beir").replace("documents: house\n", "holdout: 0\n")
     (house / "grid.yaml").write_text(text)
-    found = ragkit("tune", "grid.yaml", "--json").json
-    assert found["questions"] == {"choose": 3, "held_out": 0}
-    assert [one["quality"]["mean"] for one in found["trials"]] == [1.0, 1.0]
+    result = ragkit("tune", "grid.yaml", "--json").json
+    assert result["questions"] == {"choose": 3, "held_out": 0}
+    assert [item["quality"]["mean"] for item in result["trials"]] == [1.0, 1.0]
 
 
-def test_questions_can_be_made_of_the_documents(house: Path, ragkit: Ragkit) -> None:
+def test_questions_can_be_generated_from_the_documents(house: Path, ragkit: Ragkit) -> None:
     for number in range(6):
         name = ["lathe", "anvil", "kiln", "loom", "still", "press"][number]
         text = (
@@ -107,6 +107,6 @@ def test_questions_can_be_made_of_the_documents(house: Path, ragkit: Ragkit) -> 
         )
         (house / "house" / f"{name}.md").write_text(text)
     (house / "grid.yaml").write_text(GRID.replace("q.jsonl", "{auto: 10}").replace("mrr@5", "hit_rate@5"))
-    found = ragkit("tune", "grid.yaml", "--json").json
-    assert found["questions"]["choose"] + found["questions"]["held_out"] == 5
-    assert found["trials"][0]["rows"][0]["id"].startswith("a0")
+    result = ragkit("tune", "grid.yaml", "--json").json
+    assert result["questions"]["choose"] + result["questions"]["held_out"] == 5
+    assert result["trials"][0]["rows"][0]["id"].startswith("a0")

@@ -27,7 +27,7 @@ class Pages(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silence."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_a_page_is_searched_shown_cited_and_removed_by_its_url(ragkit: Ragkit, h
     assert (first["source"], first["heading"]) == (url, ["Retries"])
     assert "two seconds" in ragkit("show", url).out
     answer = ragkit("ask", "When is a request sent again?", "--json").json
-    assert url in {one["source"] for one in answer["citations"]}
-    assert {(one["verified"], one["stale"]) for one in answer["citations"]} == {(True, False)}
+    assert url in {item["source"] for item in answer["citations"]}
+    assert {(item["verified"], item["stale"]) for item in answer["citations"]} == {(True, False)}
     assert "sources changed" not in ragkit("search", "key").err
     assert ragkit("rm", url, "--json").json["removed"] == 1
     assert [row["source"] for row in ragkit("list", "--chunks", "--json").lines] == [f"{site}/notes.md"]
@@ -76,21 +76,21 @@ def test_only_a_page_that_changed_is_read_again(ragkit: Ragkit, hashing: Path, s
     assert "ACME_TOKEN" in ragkit("show", urls[1]).out
 
 
-def test_a_page_that_cannot_be_had_stays_as_it_was(ragkit: Ragkit, hashing: Path, site: str) -> None:
+def test_a_page_that_cannot_be_fetched_stays_unchanged(ragkit: Ragkit, hashing: Path, site: str) -> None:
     urls = (f"{site}/guide?page=1", f"{site}/notes.md")
     ragkit("index", *urls, *OPEN)
     del Pages.pages["/notes.md"]
     report = ragkit("index", *urls, f"{site}/never", *OPEN, "--json", code=7).json
     assert report["files"]["unchanged"] == 2 and report["files"]["removed"] == 0 and report["files"]["failed"] == 2
-    assert [one["source"] for one in report["failures"]] == [urls[1], f"{site}/never"]
-    assert {one["error"] for one in report["failures"]} == {"the server returned 404 Not Found"}
+    assert [item["source"] for item in report["failures"]] == [urls[1], f"{site}/never"]
+    assert {item["error"] for item in report["failures"]} == {"the server returned 404 Not Found"}
     assert "ACME_KEY" in ragkit("show", urls[1]).out
 
 
 def test_a_page_on_a_private_address_is_not_fetched_unasked(ragkit: Ragkit, hashing: Path, site: str) -> None:
-    said = ragkit("index", f"{site}/notes.md", code=7)
-    assert "127.0.0.1 has a non-public address" in said.err + said.out
-    assert "--set load.allow_private=true" in said.err + said.out
+    result = ragkit("index", f"{site}/notes.md", code=7)
+    assert "127.0.0.1 has a non-public address" in result.err + result.out
+    assert "--set load.allow_private=true" in result.err + result.out
 
 
 def test_a_dry_run_fetches_and_changes_nothing(ragkit: Ragkit, hashing: Path, site: str) -> None:
@@ -117,7 +117,7 @@ def test_watch_does_not_take_a_url(ragkit: Ragkit, hashing: Path) -> None:
     assert "does not support URLs" in ragkit("index", "https://example.org/", "--watch", code=2).err
 
 
-def test_clear_takes_the_copies_too(ragkit: Ragkit, hashing: Path, site: str) -> None:
+def test_clear_deletes_the_copies_too(ragkit: Ragkit, hashing: Path, site: str) -> None:
     ragkit("index", f"{site}/notes.md", *OPEN)
     ragkit("clear", "--yes")
     assert not Path(".ragkit/web").exists()

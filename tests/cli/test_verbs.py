@@ -46,7 +46,7 @@ def indexed(house: Path, ragkit: Ragkit) -> Path:
     return house
 
 
-def test_index_says_what_it_did_and_costs_nothing_the_second_time(house: Path, ragkit: Ragkit) -> None:
+def test_index_reports_its_work_and_embeds_nothing_the_second_time(house: Path, ragkit: Ragkit) -> None:
     first = ragkit("index", "house", "--json").json
     assert first["files"] == {"added": 3, "updated": 0, "unchanged": 0, "removed": 0, "failed": 0, "skipped": 0}
     assert first["chunks"] == {"added": 3, "removed": 0, "reused": 0}
@@ -81,9 +81,9 @@ def test_include_and_exclude_choose_files(house: Path, ragkit: Ragkit) -> None:
     assert [line["source"] for line in ragkit("list", "--json").lines] == ["house/keys.csv"]
 
 
-def test_search_gives_hits_with_exact_places(indexed: Path, ragkit: Ragkit) -> None:
-    found = ragkit("search", "when is the filter cleaned", "-k", "2", "--json").json
-    hits = found["hits"]
+def test_search_returns_hits_with_exact_offsets(indexed: Path, ragkit: Ragkit) -> None:
+    result = ragkit("search", "when is the filter cleaned", "-k", "2", "--json").json
+    hits = result["hits"]
     first = hits[0]
     assert first["source"] == "house/boiler.md"
     assert first["heading"] == ["Boiler manual"]
@@ -99,11 +99,11 @@ def test_every_mode_finds_the_roses(indexed: Path, ragkit: Ragkit, mode: str) ->
     assert hits[0]["source"] == "house/garden.txt"
 
 
-def test_where_narrows_the_search_and_a_mistake_in_it_is_wrong_usage(indexed: Path, ragkit: Ragkit) -> None:
+def test_where_filters_the_search_and_an_invalid_filter_is_a_usage_error(indexed: Path, ragkit: Ragkit) -> None:
     hits = ragkit("search", "boiler", "--where", 'format == "csv"', "--json").json["hits"]
     assert {hit["source"] for hit in hits} == {"house/keys.csv"}
-    said = ragkit("search", "boiler", "--where", "format = 3", code=2)
-    assert len(said.err.splitlines()) == 1
+    result = ragkit("search", "boiler", "--where", "format = 3", code=2)
+    assert len(result.err.splitlines()) == 1
 
 
 def test_explain_shows_shares_that_sum_to_the_score(indexed: Path, ragkit: Ragkit) -> None:
@@ -113,7 +113,7 @@ def test_explain_shows_shares_that_sum_to_the_score(indexed: Path, ragkit: Ragki
     assert "dense #1" in ragkit("search", "boiler pressure", "--explain").out
 
 
-def test_ask_answers_with_citations_that_stand_in_the_file(indexed: Path, ragkit: Ragkit) -> None:
+def test_ask_answers_with_citations_from_the_file(indexed: Path, ragkit: Ragkit) -> None:
     answer = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
     assert answer["abstained"] is False
     assert "eleven minutes" in str(answer["answer"])
@@ -121,7 +121,7 @@ def test_ask_answers_with_citations_that_stand_in_the_file(indexed: Path, ragkit
     for citation in citations:
         assert (citation["verified"], citation["stale"]) == (True, False)
         if citation["source"] == "house/keys.csv":
-            continue  # its loader writes rows as `column: value`, so that offsets are those of that text
+            continue  # its loader writes rows as `column: value`; offsets refer to that text
         text = Path(str(citation["source"])).read_text()
         assert text[citation["start"] : citation["end"]] == citation["quote"]
         lines = text.splitlines()[citation["start_line"] - 1 : citation["end_line"]]
@@ -134,8 +134,8 @@ def test_ask_answers_with_citations_that_stand_in_the_file(indexed: Path, ragkit
 
 def test_a_file_that_changed_makes_its_citations_stale(indexed: Path, ragkit: Ragkit) -> None:
     (indexed / "boiler.md").write_text(GUIDE + "\nOne more line.\n")
-    said = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
-    stale = [c["stale"] for c in said["citations"] if c["source"] == "house/boiler.md"]
+    result = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
+    stale = [c["stale"] for c in result["citations"] if c["source"] == "house/boiler.md"]
     assert stale
     assert all(stale)
     assert "1 file changed" in ragkit("status").out
@@ -149,13 +149,13 @@ def test_search_and_ask_say_when_the_sources_changed_since_the_last_run(indexed:
     note = "note: the sources changed since the last run (1 changed, 1 new): run `ragkit index`\n"
     assert ragkit("search", "roses").err == note
     assert note in ragkit("ask", "When is the hedge cut?").err
-    said = ragkit("ask", "When is the hedge cut?", "--json").json
-    freshness = said["freshness"]
+    result = ragkit("ask", "When is the hedge cut?", "--json").json
+    freshness = result["freshness"]
     assert (freshness["current"], freshness["changed"], freshness["added"]) == (False, 1, 1)
     assert ragkit("search", "roses", "-q").err == ""
 
 
-def test_files_that_a_run_was_told_to_leave_out_are_not_new(house: Path, ragkit: Ragkit) -> None:
+def test_excluded_files_are_not_new(house: Path, ragkit: Ragkit) -> None:
     ragkit("index", "house", "--exclude", "*.csv", "-q")
     assert ragkit("search", "roses", "--json").json["freshness"]["current"] is True
     ragkit("index", "house", "-q")
@@ -165,9 +165,9 @@ def test_files_that_a_run_was_told_to_leave_out_are_not_new(house: Path, ragkit:
 
 
 def test_a_question_that_the_documents_do_not_answer_is_declined(indexed: Path, ragkit: Ragkit) -> None:
-    said = ragkit("ask", "Who won the football world cup in 1998?", "--json").json
-    assert said["abstained"] is True
-    assert str(said["answer"]).startswith("Not in these documents")
+    result = ragkit("ask", "Who won the football world cup in 1998?", "--json").json
+    assert result["abstained"] is True
+    assert str(result["answer"]).startswith("Not in these documents")
     assert ragkit("ask", "Who won the football world cup in 1998?", "--strict", code=6).out.startswith("Not in these")
 
 
@@ -216,8 +216,8 @@ def test_without_a_knowledge_base_every_verb_says_how_to_make_one(workplace: Pat
         ["clear"],
         ["verify"],
     ):
-        said = ragkit(*verb, code=1)
-        assert said.err == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
+        result = ragkit(*verb, code=1)
+        assert result.err == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
 
 
 def test_usage_errors_are_one_line_with_exit_code_2(workplace: Path, ragkit: Ragkit) -> None:
@@ -227,7 +227,7 @@ def test_usage_errors_are_one_line_with_exit_code_2(workplace: Path, ragkit: Rag
     assert "missing question" in ragkit("ask", " ", code=2).err
 
 
-def test_init_writes_files_that_are_valid_and_leaves_those_that_exist(workplace: Path, ragkit: Ragkit) -> None:
+def test_init_writes_valid_files_and_keeps_existing_ones(workplace: Path, ragkit: Ragkit) -> None:
     assert ragkit("init").out == "wrote ragkit.yaml\nwrote .ragkitignore\n"
     assert ragkit("pipeline", "validate").out.endswith("ragkit.yaml: valid\n")
     Path("ragkit.yaml").write_text("extends: default\n")
@@ -310,14 +310,14 @@ def test_importing_ragkit_and_asking_for_help_import_no_vendor_package() -> None
         "cli.main(['--help'], standalone_mode=False)\n"
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    loaded = set(json.loads(said.splitlines()[-1]))
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    loaded = set(json.loads(result.splitlines()[-1]))
     heavy = {"numpy", "onnxruntime", "tokenizers", "lxml", "pydantic", "docx", "openpyxl", "pypdfium2", "ruamel",
              "rich", "torch", "openai", "anthropic", "chromadb", "duckdb", "faiss", "genai_prices"}  # fmt: skip
     assert loaded & heavy == set()
 
 
-def test_an_interrupted_run_exits_with_130_and_keeps_what_was_done(house: Path, ragkit: Ragkit) -> None:
+def test_an_interrupted_run_exits_with_130_and_keeps_completed_work(house: Path, ragkit: Ragkit) -> None:
     for number in range(400):
         words = (f"word{number * place % 7919}" for place in range(1, 200))
         (house / f"note{number}.txt").write_text(" ".join(words))

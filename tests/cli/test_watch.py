@@ -39,9 +39,9 @@ class Watching:
     def _take(self, line: str) -> None:
         self.lines.put(re.sub(r"^\d\d:\d\d:\d\d ", "", line.rstrip("\n")))
 
-    def until(self, *wanted: str) -> None:
+    def until(self, *expected: str) -> None:
         """Wait for these lines, in any order; skip others."""
-        left = set(wanted)
+        left = set(expected)
         until = time.monotonic() + PATIENCE
         seen: list[str] = []
         while left:
@@ -52,7 +52,7 @@ class Watching:
             left.discard(seen[-1])
 
     def interrupt(self) -> int:
-        """Ctrl-C; returns the exit code."""
+        """Send Ctrl-C and return the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(timeout=PATIENCE)
 
@@ -85,8 +85,8 @@ def watch(workplace: Path) -> Iterator[Watch]:
         return started[-1]
 
     yield begin
-    for one in started:
-        one.end()
+    for item in started:
+        item.end()
 
 
 def test_every_change_is_a_line_and_ctrl_c_ends_it_cleanly(docs: Path, watch: Watch, ragkit: Ragkit) -> None:
@@ -106,7 +106,7 @@ def test_every_change_is_a_line_and_ctrl_c_ends_it_cleanly(docs: Path, watch: Wa
     assert ragkit("verify", "--json").json["problems"] == []
 
 
-def test_many_changes_at_once_are_one_run_and_a_knowledge_base_inside_the_folder_is_none(
+def test_many_changes_at_once_are_one_run_and_a_knowledge_base_inside_the_folder_is_ignored(
     docs: Path, watch: Watch, ragkit: Ragkit
 ) -> None:
     running = watch("docs", "--kb", "docs/.kb", "--json")
@@ -119,8 +119,8 @@ def test_many_changes_at_once_are_one_run_and_a_knowledge_base_inside_the_folder
     added = 0
     runs = 0
     while added < 40:
-        found = re.search(r'"added": (\d+), "updated"', running.lines.get(timeout=PATIENCE))
-        added += int(found[1]) if found else 0
+        result = re.search(r'"added": (\d+), "updated"', running.lines.get(timeout=PATIENCE))
+        added += int(result[1]) if result else 0
         runs += 1
     assert runs <= 3
     time.sleep(2.5)
@@ -137,7 +137,7 @@ def test_a_file_that_is_named_by_itself_is_watched_too(docs: Path, watch: Watch)
     running.until("indexed docs/garden.txt, 1 chunk")
 
 
-def test_a_lock_and_a_folder_that_goes_and_comes_back_do_not_end_the_watch(
+def test_a_lock_or_a_folder_that_disappears_for_a_while_does_not_end_the_watch(
     docs: Path, watch: Watch, workplace: Path, ragkit: Ragkit
 ) -> None:
     running = watch("docs")
@@ -152,7 +152,7 @@ def test_a_lock_and_a_folder_that_goes_and_comes_back_do_not_end_the_watch(
     assert running.interrupt() == 130
 
 
-def test_a_file_that_cannot_be_read_is_a_line_and_the_watch_goes_on(docs: Path, watch: Watch) -> None:
+def test_an_unreadable_file_is_reported_and_the_watch_continues(docs: Path, watch: Watch) -> None:
     running = watch("docs")
     running.until("1 added")
     (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing that a reader takes\n")
@@ -164,11 +164,11 @@ def test_a_file_that_cannot_be_read_is_a_line_and_the_watch_goes_on(docs: Path, 
 
 
 def test_watch_and_dry_run_cannot_be_combined(docs: Path, ragkit: Ragkit) -> None:
-    said = ragkit("index", "docs", "--watch", "--dry-run", code=2)
-    assert "--watch requires a folder or file, and cannot be combined with --dry-run" in said.err
+    result = ragkit("index", "docs", "--watch", "--dry-run", code=2)
+    assert "--watch requires a folder or file, and cannot be combined with --dry-run" in result.err
 
 
-def test_a_system_that_watches_no_more_folders_is_an_error_with_a_hint(
+def test_exhausted_inotify_watches_are_an_error_with_a_hint(
     docs: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*paths: Path, **options: object) -> Iterator[set[object]]:
@@ -176,6 +176,6 @@ def test_a_system_that_watches_no_more_folders_is_an_error_with_a_hint(
         yield set()
 
     monkeypatch.setattr("ragkit.knowledge_base.watch.watch", full)
-    said = ragkit("index", "docs", "--watch", code=1)
-    assert said.err.endswith("(OS file watch limit reached): raise fs.inotify.max_user_watches, or set"
+    result = ragkit("index", "docs", "--watch", code=1)
+    assert result.err.endswith("(OS file watch limit reached): raise fs.inotify.max_user_watches, or set"
                              " WATCHFILES_FORCE_POLLING=true\n")  # fmt: skip

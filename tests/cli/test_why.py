@@ -11,7 +11,7 @@ from tests.cli.conftest import HASHING, Ragkit
 
 @pytest.fixture
 def house(workplace: Path, ragkit: Ragkit) -> Path:
-    """Four files, one of which cannot be read, one hidden, one empty."""
+    """Four files: one unreadable, one hidden, one empty."""
     folder = workplace / "house"
     (folder / "sub").mkdir(parents=True)
     (folder / "boiler.md").write_text(
@@ -29,28 +29,28 @@ def house(workplace: Path, ragkit: Ragkit) -> Path:
     return workplace
 
 
-def test_a_passage_that_is_found_has_its_place_in_every_ranking(house: Path, ragkit: Ragkit) -> None:
-    found = ragkit("why", "boiler filter Monday piano", "--expect", "boiler.md:3", "--json").json
-    assert [stage["name"] for stage in found["stages"]] == ["lexical", "dense", "hybrid"]
-    assert [stage["rank"] for stage in found["stages"]] == [1, 1, 1]
-    assert (found["rank"], found["source"], found["line"]) == (1, "house/boiler.md", 3)
-    assert (found["shared_words"], found["missing_words"]) == (["boiler", "filter", "Monday"], ["piano"])
-    assert found["advice"] == ["none: it is hit 1"]
+def test_a_passage_that_is_found_has_its_rank_in_every_ranking(house: Path, ragkit: Ragkit) -> None:
+    result = ragkit("why", "boiler filter Monday piano", "--expect", "boiler.md:3", "--json").json
+    assert [stage["name"] for stage in result["stages"]] == ["lexical", "dense", "hybrid"]
+    assert [stage["rank"] for stage in result["stages"]] == [1, 1, 1]
+    assert (result["rank"], result["source"], result["line"]) == (1, "house/boiler.md", 3)
+    assert (result["shared_words"], result["missing_words"]) == (["boiler", "filter", "Monday"], ["piano"])
+    assert result["advice"] == ["none: it is hit 1"]
 
 
-def test_a_passage_that_is_cut_comes_with_what_would_have_kept_it(house: Path, ragkit: Ragkit) -> None:
-    said = ragkit("why", "boiler filter Monday", "--expect", "house/garden.txt", "-k", "1", code=1)
-    assert "result     cut off: top_k is 1" in said.out
-    assert "  - top_k 2 instead of 1" in said.out
-    assert "  - other words: the passage lacks Monday" in said.out
+def test_a_passage_that_is_cut_off_is_reported_with_advice(house: Path, ragkit: Ragkit) -> None:
+    result = ragkit("why", "boiler filter Monday", "--expect", "house/garden.txt", "-k", "1", code=1)
+    assert "result     cut off: top_k is 1" in result.out
+    assert "  - top_k 2 instead of 1" in result.out
+    assert "  - other words: the passage lacks Monday" in result.out
 
 
-def test_a_condition_that_the_passage_does_not_meet_is_named(house: Path, ragkit: Ragkit) -> None:
-    found = ragkit(
+def test_a_filter_that_excludes_the_passage_is_reported(house: Path, ragkit: Ragkit) -> None:
+    result = ragkit(
         "why", "hedge August", "--expect", "house/garden.txt", "--where", 'format == "markdown"', "--json", code=1
     )
-    assert [stage["rank"] for stage in found.json["stages"]] == [None, None, None]
-    assert found.json["advice"] == ["remove --where: the passage does not match it"]
+    assert [stage["rank"] for stage in result.json["stages"]] == [None, None, None]
+    assert result.json["advice"] == ["remove --where: the passage does not match it"]
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,13 @@ def test_a_condition_that_the_passage_does_not_meet_is_named(house: Path, ragkit
         ("boiler.md:99", "boiler.md:99 is not in the index: line must be <= 5, the last line with text (got 99)"),
     ],
 )
-def test_what_is_not_in_the_index_comes_with_the_reason(house: Path, ragkit: Ragkit, expect: str, reason: str) -> None:
+def test_a_file_that_is_not_indexed_is_reported_with_the_reason(
+    house: Path, ragkit: Ragkit, expect: str, reason: str
+) -> None:
     assert reason in ragkit("why", "filter", "--expect", expect, code=1).out
 
 
 def test_an_ambiguous_file_name_is_an_error(house: Path, ragkit: Ragkit) -> None:
-    said = ragkit("why", "rose", "--expect", "garden.txt", code=1)
-    assert "'garden.txt' is ambiguous (house/garden.txt, house/sub/garden.txt): write more of its path" in said.err
+    result = ragkit("why", "rose", "--expect", "garden.txt", code=1)
+    assert "'garden.txt' is ambiguous (house/garden.txt, house/sub/garden.txt): write more of its path" in result.err
     assert ragkit("why", "rose", "--expect", "sub/garden.txt").code == 0

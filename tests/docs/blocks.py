@@ -1,4 +1,4 @@
-"""The fenced code blocks of a Markdown page, each with the marker that stands before it."""
+"""The fenced code blocks of a Markdown page, each with the marker before it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _EXIT = re.compile(r"exit (\d+)")
 
 
 class MarkerInvalid(Exception):
-    """A marker that none of the known ones is: a slip in it must not leave a block out."""
+    """An unknown marker: a typo must not exclude a block."""
 
 
 @dataclass(frozen=True)
 class Marker:
-    """What the comment `<!-- test: ... -->` before a block says."""
+    """The comment `<!-- test: ... -->` before a block."""
 
     needs: str = ""
-    """What the block cannot be run without, such as `an OpenAI key`; it is checked and not run."""
+    """A requirement such as `an OpenAI key`; the block is checked, not run."""
     exit: int = 0
     """The exit code of the last command of a console block."""
     runs_on: bool = False
@@ -43,37 +43,37 @@ class Block:
     line: int
     """The line of its first line of code, from 1."""
     language: str
-    """The first word after the fence; '' where there is none."""
+    """The first word after the fence; '' if there is none."""
     code: str
-    """With a line break at its end."""
+    """The code, with a line break at the end."""
     marker: Marker = Marker()
     hidden: bool = False
-    """A `<!-- setup: ... -->` comment, that readers do not see."""
+    """Whether it is a `<!-- setup: ... -->` comment, which readers do not see."""
 
 
 def read_marker(text: str, where: str) -> Marker:
-    """The marker that `text` spells, its parts separated by commas. Raises MarkerInvalid."""
-    found: dict[str, str | int | bool] = {}
-    for part in (one.strip() for one in text.split(",")):
+    """Parse a marker with comma-separated parts. Raises MarkerInvalid."""
+    result: dict[str, str | int | bool] = {}
+    for part in (item.strip() for item in text.split(",")):
         if _NEEDS.fullmatch(part):
-            found["needs"] = part.removeprefix("needs ")
+            result["needs"] = part.removeprefix("needs ")
         elif match := _EXIT.fullmatch(part):
-            found["exit"] = int(match[1])
+            result["exit"] = int(match[1])
         elif match := _FILE.fullmatch(part):
-            found["file"] = match[1]
+            result["file"] = match[1]
         elif part == "runs on":
-            found["runs_on"] = True
+            result["runs_on"] = True
         elif part == "alone":
-            found["continues"] = False
+            result["continues"] = False
         else:
             raise MarkerInvalid(
                 f"{where}: {part!r} is not a marker: needs SOMETHING, exit N, file NAME, runs on, alone"
             )
-    return Marker(**found)  # type: ignore[arg-type] # each key has its own type
+    return Marker(**result)  # type: ignore[arg-type] # each key has its own type
 
 
 def blocks(page: Path, text: str | None = None) -> Iterator[Block]:
-    """The blocks of `page` in their order, setup comments included. Raises MarkerInvalid."""
+    """The blocks of `page` in order, including setup comments. Raises MarkerInvalid."""
     marker: tuple[int, Marker] | None = None
     for token in MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8") if text is None else text):
         first = token.map[0] + 1 if token.map else 0
@@ -89,6 +89,6 @@ def blocks(page: Path, text: str | None = None) -> Iterator[Block]:
             yield Block(page, first + 1, language, token.content, marker[1] if marker else Marker())
             marker = None
         elif token.type.endswith("_open") and marker and token.type not in ("list_item_open",):
-            raise MarkerInvalid(f"{page.name}:{marker[0]}: a marker stands right before a block")
+            raise MarkerInvalid(f"{page.name}:{marker[0]}: a marker must be directly before a block")
     if marker:
         raise MarkerInvalid(f"{page.name}:{marker[0]}: no block follows the marker")

@@ -1,4 +1,4 @@
-"""One directory and one namespace for each page, shared by its blocks in their order."""
+"""One directory and one namespace per page, shared by its blocks in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = ("_API_KEY", "_TOKEN", "RAGKIT_", "_BASE_URL", "OLLAMA_HOST", "REDIS_URL
 
 @dataclass
 class Workplace:
-    """Where the blocks of a page run, and what they left behind."""
+    """The directory, environment and namespace of the blocks of a page."""
 
     directory: Path
     environment: dict[str, str]
@@ -28,14 +28,14 @@ class Workplace:
 
 @pytest.fixture(scope="module")
 def workplaces(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Workplace]:
-    """The workplace of a page, made when it is first asked for: the sample folder at data/sample, nothing else."""
-    made: dict[Path, Workplace] = {}
+    """Returns the workplace of a page, created on first use with only the sample folder at data/sample."""
+    created: dict[Path, Workplace] = {}
 
     def workplace(page: Path) -> Workplace:
-        if page not in made:
+        if page not in created:
             directory = tmp_path_factory.mktemp(page.stem)
             copytree(ROOT / "data", directory / "data")
-            kept = {key: value for key, value in os.environ.items() if not any(one in key for one in _KEYS)}
+            kept = {key: value for key, value in os.environ.items() if not any(item in key for item in _KEYS)}
             offline = {"RAGKIT_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "https_proxy": "http://127.0.0.1:9"}
             path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
             plain = {
@@ -45,20 +45,20 @@ def workplaces(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Wor
                 "COLUMNS": "100",
                 "XDG_CONFIG_HOME": str(directory / ".config"),
             }
-            made[page] = Workplace(directory, {**kept, **offline, **plain})
-        return made[page]
+            created[page] = Workplace(directory, {**kept, **offline, **plain})
+        return created[page]
 
     return workplace
 
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python blocks reach this machine only."""
+    """Allow connections to this machine only."""
     connect = socket.socket.connect
 
     def local(self: socket.socket, address: object) -> None:
         if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
             raise AssertionError(f"a block of the documentation connects to {address[0]}: mark it `needs ...`")
-        connect(self, address)  # type: ignore[arg-type] # as it was given
+        connect(self, address)  # type: ignore[arg-type] # passed on unchanged
 
     monkeypatch.setattr(socket.socket, "connect", local)

@@ -31,42 +31,42 @@ class Command:
     line: int
     text: str
     shown: str
-    """'' where the page shows nothing, which promises nothing."""
+    """Expected output; '' if the page shows none."""
 
 
 @dataclass(frozen=True)
-class Said:
-    """How a command ended, and what it said."""
+class CommandResult:
+    """The exit code and output of a command."""
 
     code: int
-    """124 when it was ended because it took too long."""
+    """124 after a timeout."""
     out: str
     err: str = ""
 
     def shows(self, shown: str) -> bool:
-        """Whether it said what a page shows: on stdout, on stderr, or on both. Progress on stderr need not be shown."""
-        return any(matches(shown, met) for met in (self.out, self.err, self.out + self.err, self.err + self.out))
+        """Whether stdout, stderr or both match the output on the page. Progress on stderr need not be shown."""
+        return any(matches(shown, actual) for actual in (self.out, self.err, self.out + self.err, self.err + self.out))
 
 
 def commands(code: str, first_line: int = 1) -> list[Command]:
-    """The commands of a block. A backslash at the end of a line goes on; text before the first `$` is an error."""
-    found: list[tuple[int, str, list[str]]] = []
+    """The commands of a block. A backslash at the end of a line continues it; text before the first `$` is an error."""
+    result: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(code.splitlines(), first_line):
         if line.startswith("$ "):
-            found.append((number, line[2:], []))
-        elif found and found[-1][1].endswith("\\") and not found[-1][2]:
-            found[-1] = (found[-1][0], found[-1][1] + "\n" + line, [])
-        elif found:
-            found[-1][2].append(line)
+            result.append((number, line[2:], []))
+        elif result and result[-1][1].endswith("\\") and not result[-1][2]:
+            result[-1] = (result[-1][0], result[-1][1] + "\n" + line, [])
+        elif result:
+            result[-1][2].append(line)
         elif line.strip():
             raise AssertionError(f"line {number}: a console block begins with `$ command`, not with {line!r}")
-    return [Command(number, text, "\n".join(shown).strip("\n")) for number, text, shown in found]
+    return [Command(number, text, "\n".join(shown).strip("\n")) for number, text, shown in result]
 
 
-def matches(shown: str, met: str) -> bool:
-    """Whether `met` is what `shown` promises: `...` stands for anything, and times are not compared."""
+def matches(shown: str, actual: str) -> bool:
+    """Whether `actual` matches `shown`: `...` matches anything, and times are ignored."""
     parts = [re.escape(_plain(part)) for part in _TIMES.sub("0", shown).split("...")]
-    return re.fullmatch(".*".join(parts), _plain(_TIMES.sub("0", met)), re.DOTALL) is not None
+    return re.fullmatch(".*".join(parts), _plain(_TIMES.sub("0", actual)), re.DOTALL) is not None
 
 
 def _plain(text: str) -> str:
@@ -75,11 +75,11 @@ def _plain(text: str) -> str:
 
 def run(
     command: Command, directory: Path, environment: Mapping[str, str], *, runs_on: bool = False, seconds: float = 120
-) -> Said:
-    """Runs a command in a directory.
+) -> CommandResult:
+    """Run a command in a directory.
 
-    A command that runs on is interrupted as soon as the shown output stands there, on either stream. Whatever is still
-    running after `seconds` is ended, and exit code 124 says so.
+    A command with `runs_on` is interrupted once either stream has the shown output. A command that is still
+    running after `seconds` is killed and gets exit code 124.
     """
     with (
         TemporaryFile("w+", encoding="utf-8") as errors,
@@ -91,50 +91,50 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if runs_on else errors,
             text=True,
-            start_new_session=True,  # a group of its own, so that what it starts ends with it
+            start_new_session=True,  # a separate process group, so that child processes are killed too
         ) as started,
     ):
-        late = Event()
+        timed_out = Event()
 
         def end() -> None:
-            late.set()
+            timed_out.set()
             os.killpg(started.pid, signal.SIGKILL)
 
         timer = Timer(seconds, end)
         timer.start()
         try:
-            said = "".join(_until(started, command.shown if runs_on else None))
+            result = "".join(_until(started, command.shown if runs_on else None))
         finally:
             timer.cancel()
         started.wait()
         errors.seek(0)
-        if late.is_set():
-            return Said(124, said, f"{errors.read()}\nstill running after {seconds:g} s: mark it `runs on`")
-        return Said(started.returncode, said, errors.read())
+        if timed_out.is_set():
+            return CommandResult(124, result, f"{errors.read()}\nstill running after {seconds:g} s: mark it `runs on`")
+        return CommandResult(started.returncode, result, errors.read())
 
 
 def _until(started: subprocess.Popen[str], shown: str | None) -> Iterator[str]:
-    """The lines of a process; once they are what is `shown`, it is interrupted and no further one is given."""
+    """The lines of a process; once they match `shown`, interrupt it and yield no more lines."""
     assert started.stdout is not None
-    said, told = "", False
+    result, is_interrupted = "", False
     for line in started.stdout:
-        if not told:
-            said += line
+        if not is_interrupted:
+            result += line
             yield line
-        if shown is not None and not told and matches(shown, said):
-            told = True
+        if shown is not None and not is_interrupted and matches(shown, result):
+            is_interrupted = True
             os.killpg(started.pid, signal.SIGINT)
 
 
 def problems(text: str) -> Iterator[str]:
-    """What is wrong with a command that cannot be run: verbs, options and extras that do not exist."""
+    """Problems of a command that cannot be run: unknown verbs, options and extras."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars="|&;")
     lexer.whitespace_split = True
     lexer.commenters = "#"
     words = list(lexer)
     for extra in re.findall(r"ragkit-kb\[([\w,-]+)\]", text):
         known = metadata(DISTRIBUTION).get_all("Provides-Extra") or []
-        yield from (f"ragkit has no extra {one!r}" for one in extra.split(",") if one not in known)
+        yield from (f"ragkit has no extra {item!r}" for item in extra.split(",") if item not in known)
     for part in _simple(words):
         called = list(dropwhile(re.compile(r"\w+=").match, part))  # without variables set before it
         if called[:1] == ["ragkit"]:
@@ -153,7 +153,7 @@ def _simple(words: list[str]) -> Iterator[list[str]]:
 
 
 def _unknown(words: list[str]) -> Iterator[str]:
-    """Follows the words from verb to verb, as click does, and says which options and verbs it does not know."""
+    """Parse the words like click and yield the unknown options and verbs."""
     command = _root()
     context = click.Context(command, info_name="ragkit")
     known = _options(command)
@@ -177,11 +177,11 @@ def _unknown(words: list[str]) -> Iterator[str]:
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    found = [one for one in command.params if isinstance(one, click.Option)]
-    return {name: one for one in found for name in (*one.opts, *one.secondary_opts)}
+    result = [item for item in command.params if isinstance(item, click.Option)]
+    return {name: item for item in result for name in (*item.opts, *item.secondary_opts)}
 
 
 def _root() -> click.Command:
-    """The command group behind `ragkit`, wherever it lives."""
+    """The command group of the entry point `ragkit`."""
     main = next(iter(entry_points(group="console_scripts", name="ragkit"))).load()
-    return next(one for one in vars(sys.modules[main.__module__]).values() if isinstance(one, click.Group))
+    return next(item for item in vars(sys.modules[main.__module__]).values() if isinstance(item, click.Group))

@@ -1,4 +1,4 @@
-"""The pages whose blocks are tested, and those that another test holds."""
+"""The pages whose blocks are tested here, and those that another test covers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 ROOT = Path(os.environ.get("DOCS_ROOT", Path(__file__).parents[2]))
-"""The repository; DOCS_ROOT names another place for a trial."""
+"""The repository; DOCS_ROOT overrides it."""
 
-ELSEWHERE = {"docs/mistakes.md": "tests/mistakes/test_mistakes.py"}
-"""Pages written by a program, whose test compares every block."""
+TESTED_ELSEWHERE = {"docs/mistakes.md": "tests/mistakes/test_mistakes.py"}
+"""Generated pages, whose test compares every block."""
 GENERATED = tuple(f"docs/reference/{page}" for page in ("api", "cli.md", "options.md", "errors.md", "http.md"))
-"""Written by scripts/docs at build time, and not in the repository."""
+"""Written by scripts/docs at build time; not in the repository."""
 
 
 def pages() -> list[Path]:
     """README.md, CONTRIBUTING.md and every page below docs/."""
-    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [one for one in found if not name(one).startswith((*ELSEWHERE, *GENERATED))]
+    result = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [item for item in result if not name(item).startswith((*TESTED_ELSEWHERE, *GENERATED))]
 
 
 def name(page: Path) -> str:

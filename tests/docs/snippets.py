@@ -1,4 +1,4 @@
-"""Python blocks: run with the names of the blocks before them, or checked without being run."""
+"""Python blocks: run with the names of the earlier blocks, or checked without running."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 
 def compiled(code: str, page: Path, line: int, *, asynchronous: bool = False) -> Any:
-    """The code object, whose tracebacks name the line of the page; `await` is allowed at top level where asked for."""
+    """The code object; tracebacks have the page's line numbers. `asynchronous` allows `await` at top level."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if asynchronous else 0
     return compile("\n" * (line - 1) + code, str(page), "exec", flags=flags, dont_inherit=True)
 
 
 def problems(code: str) -> Iterator[str]:
-    """What is wrong with code that cannot be run: modules, names and keywords that do not exist."""
+    """Problems of code that cannot be run: unknown modules, names and keywords."""
     tree = ast.parse(code)
     known: dict[str, object] = {}
     for node in ast.walk(tree):
@@ -34,14 +34,14 @@ def problems(code: str) -> Iterator[str]:
 
 def _imported(module: str, name: str | None, known: dict[str, object], local: str) -> Iterator[str]:
     try:
-        found = import_module(module)
-        known[local] = getattr(found, name) if name else found
+        result = import_module(module)
+        known[local] = getattr(result, name) if name else result
     except (ImportError, AttributeError) as error:
-        yield f"line imports what is not there: {error}"
+        yield f"import fails: {error}"
 
 
 def _value(node: ast.expr, known: dict[str, object]) -> object | None:
-    """What a dotted name of imported names stands for, if that can be told without running anything."""
+    """The object behind a dotted name, if it can be resolved without running code."""
     if isinstance(node, ast.Name):
         return known.get(node.id)
     if isinstance(node, ast.Attribute) and (owner := _value(node.value, known)) is not None:
@@ -51,10 +51,10 @@ def _value(node: ast.expr, known: dict[str, object]) -> object | None:
 
 def _keywords(called: object, call: ast.Call) -> Iterator[str]:
     try:
-        parameters = inspect.signature(called).parameters  # type: ignore[arg-type] # what is not callable raises
+        parameters = inspect.signature(called).parameters  # type: ignore[arg-type] # a non-callable raises
     except (TypeError, ValueError):
         return
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters.values()):
         return
     for keyword in call.keywords:
         if keyword.arg and keyword.arg not in parameters:

@@ -1,4 +1,4 @@
-"""Every code block of README.md and docs/ does what it shows. README.md of this folder says how."""
+"""Every code block of README.md and docs/ works as shown. See README.md in this folder."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ruamel.yaml import YAML
 from . import console, snippets
 from .blocks import Block, blocks
 from .conftest import Workplace
-from .pages import ELSEWHERE, ROOT, name, pages
+from .pages import ROOT, TESTED_ELSEWHERE, name, pages
 
 SECTIONS = frozenset({"load", "split", "embed", "store", "retrieve", "answer", "run", "extends", "profiles"})
 BLOCKS = [block for page in pages() for block in blocks(page)]
 
 
 def python(block: Block, place: Workplace) -> None:
-    """Runs it in the page's directory; without what it needs, imports and keywords are checked."""
-    made = snippets.compiled(block.code, block.page, block.line, asynchronous=True)
+    """Run the block in the page's directory; if its requirement is missing, check imports and keywords."""
+    created = snippets.compiled(block.code, block.page, block.line, asynchronous=True)
     if block.marker.needs:
         assert not list(snippets.problems(block.code))
         return
@@ -35,7 +35,7 @@ def python(block: Block, place: Workplace) -> None:
     before = Path.cwd()
     os.chdir(place.directory)
     try:
-        result = eval(made, names)  # our own documentation; gives what to await
+        result = eval(created, names)  # our own documentation; returns an awaitable
         if inspect.iscoroutine(result):
             asyncio.run(result)
     finally:
@@ -43,44 +43,46 @@ def python(block: Block, place: Workplace) -> None:
 
 
 def shell(block: Block, place: Workplace) -> None:
-    """Runs each command and compares what is shown; without what it needs, verbs and options are checked."""
-    found = console.commands(block.code, block.line)
-    for command in found:
+    """Run each command and compare its output; if its requirement is missing, check verbs and options."""
+    results = console.commands(block.code, block.line)
+    for command in results:
         assert not list(console.problems(command.text)), f"{name(block.page)}:{command.line}: {command.text}"
-        last = command is found[-1]
+        last = command is results[-1]
         if block.marker.needs or command.text.startswith("pip install"):
             continue
         on = last and block.marker.runs_on
-        said = console.run(command, place.directory, place.environment, runs_on=on)
-        wanted = (0, 130, -2) if on else (block.marker.exit if last else 0,)
-        assert said.code in wanted, f"{name(block.page)}:{command.line}: exit code {said.code}\n{said.out}{said.err}"
-        if command.shown and not said.shows(command.shown):
-            assert said.out + said.err == command.shown, f"{name(block.page)}:{command.line}: {command.text}"
+        result = console.run(command, place.directory, place.environment, runs_on=on)
+        expected = (0, 130, -2) if on else (block.marker.exit if last else 0,)
+        assert result.code in expected, (
+            f"{name(block.page)}:{command.line}: exit code {result.code}\n{result.out}{result.err}"
+        )
+        if command.shown and not result.shows(command.shown):
+            assert result.out + result.err == command.shown, f"{name(block.page)}:{command.line}: {command.text}"
 
 
 def script(block: Block, place: Workplace) -> None:
-    """A shell script: its syntax, and the verbs and options of every `ragkit`."""
+    """Check the syntax of a shell script, and the verbs and options of every `ragkit`."""
     checked = subprocess.run(["bash", "-n"], input=block.code, text=True, capture_output=True, check=False)
     assert not checked.stderr
-    assert not [one for line in block.code.splitlines() for one in console.problems(line)]
+    assert not [item for line in block.code.splitlines() for item in console.problems(line)]
 
 
 def yaml(block: Block, place: Workplace) -> None:
-    """A pipeline file is validated by `ragkit pipeline validate`; any other is read."""
-    found = YAML(typ="safe").load(block.code)
+    """Validate a pipeline file with `ragkit pipeline validate`; parse any other file."""
+    results = YAML(typ="safe").load(block.code)
     if block.marker.needs:
         return
-    if isinstance(found, Mapping) and set(found) <= SECTIONS:
+    if isinstance(results, Mapping) and set(results) <= SECTIONS:
         file = place.directory / "block.yaml"
         file.write_text(block.code, encoding="utf-8")
-        said = console.run(
+        result = console.run(
             console.Command(block.line, f"ragkit pipeline validate {file.name}", ""), place.directory, place.environment
         )
-        assert said.code == 0, said.out + said.err
+        assert result.code == 0, result.out + result.err
 
 
 def json_(block: Block, place: Workplace) -> None:
-    """One JSON value, or one a line."""
+    """Parse one JSON value, or one per line."""
     try:
         json.loads(block.code)
     except json.JSONDecodeError:
@@ -99,7 +101,7 @@ def toml(block: Block, place: Workplace) -> None:
 
 
 def nothing(block: Block, place: Workplace) -> None:
-    """What is not code."""
+    """Text that is not code: nothing to check."""
 
 
 LANGUAGES: dict[str, Callable[[Block, Workplace], None]] = {
@@ -117,9 +119,9 @@ LANGUAGES: dict[str, Callable[[Block, Workplace], None]] = {
 }
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[f"{name(one.page)}:{one.line}:{one.language}" for one in BLOCKS])
+@pytest.mark.parametrize("block", BLOCKS, ids=[f"{name(item.page)}:{item.line}:{item.language}" for item in BLOCKS])
 @pytest.mark.usefixtures("no_network")
-def test_a_block_does_what_it_shows(block: Block, workplaces: Callable[[Path], Workplace]) -> None:
+def test_a_block_works_as_shown(block: Block, workplaces: Callable[[Path], Workplace]) -> None:
     assert block.language in LANGUAGES, f"name its language, one of {', '.join(LANGUAGES)}"
     place = workplaces(block.page)
     if block.marker.file:
@@ -129,7 +131,7 @@ def test_a_block_does_what_it_shows(block: Block, workplaces: Callable[[Path], W
     LANGUAGES[block.language](block, place)
 
 
-@pytest.mark.parametrize("page, test", ELSEWHERE.items())
-def test_a_page_that_is_left_out_has_a_test_of_its_own(page: str, test: str) -> None:
+@pytest.mark.parametrize("page, test", TESTED_ELSEWHERE.items())
+def test_an_excluded_page_has_its_own_test(page: str, test: str) -> None:
     assert Path(page).name in (ROOT / test).read_text(encoding="utf-8")
     assert ast.parse((ROOT / test).read_text(encoding="utf-8")).body

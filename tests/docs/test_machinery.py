@@ -1,4 +1,4 @@
-"""The tests of the documentation would notice."""
+"""The documentation tests detect errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path("page.md")
 
 
 def read(text: str) -> list[tuple[int, str, str]]:
-    return [(one.line, one.language, one.code) for one in blocks(PAGE, text)]
+    return [(item.line, item.language, item.code) for item in blocks(PAGE, text)]
 
 
 def test_blocks_in_lists_and_hidden_setups_are_found_with_their_lines() -> None:
@@ -29,7 +29,7 @@ def test_a_marker_belongs_to_the_next_block_only() -> None:
 
 
 @pytest.mark.parametrize("text", ["skip", "need a key", "exit four", ""])
-def test_a_slip_in_a_marker_is_an_error(text: str) -> None:
+def test_a_typo_in_a_marker_is_an_error(text: str) -> None:
     with pytest.raises(MarkerInvalid, match="is not a marker"):
         read_marker(text, "page.md:1")
 
@@ -41,7 +41,7 @@ def test_a_marker_without_a_block_is_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "shown, met, same",
+    "shown, actual, same",
     [
         ("43 added", "43 added\n", True),
         ("43 added", "42 added\n", False),
@@ -51,8 +51,8 @@ def test_a_marker_without_a_block_is_an_error(text: str) -> None:
         ("a.b", "axb", False),
     ],
 )
-def test_output_is_compared_but_for_times_and_dots(shown: str, met: str, same: bool) -> None:
-    assert console.matches(shown, met) is same
+def test_output_is_compared_except_for_times_and_dots(shown: str, actual: str, same: bool) -> None:
+    assert console.matches(shown, actual) is same
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_command_that_is_not_run_is_still_checked(text: str, problem: str) -> 
     assert problem in " ".join(console.problems(text))
 
 
-def test_a_command_that_is_right_has_no_problem() -> None:
+def test_a_valid_command_has_no_problems() -> None:
     assert not list(
         console.problems("ragkit --kb k search \"a - b\" -k 3 --where 'a == 1' --mode=dense | head -4  # all")
     )

@@ -1,4 +1,4 @@
-"""Hits, answers and systems made by hand."""
+"""Hand-written hits, answers and systems."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def citation(source: str, *, verified: bool = True, stale: bool = False) -> Cita
 
 
 @dataclass(frozen=True)
-class Said:
+class FakeAnswer:
     """An answer."""
 
     text: str
@@ -31,8 +31,8 @@ class Said:
     usage: AgentUsage = field(default_factory=AgentUsage)
 
 
-def system(hits: Mapping[str, Sequence[str]], answers: Mapping[str, Said] | None = None) -> EvaluatedSystem:
-    """Finds the files that it is told to find, by question, and says what it is told to say."""
+def system(hits: Mapping[str, Sequence[str]], answers: Mapping[str, FakeAnswer] | None = None) -> EvaluatedSystem:
+    """A system that returns fixed hits and answers for each question."""
 
     def search(question: str, top_k: int) -> list[Hit]:
         return [hit(source, 1 / place) for place, source in enumerate(hits[question][:top_k], start=1)]

@@ -1,4 +1,4 @@
-"""Intervals and tests of differences: do they hold what they promise?"""
+"""Coverage of intervals and error rates of difference tests."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import pytest
 from ragkit.evaluate.intervals import bootstrap_mean, paired_p_value
 
 
-def test_the_interval_holds_the_true_mean_nineteen_times_in_twenty() -> None:
+def test_the_interval_contains_the_true_mean_in_95_percent_of_the_samples() -> None:
     chance = np.random.default_rng(7)
-    held = 0
+    contained = 0
     for trial in range(300):
-        found = bootstrap_mean(list(chance.beta(2, 3, 80)), seed=trial)
-        assert found is not None
-        held += found.low <= 0.4 <= found.high  # the mean of Beta(2, 3)
-    assert 0.90 <= held / 300 <= 0.98
+        result = bootstrap_mean(list(chance.beta(2, 3, 80)), seed=trial)
+        assert result is not None
+        contained += result.low <= 0.4 <= result.high  # the mean of Beta(2, 3)
+    assert 0.90 <= contained / 300 <= 0.98
 
 
-def test_a_figure_of_nothing_is_none_and_of_one_value_that_value() -> None:
+def test_the_mean_of_no_values_is_none_and_of_one_value_that_value() -> None:
     assert bootstrap_mean([]) is None
-    found = bootstrap_mean([0.25])
-    assert found is not None
-    assert (found.mean, found.low, found.high, found.n) == (0.25, 0.25, 0.25, 1)
+    result = bootstrap_mean([0.25])
+    assert result is not None
+    assert (result.mean, result.low, result.high, result.n) == (0.25, 0.25, 0.25, 1)
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -31,19 +31,19 @@ def test_the_same_seed_gives_the_same_interval() -> None:
     assert bootstrap_mean(values, 3) != bootstrap_mean(values, 4)
 
 
-def test_runs_that_are_alike_rarely_look_different() -> None:
+def test_equal_distributions_are_rarely_significant() -> None:
     chance = np.random.default_rng(1)
-    found = [paired_p_value(list(chance.random(60)), list(chance.random(60)), seed) for seed in range(200)]
-    assert sum(p < 0.05 for p in found) <= 20  # five in a hundred are expected
+    result = [paired_p_value(list(chance.random(60)), list(chance.random(60)), seed) for seed in range(200)]
+    assert sum(p < 0.05 for p in result) <= 20  # five in a hundred are expected
 
 
-def test_a_small_difference_that_is_always_there_is_seen() -> None:
+def test_a_small_consistent_difference_is_significant() -> None:
     before = list(np.random.default_rng(2).random(100))
     assert paired_p_value(before, [value + 0.01 for value in before]) < 0.001
     assert paired_p_value(before, before) == 1.0
 
 
-def test_the_chance_is_that_of_all_signs() -> None:
+def test_the_p_value_equals_the_exact_sign_permutations() -> None:
     # differences 1, 1, 1: of the eight choices of signs two are as large
     assert paired_p_value([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]) == pytest.approx(0.25, abs=0.02)
     assert paired_p_value([], []) == 1.0

@@ -1,4 +1,4 @@
-"""What a model judges: how its words become figures, what it costs, and that nothing is paid twice."""
+"""The model judge: metrics from its output, cost, and caching."""
 
 from __future__ import annotations
 
@@ -49,37 +49,37 @@ def judge(*script: str | BaseException, cache: DiskCache | None = None) -> tuple
     return Judge(StructuredModel(provider, cache=cache)), provider
 
 
-def test_a_statement_counts_as_supported_only_by_passages_that_are_there() -> None:
+def test_a_statement_is_supported_only_by_existing_passages() -> None:
     assert judged_metrics(SAID, 2) == {"faithfulness": 0.5, "relevance": 0.5}
     assert judged_metrics(SAID, 1) == {"faithfulness": 0.25, "relevance": 0.5}
     assert judged_metrics({**SAID, "statements": []}, 2) == {"relevance": 0.5}
 
 
-def test_an_answer_gets_its_figures_beside_those_it_has() -> None:
+def test_judging_adds_metrics_to_an_answer() -> None:
     mine, provider = judge(GOOD)
-    found = mine.judge(outcome())
-    assert dict(found.metrics) == {"recall@10": 1.0, "faithfulness": 0.5, "relevance": 0.5}
-    assert found.judgement == SAID
+    result = mine.judge(outcome())
+    assert dict(result.metrics) == {"recall@10": 1.0, "faithfulness": 0.5, "relevance": 0.5}
+    assert result.judgement == SAID
     [request] = provider.requests
     assert request.settings.response_schema == RESPONSE_SCHEMA
     assert request.settings.temperature == 0
-    asked = request.messages[-1].content
-    assert "[1]\nA year has 27 days of leave.\n\n[2]\nIt ends on 31 March." in asked
-    assert "<answer>\nLeave is 27 days [1].\n</answer>" in asked
+    queries = request.messages[-1].content
+    assert "[1]\nA year has 27 days of leave.\n\n[2]\nIt ends on 31 March." in queries
+    assert "<answer>\nLeave is 27 days [1].\n</answer>" in queries
 
 
 @pytest.mark.parametrize("change", ["no answer", "refused", "failed"])
-def test_what_is_no_answer_is_not_judged(change: str) -> None:
+def test_only_answers_are_judged(change: str) -> None:
     mine, provider = judge()
-    given = outcome(answer=None if change == "no answer" else "I do not know.")
-    given = QuestionResult(
-        given.question, (), {}, (), given.answer, change == "refused", error="broken" if change == "failed" else ""
+    value = outcome(answer=None if change == "no answer" else "I do not know.")
+    value = QuestionResult(
+        value.question, (), {}, (), value.answer, change == "refused", error="broken" if change == "failed" else ""
     )
-    assert mine.judge(given) is given
+    assert mine.judge(value) is value
     assert provider.requests == []
 
 
-def test_the_same_answer_is_judged_once_and_the_second_run_says_what_it_saved(tmp_path: Path) -> None:
+def test_the_same_answer_is_judged_once_and_the_second_run_reports_the_saving(tmp_path: Path) -> None:
     path = tmp_path / "judged.sqlite"
     turns = [Turn((GOOD,), prompt_tokens=1000, completion_tokens=100)] * 2
     with serving("openai", *turns) as (provider, server):
@@ -99,7 +99,7 @@ def test_the_same_answer_is_judged_once_and_the_second_run_says_what_it_saved(tm
 
 
 @pytest.mark.parametrize("change", ["question", "answer", "passage", "model"])
-def test_whatever_the_judge_sees_is_part_of_the_key(tmp_path: Path, change: str) -> None:
+def test_the_cache_key_covers_everything_the_judge_sees(tmp_path: Path, change: str) -> None:
     with DiskCache(tmp_path / "judged.sqlite") as cache:
         mine, provider = judge(GOOD, GOOD, cache=cache)
         mine.judge(outcome())
@@ -115,7 +115,7 @@ def test_whatever_the_judge_sees_is_part_of_the_key(tmp_path: Path, change: str)
     assert len(provider.requests) == 2
 
 
-def test_an_answer_of_another_form_is_asked_for_once_more_and_both_are_paid() -> None:
+def test_an_invalid_judgment_is_requested_again_and_both_are_paid() -> None:
     bad = Completion(Message.assistant('{"statements": []}'), Tokens(10, 5))
     good = Completion(Message.assistant(GOOD), Tokens(20, 6))
     mine = Judge(StructuredModel(ScriptedProvider([bad, good])))
@@ -123,23 +123,23 @@ def test_an_answer_of_another_form_is_asked_for_once_more_and_both_are_paid() ->
     assert (mine.model.requests, mine.model.usage.prompt_tokens, mine.model.usage.completion_tokens) == (2, 30, 11)
 
 
-def test_a_judge_that_cannot_judge_the_first_answer_is_an_error_and_later_ones_are_noted() -> None:
+def test_a_failure_on_the_first_answer_is_an_error_and_later_failures_are_recorded() -> None:
     mine, _ = judge("nonsense", "nonsense again")
     with pytest.raises(RunError, match="does not match response_format"):
         mine.judge(outcome())
     mine, _ = judge(GOOD, "nonsense", "nonsense again", GOOD)
-    found = [mine.judge(outcome(number)) for number in (1, 2, 3)]
-    assert ["faithfulness" in one.metrics for one in found] == [True, False, True]
-    assert (mine.judged, [one.partition(":")[0] for one in mine.failures]) == (2, ["2"])
+    result = [mine.judge(outcome(number)) for number in (1, 2, 3)]
+    assert ["faithfulness" in item.metrics for item in result] == [True, False, True]
+    assert (mine.judged, [item.partition(":")[0] for item in mine.failures]) == (2, ["2"])
 
 
-def test_a_refusal_that_passes_is_waited_for(tmp_path: Path) -> None:
+def test_a_temporary_error_is_retried(tmp_path: Path) -> None:
     mine, provider = judge(RateLimited("scripted", "slow down", retry_after=0.0), GOOD)
     assert mine.judge(outcome()).metrics["faithfulness"] == 0.5
     assert len(provider.requests) == 2
 
 
-def test_no_more_is_judged_than_the_budget_pays_for() -> None:
+def test_judging_stops_at_the_budget() -> None:
     turns = [Turn((GOOD,), prompt_tokens=1_000_000, completion_tokens=0)] * 2
     with serving("openai", *turns) as (provider, server):
         mine = Judge(StructuredModel(provider))
@@ -152,35 +152,35 @@ def test_no_more_is_judged_than_the_budget_pays_for() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_every_vendors_own_package_carries_the_form_and_brings_the_answer(service: str) -> None:
+def test_every_provider_package_sends_the_schema_and_returns_the_judgment(service: str) -> None:
     with serving(service, Turn((GOOD,), prompt_tokens=50, completion_tokens=9)) as (provider, server):
         mine = Judge(StructuredModel(provider))
-        found = mine.judge(outcome())
-    assert found.metrics["faithfulness"] == 0.5
+        result = mine.judge(outcome())
+    assert result.metrics["faithfulness"] == 0.5
     assert (mine.model.usage.prompt_tokens, mine.model.label) == (50, f"{service}:{MODELS[service]}")
     assert "supported" in json.dumps(server.seen[0].body)
 
 
-def test_a_service_that_refuses_is_said_so() -> None:
+def test_an_error_of_the_service_is_reported() -> None:
     with serving("openai", Fault(401, "no such key")) as (provider, _):
         mine = Judge(StructuredModel(provider))
         with pytest.raises(AuthenticationFailed, match="no such key"):
             mine.judge(outcome())
 
 
-def test_judged_figures_have_intervals_and_stand_in_the_report_with_their_cost() -> None:
+def test_judged_metrics_have_intervals_and_are_reported_with_their_cost() -> None:
     mine, _ = judge(GOOD, GOOD, GOOD)
     rows = [mine.judge(outcome(number)) for number in (1, 2, 3)]
-    made = build_report(rows, {})
-    assert (made.metrics["faithfulness"].mean, made.metrics["faithfulness"].n) == (0.5, 3)
-    assert json.loads(json.dumps(made.to_dict()))["rows"][0]["judged"]["reason"] == "half of it"
-    assert "judge" not in made.to_dict()
-    html = render_evaluation_report(made)
+    created = build_report(rows, {})
+    assert (created.metrics["faithfulness"].mean, created.metrics["faithfulness"].n) == (0.5, 3)
+    assert json.loads(json.dumps(created.to_dict()))["rows"][0]["judged"]["reason"] == "half of it"
+    assert "judge" not in created.to_dict()
+    html = render_evaluation_report(created)
     assert "Judge: half of it" in html
     assert "It was invented in Rome." in html
 
 
-def test_a_request_holds_what_was_asked_and_nothing_of_the_gold_answer() -> None:
+def test_a_request_contains_the_question_but_not_the_gold_answer() -> None:
     seen: list[ModelRequest] = []
 
     def said(request: ModelRequest) -> str:

@@ -1,4 +1,4 @@
-"""Figures of one question, held against other programs and against figures worked out by hand."""
+"""Metrics of one question, compared with other programs and with values calculated by hand."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ DOCUMENTS = [f"d{number}" for number in range(30)]
 
 @pytest.mark.parametrize("name", list(RANKING_METRICS))
 @pytest.mark.parametrize("depth", [1, 3, 10, 20])
-def test_a_figure_of_rankings_is_that_of_trec_eval(name: str, depth: int) -> None:
+def test_ranking_metrics_equal_trec_eval(name: str, depth: int) -> None:
     chance = random.Random(f"{name}{depth}")
     for _ in range(200):
-        grades = {one: chance.randint(0, 3) for one in chance.sample(DOCUMENTS, chance.randint(1, 15))}
+        grades = {item: chance.randint(0, 3) for item in chance.sample(DOCUMENTS, chance.randint(1, 15))}
         grades[chance.choice(list(grades))] = 2
         ranking = chance.sample(DOCUMENTS, chance.randint(0, 30))
-        run = {"q": {one: float(-place) for place, one in enumerate(ranking)}}
-        expected = 0.0  # a question without a result: trec_eval leaves it out, we count it as missed
+        run = {"q": {item: float(-place) for place, item in enumerate(ranking)}}
+        expected = 0.0  # a question without results: trec_eval skips it, ragkit counts a miss
         if ranking:
             measure = OTHERS[name] @ depth
             expected = ir_measures.calc_aggregate([measure], {"q": grades}, run)[measure]
@@ -52,14 +52,14 @@ def test_texts_are_compared_as_squad_compares_them(text: str, expected: str) -> 
     assert normalize_answer(text) == expected
 
 
-def test_an_answer_holds_what_was_wanted_at_bounds_of_words() -> None:
+def test_a_gold_answer_is_matched_at_word_boundaries() -> None:
     assert contains_answer("It is open on 27 working days.", ["26", "27 working days"]) == 1.0
     assert contains_answer("It is 127 working days.", ["27 working days"]) == 0.0
     assert contains_answer("anything", []) == 0.0
 
 
 @pytest.mark.parametrize(
-    ("answer", "wanted", "exact", "f1"),
+    ("answer", "expected", "exact", "f1"),
     [
         ("Paris", ["Paris"], 1.0, 1.0),
         ("the city of Paris", ["Paris"], 0.0, 0.5),
@@ -69,20 +69,20 @@ def test_an_answer_holds_what_was_wanted_at_bounds_of_words() -> None:
         ("to be or not to be", ["to be"], 0.0, 0.5),
     ],
 )
-def test_words_in_common_count_as_squad_counts_them(answer: str, wanted: list[str], exact: float, f1: float) -> None:
-    assert exact_match(answer, wanted) == exact
-    assert token_f1(answer, wanted) == pytest.approx(f1)
+def test_token_f1_equals_squad(answer: str, expected: list[str], exact: float, f1: float) -> None:
+    assert exact_match(answer, expected) == exact
+    assert token_f1(answer, expected) == pytest.approx(f1)
 
 
 @given(
     st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25),
     st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25),
 )
-def test_the_area_is_the_chance_that_a_positive_is_higher(positive: list[float], negative: list[float]) -> None:
-    wins = sum((one > other) + (one == other) / 2 for one in positive for other in negative)
+def test_the_auroc_is_the_probability_that_a_positive_is_higher(positive: list[float], negative: list[float]) -> None:
+    wins = sum((item > other) + (item == other) / 2 for item in positive for other in negative)
     assert auroc(positive, negative) == pytest.approx(wins / len(positive) / len(negative))
 
 
-def test_there_is_no_area_without_both_kinds() -> None:
+def test_there_is_no_auroc_without_both_classes() -> None:
     assert auroc([], [1.0]) is None
     assert auroc([1.0], []) is None

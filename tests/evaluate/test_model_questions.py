@@ -1,4 +1,4 @@
-"""Questions that a model writes: which passages it sees, and which of its questions are kept."""
+"""Questions written by a model: the passages it sees, and which questions are kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def chunks(files: int = 3, each: int = 4) -> list[Chunk]:
     return [chunk(f"{name}.md", number) for name in "abcdefgh"[:files] for number in range(each)]
 
 
-def said(question: str = "Who looks after the heating?", answer: str = "Ms Aldous", *, usable: bool = True) -> str:
+def response_json(
+    question: str = "Who looks after the heating?", answer: str = "Ms Aldous", *, usable: bool = True
+) -> str:
     return json.dumps({"usable": usable, "question": question, "answer": answer})
 
 
@@ -56,25 +58,30 @@ def written(
         ("Who?", "Ms Aldous", "no question"),
     ],
 )
-def test_a_question_is_kept_only_when_its_answer_is_found_again(question: str, answer: str, why: str) -> None:
+def test_a_question_is_kept_only_if_its_answer_is_in_the_passage(question: str, answer: str, why: str) -> None:
     assert rejection_reason(question, answer, PASSAGE) == why
 
 
 def test_questions_come_with_their_answer_and_their_source() -> None:
-    found, writer = written(said(), said("Which room is the boiler in?", "cellar"), count=2)
-    assert [(one.id, one.text, one.answers, one.kind, one.answerable) for one in found] == [
+    result, writer = written(response_json(), response_json("Which room is the boiler in?", "cellar"), count=2)
+    assert [(item.id, item.text, item.answers, item.kind, item.answerable) for item in result] == [
         ("w0001", "Who looks after the heating?", ("Ms Aldous",), "written", True),
         ("w0002", "Which room is the boiler in?", ("cellar",), "written", True),
     ]
-    assert len({next(iter(one.sources)) for one in found}) == 2
+    assert len({next(iter(item.sources)) for item in result}) == 2
     assert (writer.passage_count, writer.drop_counts) == (2, {})
 
 
-def test_what_is_dropped_is_counted_and_another_passage_is_shown() -> None:
-    script = [said(usable=False), said(answer="Mr Aldous"), said(), said("who looks after the Heating?")]
-    script += ["x", "x", said("Which room is it in?", "cellar")]
-    found, writer = written(*script, count=2)
-    assert [one.text for one in found] == ["Who looks after the heating?", "Which room is it in?"]
+def test_dropped_questions_are_counted_and_another_passage_is_shown() -> None:
+    script = [
+        response_json(usable=False),
+        response_json(answer="Mr Aldous"),
+        response_json(),
+        response_json("who looks after the Heating?"),
+    ]
+    script += ["x", "x", response_json("Which room is it in?", "cellar")]
+    result, writer = written(*script, count=2)
+    assert [item.text for item in result] == ["Who looks after the heating?", "Which room is it in?"]
     assert writer.drop_counts == {
         "nothing to ask": 1,
         "the answer is not in the passage": 1,
@@ -85,32 +92,32 @@ def test_what_is_dropped_is_counted_and_another_passage_is_shown() -> None:
 
 
 def test_no_more_than_three_passages_are_shown_for_each_question() -> None:
-    found, writer = written(*[said(usable=False)] * 6, count=2)
-    assert (found, writer.passage_count) == ([], 6)
+    result, writer = written(*[response_json(usable=False)] * 6, count=2)
+    assert (result, writer.passage_count) == ([], 6)
 
 
 def test_the_same_seed_shows_the_same_passages_and_files_take_turns() -> None:
-    def shown(seed: int, given: list[Chunk]) -> list[str]:
+    def shown(seed: int, value: list[Chunk]) -> list[str]:
         seen: list[str] = []
 
         def note(request: ModelRequest) -> str:
             seen.append(request.messages[-1].content)
-            return said(usable=False)
+            return response_json(usable=False)
 
-        QuestionWriter(StructuredModel(ScriptedProvider([note] * 6))).write(given, 2, seed)
+        QuestionWriter(StructuredModel(ScriptedProvider([note] * 6))).write(value, 2, seed)
         return seen
 
-    given = [chunk(f"{name}.md", number, f"{name} {PASSAGE}") for name in "abc" for number in range(4)]
-    first = shown(0, given)
-    assert shown(0, given[::-1]) == first
-    assert shown(1, given) != first
-    names = [one.partition(". ")[2][0] for one in first]
+    value = [chunk(f"{name}.md", number, f"{name} {PASSAGE}") for name in "abc" for number in range(4)]
+    first = shown(0, value)
+    assert shown(0, value[::-1]) == first
+    assert shown(1, value) != first
+    names = [item.partition(". ")[2][0] for item in first]
     assert (sorted(names[:3]), names[3:], len(set(first))) == (["a", "b", "c"], names[:3], 6)
 
 
 def test_short_passages_are_not_shown() -> None:
-    found, writer = written(count=3, given=[chunk("a.md", 1, "Too short.")])
-    assert (found, writer.passage_count) == ([], 0)
+    result, writer = written(count=3, given=[chunk("a.md", 1, "Too short.")])
+    assert (result, writer.passage_count) == ([], 0)
 
 
 def test_a_model_that_fails_at_once_is_an_error() -> None:
@@ -118,10 +125,10 @@ def test_a_model_that_fails_at_once_is_an_error() -> None:
         written("nonsense", "nonsense", count=1)
 
 
-def test_what_was_written_once_costs_nothing_the_second_time(tmp_path: Path) -> None:
+def test_questions_are_cached_for_a_second_run(tmp_path: Path) -> None:
     turns = [
-        Turn((said(),), prompt_tokens=400, completion_tokens=40),
-        Turn((said("Which room is it in?", "cellar"),), prompt_tokens=400, completion_tokens=40),
+        Turn((response_json(),), prompt_tokens=400, completion_tokens=40),
+        Turn((response_json("Which room is it in?", "cellar"),), prompt_tokens=400, completion_tokens=40),
     ]
     with serving("openai", *turns) as (provider, server), DiskCache(tmp_path / "a.sqlite") as cache:
         first = QuestionWriter(StructuredModel(provider, cache=cache))
@@ -136,6 +143,6 @@ def test_what_was_written_once_costs_nothing_the_second_time(tmp_path: Path) -> 
 
 def test_off_topic_questions_share_no_word_with_the_documents() -> None:
     documents = [Document("The boiler is serviced on Monday.", source="a.md")]
-    found = generate_off_topic_questions(documents, str.split, 3, 1)
-    assert [(one.answerable, one.kind, dict(one.sources)) for one in found] == [(False, "off_topic", {})] * 3
-    assert found == generate_off_topic_questions(documents, str.split, 3, 1)
+    result = generate_off_topic_questions(documents, str.split, 3, 1)
+    assert [(item.answerable, item.kind, dict(item.sources)) for item in result] == [(False, "off_topic", {})] * 3
+    assert result == generate_off_topic_questions(documents, str.split, 3, 1)

@@ -1,4 +1,4 @@
-"""Files of questions: what they may hold, and what is said of those that cannot be used."""
+"""Question files: supported formats, and errors for invalid files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from ragkit.evaluate.questions import Question, QuestionsInvalid, read_beir_corpus, read_questions
 
 
-def test_lines_of_json_have_what_is_known(tmp_path: Path) -> None:
+def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text(
         '{"id": "a", "question": " How? ", "answers": ["so"], "sources": {"x.md": 2, "y.md": 0}, "kind": "k"}\n'
@@ -18,22 +18,22 @@ def test_lines_of_json_have_what_is_known(tmp_path: Path) -> None:
         '{"query": "When?", "answer": "now", "source": "z.md"}\n'
         '{"text": "Why?", "answerable": false}\n'
     )
-    found = read_questions(path)
-    assert found[0] == Question("a", "How?", ("so",), {"x.md": 2}, True, "k")
-    assert (found[1].text, found[1].answers, found[1].sources) == ("When?", ("now",), {"z.md": 1})
-    assert (found[2].answerable, found[2].answers, found[2].sources) == (False, (), {})
-    assert len({one.id for one in found}) == 3
-    assert [one.id for one in read_questions(path)] == [one.id for one in found]
+    result = read_questions(path)
+    assert result[0] == Question("a", "How?", ("so",), {"x.md": 2}, True, "k")
+    assert (result[1].text, result[1].answers, result[1].sources) == ("When?", ("now",), {"z.md": 1})
+    assert (result[2].answerable, result[2].answers, result[2].sources) == (False, (), {})
+    assert len({item.id for item in result}) == 3
+    assert [item.id for item in read_questions(path)] == [item.id for item in result]
 
 
-def test_a_question_survives_its_own_line(tmp_path: Path) -> None:
+def test_a_question_can_be_written_and_read_back(tmp_path: Path) -> None:
     question = Question("q1", "Wie „geht“ das?", ("so", "anders"), {"a.md": 1}, True, "fact")
     path = tmp_path / "q.jsonl"
     path.write_text(json.dumps(question.to_dict(), ensure_ascii=False), "utf-8")
     assert read_questions(path) == [question]
 
 
-def test_a_spreadsheet_has_lists_in_cells(tmp_path: Path) -> None:
+def test_csv_cells_can_contain_lists(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text('\ufeffid,question,answers,sources,answerable\n1,"How, then?",so; thus,a.md;b.md,yes\n2,No?,,,no\n')
     assert read_questions(path) == [
@@ -42,7 +42,7 @@ def test_a_spreadsheet_has_lists_in_cells(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_in_the_shape_of_beir_has_its_judged_questions(tmp_path: Path) -> None:
+def test_a_beir_folder_gives_its_judged_questions(tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "title": "T", "text": "one"}\n{"_id": "d2", "text": "two"}\n')
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "One?"}\n{"_id": "q2", "text": "Nobody judged"}\n')
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n")
@@ -64,15 +64,13 @@ def test_a_folder_in_the_shape_of_beir_has_its_judged_questions(tmp_path: Path) 
         ("q.csv", "question,answerable\na,perhaps\n", r"q\.csv:2: invalid `answerable` 'perhaps'; write true or false"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_with_its_line(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
+def test_an_invalid_file_is_an_error_with_its_line(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(QuestionsInvalid, match=message):
         read_questions(tmp_path / name)
 
 
-def test_what_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_binary_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(QuestionsInvalid, match=r"file not found; pass a \.jsonl or \.csv file"):
         read_questions(tmp_path / "none.jsonl")
     with pytest.raises(QuestionsInvalid, match=r"queries\.jsonl or qrels\.tsv is missing"):

@@ -1,4 +1,4 @@
-"""Questions made of documents: of each kind, of every file, the same for the same seed, and never verbatim."""
+"""Questions generated from documents: of each kind, from every file, reproducible, and never verbatim."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ The hedge along the southern wall was cut twice in summer and 48.5 kilograms of 
 
 def words(text: str) -> list[str]:
     """A plain analyser: words of more than three letters, in lower case."""
-    bare = "".join(one if one.isalnum() or one == "." else " " for one in text.lower())
+    bare = "".join(item if item.isalnum() or item == "." else " " for item in text.lower())
     return [word.strip(".") for word in bare.split() if len(word.strip(".")) > 3 or word[0].isdigit()]
 
 
 def document(text: str, source: str, *headings: str) -> Document:
-    found = tuple(Heading(text.index(one), 1, one) for one in headings)
-    return Document(text, source=source, headings=found)
+    result = tuple(Heading(text.index(item), 1, item) for item in headings)
+    return Document(text, source=source, headings=result)
 
 
 DOCUMENTS = [
@@ -44,28 +44,28 @@ DOCUMENTS = [
 ]
 
 
-def test_each_kind_of_question_is_made() -> None:
-    made = generate_questions(DOCUMENTS, words, 40)
-    texts = {one.text: one for one in made}
+def test_each_kind_of_question_is_generated() -> None:
+    created = generate_questions(DOCUMENTS, words, 40)
+    texts = {item.text: item for item in created}
     assert texts["What is the expansion valve?"].answers == ("a brass fitting",)
     assert texts["What is the expansion valve?"].sources == {"boiler.md": 1}
     assert texts["What do the documents say about cutting the hedge?"].kind == "heading"
-    assert {one.answers for one in made if one.kind == "cloze"} == {("3.217",), ("48.5",), ("Aldous",)}
-    assert "What do the documents say about Notes?" not in texts  # a word that says nothing
+    assert {item.answers for item in created if item.kind == "cloze"} == {("3.217",), ("48.5",), ("Aldous",)}
+    assert "What do the documents say about Notes?" not in texts  # a word without content
     assert not any("It is" in text or text.startswith("What is it") for text in texts)
 
 
-def test_a_fifth_is_about_what_the_documents_do_not_speak_of() -> None:
-    made = generate_questions(DOCUMENTS, words, 10)
-    outside = [one for one in made if not one.answerable]
-    assert (len(outside), {one.kind for one in outside}) == (2, {"off_topic"})
-    spoken = {term for one in DOCUMENTS for term in words(one.text)}
-    assert all(not spoken.intersection(words(one.text)) and not one.sources for one in outside)
+def test_a_fifth_of_the_questions_is_off_topic() -> None:
+    created = generate_questions(DOCUMENTS, words, 10)
+    outside = [item for item in created if not item.answerable]
+    assert (len(outside), {item.kind for item in outside}) == (2, {"off_topic"})
+    spoken = {term for item in DOCUMENTS for term in words(item.text)}
+    assert all(not spoken.intersection(words(item.text)) and not item.sources for item in outside)
 
 
-def test_what_the_documents_speak_of_is_not_off_topic() -> None:
+def test_words_of_the_documents_are_not_off_topic() -> None:
     everything = document(" ".join(OFF_TOPIC_QUESTIONS[:-2]) + " boil egg", "all.txt")
-    outside = [one.text for one in generate_questions([everything], words, 300) if not one.answerable]
+    outside = [item.text for item in generate_questions([everything], words, 300) if not item.answerable]
     assert set(OFF_TOPIC_QUESTIONS[:-2]).isdisjoint(outside) or all(text in OFF_TOPIC_QUESTIONS for text in outside)
     assert OFF_TOPIC_QUESTIONS[0] not in outside
 
@@ -74,28 +74,28 @@ def test_the_same_seed_gives_the_same_questions_and_another_gives_others() -> No
     first = generate_questions(DOCUMENTS, words, 8, seed=1)
     assert first == generate_questions(list(reversed(DOCUMENTS)), words, 8, seed=1)
     assert first != generate_questions(DOCUMENTS, words, 8, seed=2)
-    assert len({one.id for one in first}) == len(first) == 8
+    assert len({item.id for item in first}) == len(first) == 8
 
 
-def test_a_question_does_not_hold_its_sentence_nor_its_answer() -> None:
-    for one in generate_questions(DOCUMENTS, words, 40):
-        if one.kind == "cloze":
-            [source] = one.sources
+def test_a_question_contains_neither_its_sentence_nor_its_answer() -> None:
+    for item in generate_questions(DOCUMENTS, words, 40):
+        if item.kind == "cloze":
+            [source] = item.sources
             text = next(document.text for document in DOCUMENTS if document.source == source)
-            asked = one.text.partition(": ")[2].rstrip("?")
-            assert asked not in text.lower()
-            assert one.answers[0].lower() not in asked
+            queries = item.text.partition(": ")[2].rstrip("?")
+            assert queries not in text.lower()
+            assert item.answers[0].lower() not in queries
 
 
 def test_a_long_file_does_not_crowd_out_the_others() -> None:
     long = "\n\n".join(
         f"The widget{n} is a part of the machine{n} with {n}.5 grams of grease in its bearing." for n in range(500)
     )
-    made = generate_questions([*DOCUMENTS, document(long, "long.txt")], words, 24)
-    files = Counter(source for one in made for source in one.sources)
+    created = generate_questions([*DOCUMENTS, document(long, "long.txt")], words, 24)
+    files = Counter(source for item in created for source in item.sources)
     assert files["boiler.md"] >= 4
     assert files["garden.md"] >= 2
 
 
-def test_documents_that_say_nothing_give_no_questions_but_those_of_elsewhere() -> None:
-    assert {one.kind for one in generate_questions([document("ok\n", "a.txt")], words, 10)} == {"off_topic"}
+def test_documents_without_content_give_only_off_topic_questions() -> None:
+    assert {item.kind for item in generate_questions([document("ok\n", "a.txt")], words, 10)} == {"off_topic"}

@@ -1,4 +1,4 @@
-"""What becomes of questions: rankings of files, answers judged, failures kept apart."""
+"""Evaluation of questions: file rankings, answer metrics and errors."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from ragkit.errors import RagkitError
 from ragkit.evaluate.questions import Question
 from ragkit.evaluate.run import Depths, EvaluatedSystem, evaluate_questions, match_source_name, strip_citation_marks
 from ragkit.usage.meter import AgentUsage
-from tests.evaluate.parts import Said, citation, hit, system
+from tests.evaluate.parts import FakeAnswer, citation, hit, system
 
 
-def test_a_file_stands_where_its_best_chunk_stands() -> None:
-    found = system({"q": ["/d/b.md", "/d/b.md", "/d/sub/a.md", "/d/c.md"]})
-    [one] = evaluate_questions(found, [Question("1", "q", (), {"sub/a.md": 1})])
-    assert one.ranking == ("/d/b.md", "sub/a.md", "/d/c.md")
-    assert one.metrics["mrr@10"] == 0.5
-    assert (one.metrics["recall@10"], one.metrics["precision@10"]) == (1.0, 0.1)
-    assert [(shown.source, shown.line, shown.right) for shown in one.hits] == [
+def test_a_file_is_ranked_by_its_best_chunk() -> None:
+    result = system({"q": ["/d/b.md", "/d/b.md", "/d/sub/a.md", "/d/c.md"]})
+    [item] = evaluate_questions(result, [Question("1", "q", (), {"sub/a.md": 1})])
+    assert item.ranking == ("/d/b.md", "sub/a.md", "/d/c.md")
+    assert item.metrics["mrr@10"] == 0.5
+    assert (item.metrics["recall@10"], item.metrics["precision@10"]) == (1.0, 0.1)
+    assert [(shown.source, shown.line, shown.right) for shown in item.hits] == [
         ("/d/b.md", 3, False),
         ("/d/b.md", 3, False),
         ("/d/sub/a.md", 3, True),
         ("/d/c.md", 3, False),
     ]
-    assert one.answer is None
+    assert item.answer is None
 
 
-def test_figures_are_at_the_depth_that_was_asked_for() -> None:
-    found = system({"q": ["b", "a"]})
-    [one] = evaluate_questions(found, [Question("1", "q", (), {"a": 1})], Depths(k=1, max_chunks=2))
-    assert (one.metrics["hit_rate@1"], len(one.hits)) == (0.0, 1)
+def test_metrics_are_at_the_requested_depth() -> None:
+    result = system({"q": ["b", "a"]})
+    [item] = evaluate_questions(result, [Question("1", "q", (), {"a": 1})], Depths(k=1, max_chunks=2))
+    assert (item.metrics["hit_rate@1"], len(item.hits)) == (0.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -42,53 +42,53 @@ def test_figures_are_at_the_depth_that_was_asked_for() -> None:
         ("/x/other/b.md", "/x/other/b.md"),
     ],
 )
-def test_a_file_is_known_by_the_end_of_its_path(source: str, name: str) -> None:
+def test_a_file_is_identified_by_the_end_of_its_path(source: str, name: str) -> None:
     assert match_source_name(source, {"a.md": 1, "sub/a.md": 1}) == name
 
 
 def test_an_answer_is_judged_by_what_it_says_and_cites() -> None:
     question = Question("1", "q", ("27 days",), {"a": 1, "b": 1})
-    said = Said(
+    result = FakeAnswer(
         "It is 27 days [1]. Perhaps more [2, 3].",
         (citation("/d/a"), citation("/d/x"), citation("/d/a", verified=False), citation("/d/a", stale=True)),
         evidence=0.75,
         usage=AgentUsage(llm_cost_usd=0.25),
     )
-    [one] = evaluate_questions(system({"q": ["/d/a"]}, {"q": said}), [question])
-    assert one.metrics["answer_contained"] == 1.0
-    assert one.metrics["citation_precision"] == 0.75
-    assert one.metrics["citation_recall"] == 0.5
-    assert one.metrics["quotes_verified"] == 0.5
-    assert one.metrics["token_f1"] == pytest.approx(2 * 2 / (6 + 2))
-    assert (one.evidence, one.cost_usd, one.abstained) == (0.75, 0.25, False)
+    [item] = evaluate_questions(system({"q": ["/d/a"]}, {"q": result}), [question])
+    assert item.metrics["answer_contained"] == 1.0
+    assert item.metrics["citation_precision"] == 0.75
+    assert item.metrics["citation_recall"] == 0.5
+    assert item.metrics["quotes_verified"] == 0.5
+    assert item.metrics["token_f1"] == pytest.approx(2 * 2 / (6 + 2))
+    assert (item.evidence, item.cost_usd, item.abstained) == (0.75, 0.25, False)
 
 
-def test_a_refusal_is_a_miss_where_there_is_an_answer_and_none_where_there_is_not() -> None:
-    said = {"q": Said("Not in these documents. The nearest: 27 days", (citation("a"),), abstained=True)}
-    [inside] = evaluate_questions(system({"q": ["a"]}, said), [Question("1", "q", ("27 days",), {"a": 1})])
+def test_a_refusal_is_a_miss_only_for_an_answerable_question() -> None:
+    result = {"q": FakeAnswer("Not in these documents. The nearest: 27 days", (citation("a"),), abstained=True)}
+    [inside] = evaluate_questions(system({"q": ["a"]}, result), [Question("1", "q", ("27 days",), {"a": 1})])
     assert (inside.metrics["answer_contained"], inside.metrics["citation_recall"]) == (0.0, 0.0)
     assert "citation_precision" not in inside.metrics
-    [outside] = evaluate_questions(system({"q": ["a"]}, said), [Question("1", "q", answerable=False)])
+    [outside] = evaluate_questions(system({"q": ["a"]}, result), [Question("1", "q", answerable=False)])
     assert outside.metrics == {"quotes_verified": 1.0}
 
 
-def test_an_answer_that_fails_is_an_outcome_with_its_error() -> None:
-    def ask(_: str) -> Said:
+def test_a_failed_answer_is_a_result_with_its_error() -> None:
+    def ask(_: str) -> FakeAnswer:
         raise RagkitError("the service is down")
 
-    found = list(
+    result = list(
         evaluate_questions(
             EvaluatedSystem(lambda *_: [hit("a")], ask), [Question("1", "q", ("x",), {"a": 1}), Question("2", "r")]
         )
     )
-    assert [one.error for one in found] == ["the service is down", "the service is down"]
-    assert found[0].metrics["hit_rate@10"] == 1.0
-    assert found[0].answer is None
+    assert [item.error for item in result] == ["the service is down", "the service is down"]
+    assert result[0].metrics["hit_rate@10"] == 1.0
+    assert result[0].answer is None
 
 
 @pytest.mark.parametrize(
     ("text", "plain"),
     [("so it is [1].", "so it is."), ("[12] a[1,2] b [x] [", " a b [x] ["), ("array[index]", "array[index]")],
 )
-def test_numbers_of_citations_are_no_words_of_an_answer(text: str, plain: str) -> None:
+def test_citation_numbers_are_not_words_of_an_answer(text: str, plain: str) -> None:
     assert strip_citation_marks(text) == plain

@@ -44,7 +44,7 @@ WITH_ARGUMENTS = {"cited_answers", "mcp_client", "web_app"}
 
 
 def run(name: str, directory: Path, *arguments: str) -> str:
-    """The output of a program in `directory`, with warnings as errors and without keys of services."""
+    """The output of a program in `directory`, with warnings as errors and without API keys."""
     environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
     command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments]
     result = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
@@ -69,7 +69,7 @@ def test_every_program_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OUTPUT))
-def test_a_program_prints_what_it_should(name: str, tmp_path: Path) -> None:
+def test_a_program_prints_the_expected_lines(name: str, tmp_path: Path) -> None:
     output = run(name, tmp_path)
     position = 0
     for line in OUTPUT[name]:
@@ -106,6 +106,6 @@ def test_a_web_application_answers(indexed: Path, monkeypatch: pytest.MonkeyPatc
     assert reply["citations"][0]["page"] == 3
 
 
-def test_the_knowledge_base_of_the_first_program_is_sound(indexed: Path) -> None:
+def test_the_knowledge_base_of_the_first_program_passes_verify(indexed: Path) -> None:
     with KnowledgeBase.open(indexed / "kb") as kb:
         assert kb.verify().is_sound

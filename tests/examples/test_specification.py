@@ -27,8 +27,8 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests.server.parts import SEARCH, serving
 from tests.wire.dialects import DIALECTS
-from tests.wire.server import Called, Turn, WireServer
-from tests.wire.test_choice import pointed
+from tests.wire.server import ToolCallTurn, Turn, WireServer
+from tests.wire.test_choice import point_to
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specification"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ EXCHANGES = sorted(
     for path in (FOLDER / "4_chat_server").glob("*.json")
     if path.stem != "endpoints"
 )
-SCRIPT = (Turn(calls=(Called("add", {"a": 1, "b": 2}, "c1"),)), Turn(("It is ", "3.")))
+SCRIPT = (Turn(calls=(ToolCallTurn("add", {"a": 1, "b": 2}, "c1"),)), Turn(("It is ", "3.")))
 
 Names = dict[str, Any]
 """The names that a snippet defines."""
@@ -60,7 +60,7 @@ def result_of(name: str) -> AgentResult:
 
 @pytest.fixture(autouse=True)
 def _empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty working directory, and no settings in the environment; what a snippet sets there is undone."""
+    """An empty working directory and an environment without settings; changes by a snippet are undone."""
     before = dict(os.environ)
     for name in [name for name in os.environ if name.startswith("RAGKIT_") or name.endswith("_API_KEY")]:
         del os.environ[name]
@@ -73,13 +73,13 @@ def _empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 @pytest.fixture
 def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[WireServer]]]:
-    """Starts services on this machine and lets the environment name them."""
+    """Start local services and set their URLs in the environment."""
     with ExitStack() as stack:
 
         def start(*names: str) -> list[WireServer]:
             servers = [stack.enter_context(WireServer(DIALECTS[name], SCRIPT)) for name in names]
             for name, server in zip(names, servers, strict=True):
-                pointed(name, server.url, monkeypatch)
+                point_to(name, server.url, monkeypatch)
             return servers
 
         yield start
@@ -108,10 +108,10 @@ def test_a_snippet_that_does_not_run_fails_as_the_readme_says(name: str) -> None
 
 def test_adding_a_new_tool() -> None:
     names = run("1_selectools/new_tool.py")
-    made = names["my_tool"]
-    assert isinstance(made, ragkit.Tool)
-    assert (names["result"], made.description) == ("Result: a, 10", "Your tool description")
-    parameters: Any = made.parameters
+    created = names["my_tool"]
+    assert isinstance(created, ragkit.Tool)
+    assert (names["result"], created.description) == ("Result: a, 10", "Your tool description")
+    parameters: Any = created.parameters
     assert (parameters["required"], list(parameters["properties"])) == (["param1"], ["param1", "param2"])
 
 
@@ -129,12 +129,12 @@ def test_response_caching(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_provider_is_switched_with_one_line(services: Callable[..., list[WireServer]]) -> None:
     services("openai", "anthropic", "gemini", "ollama")
     results: list[AgentResult] = run("1_selectools/switch_provider.py")["results"]
-    assert [(one.content, one.tool_calls[0].content) for one in results] == [("It is 3.", "3")] * 4
+    assert [(item.content, item.tool_calls[0].content) for item in results] == [("It is 3.", "3")] * 4
 
 
 def test_a_rag_agent_is_made_in_three_ways() -> None:
     for answer in run("1_selectools/rag_agent.py")["answers"]:
-        assert [one.quote for one in answer.citations] == ["The hedge is cut in August."]
+        assert [item.quote for item in answer.citations] == ["The hedge is cut in August."]
 
 
 def test_stores_are_switched_without_changes() -> None:
@@ -198,7 +198,7 @@ def test_the_parser_does_not_take_structured_output_for_a_tool_call() -> None:
     assert (result.tool_calls, getattr(result.parsed, "tool_name", "")) == ((), "add")
 
 
-def test_observers_are_told_of_trimmed_memory() -> None:
+def test_observers_are_notified_of_trimmed_memory() -> None:
     assert len(run("2_agent_core_rules/memory_trim.py")["dropped"]) == 2
 
 
@@ -315,19 +315,19 @@ def client(kb_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         return SEARCH if request.messages[-1].role == "user" else CITED
 
     copy = Path(shutil.copytree(kb_directory, tmp_path_factory.mktemp("client") / "kb"))
-    with serving(copy, FunctionProvider(answer)) as (_, found):
-        yield found
+    with serving(copy, FunctionProvider(answer)) as (_, result):
+        yield result
 
 
-def missing(promised: Any, given: Any, place: str = "") -> list[str]:
-    """The paths of the promised keys that are missing, or whose values are of another type."""
-    if isinstance(promised, dict) and isinstance(given, dict):
-        pairs = [(f"{place}.{key}".lstrip("."), value, given.get(key)) for key, value in promised.items()]
-        return [path for name, value, found in pairs for path in missing(value, found, name)]
-    if isinstance(promised, list) and isinstance(given, list):
-        return missing(promised[0], given[0], f"{place}[]") if promised and given else []
-    numbers = isinstance(promised, int | float) and isinstance(given, int | float)
-    return [] if numbers or type(promised) is type(given) else [place]
+def missing(expected: Any, actual: Any, place: str = "") -> list[str]:
+    """The paths of expected keys that are missing or have values of another type."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        pairs = [(f"{place}.{key}".lstrip("."), value, actual.get(key)) for key, value in expected.items()]
+        return [path for name, value, result in pairs for path in missing(value, result, name)]
+    if isinstance(expected, list) and isinstance(actual, list):
+        return missing(expected[0], actual[0], f"{place}[]") if expected and actual else []
+    numbers = isinstance(expected, int | float) and isinstance(actual, int | float)
+    return [] if numbers or type(expected) is type(actual) else [place]
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
@@ -369,8 +369,8 @@ def test_a_tool_is_executed_by_its_name() -> None:
     assert run("4_chat_server/execute_tool.py")["result"] == "1175"
 
 
-def asked(directory: Path, path: str, data: Names, earlier: str = "") -> ModelRequest:
-    """What the model is sent for a request; with `earlier` in a session where this was said before."""
+def model_request(directory: Path, path: str, data: Names, earlier: str = "") -> ModelRequest:
+    """The request that the model receives; `earlier` is an earlier message of the session."""
     provider = ScriptedProvider(["Good morning."] * (1 + bool(earlier)))
     copy = Path(shutil.copytree(directory, Path(tempfile.mkdtemp(dir=Path.cwd())) / "kb"))
     with serving(copy, provider) as (_, client):
@@ -384,21 +384,21 @@ def asked(directory: Path, path: str, data: Names, earlier: str = "") -> ModelRe
 
 
 def conversation(request: ModelRequest) -> list[dict[str, str]]:
-    return [{"role": one.role.value, "content": one.content} for one in request.messages if one.role != "system"]
+    return [{"role": item.role.value, "content": item.content} for item in request.messages if item.role != "system"]
 
 
 def test_a_session_gives_the_model_the_earlier_messages(kb_directory: Path) -> None:
     built = run("4_chat_server/conversation_building.py")
-    request = asked(kb_directory, "/v1/chat/completions", built["data"], "Hello")
+    request = model_request(kb_directory, "/v1/chat/completions", built["data"], "Hello")
     assert conversation(request) == built["messages"]
     merged = run("4_chat_server/session_merge.py")
-    request = asked(kb_directory, "/chat", merged["data"], "Hello")
+    request = model_request(kb_directory, "/chat", merged["data"], "Hello")
     assert conversation(request) == merged["conversation_messages"]
 
 
 def test_a_system_message_overrides_the_system_prompt(kb_directory: Path) -> None:
     names = run("4_chat_server/system_message.py")
-    request = asked(kb_directory, "/v1/chat/completions", names["data"])
+    request = model_request(kb_directory, "/v1/chat/completions", names["data"])
     assert names["config"] == {"system_prompt": "Answer in Latin."}
     assert names["config"]["system_prompt"] in request.messages[0].content
     assert "Greek" not in request.messages[0].content
@@ -415,7 +415,7 @@ def test_a_system_message_overrides_the_system_prompt(kb_directory: Path) -> Non
 )
 def test_the_parameters_of_a_request_reach_the_model(name: str, path: str, kb_directory: Path) -> None:
     names = run(name)
-    request = asked(kb_directory, path, names["data"])
+    request = model_request(kb_directory, path, names["data"])
     config = dict(names["config"])
     differing = [] if config.pop("system_prompt") in request.messages[0].content else ["another system_prompt"]
     for key, value in config.items():
@@ -441,7 +441,7 @@ def test_a_tool_with_context_and_state() -> None:
     assert (result.tool_calls[0].content, result.state) == ("pay for 7", {"last_action": "pay for 7"})
 
 
-def test_the_agent_that_spoke_last_continues() -> None:
+def test_the_last_active_agent_continues() -> None:
     assert result_of("5_ai_agents/message_attribution.py").agent_name == "Billing"
 
 
@@ -451,7 +451,7 @@ def test_a_conversation_is_restored_and_continued() -> None:
     assert (following.context, len(following.messages)) == ({"user_id": 7}, 4)
 
 
-def test_a_provider_of_ones_own() -> None:
+def test_a_custom_provider() -> None:
     assert result_of("5_ai_agents/own_provider.py").response == "heard: hello"
 
 
@@ -471,4 +471,4 @@ def test_the_first_handoff_wins() -> None:
 
 def test_one_runner_serves_many_threads() -> None:
     results = run("5_ai_agents/two_tiers.py")["results"]
-    assert [(one.content, one.context) for one in results] == [(f"message {n}", {"user": n}) for n in range(20)]
+    assert [(item.content, item.context) for item in results] == [(f"message {n}", {"user": n}) for n in range(20)]

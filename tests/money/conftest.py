@@ -31,9 +31,9 @@ PRICES = """openai:
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """The server used by the paid components."""
-    with serving() as found:
-        monkeypatch.setenv("RAGKIT_TEST_WIRE", found.url)
-        yield found
+    with serving() as server:
+        monkeypatch.setenv("RAGKIT_TEST_WIRE", server.url)
+        yield server
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ def ask(path: str, body: dict[str, Any]) -> dict[str, Any]:
         f"{os.environ['RAGKIT_TEST_WIRE']}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=20) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
+        response: dict[str, Any] = json.load(answer)
+    return response
 
 
 class PaidEmbedder:
@@ -43,9 +43,9 @@ class PaidEmbedder:
         """(len(texts), 16)."""
         rows: list[list[float]] = []
         for first in range(0, len(texts), BATCH):
-            found = ask("embeddings", {"model": self.model, "input": list(texts[first : first + BATCH])})
-            record_embedding(self.model, found["usage"]["total_tokens"], None, provider=self.provider)
-            rows += [one["embedding"] for one in found["data"]]
+            response = ask("embeddings", {"model": self.model, "input": list(texts[first : first + BATCH])})
+            record_embedding(self.model, response["usage"]["total_tokens"], None, provider=self.provider)
+            rows += [item["embedding"] for item in response["data"]]
         return normalize_rows(np.array(rows, np.float32).reshape(-1, DIMENSION))
 
     def embed_query(self, text: str) -> Row:
@@ -63,9 +63,9 @@ class CarelessEmbedder(PaidEmbedder):
         """(len(texts), 16), by one request."""
         if not len(texts):
             return np.empty((0, DIMENSION), np.float32)
-        found = ask("embeddings", {"model": self.model, "input": list(texts)})
-        record_embedding(self.model, found["usage"]["total_tokens"], None, provider=self.provider)
-        return normalize_rows(np.array([one["embedding"] for one in found["data"]], np.float32))
+        response = ask("embeddings", {"model": self.model, "input": list(texts)})
+        record_embedding(self.model, response["usage"]["total_tokens"], None, provider=self.provider)
+        return normalize_rows(np.array([item["embedding"] for item in response["data"]], np.float32))
 
 
 class NamelessEmbedder(PaidEmbedder):
@@ -86,16 +86,16 @@ class PaidProvider(Provider):
         """One request to the server."""
         body = {
             "model": request.model,
-            "messages": [{"role": one.role.value, "content": one.content} for one in request.messages],
+            "messages": [{"role": message.role.value, "content": message.content} for message in request.messages],
             "tools": [{"type": "function", "function": _function(tool.to_schema())} for tool in request.tools],
         }
-        found = ask("chat/completions", body)
-        message = found["choices"][0]["message"]
+        response = ask("chat/completions", body)
+        message = response["choices"][0]["message"]
         calls = [
-            ToolCall(one["function"]["name"], json.loads(one["function"]["arguments"]), one["id"])
-            for one in message.get("tool_calls") or []
+            ToolCall(call["function"]["name"], json.loads(call["function"]["arguments"]), call["id"])
+            for call in message.get("tool_calls") or []
         ]
-        usage = Tokens(found["usage"]["prompt_tokens"], found["usage"]["completion_tokens"])
+        usage = Tokens(response["usage"]["prompt_tokens"], response["usage"]["completion_tokens"])
         return Completion(Message(Role.ASSISTANT, message["content"] or "", tuple(calls)), usage)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragkit import KnowledgeBase
+from ragkit.answer.score_calibration import CALIBRATION_TEXTS
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
 from ragkit.index.build_runner import BuildRunner, PreparedFile
 from ragkit.index.plan import FileTask
@@ -30,21 +31,21 @@ TOKEN = 0.001
 
 def embedded(wire: Wire) -> int:
     """Texts that the server embedded."""
-    return sum(one.texts for one in wire.requests)
+    return sum(request.texts for request in wire.requests)
 
 
 # index
 
 
-def test_a_dry_run_says_tokens_and_price_before_a_cent_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_a_dry_run_reports_tokens_and_price_before_any_request(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     planned = ragkit("index", "docs", "--dry-run", "--json").json
     estimate = planned["estimate"]
     assert (estimate["model"], estimate["tokens"]) == ("openai:text-embedding-3-small", planned["tokens"])
     assert estimate["cost_usd"] == pytest.approx(planned["tokens"] * TOKEN)
     assert estimate["exact"] is False
     assert (planned["usage"]["total_cost_usd"], wire.requests) == (0.0, [])
-    said = ragkit("index", "docs", "--dry-run").out
-    assert f"20 chunks to embed, about {planned['tokens']} tokens, about ${planned['tokens'] * TOKEN:.4f}" in said
+    output = ragkit("index", "docs", "--dry-run").out
+    assert f"20 chunks to embed, about {planned['tokens']} tokens, about ${planned['tokens'] * TOKEN:.4f}" in output
 
 
 def test_the_usage_of_an_index_run_is_what_the_server_counted(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
@@ -54,7 +55,7 @@ def test_the_usage_of_an_index_run_is_what_the_server_counted(shop: Path, wire: 
     assert usage["embedding_cost_usd"] == usage["total_cost_usd"] == pytest.approx(tokens * TOKEN)
 
 
-def test_an_index_run_that_is_likely_to_cost_too_much_does_not_begin(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_an_index_run_estimated_above_its_budget_does_not_start(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     planned = ragkit("index", "docs", "--dry-run", "--json").json
     refused = ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"] * 0.9, code=4)
     assert "nothing was spent; raise the limit to continue" in refused.err
@@ -90,6 +91,15 @@ def test_a_run_with_a_limit_reads_each_file_once(shop: Path, wire: Wire) -> None
         assert kb.search("Which boiler was replaced?")[0].chunk.text == "Boiler 0 was replaced."
 
 
+def test_a_question_pays_for_itself_only(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    ragkit("index", "docs", "-q")
+    before = embedded(wire)
+    assert before == 20 + 1 + len(CALIBRATION_TEXTS)
+    for _ in range(2):
+        ragkit("ask", "How long does boiler 7 take?")
+    assert embedded(wire) == before + 2
+
+
 def test_a_budget_may_come_from_the_environment(
     shop: Path, wire: Wire, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,39 +107,39 @@ def test_a_budget_may_come_from_the_environment(
     assert "the budget of 0.01 USD" in ragkit("index", "docs", code=4).err
     assert "the budget of 0.01 USD" in ragkit("index", "docs", code=4).err
     ragkit("index", "docs", "--max-cost", "1", "-q")
-    for noise in ("much", "-1", "nan"):
-        monkeypatch.setenv("RAGKIT_MAX_COST", noise)
+    for value in ("much", "-1", "nan"):
+        monkeypatch.setenv("RAGKIT_MAX_COST", value)
         assert "--max-cost" in ragkit("ask", "How long?", code=2).err
 
 
 @pytest.mark.parametrize("embedder", ["paid", "careless"])
-def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_there(
+def test_an_index_run_stops_within_one_request_of_its_budget_and_can_continue(
     shop: Path, wire: Wire, ragkit: Ragkit, embedder: str
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text(f"extends: default\nembed: {{name: {embedder}}}\n")
     estimate = ragkit("index", "docs", "--dry-run", "--json").json["estimate"]["cost_usd"]
-    wire.bills = 3.0  # the server counts three times the estimate
+    wire.token_factor = 3.0  # the server counts three times the estimate
     budget = estimate * 1.2
     stopped = ragkit("index", "docs", "--max-cost", budget, code=4)
     assert "exceeded" in stopped.err
     assert "completed embeddings are kept: run the same command to resume" in stopped.err
     spent = wire.total("/embeddings")[1] * TOKEN
-    dearest = max(one.prompt_tokens for one in wire.requests) * TOKEN
-    assert spent <= budget + dearest
-    kept = len(ragkit("list", "--json").lines)
-    assert 0 < kept < 20
-    assert ragkit("index", "docs", "--json").json["embedded"] == 20 - kept
-    assert embedded(wire) == 20 + 2  # each run asks for one more: the probe, which tells whose vectors these are
+    largest_cost = max(request.prompt_tokens for request in wire.requests) * TOKEN
+    assert spent <= budget + largest_cost
+    indexed = len(ragkit("list", "--json").lines)
+    assert 0 < indexed < 20
+    assert ragkit("index", "docs", "--json").json["embedded"] == 20 - indexed
+    assert embedded(wire) == 20 + 2 + len(CALIBRATION_TEXTS)  # and a probe in each run
 
 
-def test_what_was_embedded_before_the_budget_was_spent_is_not_paid_again(
+def test_texts_embedded_before_the_budget_was_reached_are_not_paid_again(
     shop: Path, wire: Wire, ragkit: Ragkit
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text("extends: default\nembed: {name: careless}\n")
     for number in range(20, 600):
         (shop / f"{number:03}.md").write_text(f"Boiler {number} takes {number} minutes to warm up.\n", "utf-8")
     estimate = ragkit("index", "docs", "--dry-run", "--json").json["estimate"]["cost_usd"]
-    wire.bills = 2.0
+    wire.token_factor = 2.0
     ragkit("index", "docs", "--max-cost", estimate * 1.2, code=4)
     first = embedded(wire) - 1  # one is the probe
     assert 8 < first < 600
@@ -137,11 +147,11 @@ def test_what_was_embedded_before_the_budget_was_spent_is_not_paid_again(
     assert len(ragkit("list", "--json").lines) == first
     rest = ragkit("index", "docs", "--json").json
     assert rest["embedded"] == 600 - first
-    assert embedded(wire) == 600 + 2
+    assert embedded(wire) == 600 + 2 + len(CALIBRATION_TEXTS)
     assert rest["files"]["added"] == 600 - first
 
 
-def test_the_estimate_of_a_second_run_is_what_is_left(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_the_estimate_of_a_second_run_covers_the_remaining_texts(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     (shop / "new.md").write_text("A new boiler came.\n")
     done = ragkit("index", "docs", "--max-cost", "0.03", "--json").json
@@ -149,7 +159,7 @@ def test_the_estimate_of_a_second_run_is_what_is_left(shop: Path, wire: Wire, ra
     assert ragkit("index", "docs", "--max-cost", "0", "--json").json["embedded"] == 0
 
 
-def test_where_the_price_is_unknown_a_budget_is_refused_and_the_cost_is_null(
+def test_with_an_unknown_price_a_budget_is_rejected_and_the_cost_is_null(
     shop: Path, wire: Wire, ragkit: Ragkit
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text("extends: default\nembed: {name: nameless}\n")
@@ -160,13 +170,13 @@ def test_where_the_price_is_unknown_a_budget_is_refused_and_the_cost_is_null(
     assert "price unknown" in ragkit("index", "docs").out
     assert ragkit("index", "docs", "--rebuild", "--json").json["usage"]["embedding_cost_usd"] == 0.0
     assert ragkit("search", "boiler", "--json").json["usage"]["embedding_cost_usd"] is None
-    said = ragkit("usage")
-    assert "total  price unknown" in said.out
+    result = ragkit("usage")
+    assert "total  price unknown" in result.out
     with KnowledgeBase.open(".ragkit") as kb, pytest.raises(PriceUnknown, match="add the price to"):
         kb.index("docs", options=IndexOptions(max_cost_usd=1.0))
 
 
-def test_a_model_that_costs_nothing_runs_under_a_budget_of_nothing(workplace: Path, ragkit: Ragkit) -> None:
+def test_a_free_model_runs_with_a_budget_of_zero(workplace: Path, ragkit: Ragkit) -> None:
     (workplace / "ragkit.yaml").write_text("extends: default\nembed: {name: hashing}\n")
     (workplace / "a.md").write_text("The boiler takes eleven minutes.\n")
     ragkit("index", "a.md", "--max-cost", "0", "-q")
@@ -176,24 +186,22 @@ def test_a_model_that_costs_nothing_runs_under_a_budget_of_nothing(workplace: Pa
 # ask and chat
 
 
-def test_an_answer_costs_what_the_server_counted_and_the_question_inside_the_tool_too(
-    shop: Path, wire: Wire, ragkit: Ragkit
-) -> None:
+def test_the_cost_of_an_answer_includes_the_embedding_inside_the_tool(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     usage = ragkit("ask", "How long does boiler 7 take?", "--json").json["usage"]
-    chats, sent, received = wire.total("/chat/completions")
-    _, asked, _ = wire.total("/embeddings")
-    assert (chats, usage["prompt_tokens"], usage["completion_tokens"]) == (2, sent, received)
-    assert usage["embedding_tokens"] == asked
-    assert usage["llm_cost_usd"] == pytest.approx(sent * 1e-4 + received * 1e-3)
-    assert usage["embedding_cost_usd"] == pytest.approx(asked * TOKEN)
+    chats, prompt_tokens, completion_tokens = wire.total("/chat/completions")
+    _, embedded_tokens, _ = wire.total("/embeddings")
+    assert (chats, usage["prompt_tokens"], usage["completion_tokens"]) == (2, prompt_tokens, completion_tokens)
+    assert usage["embedding_tokens"] == embedded_tokens
+    assert usage["llm_cost_usd"] == pytest.approx(prompt_tokens * 1e-4 + completion_tokens * 1e-3)
+    assert usage["embedding_cost_usd"] == pytest.approx(embedded_tokens * TOKEN)
     assert usage["total_cost_usd"] == pytest.approx(usage["llm_cost_usd"] + usage["embedding_cost_usd"])
-    assert usage["by_tool"]["search_knowledge_base"]["embedding_tokens"] == asked
-    assert sum(one["prompt_tokens"] for one in usage["iterations"]) == sent
+    assert usage["by_tool"]["search_knowledge_base"]["embedding_tokens"] == embedded_tokens
+    assert sum(iteration["prompt_tokens"] for iteration in usage["iterations"]) == prompt_tokens
 
 
-def test_an_answer_that_is_likely_to_cost_too_much_is_not_begun(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_an_answer_estimated_above_its_budget_does_not_start(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     refused = ragkit("ask", "How long does boiler 7 take?", "--max-cost", "0.02", code=4)
@@ -209,13 +217,13 @@ def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire
         estimate = kb.estimate_cost(kb.agent(), "How long does boiler 7 take?")
     assert estimate is not None
     wire.requests.clear()
-    wire.bills = 20.0
+    wire.token_factor = 20.0
     stopped = ragkit("ask", "How long does boiler 7 take?", "--max-cost", estimate, code=4)
     assert "exceeded" in stopped.err
-    chats, sent, received = wire.total("/chat/completions")
+    chats, prompt_tokens, completion_tokens = wire.total("/chat/completions")
     assert chats == 1
     assert ragkit("usage", "--json").json["by_verb"][0]["verb"] == "ask"  # the cost is recorded
-    assert sent * 1e-4 + received * 1e-3 > estimate
+    assert prompt_tokens * 1e-4 + completion_tokens * 1e-3 > estimate
 
 
 def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +240,10 @@ def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, m
     assert 1 <= len(stopped.lines) < 50
     spent = sum(line["usage"]["total_cost_usd"] for line in stopped.lines)
     assert spent <= estimate * 3
-    _, sent, received = wire.total("/chat/completions")
-    assert spent == pytest.approx(sent * 1e-4 + received * 1e-3 + wire.total("/embeddings")[1] * TOKEN)
+    _, prompt_tokens, completion_tokens = wire.total("/chat/completions")
+    assert spent == pytest.approx(
+        prompt_tokens * 1e-4 + completion_tokens * 1e-3 + wire.total("/embeddings")[1] * TOKEN
+    )
 
 
 def test_the_limit_of_the_pipeline_is_checked_before_the_run(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
@@ -246,13 +256,13 @@ def test_the_limit_of_the_pipeline_is_checked_before_the_run(shop: Path, wire: W
     assert wire.requests == []
 
 
-def test_an_invalid_price_list_is_an_error_before_anything_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_an_invalid_price_list_is_an_error_before_any_request(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     (shop.parent / "prices.yaml").write_text("openai: {gpt-4o-mini: {inputs: 3, output: free}}\n")
-    said = ragkit("ask", "How long?", code=1).err
-    assert "prices.yaml: openai: gpt-4o-mini: " in said and "'inputs'" in said
-    assert "'free'" in said
+    output = ragkit("ask", "How long?", code=1).err
+    assert "prices.yaml: openai: gpt-4o-mini: " in output and "'inputs'" in output
+    assert "'free'" in output
     assert wire.requests == []
 
 
@@ -263,7 +273,7 @@ def test_a_hundred_answers_at_once_each_know_their_own_cost_and_add_up_to_the_se
     with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
         kb.index("docs")
         agent = kb.agent()
-        agent.ask("How long?")  # which measures the embedder
+        agent.ask("How long?")  # measures the embedder
         before = kb.ledger.total_spending()
         wire.requests.clear()
         questions = [f"How long does boiler {'very ' * number}{number} take?" for number in range(100)]
@@ -272,13 +282,13 @@ def test_a_hundred_answers_at_once_each_know_their_own_cost_and_add_up_to_the_se
         costs = [answer.usage.total_cost_usd or 0.0 for answer in answers]
         tokens = [answer.usage.embedding_tokens for answer in answers]
         assert tokens == [wire.tokens(question[:80]) for question in questions]
-        _, sent, received = wire.total("/chat/completions")
-        _, asked, _ = wire.total("/embeddings")
-        assert sum(answer.usage.prompt_tokens for answer in answers) == sent
-        assert sum(tokens) == asked
-        assert sum(costs) == pytest.approx(sent * 1e-4 + received * 1e-3 + asked * TOKEN)
+        _, prompt_tokens, completion_tokens = wire.total("/chat/completions")
+        _, embedded_tokens, _ = wire.total("/embeddings")
+        assert sum(answer.usage.prompt_tokens for answer in answers) == prompt_tokens
+        assert sum(tokens) == embedded_tokens
+        assert sum(costs) == pytest.approx(prompt_tokens * 1e-4 + completion_tokens * 1e-3 + embedded_tokens * TOKEN)
         after = kb.ledger.total_spending()
-        assert after.embedding_tokens - before.embedding_tokens == asked
+        assert after.embedding_tokens - before.embedding_tokens == embedded_tokens
         assert after.known_cost_usd - before.known_cost_usd == pytest.approx(sum(costs))
         assert after.runs >= 2
 
@@ -289,20 +299,20 @@ def test_tasks_of_one_loop_each_know_their_own_cost(shop: Path, wire: Wire) -> N
     with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
         kb.index("docs")
         agent = kb.agent()
-        agent.ask("How long?")  # which measures the embedder
+        agent.ask("How long?")  # measures the embedder
         before = kb.ledger.total_spending().calls
         wire.requests.clear()
         questions = [f"How long does boiler {'very ' * number}take?" for number in range(40)]
 
-        async def everyone() -> list[int]:
+        async def run_all() -> list[int]:
             results = await asyncio.gather(*(agent.arun(question) for question in questions))
             return [result.usage.embedding_tokens for result in results]
 
-        assert asyncio.run(everyone()) == [wire.tokens(question[:80]) for question in questions]
+        assert asyncio.run(run_all()) == [wire.tokens(question[:80]) for question in questions]
         assert kb.ledger.total_spending().calls - before == 3 * len(questions)  # two of the model, one of the embedder
 
 
-def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_the_cost_of_a_killed_run_is_recorded(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     for number in range(20, 2000):
         (shop / f"{number:04}.md").write_text(f"Boiler {number} takes {number} minutes to warm up.\n", "utf-8")
     script = "import sys; sys.path.insert(0, 'site'); from ragkit.cli import main; main(['index', 'docs', '-q'])"
@@ -312,13 +322,13 @@ def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    counted = wire.total("/embeddings")[1]
-    on_record = ragkit("usage", "--json").json["total"]["embedding_tokens"]
-    last = max(one.prompt_tokens for one in wire.requests)
-    assert counted - last <= on_record <= counted  # at most the request that it was killed in is missing
+    counted_tokens = wire.total("/embeddings")[1]
+    recorded = ragkit("usage", "--json").json["total"]["embedding_tokens"]
+    last = max(request.prompt_tokens for request in wire.requests)
+    assert counted_tokens - last <= recorded <= counted_tokens  # at most the request during the kill is missing
 
 
-def test_a_budget_that_is_set_from_python_raises_what_it_knows(shop: Path, wire: Wire) -> None:
+def test_a_budget_set_from_python_raises_an_error_with_the_usage(shop: Path, wire: Wire) -> None:
     with KnowledgeBase.open("kb", "ragkit.yaml") as kb:
         with pytest.raises(BudgetTooSmall, match=r"the budget of 0.01 USD") as caught:
             kb.index("docs", options=IndexOptions(max_cost_usd=0.01))

@@ -17,7 +17,7 @@ from tests.money.wire import Wire
 
 @pytest.fixture
 def used(shop: Path, wire: Wire, ragkit: Ragkit) -> Path:
-    """A knowledge base that was indexed, searched and asked once."""
+    """A knowledge base after one index run, one search and one answer."""
     ragkit("index", "docs", "-q")
     ragkit("search", "boiler 7", "-q")
     ragkit("ask", "How long does boiler 7 take?", "--json")
@@ -25,38 +25,42 @@ def used(shop: Path, wire: Wire, ragkit: Ragkit) -> Path:
 
 
 def test_usage_adds_up_to_what_the_server_counted(used: Path, wire: Wire, ragkit: Ragkit) -> None:
-    found = ragkit("usage", "--json").json
-    _, sent, received = wire.total("/chat/completions")
+    usage = ragkit("usage", "--json").json
+    _, prompt_tokens, completion_tokens = wire.total("/chat/completions")
     _, embedded, _ = wire.total("/embeddings")
-    total = found["total"]
-    assert (total["prompt_tokens"], total["completion_tokens"], total["embedding_tokens"]) == (sent, received, embedded)
-    assert total["total_cost_usd"] == pytest.approx(sent * 1e-4 + received * 1e-3 + embedded * 1e-3)
+    total = usage["total"]
+    assert (total["prompt_tokens"], total["completion_tokens"], total["embedding_tokens"]) == (
+        prompt_tokens,
+        completion_tokens,
+        embedded,
+    )
+    assert total["total_cost_usd"] == pytest.approx(prompt_tokens * 1e-4 + completion_tokens * 1e-3 + embedded * 1e-3)
     assert (total["runs"], total["calls"]) == (3, len(wire.requests))
-    assert set(found) == {
+    assert set(usage) == {
         "kb", "since", "until", "total", "by_day", "by_model", "by_tool", "by_pipeline", "by_verb",
     }  # fmt: skip
     for group in ("day", "model", "tool", "pipeline", "verb"):
-        rows = found[f"by_{group}"]
+        rows = usage[f"by_{group}"]
         assert sum(row["total_cost_usd"] for row in rows) == pytest.approx(total["total_cost_usd"])
         assert all(row[group] is not None for row in rows)
-    assert {row["verb"] for row in found["by_verb"]} == {"index", "search", "ask"}
-    assert [row["model"] for row in found["by_model"]] == ["openai:text-embedding-3-small", "openai:gpt-4o-mini"]
-    assert {row["tool"] for row in found["by_tool"]} == {"", "search_knowledge_base"}
-    assert [row["pipeline"] for row in found["by_pipeline"]] == ["ragkit"]
+    assert {row["verb"] for row in usage["by_verb"]} == {"index", "search", "ask"}
+    assert [row["model"] for row in usage["by_model"]] == ["openai:text-embedding-3-small", "openai:gpt-4o-mini"]
+    assert {row["tool"] for row in usage["by_tool"]} == {"", "search_knowledge_base"}
+    assert [row["pipeline"] for row in usage["by_pipeline"]] == ["ragkit"]
 
 
-def test_usage_of_a_period_and_by_one_thing(used: Path, ragkit: Ragkit) -> None:
+def test_usage_can_be_limited_to_a_period_and_grouped(used: Path, ragkit: Ragkit) -> None:
     assert ragkit("usage", "--since", "2100-01-01", "--json").json["total"]["calls"] == 0
-    found = ragkit("usage", "--by", "verb", "--since", "1d", "--json").json
-    assert set(found) == {"kb", "since", "until", "total", "by_verb"}
+    usage = ragkit("usage", "--by", "verb", "--since", "1d", "--json").json
+    assert set(usage) == {"kb", "since", "until", "total", "by_verb"}
     assert "since must be " in ragkit("usage", "--since", "soon", code=2).err
-    said = ragkit("usage", "--by", "model").out
-    assert said.startswith("total  $")
-    assert "by model\n  openai:text-embedding-3-small  $" in said
-    assert "by verb" not in said
+    output = ragkit("usage", "--by", "model").out
+    assert output.startswith("total  $")
+    assert "by model\n  openai:text-embedding-3-small  $" in output
+    assert "by verb" not in output
 
 
-def test_usage_of_nothing_is_nothing_and_needs_a_knowledge_base(workplace: Path, ragkit: Ragkit) -> None:
+def test_usage_without_calls_is_zero_and_requires_a_knowledge_base(workplace: Path, ragkit: Ragkit) -> None:
     assert "is not a knowledge base" in ragkit("usage", code=1).err
 
 
@@ -104,8 +108,8 @@ def test_a_knowledge_base_that_cannot_be_written_can_be_searched(used: Path, rag
 
 
 def test_models_are_listed_with_limits_and_prices(workplace: Path, ragkit: Ragkit) -> None:
-    found = ragkit("models", "openai:gpt-4o-mini", "--json").json["models"]
-    assert found == [
+    models = ragkit("models", "openai:gpt-4o-mini", "--json").json["models"]
+    assert models == [
         {
             "name": "openai:gpt-4o-mini",
             "provider": "openai",
@@ -123,18 +127,18 @@ def test_models_are_listed_with_limits_and_prices(workplace: Path, ragkit: Ragki
     assert lines[1].split() == ["openai:gpt-4o-mini", "chat", "128,000", "16,384", "0.15", "0.6", "0.075", "-"]
 
 
-def test_models_are_chosen_by_provider_kind_and_a_part_of_the_name(workplace: Path, ragkit: Ragkit) -> None:
+def test_models_are_filtered_by_provider_kind_and_part_of_the_name(workplace: Path, ragkit: Ragkit) -> None:
     cohere = ragkit("models", "--provider", "cohere", "--kind", "rerank", "--json").json["models"]
-    assert [one["model"] for one in cohere][:2] == ["rerank-english-v3.0", "rerank-multilingual-v3.0"]
-    assert {one["kind"] for one in cohere} == {"rerank"}
-    ours = ragkit("models", "--json").json["models"]
-    assert {one["provider"] for one in ours} == {"anthropic", "cohere", "gemini", "groq", "openai", "voyage"}
-    assert len(ragkit("models", "--all", "--json").json["models"]) > len(ours)
+    assert [model["model"] for model in cohere][:2] == ["rerank-english-v3.0", "rerank-multilingual-v3.0"]
+    assert {model["kind"] for model in cohere} == {"rerank"}
+    models = ragkit("models", "--json").json["models"]
+    assert {model["provider"] for model in models} == {"anthropic", "cohere", "gemini", "groq", "openai", "voyage"}
+    assert len(ragkit("models", "--all", "--json").json["models"]) > len(models)
     sonnets = ragkit("models", "Sonnet-4-5", "--provider", "anthropic", "--json").json["models"]
-    assert [one["name"] for one in sonnets] == ["anthropic:claude-sonnet-4-5"]
+    assert [model["name"] for model in sonnets] == ["anthropic:claude-sonnet-4-5"]
 
 
-def test_an_unknown_name_gives_the_closest_one(workplace: Path, ragkit: Ragkit) -> None:
+def test_an_unknown_name_is_reported_with_the_closest_one(workplace: Path, ragkit: Ragkit) -> None:
     assert "(did you mean 'gpt-4o-mini'" in ragkit("models", "gpt4o-mini", code=2).err
     assert "(did you mean 'voyage'?)" in ragkit("models", "--provider", "voyag", code=2).err
 

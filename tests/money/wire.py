@@ -1,6 +1,6 @@
 """A server with OpenAI's embeddings and chat completions API that counts every token.
 
-Its model calls the first tool that it is offered, once, and then answers. It needs no package.
+Its model calls the first tool once, and then answers. It uses the standard library only.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ANSWER = "It takes eleven minutes [1]."
 
 
 @dataclass(frozen=True)
-class Counted:
-    """One request that was answered."""
+class CountedRequest:
+    """One answered request."""
 
     path: str
     prompt_tokens: int
@@ -34,31 +34,35 @@ class Wire:
     """The counts of the server and its counting factor."""
 
     url: str = ""
-    bills: float = 1.0
-    """How many tokens it charges for each that a text has: services count more than one expects."""
+    token_factor: float = 1.0
+    """Charged tokens per estimated token: services count more than the estimate."""
     answer: str = ANSWER
-    requests: list[Counted] = field(default_factory=list)
+    requests: list[CountedRequest] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     def tokens(self, text: str) -> int:
-        """A quarter of the characters, rounded up; then as `bills` says."""
-        return int(-(-len(text) // 4) * self.bills)
+        """A quarter of the characters, rounded up, times `token_factor`."""
+        return int(-(-len(text) // 4) * self.token_factor)
 
-    def count(self, one: Counted) -> None:
-        """Note a request."""
+    def count(self, request: CountedRequest) -> None:
+        """Record a request."""
         with self._lock:
-            self.requests.append(one)
+            self.requests.append(request)
 
     def total(self, path: str) -> tuple[int, int, int]:
-        """(requests, prompt tokens, completion tokens) of a path that ends so."""
+        """(requests, prompt tokens, completion tokens) of the requests whose path ends in `path`."""
         with self._lock:
-            found = [one for one in self.requests if one.path.endswith(path)]
-        return len(found), sum(one.prompt_tokens for one in found), sum(one.completion_tokens for one in found)
+            requests = [request for request in self.requests if request.path.endswith(path)]
+        return (
+            len(requests),
+            sum(request.prompt_tokens for request in requests),
+            sum(request.completion_tokens for request in requests),
+        )
 
 
 @contextmanager
 def serving() -> Iterator[Wire]:
-    """A server on the loopback, for the time of a block."""
+    """Run a server on the loopback interface during a `with` block."""
     wire = Wire()
 
     class Handler(BaseHTTPRequestHandler):
@@ -95,7 +99,7 @@ def serving() -> Iterator[Wire]:
 
 
 def row_of(text: str) -> list[float]:
-    """A row that depends on the words: each counts in one column."""
+    """A row that counts words: each word in one column."""
     row = [0.0] * DIMENSION
     for word in text.lower().split():
         row[sum(map(ord, word.strip(".,?!"))) % DIMENSION] += 1.0
@@ -106,7 +110,7 @@ def row_of(text: str) -> list[float]:
 def _embed(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
     tokens = sum(map(wire.tokens, texts))
-    wire.count(Counted("/embeddings", tokens, texts=len(texts)))
+    wire.count(CountedRequest("/embeddings", tokens, texts=len(texts)))
     packed = body.get("encoding_format") == "base64"
     data = [
         {"object": "embedding", "index": place, "embedding": _packed(row_of(text)) if packed else row_of(text)}
@@ -122,7 +126,7 @@ def _packed(row: list[float]) -> str:
 
 def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
     messages, tools = body["messages"], body.get("tools") or []
-    sent = sum(wire.tokens(json.dumps(message)) for message in messages) + wire.tokens(json.dumps(tools))
+    prompt_tokens = sum(wire.tokens(json.dumps(message)) for message in messages) + wire.tokens(json.dumps(tools))
     calls = []
     if tools and messages[-1]["role"] != "tool":
         function = tools[0]["function"]
@@ -130,8 +134,8 @@ def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
         arguments = json.dumps({name: str(messages[-1]["content"])[:80]})
         calls = [{"id": "call_1", "type": "function", "function": {"name": function["name"], "arguments": arguments}}]
     message = {"role": "assistant", "content": None if calls else wire.answer}
-    written = wire.tokens(json.dumps(calls) if calls else wire.answer)
-    wire.count(Counted("/chat/completions", sent, written))
+    completion_tokens = wire.tokens(json.dumps(calls) if calls else wire.answer)
+    wire.count(CountedRequest("/chat/completions", prompt_tokens, completion_tokens))
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -144,7 +148,11 @@ def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
                 "finish_reason": "tool_calls" if calls else "stop",
             }
         ],
-        "usage": {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written},
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
     }
 
 

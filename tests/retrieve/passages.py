@@ -35,7 +35,7 @@ def chunk(text: str, **metadata: JSON) -> Chunk:
     return Chunk(text, "document", "", text, 0, len(text), 1, 1, metadata=metadata)
 
 
-def parts_of(
+def retriever_parts(
     chunks: Sequence[Chunk], rows: Sequence[Sequence[float]], **questions: Sequence[float]
 ) -> RetrieverDependencies:
     """The chunks with their rows, scaled to length 1, and the rows of questions (`_` stands for a space)."""

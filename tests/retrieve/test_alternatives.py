@@ -1,4 +1,4 @@
-"""The benchmark of the alternatives: its articles, its judgement of answers and its table, worked out by hand."""
+"""The benchmark of the alternatives: articles, evaluation of answers and table, with values computed by hand."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def answer(path: Path, start: int, end: int, *, abstained: bool = False) -> Answ
     )
 
 
-def test_paragraphs_of_a_title_become_one_file_and_keep_their_places(script: ModuleType, tmp_path: Path) -> None:
+def test_paragraphs_with_one_title_become_one_file_and_keep_their_offsets(script: ModuleType, tmp_path: Path) -> None:
     documents = [
         Document("first  one\n", title="A", id="1"),
         Document("other", title="B", id="2"),
         Document("second one", title="A", id="3"),
     ]
-    found = script.articles(documents, tmp_path)
-    assert found["1"].path == found["3"].path != found["2"].path
-    text = found["1"].path.read_text()
+    result = script.articles(documents, tmp_path)
+    assert result["1"].path == result["3"].path != result["2"].path
+    text = result["1"].path.read_text()
     assert text == "# A\n\nfirst one\n\nsecond one\n"
-    assert [text[slice(*found[key].places[key])] for key in "13"] == ["first one", "second one"]
+    assert [text[slice(*result[key].places[key])] for key in "13"] == ["first one", "second one"]
 
 
-def test_an_answer_is_right_when_a_quote_is_of_the_right_paragraph(script: ModuleType, tmp_path: Path) -> None:
+def test_an_answer_is_correct_if_a_quote_is_from_the_right_paragraph(script: ModuleType, tmp_path: Path) -> None:
     places = script.articles([Document("the hedge", title="A", id="1"), Document("x", title="A", id="2")], tmp_path)
     path, (start, end) = places["1"].path, places["1"].places["1"]
 
     def judged(first: int, last: int, *, abstained: bool = False) -> dict[str, float]:
-        found: dict[str, float] = script.judged(
+        results: dict[str, float] = script.judged(
             answer(path, first, last, abstained=abstained), ["August"], ["1"], places
         )
-        return found
+        return results
 
     right = {"answer contained": 1.0, "cited right": 1.0, "quotes verified": 1.0, "refused": 0.0}
     assert judged(start, end) == right

@@ -1,4 +1,4 @@
-"""The benchmark script, on a collection whose figures can be worked out by hand."""
+"""The benchmark script, on a collection with metrics computed by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "beir.py"
 
 
 def collection(folder: Path) -> Path:
-    """Three documents; the question's words rank them c, b (a has none), the judges would have a 2, b 1."""
+    """Three documents; lexical search ranks c, b (a has no term), the relevance judgements are a 2, b 1."""
     texts = {"a": "rudder and keel", "b": "sails sew mend wool linen", "c": "sails sails"}
     questions = {"judged": "sails", "nobody judged": "rudder", "judged worthless": "keel"}
     rows = [{"_id": key, "title": "", "text": text} for key, text in texts.items()]
@@ -30,7 +30,7 @@ def collection(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("chunks", [[], ["--chunks"]])
-def test_the_benchmark_reports_figures_that_can_be_worked_out_by_hand(tmp_path: Path, chunks: list[str]) -> None:
+def test_the_benchmark_reports_the_expected_figures(tmp_path: Path, chunks: list[str]) -> None:
     command = [sys.executable, str(SCRIPT), str(collection(tmp_path)), "--json", *chunks]
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

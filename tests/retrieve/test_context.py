@@ -20,7 +20,7 @@ WORDS = TEXT.split()
 
 
 def passages(headings: str = "", *, texts: bool = True) -> InMemoryChunkIndex:
-    """The words of TEXT as chunks; each has the heading that stands at its place in `headings`."""
+    """The words of TEXT as chunks; each has the heading at its position in `headings`."""
     chunks = [
         Chunk(word, "d", "d.txt", word, at, at + len(word), line, line, heading=tuple(headings[n : n + 1]))
         for n, word in enumerate(WORDS)
@@ -31,28 +31,31 @@ def passages(headings: str = "", *, texts: bool = True) -> InMemoryChunkIndex:
     return InMemoryChunkIndex(chunks, rows, {"d": TEXT} if texts else None)
 
 
-class Given:
+class FixedRetriever:
     """A retriever that finds these words, in this order."""
 
     def __init__(self, found: ChunkIndex, *words: str) -> None:
         self._chunks = found.chunks([WORDS.index(word) for word in words])
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """As many as are asked for."""
+        """The first hits."""
         return [
-            Explanation(Hit(one, 9.0 - rank, {"dense": 0.5}, rank)) for rank, one in enumerate(self._chunks[:top_k], 1)
+            Explanation(Hit(item, 9.0 - rank, {"dense": 0.5}, rank))
+            for rank, item in enumerate(self._chunks[:top_k], 1)
         ]
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The same."""
-        return [one.hit for one in self.explain(question, top_k, where)]
+        """The first hits."""
+        return [item.hit for item in self.explain(question, top_k, where)]
 
 
 def hits(
     name: ContextMethod, chunks: int | None, *words: str, headings: str = "", top_k: int = 9, texts: bool = True
 ) -> list[Hit]:
-    found = passages(headings, texts=texts)
-    return ContextRetriever(Given(found, *words), found, ContextOptions(name, chunks), 9).retrieve("?", top_k)
+    result = passages(headings, texts=texts)
+    return ContextRetriever(FixedRetriever(result, *words), result, ContextOptions(name, chunks), 9).retrieve(
+        "?", top_k
+    )
 
 
 def shown(*arguments: object, **named: object) -> list[list[str]]:
@@ -81,8 +84,8 @@ def test_texts_do_not_overlap_and_higher_hits_take_precedence() -> None:
 
 
 def test_a_hit_inside_the_text_of_a_higher_one_is_dropped_without_gaps_in_ranks() -> None:
-    found = hits("neighbours", 1, "one", "two", "five")
-    assert [(hit.chunk.id, hit.rank, hit.score) for hit in found] == [("one", 1, 8.0), ("five", 2, 6.0)]
+    result = hits("neighbours", 1, "one", "two", "five")
+    assert [(hit.chunk.id, hit.rank, hit.score) for hit in result] == [("one", 1, 8.0), ("five", 2, 6.0)]
 
 
 def test_lower_hits_fill_the_list_up_to_top_k() -> None:
@@ -102,8 +105,8 @@ def test_a_parent_ends_where_its_heading_ends() -> None:
 
 
 def test_children_of_one_parent_are_one_hit_with_the_score_of_the_best() -> None:
-    found = hits("parent", 3, "four", "five", "three")
-    assert [(hit.chunk.id, hit.chunk.text, hit.score) for hit in found] == [("four", "three\n\nfour\nfive", 8.0)]
+    result = hits("parent", 3, "four", "five", "three")
+    assert [(hit.chunk.id, hit.chunk.text, hit.score) for hit in result] == [("four", "three\n\nfour\nfive", 8.0)]
 
 
 def test_without_the_text_of_its_document_a_chunk_is_not_extended() -> None:
@@ -111,11 +114,11 @@ def test_without_the_text_of_its_document_a_chunk_is_not_extended() -> None:
 
 
 def test_a_chunk_without_a_known_span_is_not_extended() -> None:
-    found = passages()
-    odd = replace(found.chunks([1])[0], end=8, text="on")
-    inner = Given(found)
+    result = passages()
+    odd = replace(result.chunks([1])[0], end=8, text="on")
+    inner = FixedRetriever(result)
     inner._chunks = [odd]
-    assert ContextRetriever(inner, found, ContextOptions(), 9).retrieve("?")[0].chunk is odd
+    assert ContextRetriever(inner, result, ContextOptions(), 9).retrieve("?")[0].chunk is odd
 
 
 def test_covered_ranges_clip_the_limits_but_never_the_hit() -> None:
@@ -131,6 +134,6 @@ def test_covered_ranges_clip_the_limits_but_never_the_hit() -> None:
         ({"chunks": 0}, "context.chunks must be an integer >= 1, or null"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         ContextOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind

@@ -64,6 +64,6 @@ def test_reciprocal_rank_fusion_of_no_rankings_is_empty() -> None:
     assert reciprocal_rank_fusion([[], []]) == []
 
 
-def test_reciprocal_rank_fusion_refuses_a_negative_damping() -> None:
+def test_reciprocal_rank_fusion_rejects_a_negative_damping() -> None:
     with pytest.raises(ValueError, match=r"damping must be >= 0 \(got -1\)"):
         reciprocal_rank_fusion([[1]], damping=-1)

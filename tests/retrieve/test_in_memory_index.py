@@ -27,7 +27,7 @@ def test_cosines_are_those_of_search() -> None:
     assert passages.cosines(ROWS[0], [2, 1, 0]).tolist() == pytest.approx([0.6, 0, 1])
 
 
-def test_a_row_too_few_is_refused() -> None:
+def test_a_missing_row_is_rejected() -> None:
     with pytest.raises(InvalidVector, match=r"has shape \(2, 2\) instead of \(3, dimension\)"):
         InMemoryChunkIndex(CHUNKS, ROWS[:2])
 

@@ -26,7 +26,7 @@ from ragkit.retrieve.query_rewriting import (
 )
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
-from tests.retrieve.passages import Compass, chunk, parts_of
+from tests.retrieve.passages import Compass, chunk, retriever_parts
 
 EAST, NORTH = [1.0, 0.0], [0.0, 1.0]
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY", "RAGKIT_MOCK_JSON")
@@ -99,28 +99,31 @@ def found(*pairs: tuple[str, float]) -> list[Explanation]:
 
 
 def test_rankings_are_merged_by_the_mean_of_their_standard_scores() -> None:
-    # standard scores of the first: a 1, b -1; of the second: b 1, c -1; what is missing stands with the last
+    # standard scores of the first: a 1, b -1; of the second: b 1, c -1; missing chunks get the lowest score
     merged_ = merge_rankings({"question": found(("a", 4.0), ("b", 2.0)), "wording 1": found(("b", 0.9), ("c", 0.1))})
-    assert [(one.hit.chunk.text, one.hit.score, one.hit.rank) for one in merged_] == [
+    assert [(item.hit.chunk.text, item.hit.score, item.hit.rank) for item in merged_] == [
         ("a", 0.0, 1),
         ("b", 0.0, 2),
         ("c", -1.0, 3),
     ]
-    assert [dict(one.ranks) for one in merged_] == [{"question": 1}, {"question": 2, "wording 1": 1}, {"wording 1": 2}]
+    assert [dict(item.ranks) for item in merged_] == [
+        {"question": 1},
+        {"question": 2, "wording 1": 1},
+        {"wording 1": 2},
+    ]
     assert dict(merged_[1].contributions) == {"question": -0.5, "wording 1": 0.5}
     assert dict(merged_[1].hit.scores) == {"own": 2.0}
 
 
-def test_a_wording_that_finds_nothing_adds_nothing() -> None:
-    assert [one.hit.score for one in merge_rankings({"question": found(("a", 4.0), ("b", 2.0)), "wording 1": []})] == [
-        0.5,
-        -0.5,
-    ]
+def test_a_query_variant_without_hits_adds_nothing() -> None:
+    assert [
+        item.hit.score for item in merge_rankings({"question": found(("a", 4.0), ("b", 2.0)), "wording 1": []})
+    ] == [0.5, -0.5]
     assert merge_rankings({"question": [], "wording 1": []}) == []
 
 
-def test_several_wordings_find_chunks_that_one_misses() -> None:
-    parts = parts_of([chunk("the rudder broke"), chunk("the helm failed"), chunk("bread")], [EAST] * 3)
+def test_several_query_variants_find_chunks_that_one_misses() -> None:
+    parts = retriever_parts([chunk("the rudder broke"), chunk("the helm failed"), chunk("bread")], [EAST] * 3)
     inner = LexicalRetriever(LexicalOptions(), parts)
     retriever = MultiQueryRetriever(inner, lambda _: ("helm failure", "steering lost"), 8)
     assert {hit.chunk.text for hit in inner.retrieve("broken rudder")} == {"the rudder broke"}
@@ -132,7 +135,7 @@ def test_several_wordings_find_chunks_that_one_misses() -> None:
 def test_a_hypothetical_answer_changes_the_vector_and_adds_no_terms() -> None:
     embedder = Compass({"asked": NORTH, "supposed": EAST})
     move = HydeExpander(lambda: ["supposed"], embedder)
-    passages = parts_of([chunk("a")], [EAST]).chunk_index
+    passages = retriever_parts([chunk("a")], [EAST]).chunk_index
     row = move.expand_vector(np.array(NORTH, np.float32), passages, None)
     np.testing.assert_allclose(row, np.array([1, 1]) / np.sqrt(2), atol=1e-6)
     assert dict(move.expand_terms(["asked"], passages, None)) == {}
@@ -140,11 +143,11 @@ def test_a_hypothetical_answer_changes_the_vector_and_adds_no_terms() -> None:
 
 def test_without_rewrites_the_original_question_is_searched() -> None:
     row = np.array(NORTH, np.float32)
-    assert HydeExpander(lambda: [], Compass({})).expand_vector(row, parts_of([], []).chunk_index, None) is row
+    assert HydeExpander(lambda: [], Compass({})).expand_vector(row, retriever_parts([], []).chunk_index, None) is row
 
 
 def test_hits_of_a_hypothetical_answer_keep_their_cosine_with_the_question() -> None:
-    parts = parts_of([chunk("n"), chunk("e")], [[0.6, 0.8], EAST], asked=NORTH, supposed=EAST)
+    parts = retriever_parts([chunk("n"), chunk("e")], [[0.6, 0.8], EAST], asked=NORTH, supposed=EAST)
 
     def moves(question: str) -> Sequence[HydeExpander]:
         return [HydeExpander(lambda: ["supposed"] * 9, parts.embedder)]
@@ -165,7 +168,7 @@ def test_hits_of_a_hypothetical_answer_keep_their_cosine_with_the_question() -> 
         ({"max_cost_usd": -1.0}, "rewrite.max_cost_usd must be >= 0"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         RewriteOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind
 

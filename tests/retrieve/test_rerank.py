@@ -21,25 +21,25 @@ from tests.retrieve.passages import chunk
 SCORES = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}
 
 
-class Given:
+class FixedRetriever:
     """A retriever that finds a, b, c and d, in this order."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """As many as are asked for."""
+        """The first hits."""
         assert top_k is not None
         self.asked.append(top_k)
         hits = [Hit(chunk(text), score, {"dense": score}, rank) for rank, (text, score) in enumerate(SCORES.items(), 1)]
         return [Explanation(hit, {"dense": hit.rank}, {"dense": hit.score}) for hit in hits[:top_k]]
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The same."""
-        return [one.hit for one in self.explain(question, top_k, where)]
+        """The first hits."""
+        return [item.hit for item in self.explain(question, top_k, where)]
 
 
-class Backwards:
+class ReversingReranker:
     """Scores hits by their letter, later ones higher."""
 
     weight, diversity = 1.0, 0.0
@@ -51,7 +51,7 @@ class Backwards:
 
 def reranked(reranker: Reranker | None = None, top_k: int = 8, **options: float) -> RerankingRetriever:
     settings = RerankOptions(**options)  # type: ignore[arg-type]  # whole numbers among them
-    return RerankingRetriever(Given(), reranker or Backwards(), settings, HybridOptions(top_k=top_k))
+    return RerankingRetriever(FixedRetriever(), reranker or ReversingReranker(), settings, HybridOptions(top_k=top_k))
 
 
 def texts(hits: Sequence[Hit]) -> str:
@@ -71,40 +71,40 @@ def test_a_reranker_with_weight_1_determines_the_order() -> None:
 
 def test_scores_are_blended_by_weight_and_contributions_sum_up() -> None:
     why = reranked(weight=0.25).explain("?")
-    assert texts([one.hit for one in why]) == "abcd"
-    assert [dict(one.contributions) for one in why[:2]] == [
+    assert texts([item.hit for item in why]) == "abcd"
+    assert [dict(item.contributions) for item in why[:2]] == [
         {"retrieve": 3.0, "rerank": 0.25},
         {"retrieve": 2.25, "rerank": 0.5},
     ]
-    assert [one.hit.score for one in why] == [3.25, 2.75, 2.25, 1.75]
-    assert [dict(one.ranks) for one in why[:2]] == [{"dense": 1, "rerank": 4}, {"dense": 2, "rerank": 3}]
+    assert [item.hit.score for item in why] == [3.25, 2.75, 2.25, 1.75]
+    assert [dict(item.ranks) for item in why[:2]] == [{"dense": 1, "rerank": 4}, {"dense": 2, "rerank": 3}]
 
 
 def test_scores_are_normalized_to_standard_scores() -> None:
-    retriever = RerankingRetriever(Given(), Backwards(), RerankOptions(weight=0.0), DenseOptions())
+    retriever = RerankingRetriever(FixedRetriever(), ReversingReranker(), RerankOptions(weight=0.0), DenseOptions())
     hits = retriever.retrieve("?")
     assert [hit.score for hit in hits] == pytest.approx(z_scores(np.array([4.0, 3, 2, 1])).tolist())
 
 
 def test_hits_that_are_not_reranked_keep_their_order_at_the_end() -> None:
     why = reranked(candidates=2, weight=0.5).explain("?")
-    assert texts([one.hit for one in why]) == "abcd"
+    assert texts([item.hit for item in why]) == "abcd"
     assert texts(reranked(candidates=2).retrieve("?")) == "bacd"
-    assert [dict(one.hit.scores) for one in why[2:]] == [{"dense": 2.0}, {"dense": 1.0}]
-    scores = [one.hit.score for one in why]
+    assert [dict(item.hit.scores) for item in why[2:]] == [{"dense": 2.0}, {"dense": 1.0}]
+    scores = [item.hit.score for item in why]
     assert scores == sorted(scores, reverse=True)
-    assert [sum(one.contributions.values()) for one in why] == scores
+    assert [sum(item.contributions.values()) for item in why] == scores
 
 
 def test_the_inner_retriever_gets_the_number_of_candidates() -> None:
-    given = Given()
-    retriever = RerankingRetriever(given, Backwards(), RerankOptions(candidates=3), HybridOptions(top_k=2))
+    given = FixedRetriever()
+    retriever = RerankingRetriever(given, ReversingReranker(), RerankOptions(candidates=3), HybridOptions(top_k=2))
     assert (texts(retriever.retrieve("?")), texts(retriever.retrieve("?", 1))) == ("cb", "c")
     assert texts(retriever.retrieve("?", 4)) == "cbad"
     assert given.asked == [3, 3, 4]
 
 
-def test_less_than_one_hit_is_refused() -> None:
+def test_less_than_one_hit_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="top_k must be an integer >= 1"):
         reranked().retrieve("?", 0)
 
@@ -122,13 +122,13 @@ def test_similarity_is_the_share_of_common_terms() -> None:
 
 
 def test_mmr_alone_keeps_the_scores_and_changes_the_order() -> None:
-    class Twins(Given):
-        """The second hit says what the first one says."""
+    class Twins(FixedRetriever):
+        """The second hit repeats the first one."""
 
         def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
             """Three hits."""
-            found = ["cats sleep all day", "all day cats sleep", "dogs bark"]
-            return [Explanation(Hit(chunk(text), 3.0 - at, {}, at + 1)) for at, text in enumerate(found)]
+            results = ["cats sleep all day", "all day cats sleep", "dogs bark"]
+            return [Explanation(Hit(chunk(text), 3.0 - at, {}, at + 1)) for at, text in enumerate(results)]
 
     options = RerankOptions("mmr", diversity=0.5)
     hits = RerankingRetriever(Twins(), MmrReranker(options, MiniLM()), options, HybridOptions()).retrieve("?")
@@ -139,7 +139,7 @@ def test_mmr_alone_keeps_the_scores_and_changes_the_order() -> None:
     ]
 
 
-def test_a_passage_is_as_good_as_its_best_sentence() -> None:
+def test_the_score_of_a_passage_is_that_of_its_best_sentence() -> None:
     embedder = MiniLM()
     answer, other = "The rudder was repaired in March.", "Bread is baked every morning."
     hits = [Hit(chunk(text), 0, {}, 1) for text in (other, f"{other} {answer} {other}", answer)]
@@ -163,7 +163,7 @@ def test_a_sentence_is_embedded_once_for_all_questions() -> None:
         texts = 0
 
         def embed_texts(self, texts: Sequence[str]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-            """As the model does it."""
+            """Embed like the model."""
             self.texts += len(texts)
             return super().embed_texts(texts)
 
@@ -176,7 +176,7 @@ def test_a_sentence_is_embedded_once_for_all_questions() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", "?", "word", "漢字かな", "\ud800"])
 @pytest.mark.parametrize("name", [name for name in RERANKERS if not RERANKERS.extra(name)])
-def test_odd_texts_and_questions_get_a_finite_score(name: str, text: str) -> None:
+def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str) -> None:
     build = RERANKERS.find(name)
     reranker: Reranker = build(RerankOptions(name), MiniLM())  # type: ignore[call-arg]
     scores = reranker.scores(text or "?", [Hit(chunk(text), 0.5, {}, 1), Hit(chunk("a text"), 0.25, {}, 2)])
@@ -192,6 +192,6 @@ def test_odd_texts_and_questions_get_a_finite_score(name: str, text: str) -> Non
         ({"diversity": -1.0}, "rerank.diversity must be between 0 and 1"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         RerankOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind

@@ -1,4 +1,4 @@
-"""What every retriever must do, and how each of them ranks. A name added to RETRIEVERS is tested here too."""
+"""The contract of every retriever, and the ranking of each. Names added to RETRIEVERS are tested automatically."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.lexical import LexicalRetriever
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
-from tests.retrieve.passages import chunk, parts_of
+from tests.retrieve.passages import chunk, retriever_parts
 
 EAST, NORTH, WEST, NORTHEAST = (1, 0), (0, 1), (-1, 0), (1, 1)
 HALF = pytest.approx(2**-0.5)
@@ -33,7 +33,7 @@ def build(request: pytest.FixtureRequest) -> Build:
 @pytest.fixture
 def parts() -> RetrieverDependencies:
     chunks = [chunk(f"wing number{n}", parity=n % 2) for n in range(20)]
-    return parts_of(chunks, [(n, 20 - n) for n in range(20)], wing=EAST)
+    return retriever_parts(chunks, [(n, 20 - n) for n in range(20)], wing=EAST)
 
 
 def texts(retriever: Retriever, question: str, top_k: int | None = None) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_filter_without_matches_finds_nothing(build: Build, parts: RetrieverDe
     assert build(parts).retrieve("wing", 5, {"parity": 7}) == []
 
 
-def test_a_filter_with_an_unknown_operator_is_refused(build: Build, parts: RetrieverDependencies) -> None:
+def test_a_filter_with_an_unknown_operator_is_rejected(build: Build, parts: RetrieverDependencies) -> None:
     with pytest.raises(InvalidFilter, match="near"):
         build(parts).retrieve("wing", 5, {"parity": {"$near": 1}})
 
@@ -82,12 +82,12 @@ def test_explain_returns_the_hits_of_retrieve_and_contributions_that_sum_to_thei
 
 
 @pytest.mark.parametrize("question", ["", " ", "\n\t"])
-def test_a_question_of_white_space_finds_nothing(build: Build, parts: RetrieverDependencies, question: str) -> None:
+def test_a_blank_question_finds_nothing(build: Build, parts: RetrieverDependencies, question: str) -> None:
     assert build(parts).retrieve(question) == []
 
 
 def test_an_index_without_chunks_finds_nothing(build: Build) -> None:
-    assert build(parts_of([], [])).retrieve("wing") == []
+    assert build(retriever_parts([], [])).retrieve("wing") == []
 
 
 @pytest.mark.parametrize("top_k", [0, -1])
@@ -112,7 +112,7 @@ def test_options_reject_top_k_below_1(options: Callable[..., object]) -> None:
         (lambda: HybridOptions(dense_weight=float("nan")), "dense_weight must be between 0 and 1"),
     ],
 )
-def test_options_out_of_range_are_refused(build_options: Callable[[], object], message: str) -> None:
+def test_options_out_of_range_are_rejected(build_options: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         build_options()
 
@@ -123,7 +123,7 @@ def test_a_typo_gets_the_closest_name_as_a_hint() -> None:
 
 
 def test_lexical_finds_only_chunks_that_hold_a_term() -> None:
-    parts = parts_of([chunk("tail fin"), chunk("a wing"), chunk("wing of a wing")], [NORTH] * 3)
+    parts = retriever_parts([chunk("tail fin"), chunk("a wing"), chunk("wing of a wing")], [NORTH] * 3)
     assert texts(LexicalRetriever(LexicalOptions(), parts), "Which wings?") == ["wing of a wing", "a wing"]
 
 
@@ -147,38 +147,40 @@ def test_lexical_finds_only_chunks_that_hold_a_term() -> None:
 )
 def test_lexical_finds_identifiers_and_words_of_any_script(needle: str, question: str) -> None:
     others = ["compile a programming language", "the mail is read", "numbers like 12 and 567", "水と火", "дом у моря"]
-    parts = parts_of([chunk(text) for text in [*others, needle]], [NORTH] * 6)
+    parts = retriever_parts([chunk(text) for text in [*others, needle]], [NORTH] * 6)
     assert texts(LexicalRetriever(LexicalOptions(), parts), question, 1) == [needle]
 
 
 def test_lexical_sees_title_and_headings_before_the_text() -> None:
-    parts = parts_of([chunk("it is red"), chunk("it is blue")], [NORTH] * 2)
+    parts = retriever_parts([chunk("it is red"), chunk("it is blue")], [NORTH] * 2)
     assert texts(LexicalRetriever(LexicalOptions(), parts), "Handbook") == []
     titled = [chunk("it is red"), type(chunk(""))("b", "d", "", "it is blue", 0, 10, 1, 1, title="Handbook")]
-    assert texts(LexicalRetriever(LexicalOptions(), parts_of(titled, [NORTH] * 2)), "Handbook") == ["it is blue"]
+    assert texts(LexicalRetriever(LexicalOptions(), retriever_parts(titled, [NORTH] * 2)), "Handbook") == ["it is blue"]
 
 
 def test_dense_ranks_by_cosine() -> None:
-    parts = parts_of([chunk("w"), chunk("n"), chunk("ne"), chunk("e")], [WEST, NORTH, NORTHEAST, EAST], east=EAST)
+    parts = retriever_parts(
+        [chunk("w"), chunk("n"), chunk("ne"), chunk("e")], [WEST, NORTH, NORTHEAST, EAST], east=EAST
+    )
     hits = DenseRetriever(DenseOptions(), parts).retrieve("east")
     assert [(hit.chunk.text, hit.score) for hit in hits] == [("e", 1), ("ne", HALF), ("n", 0), ("w", -1)]
     assert [hit.scores for hit in hits] == [{"dense": hit.score} for hit in hits]
 
 
 def test_dense_drops_hits_below_the_minimum_score() -> None:
-    parts = parts_of([chunk("n"), chunk("ne"), chunk("e")], [NORTH, NORTHEAST, EAST], east=EAST)
+    parts = retriever_parts([chunk("n"), chunk("ne"), chunk("e")], [NORTH, NORTHEAST, EAST], east=EAST)
     assert texts(DenseRetriever(DenseOptions(min_score=0.5), parts), "east") == ["e", "ne"]
 
 
-def test_equal_scores_keep_the_order_in_which_chunks_came_in(build: Build) -> None:
-    parts = parts_of([chunk("wing b"), chunk("wing c"), chunk("wing d")], [NORTH] * 3, wing=NORTH)
+def test_equal_scores_keep_the_order_of_the_chunks(build: Build) -> None:
+    parts = retriever_parts([chunk("wing b"), chunk("wing c"), chunk("wing d")], [NORTH] * 3, wing=NORTH)
     assert texts(build(parts), "wing") == ["wing b", "wing c", "wing d"]
 
 
 def three_ways() -> RetrieverDependencies:
     """`words` is found by its terms, `meaning` by its row, `both` by either."""
     chunks = [chunk("wing wing words"), chunk("both wing"), chunk("meaning")]
-    return parts_of(chunks, [WEST, NORTHEAST, EAST], wing=EAST)
+    return retriever_parts(chunks, [WEST, NORTHEAST, EAST], wing=EAST)
 
 
 def test_hybrid_gives_both_scores_of_every_hit() -> None:
@@ -193,11 +195,11 @@ def test_hybrid_gives_both_scores_of_every_hit() -> None:
     }  # fmt: skip
 
 
-def test_hybrid_ranks_first_what_both_find() -> None:
+def test_hybrid_ranks_chunks_found_by_both_first() -> None:
     assert texts(HybridRetriever(HybridOptions(), three_ways()), "wing", 1) == ["both wing"]
 
 
-def test_the_weight_moves_hybrid_from_words_to_meaning() -> None:
+def test_the_weight_shifts_hybrid_from_lexical_to_dense() -> None:
     by_words = texts(LexicalRetriever(LexicalOptions(), three_ways()), "wing")
     by_meaning = texts(DenseRetriever(DenseOptions(), three_ways()), "wing")
     assert texts(HybridRetriever(HybridOptions(dense_weight=0), three_ways()), "wing") == [*by_words, "meaning"]
@@ -211,7 +213,7 @@ def test_a_candidate_of_one_retriever_gets_the_score_of_the_other_too() -> None:
 
 
 def test_hybrid_scores_are_weighted_means_of_z_scores() -> None:
-    parts = parts_of([chunk("wing"), chunk("tail")], [NORTH, EAST], wing=EAST)
+    parts = retriever_parts([chunk("wing"), chunk("tail")], [NORTH, EAST], wing=EAST)
     explanations = HybridRetriever(HybridOptions(dense_weight=0.75), parts).explain("wing")
     assert [(e.hit.chunk.text, e.hit.score, e.contributions, e.ranks) for e in explanations] == [
         ("tail", 0.5, {"dense": 0.75, "lexical": -0.25}, {"dense": 1}),
@@ -220,18 +222,20 @@ def test_hybrid_scores_are_weighted_means_of_z_scores() -> None:
 
 
 def test_hybrid_by_ranks_adds_reciprocals() -> None:
-    parts = parts_of([chunk("wing"), chunk("tail")], [NORTH, EAST], wing=EAST)
+    parts = retriever_parts([chunk("wing"), chunk("tail")], [NORTH, EAST], wing=EAST)
     hits = HybridRetriever(HybridOptions(fusion="rrf"), parts).retrieve("wing")
     assert [(hit.chunk.text, hit.score) for hit in hits] == [("wing", 1 / 62 + 1 / 61), ("tail", 1 / 61)]
 
 
-def test_a_question_without_known_words_is_answered_by_meaning_alone() -> None:
-    parts = parts_of([chunk("n"), chunk("e")], [NORTH, EAST], unknown_words=EAST)
+def test_a_question_without_known_terms_uses_only_dense_search() -> None:
+    parts = retriever_parts([chunk("n"), chunk("e")], [NORTH, EAST], unknown_words=EAST)
     assert texts(HybridRetriever(HybridOptions(), parts), "unknown words") == ["e", "n"]
 
 
 @given(st.lists(st.sampled_from(["wing", "tail", "fin wing", "rudder"]), max_size=8), st.integers(1, 10))
 def test_a_larger_top_k_only_appends_hits(chunk_texts: list[str], top_k: int) -> None:
     rows = [(n + 1, len(text)) for n, text in enumerate(chunk_texts)]
-    retriever = HybridRetriever(HybridOptions(), parts_of([chunk(text) for text in chunk_texts], rows, wing=EAST))
+    retriever = HybridRetriever(
+        HybridOptions(), retriever_parts([chunk(text) for text in chunk_texts], rows, wing=EAST)
+    )
     assert retriever.retrieve("wing", top_k) == retriever.retrieve("wing", 50)[:top_k]

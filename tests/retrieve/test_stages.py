@@ -1,4 +1,4 @@
-"""Every retriever with every stage: what all of them promise. A name in RETRIEVERS is tested without another line."""
+"""The contract of every retriever with every stage. Names added to RETRIEVERS are tested automatically."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ EVERY = [
     (name, stage)
     for name in sorted(RETRIEVERS.specs)
     for stage in STAGES
-    if (name, stage) != ("lexical", "hyde")  # which `lexical` refuses
+    if (name, stage) != ("lexical", "hyde")  # `lexical` rejects it
 ]
 
 
 @pytest.fixture(params=EVERY, ids=[f"{name}, {stage}" for name, stage in EVERY])
 def retriever(request: pytest.FixtureRequest) -> Retriever:
-    return made(request.param[0], options_of(*request.param))
+    return create_retriever(request.param[0], options_of(*request.param))
 
 
 @pytest.fixture(params=sorted(RETRIEVERS.specs))
@@ -85,13 +85,13 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def options_of(name: str, stage: str) -> SearchOptions:
-    wanted = RETRIEVERS.options_class(name)
-    assert wanted is not None
-    assert issubclass(wanted, SearchOptions)
-    return wanted(**STAGES[stage])  # type: ignore[arg-type]  # of many kinds
+    expected = RETRIEVERS.options_class(name)
+    assert expected is not None
+    assert issubclass(expected, SearchOptions)
+    return expected(**STAGES[stage])  # type: ignore[arg-type]  # of many kinds
 
 
-def made(name: str, options: SearchOptions) -> Retriever:
+def create_retriever(name: str, options: SearchOptions) -> Retriever:
     chunks = [*document(1), *document(2)]
     chance = np.random.default_rng(0)
     texts = {number: "\n".join(SENTENCES) for number in "12"}
@@ -140,9 +140,9 @@ def test_only_chunks_that_match_the_filter_are_found(retriever: Retriever) -> No
 
 
 def test_explanations_are_those_of_the_hits(retriever: Retriever) -> None:
-    found = retriever.explain(QUESTION, 5)
-    assert [one.hit for one in found] == retriever.retrieve(QUESTION, 5)
-    assert [sum(one.contributions.values()) for one in found] == pytest.approx([one.hit.score for one in found])
+    results = retriever.explain(QUESTION, 5)
+    assert [item.hit for item in results] == retriever.retrieve(QUESTION, 5)
+    assert [sum(item.contributions.values()) for item in results] == pytest.approx([item.hit.score for item in results])
 
 
 def test_a_blank_question_finds_nothing_and_top_k_below_1_is_rejected(retriever: Retriever) -> None:
@@ -155,16 +155,17 @@ def test_texts_of_extended_hits_do_not_overlap(name: str) -> None:
     for stage in ("neighbours", "parent", "all"):
         options = options_of(name, stage)
         spans = sorted(
-            (hit.chunk.source, hit.chunk.start, hit.chunk.end) for hit in made(name, options).retrieve(QUESTION, 24)
+            (hit.chunk.source, hit.chunk.start, hit.chunk.end)
+            for hit in create_retriever(name, options).retrieve(QUESTION, 24)
         )
-        assert all(one[0] != other[0] or one[2] <= other[1] for one, other in pairwise(spans))
+        assert all(item[0] != other[0] or item[2] <= other[1] for item, other in pairwise(spans))
 
 
 def test_stages_are_applied_in_the_order_of_the_options() -> None:
     options = options_of("hybrid", "all")
-    order, inner = [], made("hybrid", options)
+    order, inner = [], create_retriever("hybrid", options)
     while hasattr(inner, "_inner"):
         order.append(type(inner))
         inner = inner._inner
     assert order == [ContextRetriever, DeduplicatingRetriever, RerankingRetriever, MultiQueryRetriever]
-    assert type(made("hybrid", replace(options, context=None, distinct=None))) is RerankingRetriever
+    assert type(create_retriever("hybrid", replace(options, context=None, distinct=None))) is RerankingRetriever

@@ -1,1 +1,1 @@
-"""No one let in: what hostile text, names, addresses and files cannot do."""
+"""Hostile text, names, URLs and files."""

@@ -1,4 +1,4 @@
-"""Texts made to keep a regular expression busy: for each repetition in it, a way to it and much of what it repeats."""
+"""Attack texts for regular expressions: for each repetition, a prefix that reaches it and many repeated units."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from typing import Any
 
 codes: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
-"""How `re` itself reads an expression: not public, and the only reader that cannot disagree with it."""
+"""The parser of `re`: not public, but always consistent with `re`."""
 SIGNS = " \n\ta0Z_-.,:;/\\\"'`{}[]()<>#*=|@&%$!?~+^é漢\x00\u200b\ud800"
-MOST = 40
+MAX_ATTACKS = 40
 """Attacks for one expression."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What comes before, what is repeated, and what spoils the match."""
+    """A prefix, a repeated unit, and a suffix that prevents the match."""
 
     before: str
     unit: str
     after: str
 
     def text(self, length: int) -> str:
-        """The attack with about so many characters."""
+        """The attack text with about `length` characters."""
         return self.before + self.unit * max(1, length // len(self.unit)) + self.after
 
 
 def attacks(pattern: re.Pattern[str]) -> list[Attack]:
-    """Texts for one expression: for each of its repetitions, and for starting again at every place."""
+    """Texts for one expression: for each of its repetitions, and for a restart at every position."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
-    found: dict[Attack, None] = {}
+    results: dict[Attack, None] = {}
     for before, unit in islice(_pumps(tree, ""), 200):
         for after in ("", "\x01"):
-            found[Attack(before, unit, after)] = None
+            results[Attack(before, unit, after)] = None
         if before:
-            found[Attack("", before + unit, "\x01")] = None
-    return list(found)[:MOST]
+            results[Attack("", before + unit, "\x01")] = None
+    return list(results)[:MAX_ATTACKS]
 
 
 def _pumps(tree: Sequence[Any], before: str) -> Iterator[tuple[str, str]]:
-    """(A text that leads to a repetition, what it repeats), for every repetition without a small bound."""
+    """(prefix that reaches a repetition, repeated items), for every repetition without a small bound."""
     for code, value in tree:
         if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, getattr(codes, "POSSESSIVE_REPEAT", None)):
             low, high, inner = value
@@ -69,11 +69,11 @@ def _pumps(tree: Sequence[Any], before: str) -> Iterator[tuple[str, str]]:
 
 
 def _units(inner: Sequence[Any]) -> Iterator[str]:
-    """Texts that an inner expression matches: every kind of sign for a set, else one sample."""
+    """Texts that an inner expression matches: each kind of character for a set, else one sample."""
     if len(inner) == 1 and inner[0][0] in (codes.IN, codes.ANY, codes.NOT_LITERAL, codes.CATEGORY):
         matches = _matcher(inner)
-        kept = [sign for sign in SIGNS if matches(sign)]
-        yield from kept[:6]
+        stored = [sign for sign in SIGNS if matches(sign)]
+        yield from stored[:6]
     else:
         unit = _sample(inner)
         if unit:
@@ -94,7 +94,7 @@ _COMPILED: dict[str, re.Pattern[str]] = {}
 
 
 def _sample(items: Sequence[Any]) -> str:
-    """A text that the items match, look-arounds apart; '' where none is found."""
+    """A text that the items match, ignoring look-arounds; '' if none is found."""
     out = ""
     for code, value in items:
         if code is codes.LITERAL:

@@ -1,4 +1,4 @@
-"""The package's own source as trees: what the tests of this folder look through."""
+"""The syntax trees of the package source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bandit over the package: every finding stands at a line that says why it is right there."""
+"""bandit over the package: every finding is at a line with a reason for the exception."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.security.source import ROOT
 
 PLAIN = re.compile(r"# noqa: (?:[A-Z]+\d+, )*(S608|S603)")
-"""Bare exceptions: only names of ours and question marks go into SQL; what is started is our own interpreter."""
+"""Exceptions without a reason: SQL is built from own names and placeholders; only the own interpreter is started."""
 
 EVERYWHERE: Mapping[str, str] = {
     "B311": "random numbers here are never secrets; ids come from `secrets`",
@@ -21,32 +21,32 @@ EVERYWHERE: Mapping[str, str] = {
     "B405": "as above, for ElementTree, which only writes here",
     "B610": "Django only",
 }
-"""Findings that are right wherever they are met, with the reason; pyproject.toml says the same to ruff."""
+"""Findings that are accepted everywhere, with the reason, as in the ruff settings of pyproject.toml."""
 
 EXCEPTION = re.compile(r"# noqa: (?:[A-Z]+\d+, )*(S\d+)(?:, [A-Z]+\d+)* - \S")
-"""An exception with its reason. ruff's rules of the letter S are bandit's, number for number."""
+"""An exception with its reason. The S rules of ruff have the numbers of bandit."""
 
 
-def test_bandit_finds_nothing_that_is_not_explained_in_its_place() -> None:
+def test_every_bandit_finding_is_explained_in_its_line() -> None:
     command = [sys.executable, "-m", "bandit", "-r", str(ROOT), "-q", "-f", "json"]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
-    assert found["errors"] == []
-    assert found["metrics"]["_totals"]["loc"] > 10_000
+    result = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    assert result["errors"] == []
+    assert result["metrics"]["_totals"]["loc"] > 10_000
     unexplained = [
-        f"{Path(one['filename']).relative_to(ROOT)}:{one['line_number']}: {one['test_id']} {one['issue_text']}"
-        for one in found["results"]
-        if one["test_id"] not in EVERYWHERE and not explained(one)
+        f"{Path(item['filename']).relative_to(ROOT)}:{item['line_number']}: {item['test_id']} {item['issue_text']}"
+        for item in result["results"]
+        if item["test_id"] not in EVERYWHERE and not explained(item)
     ]
     assert unexplained == []
 
 
 def explained(finding: Mapping[str, object]) -> bool:
-    """Whether a line of the statement holds the exception for this rule, with a reason."""
+    """Whether a line of the statement has the exception for this rule, with a reason."""
     lines = Path(str(finding["filename"])).read_text("utf-8").splitlines()
     numbers = finding["line_range"]
     assert isinstance(numbers, list)
-    said = [
+    result = [
         EXCEPTION.search(lines[number - 1]) or PLAIN.search(lines[number - 1])
         for number in range(min(numbers), max(numbers) + 1)
     ]
-    return any(one and one[1] == f"S{str(finding['test_id'])[1:]}" for one in said)
+    return any(item and item[1] == f"S{str(finding['test_id'])[1:]}" for item in result)

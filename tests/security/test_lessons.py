@@ -1,4 +1,4 @@
-"""What went wrong elsewhere and has no other test here; docs/explanation/lessons.md holds the whole list."""
+"""Faults of other packages that have no other test here; docs/explanation/lessons.md has the whole list."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARKERS: dict[str, JSON] = {
 TEMPLATES = "{{ ''.__class__.__mro__ }} {0.__class__} {x} %s %(a)s ${HOME} {% for a in b %}{% endfor %} $HOME"
 
 
-def base(folder: Path, store: str = "sqlite") -> KnowledgeBase:
+def open_kb(folder: Path, store: str = "sqlite") -> KnowledgeBase:
     pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\nstore: {{name: {store}}}\n")
     return KnowledgeBase.open(folder / "kb", pipeline)
 
@@ -48,13 +48,13 @@ def test_every_test_that_the_lessons_name_exists() -> None:
         for node in ast.parse(path.read_text("utf-8")).body
         if isinstance(node, ast.FunctionDef)
     }
-    assert [one for one in named if one not in known] == []
+    assert [item for item in named if item not in known] == []
     assert re.findall(r"^\| (\d+) \|", LESSONS, re.MULTILINE) == [str(number) for number in range(1, 42)]
 
 
-def test_data_that_looks_like_an_object_stays_data(tmp_path: Path) -> None:
+def test_data_with_type_markers_stays_data(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(f"---\n{json.dumps(MARKERS)}\n---\nwords of mine")
-    with base(tmp_path) as kb:
+    with open_kb(tmp_path) as kb:
         kb.index(tmp_path / "a.md")
         [hit] = kb.search("words")
     assert {key: hit.chunk.metadata[key] for key in MARKERS} == MARKERS
@@ -66,11 +66,11 @@ def test_data_that_looks_like_an_object_stays_data(tmp_path: Path) -> None:
 
 def test_templates_in_documents_and_questions_are_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"words of mine {TEMPLATES}")
-    with base(tmp_path) as kb:
+    with open_kb(tmp_path) as kb:
         kb.index(tmp_path / "a.txt")
-        shown = RAGTool(kb).search_knowledge_base(f"words {TEMPLATES}").content
+        displayed = RAGTool(kb).search_knowledge_base(f"words {TEMPLATES}").content
         answer = kb.ask(f"words {TEMPLATES}")
-    assert TEMPLATES in shown
+    assert TEMPLATES in displayed
     assert answer.question == f"words {TEMPLATES}"
 
 
@@ -97,7 +97,7 @@ ESCAPES = (
 
 
 @pytest.mark.parametrize("text", ESCAPES)
-def test_the_calculator_is_no_way_out(text: str) -> None:
+def test_the_calculator_cannot_be_escaped(text: str) -> None:
     try:
         assert abs(calculate(text)) == 1  # signs and parentheses alone
         assert set(text) <= set("-()1")
@@ -105,8 +105,8 @@ def test_the_calculator_is_no_way_out(text: str) -> None:
         pass
 
 
-class Owned:
-    """Leaves a mark wherever it is unpickled."""
+class PickleBomb:
+    """Creates a file when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -119,23 +119,23 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("lancedb", "chro
 
 
 @pytest.mark.parametrize("store", ["sqlite", "faiss", "duckdb", *SLOW])
-def test_a_pickle_in_the_place_of_any_file_is_never_read(tmp_path: Path, store: str) -> None:
+def test_a_pickle_in_place_of_any_file_is_never_loaded(tmp_path: Path, store: str) -> None:
     mark = tmp_path / "owned"
     (tmp_path / "a.txt").write_text("words of mine")
-    with base(tmp_path, store) as kb:
+    with open_kb(tmp_path, store) as kb:
         kb.index(tmp_path / "a.txt")
-    bomb = pickle.dumps(Owned(mark))
+    bomb = pickle.dumps(PickleBomb(mark))
     files = [path for path in (tmp_path / "kb").rglob("*") if path.is_file() and path.suffix not in (".json", ".yaml")]
-    whole = {path: path.read_bytes() for path in files}
+    complete = {path: path.read_bytes() for path in files}
     for path in files:
         path.write_bytes(bomb)
         try:
-            with base(tmp_path, store) as kb:
+            with open_kb(tmp_path, store) as kb:
                 kb.search("words")
         except RagkitError as error:
             assert "\n" not in str(error).strip()
         assert not mark.exists(), path.name
-        path.write_bytes(whole[path])
+        path.write_bytes(complete[path])
 
 
 def test_the_name_of_an_attachment_is_never_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_the_name_of_an_attachment_is_never_a_path(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1"])
-def test_a_name_in_a_table_is_no_formula(cell: str) -> None:
+def test_names_in_csv_are_not_formulas(cell: str) -> None:
     assert escape_formula(cell) == f"'{cell}"
     assert escape_formula("openai:gpt-4o") == "openai:gpt-4o"
     assert escape_formula("-1.5") == "-1.5"

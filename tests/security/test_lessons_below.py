@@ -1,4 +1,4 @@
-"""The lessons of HTTP servers, one floor lower: where the library and the command line meet the same mistake."""
+"""Faults of HTTP servers, tested in the library and the command line."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from ragkit.store.filters.where_syntax import parse_where
 from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 
 SOURCE = Path(package.__file__).parent
-PARTS: list[Registry[object]] = [EMBEDDERS, STORES, RETRIEVERS]  # type: ignore[list-item]  # of whatever they hold
+REGISTRIES: list[Registry[object]] = [EMBEDDERS, STORES, RETRIEVERS]  # type: ignore[list-item]  # of whatever they hold
 
 
-def base(folder: Path, name: str, text: str) -> KnowledgeBase:
+def index_kb(folder: Path, name: str, text: str) -> KnowledgeBase:
     (folder / f"{name}.md").write_text(text)
     kb = KnowledgeBase.open(folder / name, Pipeline.from_yaml(HASHING))
     kb.index(folder / f"{name}.md")
     return kb
 
 
-# 1: a model that somebody names is not built, imported or asked for before it is known
+# 1: an unknown model name imports, builds and requests nothing
 
 
 NAMES = [
@@ -61,23 +61,23 @@ NAMES = [
 ]
 
 
-class Touched(AssertionError):
-    """Something was imported, opened or called for a name that nobody knows."""
+class UnexpectedAccess(AssertionError):
+    """An import, file or connection for an unknown name."""
 
 
 @pytest.fixture
 def untouched(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From the call on, no import of anything but parts of ragkit, no file and no connection."""
+    """A function that forbids files, connections and imports of other packages from its call on."""
 
     really = importlib.import_module
 
     def touched(*arguments: object, **options: object) -> object:
-        raise Touched(arguments)
+        raise UnexpectedAccess(arguments)
 
     def imported(name: str, package: str | None = None) -> object:
         if name in sys.modules or name.startswith("ragkit."):
             return really(name, package)
-        raise Touched(name)
+        raise UnexpectedAccess(name)
 
     def begin() -> None:
         for owner, name in ((builtins, "open"), (socket.socket, "connect")):
@@ -89,22 +89,22 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_part_that_is_not_known_is_not_even_looked_for(name: str, untouched: Callable[[], None]) -> None:
-    for registry in PARTS:
+def test_an_unknown_component_name_imports_and_opens_nothing(name: str, untouched: Callable[[], None]) -> None:
+    for registry in REGISTRIES:
         registry.names()
     untouched()
-    for registry in PARTS:
+    for registry in REGISTRIES:
         with pytest.raises(RagkitError, match=r"is named|known"):
             registry.find(name)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "\0" not in name])
-def test_no_model_is_built_because_a_file_or_a_flag_names_it(name: str, untouched: Callable[[], None]) -> None:
+def test_a_model_named_by_a_file_or_a_flag_is_not_built(name: str, untouched: Callable[[], None]) -> None:
     texts = [
         f"{section}: {{name: {json.dumps(name)}}}\n" for section in ("embed", "store", "load", "split", "retrieve")
     ]
     with pytest.raises(PipelineError):
-        Pipeline.from_yaml(texts[0])  # whatever the reader itself needs is imported by now
+        Pipeline.from_yaml(texts[0])  # imports the YAML reader
     untouched()
     for text in texts:
         with pytest.raises(PipelineError, match=r"name"):
@@ -114,7 +114,7 @@ def test_no_model_is_built_because_a_file_or_a_flag_names_it(name: str, untouche
             get_provider(model)
 
 
-# 19: whatever is looked up by a name that somebody gives is a parameter, never a part of the SQL
+# 19: names of callers are SQL parameters, never part of the SQL
 
 
 SQL = ["' OR 1=1 --", "'; DROP TABLE documents; --", '" OR ""="', "x' UNION SELECT value FROM meta --", "%", "_", "*",
@@ -122,10 +122,10 @@ SQL = ["' OR 1=1 --", "'; DROP TABLE documents; --", '" OR ""="', "x' UNION SELE
 
 
 @pytest.mark.parametrize("name", SQL)
-def test_sql_in_a_name_finds_and_changes_nothing(tmp_path: Path, name: str) -> None:
-    with base(tmp_path, "one", "The hedge is cut.\n") as kb:
-        found = [kb.chunk(name), kb.document(name), kb.find_document(name), kb.is_stale(name), kb.remove(name)]
-        assert found == [None, None, None, True, 0]
+def test_sql_in_a_name_matches_and_changes_nothing(tmp_path: Path, name: str) -> None:
+    with index_kb(tmp_path, "one", "The hedge is cut.\n") as kb:
+        results = [kb.chunk(name), kb.document(name), kb.find_document(name), kb.is_stale(name), kb.remove(name)]
+        assert results == [None, None, None, True, 0]
         assert len(kb.document_rows(text=name)) == (name in kb.documents()[0][0])
         assert kb.search("hedge", where={name: {"$eq": name}}) == []
         assert kb.search("hedge", where={"source": {"$in": [name]}}) == []
@@ -138,11 +138,14 @@ def test_sql_in_a_name_finds_and_changes_nothing(tmp_path: Path, name: str) -> N
     assert (store.load(), store.keys()) == ("hers", sorted(["anna", name]))
 
 
-# 37: an id is good for the things of its own knowledge base, conversation and owner
+# 37: ids are valid only for their knowledge base, conversation and owner
 
 
-def test_ids_of_one_knowledge_base_are_nothing_in_another(tmp_path: Path) -> None:
-    with base(tmp_path, "hers", "The hedge is cut.\n") as hers, base(tmp_path, "his", "The roses are red.\n") as his:
+def test_ids_of_one_knowledge_base_are_unknown_in_another(tmp_path: Path) -> None:
+    with (
+        index_kb(tmp_path, "hers", "The hedge is cut.\n") as hers,
+        index_kb(tmp_path, "his", "The roses are red.\n") as his,
+    ):
         [chunk] = hers.chunks()
         assert his.chunk(chunk.id) is None
         assert his.document(chunk.source) is None
@@ -152,7 +155,7 @@ def test_ids_of_one_knowledge_base_are_nothing_in_another(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["Anna", "anna ", " anna", "ann", "anna%", "a_na", "ANNA", "anna\0", "ann\u0430"])
-def test_a_conversation_is_opened_by_its_very_name_alone(tmp_path: Path, name: str) -> None:
+def test_a_conversation_is_opened_only_by_its_exact_name(tmp_path: Path, name: str) -> None:
     SQLiteConversationStore(tmp_path / "talks.db", "anna").save("hers")
     other = SQLiteConversationStore(tmp_path / "talks.db", name)
     assert other.load() is None
@@ -160,7 +163,7 @@ def test_a_conversation_is_opened_by_its_very_name_alone(tmp_path: Path, name: s
     assert SQLiteConversationStore(tmp_path / "talks.db", "anna").load() == "hers"
 
 
-# 38: nothing that listens is open to others without a token, whichever verb and interface it is
+# 38: no command listens beyond loopback without a token, on any interface
 
 
 LISTENING = [("serve",), ("mcp", "--http")]
@@ -169,27 +172,27 @@ OPEN = ["0.0.0.0", "::", "192.0.2.1", "example.org", "localhost.example.org", "1
 
 @pytest.mark.parametrize("host", OPEN)
 @pytest.mark.parametrize("verb", LISTENING)
-def test_no_verb_listens_beyond_this_machine_without_a_token(
+def test_no_command_listens_beyond_loopback_without_a_token(
     workplace: Path,  # noqa: F811
     ragkit: Ragkit,  # noqa: F811
     verb: tuple[str, ...],
     host: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    base(workplace, "one", "The hedge is cut.\n").close()
+    index_kb(workplace, "one", "The hedge is cut.\n").close()
     for token in ("", " ", "null", "None", "x" * 15, "\n\n", "sixteen letters\u00e9"):
         monkeypatch.setenv("RAGKIT_SERVER_TOKEN", token)
-        said = ragkit(*verb, "--kb", "one", "--host", host, "--port", "0", code=2)
-        assert said.err.count("\n") == 1
-        assert "token" in said.err
-        assert not token.strip() or token not in said.err
+        result = ragkit(*verb, "--kb", "one", "--host", host, "--port", "0", code=2)
+        assert result.err.count("\n") == 1
+        assert "token" in result.err
+        assert not token.strip() or token not in result.err
 
 
-# 39: there is one way in, and a key is looked at alike wherever it is used
+# 39: tokens are checked in one place, and keys have the same checks everywhere
 
 
-def test_one_place_alone_compares_tokens() -> None:
-    """`compare_digest` stands in one file, and no other reads the header that brings a token."""
+def test_tokens_are_compared_in_one_place() -> None:
+    """One file uses `compare_digest`, and no other reads the header with the token."""
     readers, comparers = set(), set()
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
@@ -208,21 +211,21 @@ BROKEN_KEYS = ["sk-a b", "sk-a\nb", "sk-a\0b", "sk-\u00e9", "sk-a\x7fb", "sk-\u2
 
 
 @pytest.mark.parametrize("way", [lambda: find_key("openai"), lambda: resolve_api_key("openai", None, "OPENAI_API_KEY")])
-def test_every_way_to_a_key_refuses_the_same(way: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chat_and_embedding_keys_have_the_same_checks(way: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     for value in NO_KEYS:
         monkeypatch.setenv("OPENAI_API_KEY", value)
         with pytest.raises(AuthenticationFailed, match="no API key"):
             way()
-    for value in [one for one in BROKEN_KEYS if "\0" not in one]:
+    for value in [item for item in BROKEN_KEYS if "\0" not in item]:
         monkeypatch.setenv("OPENAI_API_KEY", value)
-        with pytest.raises(AuthenticationFailed, match="invalid character") as met:
+        with pytest.raises(AuthenticationFailed, match="invalid character") as caught:
             way()
-        assert value not in str(met.value)
+        assert value not in str(caught.value)
     monkeypatch.setenv("OPENAI_API_KEY", " sk-right\n")
     assert way() == "sk-right"
 
 
-# 41: whatever may be long, deep or many has a bound, or takes time in proportion
+# 41: length, depth and number are limited or take linear time
 
 
 LONG: dict[str, Callable[[KnowledgeBase], object]] = {
@@ -235,19 +238,19 @@ LONG: dict[str, Callable[[KnowledgeBase], object]] = {
 
 
 @pytest.mark.parametrize("what", LONG)
-def test_what_is_long_takes_little_time(tmp_path: Path, what: str) -> None:
-    with base(tmp_path, "one", "The hedge is cut.\n") as kb:
+def test_long_input_is_processed_quickly(tmp_path: Path, what: str) -> None:
+    with index_kb(tmp_path, "one", "The hedge is cut.\n") as kb:
         kb.search("hedge")
-        began = time.process_time()
+        started_at = time.process_time()
         LONG[what](kb)
-        assert time.process_time() - began < 10
+        assert time.process_time() - started_at < 10
 
 
 def nested(depth: int) -> dict[str, object]:
-    found: dict[str, object] = {"a": 1}
+    results: dict[str, object] = {"a": 1}
     for _ in range(depth):
-        found = {"$not": found}
-    return found
+        results = {"$not": results}
+    return results
 
 
 BOUNDS: dict[str, Callable[[], object]] = {
@@ -258,23 +261,23 @@ BOUNDS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("said", BOUNDS)
-def test_conditions_have_a_bound(said: str) -> None:
-    began = time.process_time()
+def test_filters_are_limited_in_length_and_depth(said: str) -> None:
+    started_at = time.process_time()
     with pytest.raises(InvalidFilter, match=said):
         BOUNDS[said]()
-    assert time.process_time() - began < 2
+    assert time.process_time() - started_at < 2
 
 
-def test_what_is_asked_is_written_into_no_catalog(tmp_path: Path) -> None:
-    with base(tmp_path, "one", "The hedge is cut.\n") as kb:
-        before = dumped(tmp_path / "one" / CATALOG_FILE)
+def test_questions_are_not_written_to_the_catalog(tmp_path: Path) -> None:
+    with index_kb(tmp_path, "one", "The hedge is cut.\n") as kb:
+        before = dump_catalog(tmp_path / "one" / CATALOG_FILE)
         for name in SQL:
             kb.search(name)
             kb.ask(name)
             kb.document(name)
-    assert dumped(tmp_path / "one" / CATALOG_FILE) == before
+    assert dump_catalog(tmp_path / "one" / CATALOG_FILE) == before
 
 
-def dumped(catalog: Path) -> list[str]:
+def dump_catalog(catalog: Path) -> list[str]:
     with closing(sqlite3.connect(catalog)) as connection:
         return list(connection.iterdump())

@@ -1,7 +1,7 @@
-"""No file is read because somebody names it, or puts a link where an indexed file was.
+"""No file is read because a client names it or a link replaces an indexed file.
 
-What a client of the server may name is tested in `tests/server` (`test_documents.py`, `test_mcp.py`, `test_page.py`),
-what a tool of an agent may read in `tests/agent/test_builtin.py`.
+Names from clients of the server are tested in `tests/server` (`test_documents.py`, `test_mcp.py`, `test_page.py`),
+files read by tools in `tests/agent/test_builtin.py`.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ OUTSIDE = [
 def test_show_finds_indexed_documents_and_no_file(house: Path, ragkit: Ragkit, name: str) -> None:  # noqa: F811
     (house / "docs/link").symlink_to(house / "secret.txt")
     (house / "docs/loop").symlink_to("loop")
-    said = ragkit("show", name.format(place=house), code=1)
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert SECRET not in said.err
+    result = ragkit("show", name.format(place=house), code=1)
+    assert result.out == ""
+    assert result.err.count("\n") == 1
+    assert SECRET not in result.err
 
 
-def test_show_finds_a_file_whose_name_is_no_text(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_show_finds_a_file_whose_name_is_not_valid_text(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
     Path(os.fsdecode(b"docs/caf\xe9.txt")).write_text("roses\n")
     ragkit("index", "docs")
     for name in (os.fsdecode(b"docs/caf\xe9.txt"), "docs/caf\\xe9.txt"):
@@ -134,41 +134,41 @@ Swap = Callable[[Path], None]
 
 
 @pytest.mark.parametrize("replaced", SWAPS)
-def test_what_replaces_an_indexed_file_is_never_shown(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
+def test_a_replaced_file_is_never_shown(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
     replaced(house)
     assert ragkit("show", "docs/in/guide.md").out == GUIDE + "\n"
-    told = [ragkit(*verb) for verb in (("list", "--chunks"), ("search", "hedge"), ("search", SECRET), ("status",))]
+    messages = [ragkit(*verb) for verb in (("list", "--chunks"), ("search", "hedge"), ("search", SECRET), ("status",))]
     answer = ragkit("ask", QUESTION, "--json")
-    assert SECRET not in str([*told, answer]).replace(f"'question': '{SECRET}'", "")
-    [cited] = [one for one in answer.json["citations"] if one["source"] == "docs/in/guide.md"]
+    assert SECRET not in str([*messages, answer]).replace(f"'question': '{SECRET}'", "")
+    [cited] = [item for item in answer.json["citations"] if item["source"] == "docs/in/guide.md"]
     assert (cited["verified"], cited["stale"]) == (True, True)
     assert cited["quote"] in GUIDE
 
 
 @pytest.mark.parametrize("replaced", SWAPS)
-def test_the_next_run_does_not_bring_in_what_a_link_leads_to(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
+def test_the_next_run_does_not_index_the_target_of_a_link(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
     replaced(house)
     ragkit("index", "docs", code=None)
     assert SECRET not in ragkit("list", "--chunks", "--json").out
 
 
-def test_a_source_that_became_a_link_is_refused_in_one_line(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_a_source_that_became_a_link_is_rejected_in_one_line(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
     by_a_link_to_the_source(house)
-    said = ragkit("index", "docs", code=1)
-    assert said.err.count("\n") == 1
-    assert f"{house}/docs: is now a link to {house}/twin" in said.err
-    assert "ragkit rm" in said.err
+    result = ragkit("index", "docs", code=1)
+    assert result.err.count("\n") == 1
+    assert f"{house}/docs: is now a link to {house}/twin" in result.err
+    assert "ragkit rm" in result.err
     ragkit("rm", "docs")
     assert ragkit("index", "docs", "--json").json["files"]["added"] == 2
 
 
-def test_a_damaged_knowledge_base_is_not_built_again_from_what_a_link_leads_to(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_a_damaged_knowledge_base_is_not_rebuilt_from_the_target_of_a_link(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
     by_a_link_to_the_source(house)
     with (house / ".ragkit/index.sqlite").open("r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * 4096)
-    said = ragkit("verify", "--repair", code=1)
-    assert "is now a link to" in said.err
+    result = ragkit("verify", "--repair", code=1)
+    assert "is now a link to" in result.err
     ragkit("index", "--rebuild", "docs", code=1)
     (house / "docs").unlink()
     (house / "old").rename(house / "docs")
@@ -176,13 +176,13 @@ def test_a_damaged_knowledge_base_is_not_built_again_from_what_a_link_leads_to(h
     assert SECRET not in ragkit("list", "--chunks", "--json").out
 
 
-def test_a_file_that_was_named_by_itself_and_became_a_link_is_not_followed(house: Path) -> None:
+def test_an_indexed_file_that_became_a_link_is_not_followed(house: Path) -> None:
     with KnowledgeBase.open(house / ".own", Pipeline.from_yaml(HASHING)) as kb:
         kb.index(house / "docs/in/guide.md")
         by_a_link(house)
         for run in (IndexOptions(), IndexOptions(dry_run=True), IndexOptions(rebuild=True)):
             with pytest.raises(LoadError, match="is now a link to"):
-                kb.index(*kb.status().sources, options=run)  # as the tool `index` of an MCP server does
+                kb.index(*kb.status().sources, options=run)  # like the tool `index` of an MCP server
         assert [chunk.text for chunk in kb.chunks()] == [GUIDE.strip()]
 
 
@@ -199,23 +199,23 @@ def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
     monkeypatch.setattr("ragkit.knowledge_base.source_files.walk_files", swapping)
     with KnowledgeBase.open(house / ".ragkit") as kb:
         report = kb.index(house / "docs")
-        assert [(Path(one.source).name, one.error) for one in report.failures] == [
+        assert [(Path(element.source).name, element.error) for element in report.failures] == [
             ("guide.md", "changed since the folder was scanned")
         ]
         assert SECRET not in str([*kb.chunks()])
 
 
 @pytest.mark.parametrize("replaced", SWAPS)
-def test_a_server_gives_the_text_that_was_indexed(house: Path, replaced: Swap) -> None:
+def test_a_server_returns_the_indexed_text(house: Path, replaced: Swap) -> None:
     replaced(house)
     with serving(house / ".ragkit") as (served, client):
         rows = client.get("/documents").json()["documents"]
         [guide] = [row["id"] for row in rows if row["source"].endswith("guide.md")]
-        found = client.get(f"/documents/{guide}").json()
+        result = client.get(f"/documents/{guide}").json()
         tool = McpTools(served.kb).get_document(guide)
         resource = McpTools(served.kb).read_resource(f"ragkit://document/{guide}")
         sought = client.post("/v1/search", json={"query": SECRET}).json()
-    assert (found["text"], found["stale"], resource) == (GUIDE, True, GUIDE)
+    assert (result["text"], result["stale"], resource) == (GUIDE, True, GUIDE)
     assert isinstance(tool.data, dict)
     assert (tool.data["text"], tool.data["stale"]) == (GUIDE, True)
     assert SECRET not in json.dumps(sought["hits"])
@@ -240,14 +240,14 @@ CITES = [
 
 
 @pytest.mark.parametrize("cited", CITES, ids=lambda name: ascii(name)[:30])
-def test_a_model_cites_passages_by_number_and_nothing_by_name(house: Path, cited: str) -> None:
-    """Whatever it writes, a citation is a passage that was shown; no name of its making is opened or linked."""
-    said = f"The hedge is cut in August [1]. See [{cited}], [secret]({cited}), ![s]({cited}) and 【{cited}】."
+def test_a_model_can_cite_passages_only_by_number(house: Path, cited: str) -> None:
+    """A citation is always a retrieved passage; no name written by the model is opened or linked."""
+    result = f"The hedge is cut in August [1]. See [{cited}], [secret]({cited}), ![s]({cited}) and 【{cited}】."
     with KnowledgeBase.open(house / ".ragkit") as kb:
         base = kb.agent()
         search = ToolCall("search_knowledge_base", {"query": "hedge", "top_k": 1})
-        answer = RAGAgent(kb, ScriptedProvider([search, said]), base.config).ask(QUESTION)
-    assert [Path(one.source).relative_to(house).as_posix() for one in answer.citations] == ["docs/in/guide.md"]
-    assert all(one.quote in GUIDE for one in answer.citations)
+        answer = RAGAgent(kb, ScriptedProvider([search, result]), base.config).ask(QUESTION)
+    assert [Path(item.source).relative_to(house).as_posix() for item in answer.citations] == ["docs/in/guide.md"]
+    assert all(item.quote in GUIDE for item in answer.citations)
     assert SECRET not in str(answer)
     assert "root:" not in answer.text

@@ -1,7 +1,7 @@
-"""Every regular expression of ours takes time in proportion to its text, whatever the text is.
+"""Every regular expression of the package takes linear time for any text.
 
-The expressions are found in the source; each is given texts that are made for it (see `pumps`) in rising lengths. A
-step of four times the length may take about four times as long; what grows faster is found long before it hangs.
+The expressions are found in the source; each is tested with attack texts (see `pumps`) of increasing length. A text of
+four times the length may take about four times as long; faster growth is detected long before it hangs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.security.source import module_name, trees
 
 FUNCTIONS = ("compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer")
 SHORT = (12, 18, 24)
-"""Lengths at which nothing takes any time, unless it doubles with each character."""
+"""Lengths that are fast unless the time doubles with each character."""
 
 LENGTHS = (256, 1024, 4096)
 NOTICED = 0.004
@@ -32,14 +32,14 @@ FROM_WITHOUT: Mapping[str, str] = {
     "agent/tools/schema_validator.py": "written by the author of the tool",
     "load/ignore_rules.py": "atomic groups from the rules of a directory; linear time: tests/load/test_ignore_rules.py",
 }
-"""Files that make expressions of something else than their own text, and whose word that is."""
+"""Files with expressions that are not literals, and the origin of these expressions."""
 
 MADE: Mapping[str, Sequence[str]] = {
     "load/front_matter.py": (r"(?m)^(?:---|\.\.\.)[ \t]*$", r"(?m)^\+\+\+[ \t]*$"),
     "load/pdf_text.py": (r"\s+".join("a" * 12), r"\s+".join(["ab", "a", "abc"])),
     "split/recursive.py": ("|".join(map(re.escape, ("\n\n", "\n", ". ", " "))),),
 }
-"""Files that make expressions of parts at run time, with the like of what they make."""
+"""Files that build expressions at run time, with examples."""
 
 BOUNDED: Mapping[str, int] = {
     "load/detect.py": 4096,
@@ -48,32 +48,32 @@ BOUNDED: Mapping[str, int] = {
     "lexical/analyzer.py": 100,
     "split/code_segments.py": 200,
 }
-"""Files whose expressions never see more characters than this: they may grow, within `MOMENT`."""
+"""Maximum text length of the expressions of some files: their time may grow up to `MIN_SECONDS`."""
 
-MOMENT = 0.05
+MIN_SECONDS = 0.05
 """CPU seconds that an expression over bounded text may take."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """One expression of the source."""
+class FoundRegex:
+    """A regular expression of the source."""
 
     place: str
     pattern: re.Pattern[str]
     only_at_start: bool
-    """Whether nobody searches with it: it is only tried at one place."""
+    """The expression is never searched, only matched at one position."""
 
     @property
     def most(self) -> int:
-        """Characters that it ever sees."""
+        """Maximum number of characters of its texts."""
         return BOUNDED.get(self.place.partition(":")[0], LENGTHS[-1])
 
     def work(self, text: str) -> object:
-        """What ragkit does with it."""
+        """The operation that ragkit uses."""
         return self.pattern.match(text) if self.only_at_start else self.pattern.search(text)
 
 
-def uses(tree: ast.Module, call: ast.Call) -> set[str]:
+def regex_uses(tree: ast.Module, call: ast.Call) -> set[str]:
     """The methods that a file calls on the expression that this call makes."""
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr != "compile":
@@ -101,8 +101,8 @@ def is_re_call(node: ast.AST) -> bool:
     )
 
 
-def found_in(path: str, tree: ast.Module) -> Iterator[Found | str]:
-    """The expressions of one file; for one that is made of local names, the place alone."""
+def found_in(path: str, tree: ast.Module) -> Iterator[FoundRegex | str]:
+    """The expressions of one file; for one that is built from local names, only the place."""
     for node in ast.walk(tree):
         if not is_re_call(node):
             continue
@@ -110,56 +110,58 @@ def found_in(path: str, tree: ast.Module) -> Iterator[Found | str]:
         assert isinstance(node.func, ast.Attribute)
         names = vars(import_module(module_name(path)))
         place = f"{path}:{node.lineno}"
-        flags = [one for one in [*node.args[1:], *(word.value for word in node.keywords)] if "re." in ast.unparse(one)]
+        flags = [
+            item for item in [*node.args[1:], *(word.value for word in node.keywords)] if "re." in ast.unparse(item)
+        ]
         try:
-            text = eval(ast.unparse(node.args[0]), names)  # our own source
+            text = eval(ast.unparse(node.args[0]), names)  # own source
             flag = eval(ast.unparse(flags[0]), names) if flags else 0
         except NameError:
             yield place
             continue
-        methods = uses(tree, node)
+        methods = regex_uses(tree, node)
         at_start = bool(methods) and methods <= {"match", "fullmatch"}
-        yield Found(place, re.compile(text.decode("latin-1") if isinstance(text, bytes) else text, flag), at_start)
+        yield FoundRegex(place, re.compile(text.decode("latin-1") if isinstance(text, bytes) else text, flag), at_start)
 
 
-def collected() -> tuple[list[Found], list[str]]:
-    """Every expression, and the places of those that cannot be known from the source."""
-    known: list[Found] = []
+def collected() -> tuple[list[FoundRegex], list[str]]:
+    """Every expression, and the places of those that are not known from the source."""
+    known: list[FoundRegex] = []
     unknown: list[str] = []
     for path, tree in trees().items():
-        for one in found_in(path, tree):
-            if isinstance(one, str):
-                unknown.append(one)
+        for item in found_in(path, tree):
+            if isinstance(item, str):
+                unknown.append(item)
             else:
-                known.append(one)
-    patterns = {(one.pattern.pattern, one.pattern.flags, one.only_at_start): one for one in known}
-    return [*patterns.values(), *module_level(patterns), *made()], unknown
+                known.append(item)
+    patterns = {(item.pattern.pattern, item.pattern.flags, item.only_at_start): item for item in known}
+    return [*patterns.values(), *module_level(patterns), *runtime_regexes()], unknown
 
 
-def module_level(known: Container[object]) -> Iterator[Found]:
-    """Expressions that modules keep and that the source does not spell out."""
+def module_level(known: Container[object]) -> Iterator[FoundRegex]:
+    """Expressions of modules that are not literals in the source."""
     for path, tree in trees().items():
         if not any(map(is_re_call, ast.walk(tree))):
             continue
         for name, value in vars(import_module(module_name(path))).items():
             inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else [value]
-            for one in inner:
-                if not isinstance(one, re.Pattern) or not isinstance(one.pattern, str):
+            for item in inner:
+                if not isinstance(item, re.Pattern) or not isinstance(item.pattern, str):
                     continue
-                if not any((one.pattern, one.flags, start) in known for start in (True, False)):
-                    yield Found(f"{path}:{name}", one, False)
+                if not any((item.pattern, item.flags, start) in known for start in (True, False)):
+                    yield FoundRegex(f"{path}:{name}", item, False)
 
 
-def made() -> Iterator[Found]:
+def runtime_regexes() -> Iterator[FoundRegex]:
     """The expressions of `MADE`."""
     for path, texts in MADE.items():
         for number, text in enumerate(texts):
-            yield Found(f"{path}:made {number}", re.compile(text, re.IGNORECASE), False)
+            yield FoundRegex(f"{path}:made {number}", re.compile(text, re.IGNORECASE), False)
 
 
 @pytest.fixture(scope="module")
-def every() -> tuple[list[Found], list[str]]:
-    """What `collected` finds; not at import, since it imports every adapter of a vendor package."""
+def all_regexes() -> tuple[list[FoundRegex], list[str]]:
+    """The result of `collected`; not at import, since it imports every adapter of a vendor package."""
     return collected()
 
 
@@ -169,8 +171,8 @@ def seconds(work: Callable[[str], object], text: str) -> float:
     return time.process_time() - started
 
 
-def grows(work: Callable[[str], object], attack: Attack) -> str:
-    """'' where time grows in proportion; else what was measured."""
+def growth(work: Callable[[str], object], attack: Attack) -> str:
+    """'' if the time is linear, else the measurement."""
     for length in SHORT:
         if (took := seconds(work, attack.text(length))) > 5 * NOTICED:
             return f"{length} characters of {attack.unit!r} after {attack.before!r}: {took:.4f} s"
@@ -187,8 +189,8 @@ def grows(work: Callable[[str], object], attack: Attack) -> str:
     return ""
 
 
-def test_every_expression_of_the_source_is_found(every: tuple[list[Found], list[str]]) -> None:
-    known, unknown = every
+def test_every_expression_of_the_source_is_found(all_regexes: tuple[list[FoundRegex], list[str]]) -> None:
+    known, unknown = all_regexes
     assert len(known) > 150
     assert {place.partition(":")[0] for place in unknown} <= {
         *FROM_WITHOUT,
@@ -198,25 +200,29 @@ def test_every_expression_of_the_source_is_found(every: tuple[list[Found], list[
     }
 
 
-def test_the_check_finds_what_it_is_made_for() -> None:
+def test_the_check_detects_slow_expressions() -> None:
     for bad in (r"(a+)+$", r"\s*:?\s*x", r"\n\s*#", r"(?:a|a)*b", r"<.*?>.*?</x>"):
         compiled = re.compile(bad)
-        assert any(grows(compiled.search, attack) for attack in attacks(compiled)), bad
+        assert any(growth(compiled.search, attack) for attack in attacks(compiled)), bad
     for good in (r"\s+", r"1[a-z]*+x", r"\bTOOL\b", r"a{1,40}b"):
         compiled = re.compile(good)
-        assert [grows(compiled.search, attack) for attack in attacks(compiled) if grows(compiled.search, attack)] == []
+        assert [
+            growth(compiled.search, attack) for attack in attacks(compiled) if growth(compiled.search, attack)
+        ] == []
 
 
-def slow(found: Found) -> list[str]:
-    """What keeps one expression busy."""
+def slow(found: FoundRegex) -> list[str]:
+    """The attack that makes an expression slow; '' if there is none."""
     if found.most < LENGTHS[-1]:
-        busy = [one for one in attacks(found.pattern) if seconds(found.work, one.text(found.most)) > MOMENT]
+        busy = [item for item in attacks(found.pattern) if seconds(found.work, item.text(found.most)) > MIN_SECONDS]
         return [
-            f"{one.unit!r} after {one.before!r}" for one in busy if seconds(found.work, one.text(found.most)) > MOMENT
+            f"{item.unit!r} after {item.before!r}"
+            for item in busy
+            if seconds(found.work, item.text(found.most)) > MIN_SECONDS
         ]
-    return [said for attack in attacks(found.pattern) if (said := grows(found.work, attack))]
+    return [result for attack in attacks(found.pattern) if (result := growth(found.work, attack))]
 
 
-def test_every_expression_takes_time_in_proportion_to_its_text(every: tuple[list[Found], list[str]]) -> None:
-    said = {f"{found.place}: {found.pattern.pattern}": slow(found) for found in every[0]}
-    assert {place: busy for place, busy in said.items() if busy} == {}
+def test_every_expression_takes_linear_time(all_regexes: tuple[list[FoundRegex], list[str]]) -> None:
+    result = {f"{regex.place}: {regex.pattern.pattern}": slow(regex) for regex in all_regexes[0]}
+    assert {place: busy for place, busy in result.items() if busy} == {}

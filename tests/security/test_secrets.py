@@ -1,4 +1,4 @@
-"""Keys, tokens and passwords that are in use stand in nothing that is printed, logged, exported or written."""
+"""Keys, tokens and passwords are never printed, logged, exported or stored."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from tests.wire_embed.server import Fault as EmbedFault
 from tests.wire_embed.server import WireServer as EmbedServer
 
 KEY = "zq-4711-neverprintme-0815-zq"
-"""Of no form that a pattern would know."""
+"""A key that matches no pattern of secrets."""
 PART = KEY[:14]
-"""Half of it is a secret too."""
+"""Part of the key, which is secret as well."""
 STATUSES = [400, 401, 403, 404, 429, 500]
 VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "COHERE_API_KEY",
              "VOYAGE_API_KEY", "PINECONE_API_KEY", "QDRANT_API_KEY", "RAGKIT_SERVER_TOKEN", "DB_PASSWORD")  # fmt: skip
@@ -64,7 +64,7 @@ CONNECT: dict[str, Callable[[str, str | None], Provider]] = {
 
 
 def echo(padding: int = 0) -> str:
-    """What some services answer to a wrong key; so long that a cut may go through the key."""
+    """The response of some services to a wrong key; so long that truncation may split the key."""
     return f"{'the gateway says no. ' * 40}"[:padding] + f"Incorrect API key provided: {KEY}, Bearer {KEY}"
 
 
@@ -76,44 +76,44 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The key in every variable that holds one, and in an address."""
+    """The key in every key variable, and in a URL."""
     for name in VARIABLES:
         monkeypatch.setenv(name, KEY)
     monkeypatch.setenv("DATABASE_URL", f"postgresql://anna:{KEY}@127.0.0.1:9/db")
     monkeypatch.setenv("REDIS_URL", f"redis://:{KEY}@127.0.0.1:9/0")
 
 
-def told(error: BaseException) -> str:
-    """All that a caller can print of an error: its text, its form for developers, its attributes."""
+def error_text(error: BaseException) -> str:
+    """Everything that a caller can print of an error: str, repr, attributes."""
     return f"{error} {error!r} {vars(error)}"
 
 
 @pytest.mark.usefixtures("no_keys")
 @pytest.mark.parametrize("padding", [0, 150, 255, 265])
 @pytest.mark.parametrize("service", sorted(CONNECT))
-def test_a_chat_service_that_says_the_key_back_is_not_quoted(
+def test_errors_do_not_quote_a_key_echoed_by_a_chat_service(
     service: str, padding: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(DIALECTS[service]), "wrong", lambda self, seen: "")  # any key will do
-    if service == "ollama":  # it has none: the key of another service in its answer is hidden as well
+    if service == "ollama":  # without a key: the key of another service in the response is hidden as well
         OpenAIProvider(KEY, base_url="http://127.0.0.1:9/v1")
     with WireServer(DIALECTS[service], [Fault(status, echo(padding)) for status in STATUSES]) as server:
         provider = CONNECT[service](server.url, KEY)
         for _ in STATUSES:
-            with pytest.raises(ProviderError) as met:
+            with pytest.raises(ProviderError) as caught:
                 Agent(provider).run("hello")
-            assert PART not in told(met.value)
+            assert PART not in error_text(caught.value)
     assert PART not in repr(provider)
 
 
 @pytest.mark.parametrize("padding", [0, 440, 455])
 @pytest.mark.parametrize("service", sorted(EMBEDDING))
-def test_an_embedding_service_that_says_the_key_back_is_not_quoted(
+def test_errors_do_not_quote_a_key_echoed_by_an_embedding_service(
     service: str, padding: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statuses = iter([400, 401, 403, 404])
 
-    def fault(number: int, asked: object) -> EmbedFault:
+    def fault(number: int, request: object) -> EmbedFault:
         return EmbedFault("status", next(statuses), echo(padding))
 
     monkeypatch.setattr("tests.wire_embed.dialects.KEY", KEY)
@@ -126,29 +126,29 @@ def test_an_embedding_service_that_says_the_key_back_is_not_quoted(
         assert options is not None
         embedder = EMBEDDERS.find(service)(options(dimensions=16))  # type: ignore[call-arg]  # options of a service
         for _ in range(4):
-            with pytest.raises(ProviderError) as met:
+            with pytest.raises(ProviderError) as caught:
                 embedder.embed_texts(["a"])
-            assert PART not in told(met.value)
+            assert PART not in error_text(caught.value)
 
 
 @contextmanager
-def parrot() -> Iterator[str]:
-    """A server that refuses everything, and says back every header that it was sent."""
+def echo_server() -> Iterator[str]:
+    """A server that rejects every request and echoes all headers."""
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
-            said = json.dumps({"error": {"message": f"refused: {dict(self.headers)} {KEY}"}, "status": KEY}).encode()
+            result = json.dumps({"error": {"message": f"refused: {dict(self.headers)} {KEY}"}, "status": KEY}).encode()
             self.send_response(403)
             self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(said)))
+            self.send_header("content-length", str(len(result)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(result)
 
         do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - names of the library
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
@@ -162,10 +162,10 @@ def parrot() -> Iterator[str]:
 
 
 def closed() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """An unused port."""
+    with socket.socket() as item:
+        item.bind(("127.0.0.1", 0))
+        return int(item.getsockname()[1])
 
 
 STORE_OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -181,31 +181,31 @@ STORE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     ],
     "milvus": [{"uri": "{url}", "token": KEY, "timeout_seconds": 1}],
 }  # fmt: skip
-TRIED = [(name, number) for name, all_of_it in STORE_OPTIONS.items() for number in range(len(all_of_it))]
+COMMANDS = [(name, number) for name, all_of_it in STORE_OPTIONS.items() for number in range(len(all_of_it))]
 
 
 @pytest.mark.usefixtures("no_keys")
 @pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
-@pytest.mark.parametrize(("name", "number"), TRIED)
-def test_a_store_that_refuses_is_told_without_its_key(name: str, number: int, caplog: pytest.LogCaptureFixture) -> None:
-    with parrot() as url, caplog.at_level(logging.DEBUG, "ragkit"):
+@pytest.mark.parametrize(("name", "number"), COMMANDS)
+def test_errors_of_a_store_do_not_contain_its_key(name: str, number: int, caplog: pytest.LogCaptureFixture) -> None:
+    with echo_server() as url, caplog.at_level(logging.DEBUG, "ragkit"):
         texts = STORE_OPTIONS[name][number]
         port = closed()
-        given = {k: v.format(url=url, port=port) if isinstance(v, str) else v for k, v in texts.items()}
+        arguments = {k: v.format(url=url, port=port) if isinstance(v, str) else v for k, v in texts.items()}
         options = STORES.options_class(name)
         assert options is not None
-        with pytest.raises(RagkitError) as met:
-            cast("Callable[..., Store]", STORES.find(name))(options(**given)).count()
-    assert PART not in told(met.value)
-    assert "\n" not in str(met.value)
-    assert PART not in repr(options(**given)) or "url" in given  # an address is shown by `repr`, not by messages
+        with pytest.raises(RagkitError) as caught:
+            cast("Callable[..., Store]", STORES.find(name))(options(**arguments)).count()
+    assert PART not in error_text(caught.value)
+    assert "\n" not in str(caught.value)
+    assert PART not in repr(options(**arguments)) or "url" in arguments  # `repr` contains the URL, messages do not
     assert PART not in caplog.text
 
 
-def test_a_cache_that_is_not_there_is_told_without_its_password() -> None:
-    with pytest.raises(CacheUnreachable, match=r"no Redis at redis://:\(hidden\)@127") as met:
+def test_errors_of_an_unreachable_cache_do_not_contain_its_password() -> None:
+    with pytest.raises(CacheUnreachable, match=r"no Redis at redis://:\(hidden\)@127") as caught:
         RedisCache(f"redis://:{KEY}@127.0.0.1:{closed()}/0").ping()
-    assert PART not in told(met.value)
+    assert PART not in error_text(caught.value)
 
 
 PIPELINE = """\
@@ -238,7 +238,7 @@ SAID: list[tuple[str, ...]] = [
 
 @pytest.fixture
 def place(workplace: Path, keys: None, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811 - fixtures
-    """A knowledge base and a pipeline whose secrets come from the environment, and one that stands in the file."""
+    """A knowledge base and a pipeline with secrets from the environment, and one in the file."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     (workplace / "docs").mkdir()
     (workplace / "docs/a.md").write_text("The hedge is cut in August.\n")
@@ -251,22 +251,22 @@ def place(workplace: Path, keys: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workplace
 
 
-def test_no_verb_says_a_secret(place: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_no_command_prints_a_secret(place: Path, ragkit: Ragkit) -> None:  # noqa: F811
     leaks = []
     for verb in SAID:
         for arguments in (verb, (*verb, "--json")):
-            said = ragkit(*arguments, code=None)
-            assert "Traceback" not in said.err, arguments
-            if PART in said.out + said.err and KEY not in str(verb):
+            result = ragkit(*arguments, code=None)
+            assert "Traceback" not in result.err, arguments
+            if PART in result.out + result.err and KEY not in str(verb):
                 leaks.append(arguments)
     assert leaks == []
     assert {verb[0] for verb in SAID} == set(VERBS)
-    shown = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "written").out
-    assert "api_key: (hidden)" in shown
-    shown = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "pieces").out
-    assert "postgresql://anna:${DB_PASSWORD}@127.0.0.1:9/db" in shown
-    kept = [path for path in (place / ".ragkit").rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
-    assert kept == []  # `${NAME}` is written down, never its value
+    displayed = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "written").out
+    assert "api_key: (hidden)" in displayed
+    displayed = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "pieces").out
+    assert "postgresql://anna:${DB_PASSWORD}@127.0.0.1:9/db" in displayed
+    stored = [path for path in (place / ".ragkit").rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert stored == []  # `${NAME}` is stored, never its value
 
 
 def failing(service: str = "openai") -> tuple[Fault, ...]:
@@ -274,7 +274,7 @@ def failing(service: str = "openai") -> tuple[Fault, ...]:
 
 
 @pytest.mark.usefixtures("no_keys")
-def test_traces_and_logs_of_a_run_hold_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_and_logs_of_a_run_contain_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(DIALECTS["openai"]), "wrong", lambda self, seen: "")
     spans = InMemorySpanExporter()
     tracing = TracerProvider()
@@ -284,19 +284,19 @@ def test_traces_and_logs_of_a_run_hold_no_key(tmp_path: Path, monkeypatch: pytes
     with WireServer(DIALECTS["openai"], failing()) as server:
         config = AgentConfig(observers=(OpenTelemetryObserver(tracing), *audits))
         agent = Agent(OpenAIProvider(KEY, "gpt-4o-mini", base_url=f"{server.url}/v1"), config=config)
-        with pytest.raises(RagkitError) as met:
+        with pytest.raises(RagkitError) as caught:
             agent.run("hello")
     tracing.shutdown()
     exported = [span.to_json() for span in spans.get_finished_spans()]
     assert len(exported) > 0
-    partial = getattr(met.value, "partial", None)
+    partial = getattr(caught.value, "partial", None)
     written = "".join(path.read_text() for path in tmp_path.iterdir())
     assert "authentication" in written.lower() or "API key was rejected" in written
-    assert PART not in str([exported, written, partial and partial.trace.to_dict(), told(met.value)])
+    assert PART not in str([exported, written, partial and partial.trace.to_dict(), error_text(caught.value)])
 
 
 @pytest.mark.usefixtures("no_keys")
-def test_a_server_tells_no_secret_to_clients_sessions_traces_or_its_log(
+def test_a_server_puts_no_secret_in_responses_sessions_traces_or_its_log(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(type(DIALECTS["openai"]), "wrong", lambda self, seen: "")
@@ -309,8 +309,8 @@ def test_a_server_tells_no_secret_to_clients_sessions_traces_or_its_log(
         with serving(place / ".ragkit", provider, settings) as (served, client):
             client.headers.update(headers)
             session = client.post("/session/start", json={}).json()["id"]
-            asked = {"message": "When is the hedge cut?", "session_id": session}
-            seen = [client.post("/chat", json=asked), client.post("/chat", json={**asked, "stream": True})]
+            body = {"message": "When is the hedge cut?", "session_id": session}
+            seen = [client.post("/chat", json=body), client.post("/chat", json={**body, "stream": True})]
             seen += [client.post("/v1/chat/completions", json={"model": "ragkit", "messages": [
                 {"role": "user", "content": "hedge?"}]})]  # fmt: skip
             paths = [
@@ -323,22 +323,22 @@ def test_a_server_tells_no_secret_to_clients_sessions_traces_or_its_log(
                 "/v1/models",
             ]
             seen += [client.get(path) for path in paths]
-            seen += [client.get(f"/traces/{one['id']}") for one in client.get("/traces").json()["traces"]]
+            seen += [client.get(f"/traces/{item['id']}") for item in client.get("/traces").json()["traces"]]
             seen += [client.get("/status", headers={"authorization": f"Bearer {token}x"})]
             client.headers.clear()
             assert repr(served.app.state).find(token) == -1
-    texts = "".join(one.text + str(one.headers) for one in seen)
-    assert [one.status_code for one in seen if one.status_code >= 500 and one.status_code != 502] == []
+    texts = "".join(item.text + str(item.headers) for item in seen)
+    assert [item.status_code for item in seen if item.status_code >= 500 and item.status_code != 502] == []
     formatted = "".join(JsonFormatter().format(record) for record in caplog.records if record.name.startswith("ragkit"))
     assert formatted.count('"path"') >= 10
     for what in (texts, formatted, repr(settings)):
         assert PART not in what
         assert token not in what
-    kept = [path for path in (place / ".ragkit").rglob("*") if path.is_file()]
-    assert not [path for path in kept if KEY.encode() in path.read_bytes() or token.encode() in path.read_bytes()]
+    stored = [path for path in (place / ".ragkit").rglob("*") if path.is_file()]
+    assert not [path for path in stored if KEY.encode() in path.read_bytes() or token.encode() in path.read_bytes()]
 
 
-def test_the_log_of_a_server_hides_what_a_fault_carries() -> None:
+def test_the_log_of_a_server_hides_secrets_in_errors() -> None:
     ServerSettings(tokens=(KEY,))
     try:
         raise RuntimeError(f"postgresql://anna:hunter22@host/db does not take Bearer {KEY}")
@@ -348,7 +348,7 @@ def test_the_log_of_a_server_hides_what_a_fault_carries() -> None:
     assert line["traceback"] == "RuntimeError: postgresql://anna:(hidden)@host/db does not take Bearer (hidden)"
 
 
-def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_without_secrets_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PWD", "/home/anna/documents")
     monkeypatch.setenv("SHORT_KEY", "docs")
     text = "/home/anna/documents/docs: see https://host:8080/a@b, postgresql://anna@host/db, max_tokens: 4711"

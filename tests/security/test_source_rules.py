@@ -1,4 +1,4 @@
-"""What no line of ragkit may do: run data as code, read pickles, trust any certificate, follow an entity."""
+"""Forbidden in the source: run data as code, read pickles, skip certificate checks, resolve entities."""
 
 from __future__ import annotations
 
@@ -30,47 +30,52 @@ PICKLES: Mapping[str, str] = {
     "pipeline/run/worker_process.py": "both ends of the pipe are this program's own processes",
     "pipeline/run/ray.py": "Ray moves its tasks so; its cluster is the user's own",
 }
-"""The only files that may import pickle. None of them reads a file or a socket that a stranger can write."""
+"""The only files that may import pickle. None reads files or sockets that others can write."""
 
 
-def test_nothing_runs_text_as_code_or_in_a_shell() -> None:
+def test_no_text_is_run_as_code_or_in_a_shell() -> None:
     assert [(path, name) for path, name, _ in calls() if name in FORBIDDEN_CALLS] == []
-    found = [path for path, _, call in calls() for word in call.keywords if word.arg == "shell" and not is_false(word)]
-    assert found == []
+    results = [
+        path
+        for path, _, call in calls()
+        for word in call.keywords
+        if word.arg == "shell" and not is_false_argument(word)
+    ]
+    assert results == []
 
 
 def test_no_module_that_runs_or_unpacks_foreign_code_is_imported() -> None:
-    found = [
+    results = [
         (path, name)
         for path, name in imports()
-        if path != "evaluate/junit.py"  # which writes XML and reads none
+        if path != "evaluate/junit.py"  # writes XML only
         and any(name == module or name.startswith(module + ".") for module in FORBIDDEN_MODULES)
     ]
-    assert found == []
+    assert results == []
 
 
-def test_pickle_passes_only_between_our_own_processes() -> None:
+def test_pickle_is_used_only_between_own_processes() -> None:
     assert {path for path, name in imports() if name.split(".")[0] in ("pickle", "_pickle")} == set(PICKLES)
 
 
-def test_arrays_are_never_read_with_pickles_in_them() -> None:
+def test_arrays_are_read_without_pickle() -> None:
     loads = [(path, call) for path, name, call in calls() if name in ("np.load", "numpy.load")]
     assert len(loads) >= 4
     allowed = [path for path, call in loads for word in call.keywords if word.arg == "allow_pickle"]
     assert allowed == []
 
 
-def test_yaml_is_read_in_its_safe_form_alone() -> None:
-    made = [call for _, name, call in calls() if name == "YAML"]
-    assert len(made) >= 5
-    assert {ast.unparse(word.value) for call in made for word in call.keywords if word.arg == "typ"} == {"'safe'"}
-    assert all(any(word.arg == "typ" for word in call.keywords) for call in made)
+def test_yaml_is_read_by_the_safe_loader() -> None:
+    created = [call for _, name, call in calls() if name == "YAML"]
+    assert len(created) >= 5
+    assert {ast.unparse(word.value) for call in created for word in call.keywords if word.arg == "typ"} == {"'safe'"}
+    assert all(any(word.arg == "typ" for word in call.keywords) for call in created)
     assert [name for _, name in imports() if name.split(".")[0] == "yaml"] == []
 
 
-def test_no_model_brings_code_of_its_own() -> None:
-    said = [word for _, _, call in calls() for word in call.keywords if word.arg == "trust_remote_code"]
-    assert [word for word in said if not is_false(word)] == []
+def test_no_model_can_load_its_own_code() -> None:
+    result = [word for _, _, call in calls() for word in call.keywords if word.arg == "trust_remote_code"]
+    assert [word for word in result if not is_false_argument(word)] == []
 
 
 def test_archives_are_never_unpacked_to_disk() -> None:
@@ -82,21 +87,21 @@ def test_xml_is_parsed_without_entities_and_without_the_network() -> None:
     parsers = [(path, call) for path, name, call in calls() if name in ("etree.XMLParser", "etree.HTMLParser")]
     assert {path for path, _ in parsers} == {"load/html.py", "load/ooxml.py"}
     for _, call in parsers:
-        said = {word.arg: ast.unparse(word.value) for word in call.keywords}
-        assert said["no_network"] == "True"
-        assert said.get("resolve_entities", "False") == "False"
-        assert said.get("huge_tree", "False") == "False"
-        assert said.get("load_dtd", "False") == "False"
+        result = {word.arg: ast.unparse(word.value) for word in call.keywords}
+        assert result["no_network"] == "True"
+        assert result.get("resolve_entities", "False") == "False"
+        assert result.get("huge_tree", "False") == "False"
+        assert result.get("load_dtd", "False") == "False"
     plain = [path for path, name, call in calls() if name == "etree.fromstring" and len(call.args) < 2]
     assert plain == []
 
 
 def test_certificates_are_always_checked() -> None:
-    said = [word for _, _, call in calls() for word in call.keywords if word.arg in ("verify", "check_hostname")]
-    assert [word for word in said if is_false(word)] == []
+    result = [word for _, _, call in calls() for word in call.keywords if word.arg in ("verify", "check_hostname")]
+    assert [word for word in result if is_false_argument(word)] == []
 
 
-def test_ids_are_long_and_from_a_source_that_cannot_be_guessed() -> None:
+def test_ids_are_long_and_cryptographically_random() -> None:
     cut = [
         path
         for path, tree in trees().items()
@@ -108,18 +113,18 @@ def test_ids_are_long_and_from_a_source_that_cannot_be_guessed() -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "169.254.169.254"])
-def test_no_address_that_is_open_to_all_is_written_down_outside_of_checks(address: str) -> None:
-    found = {
+def test_wildcard_addresses_occur_only_in_checks(address: str) -> None:
+    results = {
         path
         for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value == address
     }
-    assert found <= {"server/guard.py", "server/options.py", "server/settings.py"}
+    assert results <= {"server/guard.py", "server/options.py", "server/settings.py"}
 
 
-def test_no_file_is_written_under_a_name_that_all_users_share() -> None:
-    found = [
+def test_no_file_is_written_to_a_shared_predictable_path() -> None:
+    results = [
         (path, node.value)
         for path, tree in trees().items()
         for node in ast.walk(tree)
@@ -127,8 +132,8 @@ def test_no_file_is_written_under_a_name_that_all_users_share() -> None:
         and isinstance(node.value, str)
         and node.value.startswith(("/tmp", "/var/tmp"))
     ]
-    assert found == []
+    assert results == []
 
 
-def is_false(word: ast.keyword) -> bool:
+def is_false_argument(word: ast.keyword) -> bool:
     return isinstance(word.value, ast.Constant) and word.value.value is False

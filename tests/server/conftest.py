@@ -1,4 +1,4 @@
-"""A small knowledge base, built once; each test that serves it has a copy."""
+"""A small knowledge base, built once and copied for each test."""
 
 from __future__ import annotations
 

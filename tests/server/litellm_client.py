@@ -1,6 +1,6 @@
-"""What a program that uses litellm does, against the address that it is given. Prints what it got as JSON.
+"""A program that uses litellm with the given URL and prints the results as JSON.
 
-It runs in an environment of its own: litellm wants an older `openai` than ragkit does.
+It runs in its own environment: litellm requires an older `openai` than ragkit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WEATHER = {
 
 
 def main(url: str) -> dict[str, Any]:
-    """Ask for an answer whole and streamed, with a tool, for embeddings, and wrongly."""
+    """Request answers with and without streaming, with a tool, embeddings, and invalid requests."""
     given = {"api_base": f"{url}/v1", "api_key": "unused"}
     model = "openai/ragkit"
     whole = litellm.completion(model=model, messages=QUESTION, **given)
@@ -53,7 +53,7 @@ def main(url: str) -> dict[str, Any]:
         "finish": called.choices[0].finish_reason,
         "call": [call.function.name, json.loads(call.function.arguments)],
         "after": after.choices[0].message.content,
-        "dimensions": [len(one["embedding"]) for one in vectors.data],
+        "dimensions": [len(item["embedding"]) for item in vectors.data],
         "refused": refused,
     }
 

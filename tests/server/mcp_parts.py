@@ -30,7 +30,7 @@ LINES = 6_000
 
 
 def build(directory: Path) -> Path:
-    """A knowledge base over three documents in `directory/docs`; beside them lies a file that is not in it."""
+    """A knowledge base over three documents in `directory/docs`, next to a file that is not indexed."""
     docs = directory / "docs"
     docs.mkdir()
     (directory / "secret.txt").write_text(SECRET)
@@ -43,7 +43,7 @@ def build(directory: Path) -> Path:
 
 
 def process(directory: Path, *arguments: str, env: Mapping[str, str] | None = None) -> StdioServerParameters:
-    """`ragkit mcp` over stdio, in a process of its own that works in `directory`."""
+    """`ragkit mcp` over stdio in a separate process, with `directory` as its working directory."""
     return StdioServerParameters(
         command=sys.executable,
         args=["-m", "ragkit", "mcp", "--kb", str(directory / "kb"), *arguments],
@@ -52,17 +52,17 @@ def process(directory: Path, *arguments: str, env: Mapping[str, str] | None = No
     )
 
 
-class Talk:
-    """A client that stays connected, in an event loop of its own: used from ordinary tests."""
+class McpConnection:
+    """A connected client in its own event loop, for synchronous tests."""
 
     def __init__(self, connect: Callable[[], Client]) -> None:
         self._connect = connect
         self._loop = asyncio.new_event_loop()
         self._done = asyncio.Event()
         self._client: Future[Client] = Future()
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._hold(),), daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run_client(),), daemon=True)
 
-    def __enter__(self) -> Talk:
+    def __enter__(self) -> McpConnection:
         self._thread.start()
         self._client.result(60)
         return self
@@ -83,19 +83,19 @@ class Talk:
         return asyncio.run_coroutine_threadsafe(within(), self._loop).result(90)
 
     def call(self, name: str, /, **arguments: Any) -> CallToolResult:
-        """A tool's result."""
-        found = self.do(lambda client: client.call_tool(name, arguments))
-        assert isinstance(found, CallToolResult)
-        return found
+        """Call a tool."""
+        result = self.do(lambda client: client.call_tool(name, arguments))
+        assert isinstance(result, CallToolResult)
+        return result
 
-    def refused(self, name: str, /, **arguments: Any) -> str:
-        """The one-line error of a tool."""
+    def call_rejected(self, name: str, /, **arguments: Any) -> str:
+        """Call a tool that must fail; returns its one-line error."""
         result = self.call(name, **arguments)
         assert result.is_error and result.structured_content is None, text(result)
         assert "\n" not in text(result)
         return text(result)
 
-    async def _hold(self) -> None:
+    async def _run_client(self) -> None:
         try:
             async with self._connect() as client:
                 self._client.set_result(client)
@@ -115,7 +115,7 @@ def text(result: CallToolResult) -> str:
 
 @contextmanager
 def serving(app: Any) -> Iterator[str]:
-    """An application on uvicorn, on a free port of loopback; its address without a path."""
+    """Serve an application with uvicorn on a free loopback port; yields its URL without a path."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=5))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""A server in a thread of this process, and one in a process of its own."""
+"""Servers for tests: in a thread of this process, or in a separate process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEARCH = ToolCall("search_knowledge_base", {"query": "when is the hedge cut"}, "
 LOCAL = ServerSettings(port=0)
 
 
-class ProvidedBase(KnowledgeBase):
+class KnowledgeBaseWithProvider(KnowledgeBase):
     """A knowledge base whose agents use the provider of a test."""
 
     provider: Provider | None = None
@@ -63,7 +63,7 @@ class StepProvider(Provider):
         self.closed = threading.Event()
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
-        """Word by word."""
+        """Stream the answer word by word."""
         import asyncio
 
         self.asked.set()
@@ -104,7 +104,7 @@ class Served:
         assert self.server.up.wait(SECONDS), "the server does not start"
 
     def stop(self) -> None:
-        """Stop as on a signal."""
+        """Stop the server as a signal does."""
         self.server.should_exit = True
         self._thread.join(SECONDS)
         assert not self._thread.is_alive(), "the server does not stop"
@@ -119,7 +119,7 @@ def serving(
     directory: Path, provider: Provider | None = None, settings: ServerSettings = LOCAL
 ) -> Iterator[tuple[Served, httpx2.Client]]:
     """A server over a knowledge base, and a client of it."""
-    kb = ProvidedBase.open(directory)
+    kb = KnowledgeBaseWithProvider.open(directory)
     kb.provider = provider
     served = Served(kb, replace(settings, port=0))
     try:
@@ -136,7 +136,7 @@ def limited(**limits: Any) -> ServerSettings:
 
 
 class Process:
-    """`ragkit serve` in a process of its own."""
+    """`ragkit serve` in a separate process."""
 
     def __init__(self, kb: Path, *options: str, env: Mapping[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "ragkit", "serve", "--kb", str(kb), "--port", "0", "--json", *options]
@@ -181,13 +181,13 @@ class Process:
 @contextmanager
 def process(kb: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Process]:
     """A server process that is killed at the end of the block."""
-    found = Process(kb, *options, env=env)
+    result = Process(kb, *options, env=env)
     try:
-        yield found
+        yield result
     finally:
-        if found.process.poll() is None:
-            found.stopped()
-        for pipe in (found.process.stdout, found.process.stderr):
+        if result.process.poll() is None:
+            result.stopped()
+        for pipe in (result.process.stdout, result.process.stderr):
             if pipe is not None:
                 pipe.close()
 

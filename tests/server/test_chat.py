@@ -15,22 +15,22 @@ from tests.server.parts import LOCAL, SEARCH, StepProvider, events, serving
 CITED = "It is cut in August [1]."
 
 
-def test_a_streamed_answer_tells_each_step_and_ends_with_the_message(base: Path) -> None:
+def test_a_streamed_answer_has_an_event_per_step_and_ends_with_the_message(base: Path) -> None:
     with (
         serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client),
         client.stream("POST", "/chat", json={"message": "When is the hedge cut?", "stream": True}) as response,
     ):
-        told = list(events(response))
+        received = list(events(response))
         assert response.headers["content-type"].startswith("text/event-stream")
-    names = [name for name, _ in told]
+    names = [name for name, _ in received]
     assert names[:3] == ["start", "tool", "tool_result"]
     assert set(names[3:-1]) == {"text"}
-    first, tool, result = (data for _, data in told[:3])
+    first, tool, result = (data for _, data in received[:3])
     assert (tool["name"], tool["arguments"]) == ("search_knowledge_base", {"query": "when is the hedge cut"})
     assert (result["id"], result["ok"]) == (tool["id"], True)
     assert result["summary"].startswith("3 passages, evidence ")
-    assert "".join(data["delta"] for name, data in told if name == "text") == CITED
-    name, done = told[-1]
+    assert "".join(data["delta"] for name, data in received if name == "text") == CITED
+    name, done = received[-1]
     assert name == "done"
     message = done["message"]
     assert (message["role"], message["content"], message["status"]) == ("assistant", CITED, "done")
@@ -40,49 +40,49 @@ def test_a_streamed_answer_tells_each_step_and_ends_with_the_message(base: Path)
     assert done["session"]["title"] == "When is the hedge cut?"
 
 
-def test_a_whole_answer_is_the_message_that_the_session_keeps(base: Path) -> None:
+def test_a_complete_answer_is_the_message_stored_in_the_session(base: Path) -> None:
     with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
-        found = client.post("/chat", json={"message": "When is the hedge cut?"}).json()
-        session = client.get(f"/session/{found['session_id']}").json()
-        assert session["history"][1] == found["message"]
-        assert (found["response"], session["messages"]) == (CITED, 2)
-        assert found["trace"] == client.get(f"/traces/{found['trace_id']}").json()
-        document = client.get(f"/documents/{found['message']['citations'][0]['document_id']}").json()
-    citation = found["message"]["citations"][0]
+        result = client.post("/chat", json={"message": "When is the hedge cut?"}).json()
+        session = client.get(f"/session/{result['session_id']}").json()
+        assert session["history"][1] == result["message"]
+        assert (result["response"], session["messages"]) == (CITED, 2)
+        assert result["trace"] == client.get(f"/traces/{result['trace_id']}").json()
+        document = client.get(f"/documents/{result['message']['citations'][0]['document_id']}").json()
+    citation = result["message"]["citations"][0]
     assert document["text"][citation["start"] : citation["end"]] == citation["quote"]
 
 
 def test_a_trace_has_the_steps_of_the_answer_and_no_text_of_it(base: Path) -> None:
     with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
-        found = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["trace"]
-        [listed] = client.get("/traces", params={"session_id": found["session_id"]}).json()["traces"]
-    spans = found["spans"]
+        result = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["trace"]
+        [listed] = client.get("/traces", params={"session_id": result["session_id"]}).json()["traces"]
+    spans = result["spans"]
     types = [span["type"] for span in spans]
     assert (types[0], types.count("iteration"), types.count("llm_call"), types.count("tool")) == ("run", 2, 2, 1)
     assert all(spans[span["parent"]]["start"] <= span["start"] <= span["end"] for span in spans[1:])
-    assert (found["status"], found["question"]) == ("done", "When is the hedge cut?")
+    assert (result["status"], result["question"]) == ("done", "When is the hedge cut?")
     assert "August" not in str(spans)
-    assert listed == {key: value for key, value in found.items() if key != "spans"}
+    assert listed == {key: value for key, value in result.items() if key != "spans"}
 
 
-def test_a_session_goes_on_and_the_model_knows_what_was_said(base: Path) -> None:
+def test_the_model_gets_the_earlier_messages_of_a_session(base: Path) -> None:
     provider = ScriptedProvider([SEARCH, CITED, "In August."])
     with serving(base, provider) as (_, client):
         session = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["session_id"]
         client.post("/chat", json={"message": "Again?", "session_id": session})
-    assert [one.content for one in provider.requests[-1].messages[1:]] == [
+    assert [item.content for item in provider.requests[-1].messages[1:]] == [
         "When is the hedge cut?",
         "It is cut in August.",
         "Again?",
     ]
 
 
-def test_an_answer_of_no_session_is_kept_nowhere(base: Path) -> None:
+def test_an_answer_without_a_session_is_not_stored(base: Path) -> None:
     body = {"messages": [{"role": "user", "content": "When is the hedge cut?"}]}
     with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
-        found = client.post("/v1/chat/completions", json=body).json()
+        result = client.post("/v1/chat/completions", json=body).json()
         assert client.get("/sessions").json() == {"sessions": [], "next": None}
-        trace = client.get(f"/traces/{found['trace_id']}").json()
+        trace = client.get(f"/traces/{result['trace_id']}").json()
     assert (trace["session_id"], trace["question"]) == (None, "")
     assert b"hedge" not in b"".join(path.read_bytes() for path in base.glob("server.sqlite*"))
 
@@ -106,14 +106,14 @@ def test_sessions_are_named_renamed_ended_and_exported(base: Path) -> None:
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_ended")
 
 
-def test_sessions_are_listed_page_by_page_the_last_used_first(base: Path) -> None:
+def test_sessions_are_listed_by_page_most_recently_used_first(base: Path) -> None:
     with serving(base) as (_, client):
         made = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(5)]
         seen: list[str] = []
         cursor = None
         while True:
             page = client.get("/sessions", params={"limit": 2, **({"cursor": cursor} if cursor else {})}).json()
-            seen += [one["id"] for one in page["sessions"]]
+            seen += [item["id"] for item in page["sessions"]]
             cursor = page["next"]
             if cursor is None:
                 break
@@ -122,7 +122,7 @@ def test_sessions_are_listed_page_by_page_the_last_used_first(base: Path) -> Non
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_cursor")
 
 
-def test_a_failed_answer_is_kept_as_such(base: Path) -> None:
+def test_a_failed_answer_is_stored_as_failed(base: Path) -> None:
     with serving(base, ScriptedProvider([SEARCH, InvalidRequest("svc", "secret words")])) as (_, client):
         session = client.post("/session/start").json()["id"]
         failed = client.post("/chat", json={"message": "When?", "session_id": session})
@@ -135,18 +135,18 @@ def test_a_failed_answer_is_kept_as_such(base: Path) -> None:
     assert "secret" not in str((failed.text, message, trace["error"]))
 
 
-def test_two_answers_are_not_written_into_one_session_at_the_same_time(base: Path) -> None:
+def test_a_session_has_one_running_answer_at_a_time(base: Path) -> None:
     provider = StepProvider(["one ", "two"])
     with serving(base, provider) as (served, client):
         session = client.post("/session/start").json()["id"]
         body = {"message": "When?", "session_id": session, "stream": True}
         with served.client() as other, other.stream("POST", "/chat", json=body) as stream:
-            told = events(stream)
-            assert next(told)[0] == "start"
+            received = events(stream)
+            assert next(received)[0] == "start"
             refused = client.post("/chat", json={"message": "And?", "session_id": session})
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_busy")
             provider.steps.release(2)
-            assert list(told)[-1][0] == "done"
+            assert list(received)[-1][0] == "done"
         assert client.get(f"/session/{session}").json()["messages"] == 2
 
 
@@ -163,16 +163,16 @@ def test_text_before_a_tool_call_is_a_paragraph_of_its_own(base: Path) -> None:
         serving(base, FunctionProvider(answer)) as (_, client),  # type: ignore[arg-type]
         client.stream("POST", "/chat", json={"message": "When?", "stream": True}) as response,
     ):
-        told = list(events(response))
-    assert "".join(data["delta"] for name, data in told if name == "text") == f"I look it up.\n\n{CITED}"
-    assert told[-1][1]["message"]["content"] == CITED
+        received = list(events(response))
+    assert "".join(data["delta"] for name, data in received if name == "text") == f"I look it up.\n\n{CITED}"
+    assert received[-1][1]["message"]["content"] == CITED
 
 
 def test_old_and_surplus_sessions_are_deleted_and_full_ones_are_closed(base: Path) -> None:
     keeping = replace(LOCAL, retention=Retention(max_sessions=2, max_messages=2))
     with serving(base, ScriptedProvider(["One.", "Two."]), keeping) as (_, client):
         ids = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(3)]
-        statuses = [client.get(f"/session/{one}").status_code for one in ids]
+        statuses = [client.get(f"/session/{item}").status_code for item in ids]
         assert statuses == [404, 200, 200]
         body = {"message": "When?", "session_id": ids[1]}
         assert client.post("/chat", json=body).status_code == 200

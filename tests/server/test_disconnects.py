@@ -12,14 +12,14 @@ import httpx2
 import pytest
 
 from tests.server.parts import SECONDS, Served, StepProvider, events, limited, process, serving
-from tests.server.test_limits import until
+from tests.server.test_limits import wait_until
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import Fault, Turn, WireServer
 
 WORDS = [f"word{n} " for n in range(2000)]
 
 
-def dial(served: Served) -> socket.socket:
+def connect_socket(served: Served) -> socket.socket:
     return socket.create_connection(served.address, timeout=SECONDS)
 
 
@@ -40,29 +40,29 @@ def test_a_disconnect_cancels_the_answer(base: Path, streamed: bool) -> None:
     provider = StepProvider(WORDS, steps=1)
     with serving(base, provider) as (served, client):
         session = client.post("/session/start").json()["id"]
-        with dial(served) as sock:
+        with connect_socket(served) as sock:
             sock.sendall(request("/chat", {"message": "When?", "session_id": session, "stream": streamed}))
             assert provider.asked.wait(SECONDS)
         assert provider.closed.wait(SECONDS)
         assert len(provider.said) <= 1
-        until(state_of_last(client, session) == "cancelled" for _ in iter(int, 1))
+        wait_until(state_of_last(client, session) == "cancelled" for _ in iter(int, 1))
         [trace] = client.get("/traces").json()["traces"]
         assert trace["status"] == "cancelled"
-        until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+        wait_until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
 
 
-def test_a_client_that_disconnects_in_the_queue_frees_its_place(base: Path) -> None:
+def test_a_client_that_disconnects_while_queued_leaves_the_queue(base: Path) -> None:
     provider = StepProvider(["word"])
     with serving(base, provider, limited(max_running=1)) as (served, client):
         with served.client() as first, first.stream("POST", "/chat", json={"message": "a", "stream": True}) as stream:
-            told = events(stream)
-            assert next(told)[0] == "start"
-            with dial(served) as sock:
+            received = events(stream)
+            assert next(received)[0] == "start"
+            with connect_socket(served) as sock:
                 sock.sendall(request("/chat", {"message": "b"}))
-                until("ragkit_answers_waiting 1.0" in client.get("/metrics").text for _ in iter(int, 1))
-            until("ragkit_answers_waiting 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+                wait_until("ragkit_answers_waiting 1.0" in client.get("/metrics").text for _ in iter(int, 1))
+            wait_until("ragkit_answers_waiting 0.0" in client.get("/metrics").text for _ in iter(int, 1))
             provider.steps.release()
-            assert list(told)[-1][0] == "done"
+            assert list(received)[-1][0] == "done"
         assert len(client.get("/sessions").json()["sessions"]) == 1
 
 
@@ -84,7 +84,7 @@ def test_slow_senders_are_disconnected_and_block_no_others(base: Path) -> None:
     with serving(base, settings=limited(body_seconds=6.0)) as (served, client), ExitStack() as stack:
         client.get("/health")
         before = threading.active_count()
-        slow = [stack.enter_context(dial(served)) for _ in range(40)]
+        slow = [stack.enter_context(connect_socket(served)) for _ in range(40)]
         for sock in slow:
             sock.sendall(head)
         for _ in range(5):
@@ -103,7 +103,7 @@ def test_a_client_that_never_reads_is_disconnected_and_blocks_no_others(base: Pa
         before = threading.active_count()
         with ExitStack() as stack:
             for _ in range(4):
-                sock = stack.enter_context(dial(served))
+                sock = stack.enter_context(connect_socket(served))
                 sock.sendall(request("/v1/chat/completions", {
                     "messages": [{"role": "user", "content": "When?"}], "stream": True
                 }))  # fmt: skip
@@ -112,8 +112,8 @@ def test_a_client_that_never_reads_is_disconnected_and_blocks_no_others(base: Pa
                 assert client.post("/v1/search", json={"query": "hedge"}).status_code == 200
             assert threading.active_count() - before < 10
             # an answer that was complete before the disconnect is done, the others are cancelled
-            until(all(_ended(client)) and len(_ended(client)) == 4 for _ in iter(int, 1))
+            wait_until(all(_ended(client)) and len(_ended(client)) == 4 for _ in iter(int, 1))
 
 
 def _ended(client: httpx2.Client) -> list[bool]:
-    return [one["status"] in {"cancelled", "done"} for one in client.get("/traces").json()["traces"]]
+    return [item["status"] in {"cancelled", "done"} for item in client.get("/traces").json()["traces"]]

@@ -15,49 +15,49 @@ from tests.server.conftest import HASHING, TEXTS
 from tests.server.parts import serving
 
 
-def test_a_search_gives_what_the_knowledge_base_finds(base: Path) -> None:
+def test_a_search_returns_the_hits_of_the_knowledge_base(base: Path) -> None:
     with serving(base) as (served, client):
-        found = client.post("/v1/search", json={"query": "hedge", "top_k": 2, "explain": True}).json()
-        want = served.kb.explain("hedge", 2)
-    assert [hit["chunk_id"] for hit in found["hits"]] == [one.hit.chunk.id for one in want]
-    assert [hit["document_id"] for hit in found["hits"]] == [one.hit.chunk.document_id for one in want]
-    assert found["hits"][0]["explain"] == {"ranks": dict(want[0].ranks), "shares": dict(want[0].contributions)}
-    assert found["question"] == "hedge"
-    assert found["usage"]["total_cost_usd"] == 0.0
+        result = client.post("/v1/search", json={"query": "hedge", "top_k": 2, "explain": True}).json()
+        expected = served.kb.explain("hedge", 2)
+    assert [hit["chunk_id"] for hit in result["hits"]] == [item.hit.chunk.id for item in expected]
+    assert [hit["document_id"] for hit in result["hits"]] == [item.hit.chunk.document_id for item in expected]
+    assert result["hits"][0]["explain"] == {"ranks": dict(expected[0].ranks), "shares": dict(expected[0].contributions)}
+    assert result["question"] == "hedge"
+    assert result["usage"]["total_cost_usd"] == 0.0
 
 
 @pytest.mark.parametrize("where", [{"year": {"$lt": 2020}}, "year < 2020"])
-def test_a_filter_is_json_or_a_line(base: Path, where: object) -> None:
+def test_a_filter_can_be_json_or_text(base: Path, where: object) -> None:
     with serving(base) as (_, client):
-        found = client.post("/v1/search", json={"query": "hedge", "where": where}).json()
-        assert [hit["source"].rpartition("/")[2] for hit in found["hits"]] == ["house.md"]
+        result = client.post("/v1/search", json={"query": "hedge", "where": where}).json()
+        assert [hit["source"].rpartition("/")[2] for hit in result["hits"]] == ["house.md"]
         wrong = client.post("/v1/search", json={"query": "hedge", "where": {"year": {"$near": 1}}})
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_value")
 
 
-def test_documents_are_listed_page_by_page_and_shown_whole(base: Path) -> None:
+def test_documents_are_listed_by_page_and_returned_in_full(base: Path) -> None:
     with serving(base) as (served, client):
         first = client.get("/documents", params={"limit": 2}).json()
         rest = client.get("/documents", params={"limit": 2, "cursor": first["next"]}).json()
         rows = [*first["documents"], *rest["documents"]]
         assert [row["source"].rpartition("/")[2] for row in rows] == sorted(TEXTS)
         assert rest["next"] is None
-        [found] = client.get("/documents", params={"q": "SHED"}).json()["documents"]
-        assert (found["format"], found["chunks"], found["characters"]) == ("text", 1, len(TEXTS["shed.txt"]))
-        shown = client.get(f"/documents/{found['id']}").json()
+        [result] = client.get("/documents", params={"q": "SHED"}).json()["documents"]
+        assert (result["format"], result["chunks"], result["characters"]) == ("text", 1, len(TEXTS["shed.txt"]))
+        shown = client.get(f"/documents/{result['id']}").json()
         source = served.kb.documents()[2][0]
     assert (shown["text"], shown["first_line"], shown["last_line"]) == (TEXTS["shed.txt"], 1, 2)
     assert (shown["stale"], shown["pages"], source.endswith("shed.txt")) == (False, [], True)
 
 
 @pytest.mark.parametrize("named", ["none", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "/etc/passwd", "shed.txt"])
-def test_no_file_is_opened_because_a_client_names_it(base: Path, named: str) -> None:
+def test_no_file_named_by_a_client_is_opened(base: Path, named: str) -> None:
     with serving(base) as (_, client):
-        found = client.get(f"/documents/{named}")
-    assert (found.status_code, found.json()["error"]["type"]) == (404, "invalid_request_error")
+        result = client.get(f"/documents/{named}")
+    assert (result.status_code, result.json()["error"]["type"]) == (404, "invalid_request_error")
 
 
-def test_a_document_that_has_changed_is_stale_and_shown_as_it_was_indexed(tmp_path: Path, base: Path) -> None:
+def test_a_changed_document_is_stale_and_returned_as_indexed(tmp_path: Path, base: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("The saw hangs on a nail.\n")
     with KnowledgeBase.open(tmp_path / "own", Pipeline.from_yaml(HASHING)) as kb:
@@ -65,62 +65,62 @@ def test_a_document_that_has_changed_is_stale_and_shown_as_it_was_indexed(tmp_pa
     file.write_text("The saw is gone.\n")
     with serving(tmp_path / "own") as (_, client):
         [row] = client.get("/documents").json()["documents"]
-        found = client.get(f"/documents/{row['id']}").json()
-    assert (found["text"], found["stale"]) == ("The saw hangs on a nail.\n", True)
+        result = client.get(f"/documents/{row['id']}").json()
+    assert (result["text"], result["stale"]) == ("The saw hangs on a nail.\n", True)
 
 
 def test_a_long_document_returns_the_requested_lines() -> None:
     lines = [f"line {n}" for n in range(1, 60_001)]
-    found = document_excerpt(Document("\n".join(lines), page_starts=(0, 7, 14)), 30_000, 30_010)
-    first, last = found["first_line"], found["last_line"]
+    result = document_excerpt(Document("\n".join(lines), page_starts=(0, 7, 14)), 30_000, 30_010)
+    first, last = result["first_line"], result["last_line"]
     assert isinstance(first, int) and isinstance(last, int)
     assert first < 30_000
     assert last > 30_010
-    assert found["text"] == "\n".join(lines[first - 1 : last])
-    assert MAX_DOCUMENT_CHARS * 0.9 < len(str(found["text"])) <= MAX_DOCUMENT_CHARS
-    assert (found["lines"], found["pages"]) == (60_000, [{"page": n, "line": n} for n in (1, 2, 3)])
+    assert result["text"] == "\n".join(lines[first - 1 : last])
+    assert MAX_DOCUMENT_CHARS * 0.9 < len(str(result["text"])) <= MAX_DOCUMENT_CHARS
+    assert (result["lines"], result["pages"]) == (60_000, [{"page": n, "line": n} for n in (1, 2, 3)])
     whole = document_excerpt(Document("a\nb"), 2, 2)
     assert (whole["text"], whole["first_line"], whole["last_line"]) == ("a\nb", 1, 2)
     assert len(str(document_excerpt(Document("x" * 300_000), None, None)["text"])) == MAX_DOCUMENT_CHARS
 
 
-def test_status_says_what_is_served_and_by_what(base: Path) -> None:
+def test_status_has_the_knowledge_base_and_the_server(base: Path) -> None:
     with serving(base) as (_, client):
-        found = client.get("/status").json()
-    assert (found["documents"], found["chunks"], found["failed"]) == (3, 3, 0)
-    assert found["server"]["models"] == ["ragkit"]
-    assert found["server"]["limits"]["question_chars"] == 20_000
+        result = client.get("/status").json()
+    assert (result["documents"], result["chunks"], result["failed"]) == (3, 3, 0)
+    assert result["server"]["models"] == ["ragkit"]
+    assert result["server"]["limits"]["question_chars"] == 20_000
 
 
-def test_it_is_ready_only_while_the_index_opens(base: Path, tmp_path: Path) -> None:
-    kept = shutil.copytree(base, tmp_path / "kept")
+def test_the_server_is_ready_only_if_the_index_can_be_opened(base: Path, tmp_path: Path) -> None:
+    stored = shutil.copytree(base, tmp_path / "kept")
     with serving(base) as (served, client):
         assert client.get("/health").json() == {"status": "ready"}
         served.kb.clear()
-        found = client.get("/health")
-        assert (found.status_code, found.json()["error"]["code"]) == (503, "knowledge_base_unavailable")
+        result = client.get("/health")
+        assert (result.status_code, result.json()["error"]["code"]) == (503, "knowledge_base_unavailable")
         asked = client.post("/v1/search", json={"query": "hedge"})
-        assert (asked.status_code, str(kept) in asked.text) == (503, False)
+        assert (asked.status_code, str(stored) in asked.text) == (503, False)
 
 
-def test_what_is_indexed_while_it_serves_is_found(base: Path, tmp_path: Path) -> None:
+def test_documents_indexed_while_serving_are_found(base: Path, tmp_path: Path) -> None:
     file = tmp_path / "pond.txt"
     file.write_text("The newt lives in the pond.\n")
     with serving(base) as (_, client):
         assert client.get("/documents").json()["documents"][-1]["source"].endswith("shed.txt")
         with KnowledgeBase.open(base) as kb:
             kb.index(file)
-        found = client.post("/v1/search", json={"query": "newt", "top_k": 1}).json()
-    assert found["hits"][0]["text"] == "The newt lives in the pond."
+        result = client.post("/v1/search", json={"query": "newt", "top_k": 1}).json()
+    assert result["hits"][0]["text"] == "The newt lives in the pond."
 
 
 def test_metrics_are_in_the_format_of_prometheus(base: Path) -> None:
     with serving(base) as (_, client):
         client.post("/chat", json={"message": "When is the hedge cut?"})
         client.get("/session/ses_none")
-        found = client.get("/metrics")
-    assert found.headers["content-type"].startswith("text/plain")
-    lines = found.text.splitlines()
+        result = client.get("/metrics")
+    assert result.headers["content-type"].startswith("text/plain")
+    lines = result.text.splitlines()
     assert 'ragkit_requests_total{route="/chat",status="200"} 1.0' in lines
     assert 'ragkit_requests_total{route="/session/{session_id}",status="404"} 1.0' in lines
     assert 'ragkit_answers_total{status="done"} 1.0' in lines

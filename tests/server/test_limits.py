@@ -24,12 +24,12 @@ def code_of(response: httpx2.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
 
-def figure(client: httpx2.Client, name: str) -> float:
+def metric_value(client: httpx2.Client, name: str) -> float:
     lines = client.get("/metrics").text.splitlines()
     return float(next(line.rpartition(" ")[2] for line in lines if line.startswith(f"{name} ")))
 
 
-def until(found: Iterator[bool]) -> None:
+def wait_until(found: Iterator[bool]) -> None:
     """Poll until the condition holds."""
     deadline = threading.Event()
     timer = threading.Timer(SECONDS, deadline.set)
@@ -46,23 +46,23 @@ def test_answers_wait_in_a_queue_with_a_limit(base: Path) -> None:
     statuses: list[int] = []
     with serving(base, provider, limited(max_running=1, max_waiting=1)) as (served, client):
         with served.client() as first, first.stream("POST", "/chat", json=ASK) as stream:
-            told = events(stream)
-            assert next(told)[0] == "start"
-            second = threading.Thread(target=lambda: statuses.append(_asked(served)))
+            received = events(stream)
+            assert next(received)[0] == "start"
+            second = threading.Thread(target=lambda: statuses.append(_ask(served)))
             second.start()
-            until(figure(client, "ragkit_answers_waiting") == 1.0 for _ in iter(int, 1))
-            assert figure(client, "ragkit_answers_running") == 1.0
+            wait_until(metric_value(client, "ragkit_answers_waiting") == 1.0 for _ in iter(int, 1))
+            assert metric_value(client, "ragkit_answers_running") == 1.0
             refused = client.post("/chat", json={"message": "When?"})
             assert code_of(refused) == (503, "overloaded")
             assert int(refused.headers["retry-after"]) > 0
             provider.steps.release(2)
-            assert list(told)[-1][0] == "done"
+            assert list(received)[-1][0] == "done"
         second.join(SECONDS)
         assert statuses == [200]
-        until(figure(client, "ragkit_answers_running") == 0.0 for _ in iter(int, 1))
+        wait_until(metric_value(client, "ragkit_answers_running") == 0.0 for _ in iter(int, 1))
 
 
-def _asked(served: Served) -> int:
+def _ask(served: Served) -> int:
     with served.client() as client:
         return client.post("/chat", json={"message": "When?"}).status_code
 
@@ -74,11 +74,11 @@ def test_waiting_answers_time_out(base: Path) -> None:
         served.client() as first,
         first.stream("POST", "/chat", json=ASK) as stream,
     ):
-        told = events(stream)
-        assert next(told)[0] == "start"
+        received = events(stream)
+        assert next(received)[0] == "start"
         assert code_of(client.post("/chat", json={"message": "When?"})) == (503, "overloaded")
         provider.steps.release()
-        assert list(told)[-1][0] == "done"
+        assert list(received)[-1][0] == "done"
 
 
 def test_an_answer_that_takes_too_long_ends(base: Path) -> None:
@@ -96,7 +96,7 @@ def test_an_answer_that_costs_too_much_ends(base: Path) -> None:
         refused = client.post("/chat", json={"message": "When?"})
         assert code_of(refused) == (402, "budget_exceeded")
         assert refused.headers["x-should-retry"] == "false"
-        assert figure(client, "ragkit_cost_usd_total") == 1.0
+        assert metric_value(client, "ragkit_cost_usd_total") == 1.0
 
 
 def test_bodies_and_questions_have_a_limit(base: Path) -> None:

@@ -1,4 +1,4 @@
-"""litellm as a client. It has an environment of its own (`make test-slow` makes it): it pins an older `openai`."""
+"""litellm as a client, in its own environment (created by `make test-slow`): it pins an older `openai`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CITED = Completion(Message.assistant("It is cut in August [1]."), Tokens(20, 5, 
 
 
 @pytest.mark.slow
-def test_litellm_gets_what_it_gets_from_openai(base: Path) -> None:
+def test_litellm_works_as_with_openai(base: Path) -> None:
     weather = ToolCall("get_weather", {"town": "Oslo"}, "call_1")
     provider = ScriptedProvider([SEARCH, CITED, SEARCH, CITED, SEARCH, weather, "Rain, and August [1]."])
     with serving(base, provider) as (served, _):
@@ -33,9 +33,9 @@ def test_litellm_gets_what_it_gets_from_openai(base: Path) -> None:
             check=False,
         )
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout.splitlines()[-1])
-    assert "no model of that name" in found.pop("refused")
-    assert found == {
+    result = json.loads(ran.stdout.splitlines()[-1])
+    assert "no model of that name" in result.pop("refused")
+    assert result == {
         "whole": "It is cut in August [1].",
         "tokens": 5,
         "streamed": "It is cut in August [1].",

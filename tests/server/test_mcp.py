@@ -1,4 +1,4 @@
-"""What MCP clients find: the official client, over stdio and over HTTP, in both eras of the protocol."""
+"""The MCP server with the official client, over stdio and HTTP, in both protocol versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragkit.server.mcp import McpServer
 from ragkit.server.mcp_http import create_mcp_app
 from ragkit.server.mcp_tools import McpTools
 from ragkit.server.settings import ServerSettings
-from tests.server.mcp_parts import LINES, REFUNDS, SECRET, Talk, build, process, serving, text
+from tests.server.mcp_parts import LINES, REFUNDS, SECRET, McpConnection, build, process, serving, text
 
 READING = ["search_knowledge_base", "ask", "get_document", "list_documents", "status"]
 WAYS = ["stdio", "stdio, 2025", "http", "http, 2025"]
@@ -23,7 +23,7 @@ WAYS = ["stdio", "stdio, 2025", "http", "http, 2025"]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with documents and a knowledge base; nothing changes it."""
+    """A directory with documents and a knowledge base that no test changes."""
     return build(tmp_path_factory.mktemp("mcp"))
 
 
@@ -38,28 +38,28 @@ def address(place: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def talk(request: pytest.FixtureRequest, place: Path) -> Iterator[Talk]:
-    """A client that is connected in each of the ways."""
+def connection(request: pytest.FixtureRequest, place: Path) -> Iterator[McpConnection]:
+    """A client for each transport and protocol version."""
     way, _, era = str(request.param).partition(", ")
     mode = "legacy" if era else "auto"
     where = process(place) if way == "stdio" else request.getfixturevalue("address")
-    with Talk(lambda: Client(where, mode=mode)) as found:
-        yield found
+    with McpConnection(lambda: Client(where, mode=mode)) as result:
+        yield result
 
 
-def test_the_tools_only_read_and_say_what_they_take_and_give(talk: Talk) -> None:
-    tools = talk.do(lambda client: client.list_tools()).tools
+def test_the_tools_are_read_only_and_declare_their_schemas(connection: McpConnection) -> None:
+    tools = connection.do(lambda client: client.list_tools()).tools
     assert [tool.name for tool in tools] == READING
     for tool in tools:
         assert tool.annotations is not None and tool.annotations.read_only_hint is True
         assert tool.output_schema is not None and tool.output_schema["type"] == "object"
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         jsonschema.Draft202012Validator.check_schema(tool.output_schema)
-        assert all(one.get("description") for one in tool.input_schema["properties"].values())
+        assert all(item.get("description") for item in tool.input_schema["properties"].values())
 
 
-def test_every_result_keeps_the_schema_of_its_tool(talk: Talk, place: Path) -> None:
-    schemas = {tool.name: tool.output_schema for tool in talk.do(lambda client: client.list_tools()).tools}
+def test_every_result_matches_the_schema_of_its_tool(connection: McpConnection, place: Path) -> None:
+    schemas = {tool.name: tool.output_schema for tool in connection.do(lambda client: client.list_tools()).tools}
     given = {
         "search_knowledge_base": {"query": "refunds"},
         "ask": {"question": "When does money come back?"},
@@ -69,52 +69,56 @@ def test_every_result_keeps_the_schema_of_its_tool(talk: Talk, place: Path) -> N
     }
     assert list(given) == READING
     for name, arguments in given.items():
-        result = talk.call(name, **arguments)
+        result = connection.call(name, **arguments)
         assert not result.is_error, text(result)
         jsonschema.validate(result.structured_content, schemas[name] or {})
 
 
-def test_a_search_gives_numbered_passages_with_their_places(talk: Talk) -> None:
-    result = talk.call("search_knowledge_base", query="money back refunds", top_k=1)
+def test_a_search_returns_numbered_passages_with_their_locations(connection: McpConnection) -> None:
+    result = connection.call("search_knowledge_base", query="money back refunds", top_k=1)
     assert text(result).startswith("[1] ") and "refunds.md, lines " in text(result)
     [hit] = result.structured_content["hits"]
     assert hit["source"].endswith("docs/refunds.md")
     assert REFUNDS[hit["start"] : hit["end"]] == hit["text"]
-    whole = talk.call("get_document", document=hit["document_id"])
+    whole = connection.call("get_document", document=hit["document_id"])
     assert whole.structured_content["text"] == REFUNDS
 
 
-def test_a_search_keeps_to_its_condition(talk: Talk) -> None:
-    found = talk.call("search_knowledge_base", query="refunds", where='format == "text"').structured_content["hits"]
-    assert found and {Path(hit["source"]).name for hit in found} == {"long.txt"}
+def test_a_search_applies_its_filter(connection: McpConnection) -> None:
+    result = connection.call("search_knowledge_base", query="refunds", where='format == "text"')
+    hits = result.structured_content["hits"]
+    assert hits and {Path(hit["source"]).name for hit in hits} == {"long.txt"}
 
 
-def test_an_answer_without_a_model_is_quoted_and_cited(talk: Talk) -> None:
-    found = talk.call("ask", question="When does money come back?")
-    answer = found.structured_content
+def test_an_answer_without_a_model_is_quoted_and_cited(connection: McpConnection) -> None:
+    result = connection.call("ask", question="When does money come back?")
+    answer = result.structured_content
     assert answer["model"] == "extractive" and answer["usage"]["total_cost_usd"] == 0
     first = answer["citations"][0]
     assert (first["n"], first["verified"], first["stale"]) == (1, True, False)
     assert first["quote"] == REFUNDS[first["start"] : first["end"]]
     quoted = "Money comes back within 14 days. Shipping is not paid back."
-    assert f'[1] {first["source"]}, lines 3-5: "{quoted}"' in text(found)
-    listed = talk.call("list_documents", query="refunds").structured_content["documents"]
-    assert [one["id"] for one in listed] == [first["document_id"]]
+    assert f'[1] {first["source"]}, lines 3-5: "{quoted}"' in text(result)
+    listed = connection.call("list_documents", query="refunds").structured_content["documents"]
+    assert [item["id"] for item in listed] == [first["document_id"]]
 
 
 @pytest.mark.parametrize("name", ["docs/refunds.md", "{place}/docs/refunds.md"])
-def test_a_document_is_known_by_its_source_as_it_is_listed_or_whole(talk: Talk, place: Path, name: str) -> None:
+def test_a_document_is_found_by_its_id_its_source_or_its_displayed_source(
+    connection: McpConnection, place: Path, name: str
+) -> None:
     if name.startswith("docs"):
         name = next(
-            one["source"] for one in talk.call("list_documents", query="refunds").structured_content["documents"]
+            item["source"]
+            for item in connection.call("list_documents", query="refunds").structured_content["documents"]
         )
-    assert talk.call("get_document", document=name.format(place=place)).structured_content["lines"] == 6
+    assert connection.call("get_document", document=name.format(place=place)).structured_content["lines"] == 6
 
 
-def test_a_long_document_comes_in_parts_that_make_up_the_whole(talk: Talk, place: Path) -> None:
+def test_the_parts_of_a_long_document_add_up_to_its_text(connection: McpConnection, place: Path) -> None:
     parts, line, source = list[str](), 1, str(place / "docs" / "long.txt")
     while line is not None:
-        part = talk.call("get_document", document=source, start_line=line).structured_content
+        part = connection.call("get_document", document=source, start_line=line).structured_content
         assert (part["first_line"], part["lines"]) == (line, LINES + 1)
         parts.append(part["text"])
         line = part["next_line"]
@@ -122,25 +126,25 @@ def test_a_long_document_comes_in_parts_that_make_up_the_whole(talk: Talk, place
     assert "\n".join(parts) == (place / "docs" / "long.txt").read_text()
 
 
-def test_a_range_of_lines_of_a_document_is_exact(talk: Talk, place: Path) -> None:
-    found = talk.call("get_document", document=str(place / "docs/long.txt"), start_line=10, end_line=12)
-    assert found.structured_content["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
-    assert text(found).startswith(f"{found.structured_content['source']}, lines 10-12 of {LINES + 1}; continue with")
+def test_a_range_of_lines_of_a_document_is_exact(connection: McpConnection, place: Path) -> None:
+    result = connection.call("get_document", document=str(place / "docs/long.txt"), start_line=10, end_line=12)
+    assert result.structured_content["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
+    assert text(result).startswith(f"{result.structured_content['source']}, lines 10-12 of {LINES + 1}; continue with")
 
 
-def test_a_list_continues_at_its_cursor(talk: Talk) -> None:
+def test_a_list_continues_at_its_cursor(connection: McpConnection) -> None:
     pages, cursor = list[list[str]](), ""
     while cursor is not None:
-        page = talk.call("list_documents", limit=2, cursor=cursor).structured_content
-        pages.append([Path(one["source"]).name for one in page["documents"]])
+        page = connection.call("list_documents", limit=2, cursor=cursor).structured_content
+        pages.append([Path(item["source"]).name for item in page["documents"]])
         cursor = page["next"]
     assert pages == [["long.txt", "refunds.md"], ["retries.md"]]
 
 
-def test_the_status_says_what_is_in_it(talk: Talk) -> None:
-    found = talk.call("status")
-    assert (found.structured_content["documents"], found.structured_content["stale"]) == (3, 0)
-    assert text(found).startswith("3 documents in ")
+def test_the_status_has_the_counts_of_the_knowledge_base(connection: McpConnection) -> None:
+    result = connection.call("status")
+    assert (result.structured_content["documents"], result.structured_content["stale"]) == (3, 0)
+    assert text(result).startswith("3 documents in ")
 
 
 @pytest.mark.parametrize(
@@ -167,20 +171,20 @@ def test_the_status_says_what_is_in_it(talk: Talk) -> None:
     ],
 )
 def test_invalid_arguments_give_a_one_line_error(
-    talk: Talk, place: Path, name: str, arguments: dict[str, object], said: str
+    connection: McpConnection, place: Path, name: str, arguments: dict[str, object], said: str
 ) -> None:
     given = {key: value.format(place=place) if isinstance(value, str) else value for key, value in arguments.items()}
-    assert said in talk.refused(name, **given)
+    assert said in connection.call_rejected(name, **given)
 
 
-def test_an_unknown_tool_is_an_error_of_the_protocol(talk: Talk) -> None:
+def test_an_unknown_tool_is_an_error_of_the_protocol(connection: McpConnection) -> None:
     with pytest.raises(MCPError, match=r"unknown tool 'serch'; available: search_knowledge_base, ask, "):
-        talk.call("serch", query="x")
+        connection.call("serch", query="x")
 
 
-def test_nothing_can_be_changed_unless_it_was_allowed(talk: Talk) -> None:
+def test_no_tool_can_modify_anything_without_permission(connection: McpConnection) -> None:
     with pytest.raises(MCPError, match="unknown tool 'index'"):
-        talk.call("index")
+        connection.call("index")
 
 
 OUTSIDE = [
@@ -208,48 +212,48 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_no_file_is_read_because_a_client_named_it(talk: Talk, place: Path, name: str) -> None:
+def test_mcp_reads_no_file_named_by_a_client(connection: McpConnection, place: Path, name: str) -> None:
     if name == "\ud800":
-        name = "\ufffd"  # JSON in UTF-8 cannot carry half a surrogate pair: the client's library refuses to send it
-    said = talk.refused("get_document", document=name.format(place=place))
-    assert said.startswith("unknown document ")
+        name = "\ufffd"  # JSON in UTF-8 cannot carry half a surrogate pair: the client library rejects it
+    result = connection.call_rejected("get_document", document=name.format(place=place))
+    assert result.startswith("unknown document ")
     for address in (f"ragkit://document/{name}", f"file://{place}/{name}"):
-        with pytest.raises(MCPError, match=r"(unknown document|the URI must be)") as met:
-            read(talk, address.format(place=place))
-        assert SECRET.strip() not in str(met.value)
+        with pytest.raises(MCPError, match=r"(unknown document|the URI must be)") as caught:
+            read(connection, address.format(place=place))
+        assert SECRET.strip() not in str(caught.value)
 
 
-def test_documents_are_resources_too(talk: Talk, place: Path) -> None:
-    listed = talk.do(lambda client: client.list_resources())
-    assert [Path(one.name).name for one in listed.resources] == ["long.txt", "refunds.md", "retries.md"]
-    assert {one.mime_type for one in listed.resources} == {"text/plain"} and listed.next_cursor is None
-    [template] = talk.do(lambda client: client.list_resource_templates()).resource_templates
+def test_documents_are_resources_too(connection: McpConnection, place: Path) -> None:
+    listed = connection.do(lambda client: client.list_resources())
+    assert [Path(item.name).name for item in listed.resources] == ["long.txt", "refunds.md", "retries.md"]
+    assert {item.mime_type for item in listed.resources} == {"text/plain"} and listed.next_cursor is None
+    [template] = connection.do(lambda client: client.list_resource_templates()).resource_templates
     assert template.uri_template == "ragkit://document/{id}{?start_line,end_line}"
-    long, refunds, _ = (one.uri for one in listed.resources)
-    assert read(talk, refunds) == REFUNDS
-    assert read(talk, f"{long}?start_line=6000") == "line 6000 of the log\n"
-    assert read(talk, f"{long}?start_line=2&end_line=3") == "line 2 of the log\nline 3 of the log"
+    long, refunds, _ = (item.uri for item in listed.resources)
+    assert read(connection, refunds) == REFUNDS
+    assert read(connection, f"{long}?start_line=6000") == "line 6000 of the log\n"
+    assert read(connection, f"{long}?start_line=2&end_line=3") == "line 2 of the log\nline 3 of the log"
 
 
-def test_a_resource_that_is_too_long_says_how_to_read_it_in_parts(talk: Talk) -> None:
-    long = talk.do(lambda client: client.list_resources()).resources[0].uri
-    with pytest.raises(MCPError, match=r"more than 40,000 characters: read it in parts, first ragkit://") as met:
-        read(talk, long)
-    first = str(met.value).rpartition(" ")[2]
-    assert read(talk, first).startswith("line 1 of the log\n")
+def test_a_resource_that_is_too_long_says_how_to_read_it_in_parts(connection: McpConnection) -> None:
+    long = connection.do(lambda client: client.list_resources()).resources[0].uri
+    with pytest.raises(MCPError, match=r"more than 40,000 characters: read it in parts, first ragkit://") as caught:
+        read(connection, long)
+    first = str(caught.value).rpartition(" ")[2]
+    assert read(connection, first).startswith("line 1 of the log\n")
 
 
 @pytest.mark.parametrize(
     "query", ["start_line=a", "start_line=-1", "start_line=0", "end_line=\u0663", "start_line=1e9"]
 )
-def test_a_resource_with_invalid_line_numbers_is_rejected(talk: Talk, query: str) -> None:
-    refunds = talk.do(lambda client: client.list_resources()).resources[1].uri
+def test_a_resource_with_invalid_line_numbers_is_rejected(connection: McpConnection, query: str) -> None:
+    refunds = connection.do(lambda client: client.list_resources()).resources[1].uri
     with pytest.raises(MCPError, match=r"_line must be a number >= 1 \(got "):
-        read(talk, f"{refunds}?{query}")
+        read(connection, f"{refunds}?{query}")
 
 
-def read(talk: Talk, address: str) -> str:
+def read(connection: McpConnection, address: str) -> str:
     """The text of a resource."""
-    [content] = talk.do(lambda client: client.read_resource(address)).contents
+    [content] = connection.do(lambda client: client.read_resource(address)).contents
     assert isinstance(content, TextResourceContents)
     return content.text

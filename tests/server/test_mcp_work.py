@@ -27,11 +27,11 @@ from ragkit.server.mcp import McpServer
 from ragkit.server.mcp_http import create_mcp_app
 from ragkit.server.mcp_tools import McpAskOptions, McpTools
 from ragkit.server.settings import ServerLimits, ServerSettings
-from tests.server.mcp_parts import Talk, build, process, serving, text
+from tests.server.mcp_parts import McpConnection, build, process, serving, text
 from tests.wire.dialects import DIALECTS
-from tests.wire.server import Called, Fault, Seen, Turn, WireServer
+from tests.wire.server import Fault, RecordedRequest, ToolCallTurn, Turn, WireServer
 
-SEARCH = Turn(calls=(Called("search_knowledge_base", {"query": "refunds money back"}),))
+SEARCH = Turn(calls=(ToolCallTurn("search_knowledge_base", {"query": "refunds money back"}),))
 SLOW = Fault(turn=Turn(tuple(f"word{n} " for n in range(2_000))), pause_s=0.05)
 """An answer that takes 100 seconds."""
 TOKEN = "a-token-of-the-test-0123456789"
@@ -50,15 +50,15 @@ class Service(WireServer):
         super().__enter__()
         return self
 
-    def next(self, seen: Seen) -> Turn | Fault:
-        found = super().next(seen)
+    def next(self, seen: RecordedRequest) -> Turn | Fault:
+        result = super().next(seen)
         if len(self.seen) > 1:
             self.answering.set()
-        return found
+        return result
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables that point to it."""
+        """Environment variables with its URL and key."""
         return {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": f"{self.url}/v1"}
 
 
@@ -71,8 +71,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def kb(place: Path) -> Iterator[KnowledgeBase]:
     """The knowledge base, open in this process."""
-    with KnowledgeBase.open(place / "kb") as found:
-        yield found
+    with KnowledgeBase.open(place / "kb") as result:
+        yield result
 
 
 @pytest.fixture
@@ -97,14 +97,18 @@ def test_an_answer_of_a_model_carries_its_citations_and_what_it_cost(
     kb: KnowledgeBase, asking: Callable[..., Service]
 ) -> None:
     answer = Turn(("Within 14 days ", "[1]."), prompt_tokens=100, completion_tokens=10)
-    with asking(SEARCH, answer), serving(over_http(kb)) as url, Talk(lambda: Client(f"{url}/mcp")) as talk:
-        found = talk.call("ask", question=QUESTION)
-    assert not found.is_error, text(found)
-    said = found.structured_content
-    assert said["answer"] == "Within 14 days [1]." and said["model"] == MODEL
-    assert [one["n"] for one in said["citations"]] == [1] and said["citations"][0]["verified"] is True
-    assert said["usage"]["total_cost_usd"] > 0
-    assert text(found).startswith("Within 14 days [1].\n\n[1] ")
+    with (
+        asking(SEARCH, answer),
+        serving(over_http(kb)) as url,
+        McpConnection(lambda: Client(f"{url}/mcp")) as connection,
+    ):
+        output = connection.call("ask", question=QUESTION)
+    assert not output.is_error, text(output)
+    result = output.structured_content
+    assert result["answer"] == "Within 14 days [1]." and result["model"] == MODEL
+    assert [item["n"] for item in result["citations"]] == [1] and result["citations"][0]["verified"] is True
+    assert result["usage"]["total_cost_usd"] > 0
+    assert text(output).startswith("Within 14 days [1].\n\n[1] ")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -125,19 +129,19 @@ def test_a_request_that_is_cancelled_stops_the_work_and_leaves_the_session_open(
     with asking(SEARCH, SLOW) as service:
         if way == "stdio":
             started = process(place, "--model", MODEL, env=service.environment)
-            with Talk(lambda: Client(started, mode=mode)) as talk:
-                talk.do(cancel_when_it_answers)
+            with McpConnection(lambda: Client(started, mode=mode)) as connection:
+                connection.do(cancel_when_it_answers)
         else:
-            with serving(over_http(kb)) as url, Talk(lambda: Client(f"{url}/mcp", mode=mode)) as talk:
-                talk.do(cancel_when_it_answers)
+            with serving(over_http(kb)) as url, McpConnection(lambda: Client(f"{url}/mcp", mode=mode)) as connection:
+                connection.do(cancel_when_it_answers)
 
 
 def test_an_answer_that_exceeds_the_time_limit_is_cancelled_with_an_error(
     kb: KnowledgeBase, asking: Callable[..., Service]
 ) -> None:
     with asking(SEARCH, SLOW) as service, serving(over_http(kb, ServerLimits(answer_seconds=2))) as url:
-        with Talk(lambda: Client(f"{url}/mcp")) as talk:
-            assert talk.refused("ask", question=QUESTION).startswith("budget of 2 seconds exceeded")
+        with McpConnection(lambda: Client(f"{url}/mcp")) as connection:
+            assert connection.call_rejected("ask", question=QUESTION).startswith("budget of 2 seconds exceeded")
         assert service.hung_up.wait(30)
 
 
@@ -157,28 +161,28 @@ def test_answers_beyond_the_queue_limit_are_rejected_and_reads_continue(
     with (
         asking(SEARCH, SLOW) as service,
         serving(over_http(kb, limits)) as url,
-        Talk(lambda: Client(f"{url}/mcp")) as talk,
+        McpConnection(lambda: Client(f"{url}/mcp")) as connection,
     ):
-        assert talk.do(ask_twice) == "the queue is full: retry later"
+        assert connection.do(ask_twice) == "the queue is full: retry later"
 
 
-def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path) -> None:
+def test_concurrent_clients_get_their_own_results(kb: KnowledgeBase, place: Path) -> None:
     async def read(client: Client, name: str) -> set[str]:
         results = await asyncio.gather(
             *(client.call_tool("search_knowledge_base", {"query": f"{name} {n}", "top_k": 1}) for n in range(20)),
             *(client.call_tool("get_document", {"document": str(place / "docs" / name)}) for _ in range(20)),
         )
-        assert [one.structured_content["question"] for one in results[:20]] == [f"{name} {n}" for n in range(20)]
-        return {one.structured_content["text"] for one in results[20:]}
+        assert [item.structured_content["question"] for item in results[:20]] == [f"{name} {n}" for n in range(20)]
+        return {item.structured_content["text"] for item in results[20:]}
 
     async def both(url: str, mode: str) -> list[set[str]]:
-        async with asyncio.timeout(60), Client(url, mode=mode) as one, Client(url, mode=mode) as other:
-            return list(await asyncio.gather(read(one, "refunds.md"), read(other, "retries.md")))
+        async with asyncio.timeout(60), Client(url, mode=mode) as item, Client(url, mode=mode) as other:
+            return list(await asyncio.gather(read(item, "refunds.md"), read(other, "retries.md")))
 
     with serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url:
         for mode in ("auto", "legacy"):
-            found = asyncio.run(both(f"{url}/mcp", mode))
-            assert found == [{(place / "docs" / name).read_text()} for name in ("refunds.md", "retries.md")]
+            result = asyncio.run(both(f"{url}/mcp", mode))
+            assert result == [{(place / "docs" / name).read_text()} for name in ("refunds.md", "retries.md")]
 
 
 @pytest.mark.parametrize(
@@ -191,12 +195,12 @@ def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path)
 def test_a_failing_model_gives_a_one_line_error_without_its_key(
     kb: KnowledgeBase, asking: Callable[..., Service], fault: Fault, said: str
 ) -> None:
-    with asking(fault), serving(over_http(kb)) as url, Talk(lambda: Client(f"{url}/mcp")) as talk:
-        found = talk.refused("ask", question=QUESTION)
-    assert found == said
+    with asking(fault), serving(over_http(kb)) as url, McpConnection(lambda: Client(f"{url}/mcp")) as connection:
+        result = connection.call_rejected("ask", question=QUESTION)
+    assert result == said
 
 
-class Broken(KnowledgeBase):
+class FailingKnowledgeBase(KnowledgeBase):
     """Raises an unexpected exception."""
 
     def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
@@ -205,16 +209,17 @@ class Broken(KnowledgeBase):
 
 def test_an_internal_error_is_logged_and_not_shown(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (
-        Broken.open(place / "kb") as kb,
+        FailingKnowledgeBase.open(place / "kb") as kb,
         serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
-        Talk(lambda: Client(f"{url}/mcp")) as talk,
+        McpConnection(lambda: Client(f"{url}/mcp")) as connection,
     ):
         assert (
-            talk.refused("list_documents") == "list_documents failed with an internal error: see the log of the server"
+            connection.call_rejected("list_documents")
+            == "list_documents failed with an internal error: see the log of the server"
         )
         with pytest.raises(MCPError, match="internal error: see the log of the server"):
-            talk.do(lambda client: client.list_resources())
-        assert not talk.call("status").is_error
+            connection.do(lambda client: client.list_resources())
+        assert not connection.call("status").is_error
     assert "the secret of /etc/shadow" in caplog.text
 
 
@@ -235,10 +240,10 @@ def addresses(place: Path) -> Iterator[dict[str, str]]:
     closed = ServerSettings(tokens=(TOKEN,), origins=("https://app.example",))
     with (
         KnowledgeBase.open(place / "kb") as kb,
-        serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as one,
+        serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as item,
         serving(create_mcp_app(McpServer(McpTools(kb)), closed)) as other,
     ):
-        yield {"open": f"{one}/mcp", "closed": f"{other}/mcp"}
+        yield {"open": f"{item}/mcp", "closed": f"{other}/mcp"}
 
 
 @pytest.mark.parametrize(
@@ -284,12 +289,12 @@ def test_a_server_with_a_token_rejects_requests_without_it(
         assert TOKEN not in answer.text
 
 
-def test_a_client_that_sends_the_token_talks_to_a_closed_server(addresses: dict[str, str]) -> None:
+def test_a_client_with_the_token_can_use_a_protected_server(addresses: dict[str, str]) -> None:
     async def ask() -> int:
         client = _client_with_token()
         transport = streamable_http_client(addresses["closed"], http_client=client)
-        async with asyncio.timeout(60), client, Client(transport) as talk:
-            return len((await talk.list_tools()).tools)
+        async with asyncio.timeout(60), client, Client(transport) as connection:
+            return len((await connection.list_tools()).tools)
 
     assert asyncio.run(ask()) == 5
 
@@ -307,14 +312,14 @@ def test_a_request_that_is_too_large_is_refused(addresses: dict[str, str]) -> No
 
 
 def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`ragkit ...` in a process of its own, with nothing on its stdin."""
+    """`ragkit ...` in a separate process, with an empty stdin."""
     return subprocess.run(
         [sys.executable, "-m", "ragkit", *arguments],
         cwd=place, input="", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
-def test_stdout_carries_the_protocol_and_nothing_else(place: Path) -> None:
+def test_stdout_contains_only_the_protocol(place: Path) -> None:
     messages = [
         INITIALIZE,
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -322,7 +327,7 @@ def test_stdout_carries_the_protocol_and_nothing_else(place: Path) -> None:
         {"jsonrpc": "2.0", "id": 3, "method": "nothing/like/it"},
         {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "ask", "arguments": {}}},
     ]
-    lines = "".join(f"{json.dumps(one)}\n" for one in messages)
+    lines = "".join(f"{json.dumps(item)}\n" for item in messages)
     noisy = {**os.environ, "RAGKIT_LOG": "debug", "PYTHONWARNINGS": "default", "PYTHONDEVMODE": "1"}
     with subprocess.Popen(
         [sys.executable, "-m", "ragkit", "mcp", "-v", "--kb", "kb"],
@@ -333,30 +338,30 @@ def test_stdout_carries_the_protocol_and_nothing_else(place: Path) -> None:
         server.stdin.flush()
         answers = [json.loads(server.stdout.readline()) for _ in range(4)]
         server.stdin.close()
-        rest, told = server.stdout.read(), server.stderr.read()
+        rest, messages_ = server.stdout.read(), server.stderr.read()
         assert server.wait(30) == 0
     assert rest == ""
-    assert {answer["jsonrpc"] for answer in answers} == {"2.0"} and {one["id"] for one in answers} == {1, 2, 3, 4}
-    assert "3 documents of kb over stdin and stdout" in told
+    assert {answer["jsonrpc"] for answer in answers} == {"2.0"} and {item["id"] for item in answers} == {1, 2, 3, 4}
+    assert "3 documents of kb over stdin and stdout" in messages_
 
 
 def test_a_missing_knowledge_base_is_an_error_on_stderr(tmp_path: Path) -> None:
-    said = run(tmp_path, "mcp")
-    assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
+    result = run(tmp_path, "mcp")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
 
 
 def test_other_addresses_require_a_token(place: Path) -> None:
-    said = run(place, "mcp", "--kb", "kb", "--http", "--host", "0.0.0.0", "--port", "0")
-    assert said.returncode == 2 and "RAGKIT_SERVER_TOKEN" in said.stderr
+    result = run(place, "mcp", "--kb", "kb", "--http", "--host", "0.0.0.0", "--port", "0")
+    assert result.returncode == 2 and "RAGKIT_SERVER_TOKEN" in result.stderr
 
 
 def test_the_client_configuration_starts_the_server(place: Path, tmp_path: Path) -> None:
-    said = run(place, "mcp", "--kb", "kb", "--client-config")
-    entry = json.loads(said.stdout)["mcpServers"]["ragkit"]
+    result = run(place, "mcp", "--kb", "kb", "--client-config")
+    entry = json.loads(result.stdout)["mcpServers"]["ragkit"]
     started = StdioServerParameters(**entry, cwd=tmp_path, env=dict(os.environ))
-    with Talk(lambda: Client(started)) as talk:
-        assert talk.call("status").structured_content["documents"] == 3
+    with McpConnection(lambda: Client(started)) as connection:
+        assert connection.call("status").structured_content["documents"] == 3
 
 
 def test_over_http_it_prints_its_url_and_stops_on_a_signal(place: Path) -> None:
@@ -367,31 +372,31 @@ def test_over_http_it_prints_its_url_and_stops_on_a_signal(place: Path) -> None:
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", url)
-        with Talk(lambda: Client(url, mode="legacy")) as talk:
-            assert talk.call("status").structured_content["documents"] == 3
+        with McpConnection(lambda: Client(url, mode="legacy")) as connection:
+            assert connection.call("status").structured_content["documents"] == 3
             server.send_signal(signal.SIGTERM)
             assert server.wait(30) == 0
 
 
-def test_with_allow_index_a_client_brings_in_what_is_new_and_no_other_folder(tmp_path: Path) -> None:
+def test_with_allow_index_a_client_can_index_new_files_but_no_other_folder(tmp_path: Path) -> None:
     place = build(tmp_path)
-    with Talk(lambda: Client(process(place, "--allow-index"))) as talk:
-        tools = {tool.name: tool for tool in talk.do(lambda client: client.list_tools()).tools}
-        told = tools["index"].annotations
-        assert told is not None and told.read_only_hint is False
+    with McpConnection(lambda: Client(process(place, "--allow-index"))) as connection:
+        tools = {tool.name: tool for tool in connection.do(lambda client: client.list_tools()).tools}
+        annotations = tools["index"].annotations
+        assert annotations is not None and annotations.read_only_hint is False
         assert tools["index"].input_schema["properties"] == {}
         (place / "docs" / "zebras.md").write_text("# Zebras\n\nZebras have stripes.\n")
-        assert talk.call("list_documents", query="zebras").structured_content["documents"] == []
-        assert "unknown parameter 'sources'" in talk.refused("index", sources=["/etc"])
-        report = talk.call("index").structured_content
+        assert connection.call("list_documents", query="zebras").structured_content["documents"] == []
+        assert "unknown parameter 'sources'" in connection.call_rejected("index", sources=["/etc"])
+        report = connection.call("index").structured_content
         assert (report["files"]["added"], report["files"]["unchanged"]) == (1, 3)
-        hits = talk.call("search_knowledge_base", query="zebras stripes", top_k=1).structured_content["hits"]
+        hits = connection.call("search_knowledge_base", query="zebras stripes", top_k=1).structured_content["hits"]
         assert [Path(hit["source"]).name for hit in hits] == ["zebras.md"]
-        assert talk.call("index").structured_content["files"]["unchanged"] == 4
+        assert connection.call("index").structured_content["files"]["unchanged"] == 4
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_server_with_the_page_has_it_too_behind_the_same_gate(kb: KnowledgeBase, mode: str) -> None:
+def test_the_web_server_serves_mcp_behind_the_same_middleware(kb: KnowledgeBase, mode: str) -> None:
     with serving(create_application(kb, ServerSettings(tokens=(TOKEN,)))) as url:
         assert httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT, timeout=30).status_code == 401
 

@@ -1,5 +1,5 @@
-"""Answers leave no objects in memory. The test counts objects, since the size of the process also depends on how
-the allocator fares."""
+"""Answers leave no objects in memory. The test counts objects, since the size of the process also depends on the
+allocator."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ragkit.agent.providers.scripted import FunctionProvider
 from ragkit.server.malloc_trim import ARENA_MAX_ENV
 from tests.server.parts import SEARCH, SECONDS, Served, serving
 from tests.server.test_disconnects import request
-from tests.server.test_limits import until
+from tests.server.test_limits import wait_until
 
 ROUNDS = 20
-KINDS = (Task, Future, Handle, Context, Thread, sqlite3.Connection)
+TYPES = (Task, Future, Handle, Context, Thread, sqlite3.Connection)
 """Modules that keep references to objects."""
 
 
@@ -42,38 +42,38 @@ def use(served: Served, client: httpx2.Client) -> None:
     session = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["session_id"]
     assert client.post("/chat", json={**asked, "session_id": session}).status_code == 200
     assert client.post("/chat", json={**asked, "session_id": "ses_none"}).status_code == 404
-    said = {"model": "ragkit", "messages": [{"role": "user", "content": "When is the hedge cut?"}]}
-    assert client.post("/v1/chat/completions", json={**said, "stream": True}).text.endswith("data: [DONE]\n\n")
+    result = {"model": "ragkit", "messages": [{"role": "user", "content": "When is the hedge cut?"}]}
+    assert client.post("/v1/chat/completions", json={**result, "stream": True}).text.endswith("data: [DONE]\n\n")
     assert client.post("/v1/search", json={"query": "the hedge"}).json()["hits"]
     with socket.create_connection(served.address, timeout=SECONDS) as sock:
         sock.sendall(request("/chat", asked))
         assert sock.recv(100)
 
 
-def alive() -> Counter[str]:
+def count_objects() -> Counter[str]:
     """Number of objects per type."""
     gc.collect()
-    found = gc.get_objects()
+    result = gc.get_objects()
     # a cancelled timer is kept until it is due, or until there are a hundred
-    timed = {id(one._context) for one in found if type(one) is TimerHandle}  # type: ignore[attr-defined]
-    kinds = (type(one) for one in found if id(one) not in timed)
-    return Counter(kind.__qualname__ for kind in kinds if kind in KINDS or str(kind.__module__).startswith("ragkit."))
+    timed = {id(item._context) for item in result if type(item) is TimerHandle}  # type: ignore[attr-defined]
+    kinds = (type(item) for item in result if id(item) not in timed)
+    return Counter(kind.__qualname__ for kind in kinds if kind in TYPES or str(kind.__module__).startswith("ragkit."))
 
 
-def grown(before: Counter[str]) -> dict[str, int]:
+def count_growth(before: Counter[str]) -> dict[str, int]:
     """Types with at least one more object per round."""
-    return {kind: more for kind, more in (alive() - before).items() if more >= ROUNDS // 2}
+    return {kind: more for kind, more in (count_objects() - before).items() if more >= ROUNDS // 2}
 
 
-def test_answers_leave_no_object_behind(base: Path) -> None:
+def test_answers_leak_no_objects(base: Path) -> None:
     with serving(base, FunctionProvider(answer)) as (served, client):
         use(served, client)
-        until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
-        before = alive()
+        wait_until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+        before = count_objects()
         for _ in range(ROUNDS):
             use(served, client)
-        until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
-        until(not grown(before) for _ in iter(int, 1))
+        wait_until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+        wait_until(not count_growth(before) for _ in iter(int, 1))
 
 
 def test_free_memory_is_returned_and_threads_share_arenas() -> None:

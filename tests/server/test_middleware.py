@@ -34,8 +34,8 @@ def test_every_response_has_a_request_id_and_security_headers(base: Path) -> Non
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::2]"])
 def test_unknown_hosts_are_rejected(base: Path, host: str) -> None:
     with serving(base) as (_, client):
-        found = client.get("/health", headers={"host": host})
-    assert (found.status_code, found.json()["error"]["code"]) == (421, "wrong_host")
+        result = client.get("/health", headers={"host": host})
+    assert (result.status_code, result.json()["error"]["code"]) == (421, "wrong_host")
 
 
 def test_own_host_names_are_accepted(base: Path) -> None:
@@ -48,9 +48,9 @@ def test_own_host_names_are_accepted(base: Path) -> None:
 @pytest.mark.parametrize("origin", [SITE, "null", "http://127.0.0.1:1", "http://evil@127.0.0.1"])
 def test_other_origins_are_rejected(base: Path, origin: str) -> None:
     with serving(base) as (served, client):
-        found = client.post("/session/start", headers={"origin": origin})
-        assert (found.status_code, found.json()["error"]["code"]) == (403, "wrong_origin")
-        assert "access-control-allow-origin" not in found.headers
+        result = client.post("/session/start", headers={"origin": origin})
+        assert (result.status_code, result.json()["error"]["code"]) == (403, "wrong_origin")
+        assert "access-control-allow-origin" not in result.headers
         assert client.post("/session/start", headers={"origin": served.url}).status_code == 200
         assert len(client.get("/sessions").json()["sessions"]) == 1
 
@@ -71,9 +71,9 @@ def test_all_paths_but_the_page_and_health_require_the_token(base: Path) -> None
         assert client.get("/health").status_code == 200
         paths = ["/sessions", "/traces", "/status", "/documents", "/metrics", "/v1/models", "/openapi.json", "/nowhere"]
         for path in (*paths, "/health/", "/static/../sessions"):
-            found = client.get(path)
-            assert (path, found.status_code) == (path, 401)
-            assert found.headers["www-authenticate"] == "Bearer"
+            result = client.get(path)
+            assert (path, result.status_code) == (path, 401)
+            assert result.headers["www-authenticate"] == "Bearer"
         for wrong in ("Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xff"):
             assert client.get("/sessions", headers={b"authorization": wrong.encode("latin-1")}).status_code == 401
         for right in (f"Bearer {TOKEN}", f"bearer  {TOKEN}"):
@@ -85,14 +85,14 @@ def test_the_request_log_has_no_token_and_no_question(base: Path, caplog: pytest
         headers = {"authorization": f"Bearer {TOKEN}", "x-request-id": "mine-2"}
         client.post("/v1/search", json={"query": "hedge"}, headers=headers)
         client.get("/documents", params={"q": "boiler"}, headers={"authorization": "Bearer some-other-token"})
-    told = [vars(record) for record in caplog.records if record.name == "ragkit.server.request"]
-    assert [(one["method"], one["path"], one["status"]) for one in told] == [
+    records = [vars(record) for record in caplog.records if record.name == "ragkit.server.request"]
+    assert [(item["method"], item["path"], item["status"]) for item in records] == [
         ("POST", "/v1/search", 200),
         ("GET", "/documents", 401),
     ]
-    assert told[0]["token"] == "token-1"
-    said = str(told)
-    assert not [word for word in (TOKEN, "some-other-token", "hedge", "boiler") if word in said]
+    assert records[0]["token"] == "token-1"
+    result = str(records)
+    assert not [word for word in (TOKEN, "some-other-token", "hedge", "boiler") if word in result]
 
 
 def test_an_internal_error_hides_its_details(base: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -102,7 +102,7 @@ def test_an_internal_error_hides_its_details(base: Path, caplog: pytest.LogCaptu
             raise RuntimeError("secret words")
 
         served.kb.document_rows = broken  # type: ignore[assignment, method-assign]
-        found = client.get("/documents", headers={"x-request-id": "mine-3"})
-    assert (found.status_code, found.json()["error"]["code"]) == (500, "internal_error")
-    assert "secret" not in found.text
+        result = client.get("/documents", headers={"x-request-id": "mine-3"})
+    assert (result.status_code, result.json()["error"]["code"]) == (500, "internal_error")
+    assert "secret" not in result.text
     assert "secret words" in caplog.text

@@ -50,19 +50,19 @@ def _closed() -> Iterator[None]:
 def test_an_answer_has_text_usage_citations_and_annotations(base: Path) -> None:
     turn = Completion(Message.assistant(CITED), Tokens(20, 5, 4, cost_usd=0.0))
     with serving(base, ScriptedProvider([SEARCH, turn])) as (served, _):
-        found = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
-        choice = found.choices[0]
+        result = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
+        choice = result.choices[0]
         assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", CITED, "stop")
-        assert (found.object, found.model) == ("chat.completion", "ragkit")
-        assert found.usage is not None
-        assert found.usage.completion_tokens == 5
-        assert found.usage.total_tokens == found.usage.prompt_tokens + 5
-        extra: Any = found.model_extra
+        assert (result.object, result.model) == ("chat.completion", "ragkit")
+        assert result.usage is not None
+        assert result.usage.completion_tokens == 5
+        assert result.usage.total_tokens == result.usage.prompt_tokens + 5
+        extra: Any = result.model_extra
         [citation] = extra["citations"]
         assert (citation["quote"], citation["verified"]) == ("The hedge is cut in August.", True)
         assert (extra["abstained"], extra["session_id"]) == (False, None)
         annotations: Any = choice.message.annotations
-        [cited] = [one.url_citation for one in annotations]
+        [cited] = [item.url_citation for item in annotations]
         assert CITED[cited.start_index : cited.end_index] == "[1]"
         with served.client() as client:
             document = client.get(cited.url).json()
@@ -95,14 +95,14 @@ def test_without_include_usage_every_chunk_has_a_choice(base: Path) -> None:
 
 def test_without_a_model_the_answer_is_extractive(base: Path) -> None:
     with serving(base) as (served, _):
-        found: Any = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
-    assert found.choices[0].message.content.startswith("The hedge is cut in August.")
-    assert found.citations[0]["verified"]
-    assert found.answered_by == "extractive"
+        result: Any = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
+    assert result.choices[0].message.content.startswith("The hedge is cut in August.")
+    assert result.citations[0]["verified"]
+    assert result.answered_by == "extractive"
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_callers_own_tool_is_handed_back_and_the_run_goes_on_with_its_result(base: Path, streamed: bool) -> None:
+def test_a_call_of_the_callers_tool_is_returned_and_the_run_resumes_with_its_result(base: Path, streamed: bool) -> None:
     provider = ScriptedProvider([SEARCH, ASKS_WEATHER, "In Oslo it rains, and the hedge is cut in August [1]."])
     with serving(base, provider) as (served, _):
         client = connect(served.url)
@@ -111,9 +111,9 @@ def test_a_callers_own_tool_is_handed_back_and_the_run_goes_on_with_its_result(b
         asked = {"type": "function", "id": call["id"], "function": {k: call[k] for k in ("name", "arguments")}}
         talk = [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [asked]}]
         talk.append({"role": "tool", "tool_call_id": call["id"], "content": "rain"})
-        found: Any = client.chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
-    assert found.choices[0].message.content == "In Oslo it rains, and the hedge is cut in August [1]."
-    assert found.citations[0]["quote"] == "The hedge is cut in August."
+        result: Any = client.chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
+    assert result.choices[0].message.content == "In Oslo it rains, and the hedge is cut in August [1]."
+    assert result.citations[0]["quote"] == "The hedge is cut in August."
     seen = provider.requests[-1].messages
     assert [message.role.value for message in seen] == ["system", "user", "assistant", "tool", "assistant", "tool"]
     assert "rain" in seen[-1].content
@@ -121,19 +121,19 @@ def test_a_callers_own_tool_is_handed_back_and_the_run_goes_on_with_its_result(b
 
 def _first_call(client: openai.OpenAI, streamed: bool) -> dict[str, str]:
     if not streamed:
-        found = client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER])
-        assert found.choices[0].finish_reason == "tool_calls"
-        calls: Any = found.choices[0].message.tool_calls
+        result = client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER])
+        assert result.choices[0].finish_reason == "tool_calls"
+        calls: Any = result.choices[0].message.tool_calls
         [call] = calls
         return {"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
     chunks = list(client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER], stream=True))
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
-    pieces: Any = [one for chunk in chunks for one in chunk.choices[0].delta.tool_calls or ()]
+    pieces: Any = [item for chunk in chunks for item in chunk.choices[0].delta.tool_calls or ()]
     [piece] = pieces
     return {"id": piece.id, "name": piece.function.name, "arguments": piece.function.arguments}
 
 
-def test_tool_results_of_no_suspended_run_are_part_of_the_conversation(base: Path) -> None:
+def test_tool_results_without_a_suspended_run_are_part_of_the_conversation(base: Path) -> None:
     provider = ScriptedProvider(["Umbrella."])
     asked = {"type": "function", "id": "call_far", "function": {"name": "get_weather", "arguments": "{}"}}
     talk: Any = [
@@ -142,8 +142,8 @@ def test_tool_results_of_no_suspended_run_are_part_of_the_conversation(base: Pat
         {"role": "tool", "tool_call_id": "call_far", "content": "rain"},
     ]
     with serving(base, provider) as (served, _):
-        found = connect(served.url).chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
-    assert found.choices[0].message.content == "Umbrella."
+        result = connect(served.url).chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
+    assert result.choices[0].message.content == "Umbrella."
     assert "rain" in provider.requests[0].messages[-1].content
 
 
@@ -151,16 +151,16 @@ def test_a_missing_tool_result_is_an_error(base: Path) -> None:
     both = [ASKS_WEATHER, ToolCall("get_weather", {"town": "Rome"}, "call_2")]
     with serving(base, ScriptedProvider([both])) as (served, _):
         client = connect(served.url)
-        found = client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER])
-        calls: Any = found.choices[0].message.tool_calls
+        result = client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER])
+        calls: Any = result.choices[0].message.tool_calls
         assert len(calls) == 2
-        asked: Any = {"role": "assistant", "tool_calls": [one.model_dump() for one in calls]}
+        asked: Any = {"role": "assistant", "tool_calls": [item.model_dump() for item in calls]}
         talk = [*QUESTION, asked, {"role": "tool", "tool_call_id": calls[0].id, "content": "rain"}]
         with pytest.raises(openai.BadRequestError, match="missing tool results: get_weather"):
             client.chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
 
 
-def test_what_a_request_asks_for_reaches_the_model(base: Path) -> None:
+def test_request_options_reach_the_model(base: Path) -> None:
     provider = ScriptedProvider(["Yes."])
     talk: Any = [
         {"role": "system", "content": "Speak like a gardener."},
@@ -178,13 +178,13 @@ def test_what_a_request_asks_for_reaches_the_model(base: Path) -> None:
     assert request.messages[1].content == "One\ntwo?"
 
 
-def test_a_filter_of_the_request_holds_for_every_search_of_the_model(base: Path) -> None:
+def test_the_filter_of_a_request_applies_to_every_search_of_the_model(base: Path) -> None:
     widened = ToolCall("search_knowledge_base", {"query": "hedge", "where": "year >= 2000"}, "call_1")
     with serving(base, ScriptedProvider([widened, "The boiler [1]."])) as (served, _):
-        found: Any = connect(served.url).chat.completions.create(
+        result: Any = connect(served.url).chat.completions.create(
             model="ragkit", messages=QUESTION, extra_body={"where": {"year": {"$lt": 2020}}, "top_k": 5}
         )
-    assert [one["source"].rpartition("/")[2] for one in found.citations] == ["house.md"]
+    assert [item["source"].rpartition("/")[2] for item in result.citations] == ["house.md"]
 
 
 def test_a_session_keeps_the_conversation(base: Path) -> None:
@@ -197,8 +197,8 @@ def test_a_session_keeps_the_conversation(base: Path) -> None:
         again: Any = [{"role": "user", "content": "When?"}]
         chat.create(model="ragkit", messages=again, extra_body={"session_id": session})
         history = client.get(f"/session/{session}").json()["history"]
-    assert [one["content"] for one in history] == [QUESTION[0]["content"], CITED, "When?", "As I said: August."]
-    asked = [one.content for one in provider.requests[-1].messages[1:]]
+    assert [item["content"] for item in history] == [QUESTION[0]["content"], CITED, "When?", "As I said: August."]
+    asked = [item.content for item in provider.requests[-1].messages[1:]]
     assert asked == ["When is the hedge cut?", "It is cut in August.", "When?"]
 
 
@@ -211,37 +211,39 @@ def test_an_answer_with_a_response_format_is_json(base: Path) -> None:
         },
     }
     with serving(base, ScriptedProvider([SEARCH, '{"month": "August"}'])) as (served, _):
-        found = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION, response_format=form)
-    assert found.choices[0].message.content == '{"month": "August"}'
+        result = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION, response_format=form)
+    assert result.choices[0].message.content == '{"month": "August"}'
 
 
 def test_models_are_listed_and_found(base: Path) -> None:
     with serving(base, settings=ServerSettings(port=0, models=("extractive", "echo"))) as (served, _):
         client = connect(served.url)
-        names = [one.id for one in client.models.list()]
+        names = [item.id for item in client.models.list()]
         assert names[:3] == ["ragkit", "extractive", "echo"]
         assert client.models.retrieve("echo").owned_by == "ragkit"
         with pytest.raises(openai.NotFoundError, match="unknown model"):
             client.models.retrieve("gpt-4o")
         with pytest.raises(openai.NotFoundError, match="available: ragkit, extractive, echo"):
             client.chat.completions.create(model="gpt-4o", messages=QUESTION)
-        found: Any = client.chat.completions.create(model="echo", messages=QUESTION)
-        assert found.choices[0].message.content == "When is the hedge cut?"
+        result: Any = client.chat.completions.create(model="echo", messages=QUESTION)
+        assert result.choices[0].message.content == "When is the hedge cut?"
 
 
 @pytest.mark.parametrize("encoding", ["float", "base64"])
 def test_embeddings_are_those_of_the_knowledge_base(base: Path, encoding: Any) -> None:
     with serving(base) as (served, _):
         client = connect(served.url)
-        found = client.embeddings.create(model="ragkit", input=["hedge", "boiler"], encoding_format=encoding)
-        want = served.kb.embed(["hedge", "boiler"])
-        for row, one in zip(want, found.data, strict=True):
-            raw: Any = one.embedding
-            got = np.frombuffer(base64.b64decode(raw), "<f4") if isinstance(raw, str) else np.asarray(raw, np.float32)
-            assert np.array_equal(got, row)
-        assert [one.index for one in found.data] == [0, 1]
+        result = client.embeddings.create(model="ragkit", input=["hedge", "boiler"], encoding_format=encoding)
+        expected = served.kb.embed(["hedge", "boiler"])
+        for row, item in zip(expected, result.data, strict=True):
+            raw: Any = item.embedding
+            actual = (
+                np.frombuffer(base64.b64decode(raw), "<f4") if isinstance(raw, str) else np.asarray(raw, np.float32)
+            )
+            assert np.array_equal(actual, row)
+        assert [item.index for item in result.data] == [0, 1]
         default = client.embeddings.create(model="ragkit", input="hedge")
-        assert np.allclose(default.data[0].embedding, want[0])
+        assert np.allclose(default.data[0].embedding, expected[0])
         with pytest.raises(openai.BadRequestError, match="dimensions must be 64"):
             client.embeddings.create(model="ragkit", input="hedge", dimensions=3)
         with pytest.raises(openai.BadRequestError, match="token ids are not supported"):
@@ -256,16 +258,16 @@ ERRORS: list[tuple[ProviderError, type[openai.APIStatusError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "kind", "code"), ERRORS, ids=[one[2] for one in ERRORS])
+@pytest.mark.parametrize(("error", "kind", "code"), ERRORS, ids=[item[2] for item in ERRORS])
 def test_errors_are_typed_and_hide_the_message_of_the_provider(
     base: Path, error: ProviderError, kind: type[openai.APIStatusError], code: str
 ) -> None:
     with serving(base, ScriptedProvider([error])) as (served, _):
-        with pytest.raises(kind, match=r"provider|conversation") as met:
+        with pytest.raises(kind, match=r"provider|conversation") as caught:
             connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
-        body: Any = met.value.body
-        assert (body["code"], "secret" in str(met.value)) == (code, False)
-        assert met.value.response.headers["x-request-id"].startswith("req_")
+        body: Any = caught.value.body
+        assert (body["code"], "secret" in str(caught.value)) == (code, False)
+        assert caught.value.response.headers["x-request-id"].startswith("req_")
 
 
 def test_an_error_in_the_middle_of_a_stream_reaches_the_client(base: Path) -> None:
@@ -276,9 +278,9 @@ def test_an_error_in_the_middle_of_a_stream_reaches_the_client(base: Path) -> No
 
     with serving(base, FunctionProvider(fails)) as (served, _):
         stream = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION, stream=True)
-        with pytest.raises(openai.APIError, match="the model provider failed") as met:
+        with pytest.raises(openai.APIError, match="the model provider failed") as caught:
             list(stream)
-        assert "secret" not in str(met.value)
+        assert "secret" not in str(caught.value)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -298,7 +300,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "says"), WRONG, ids=[one[1] for one in WRONG])
+@pytest.mark.parametrize(("change", "says"), WRONG, ids=[item[1] for item in WRONG])
 def test_unsupported_requests_give_a_one_line_error(base: Path, change: dict[str, Any], says: str) -> None:
     create: Callable[..., Any]
     with serving(base) as (served, _):
@@ -322,6 +324,6 @@ def test_the_rate_of_a_token_is_limited(base: Path) -> None:
         client = connect(served.url, token)
         client.models.list()
         client.models.list()
-        with pytest.raises(openai.RateLimitError, match="rate limit of 2 requests per minute exceeded") as met:
+        with pytest.raises(openai.RateLimitError, match="rate limit of 2 requests per minute exceeded") as caught:
             client.models.list()
-        assert 1 <= int(met.value.response.headers["retry-after"]) <= 30
+        assert 1 <= int(caught.value.response.headers["retry-after"]) <= 30

@@ -24,11 +24,11 @@ POLICY = (
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     """The routes of the page alone."""
-    with TestClient(Starlette(routes=list(static_routes()))) as found:
-        yield found
+    with TestClient(Starlette(routes=list(static_routes()))) as result:
+        yield result
 
 
-def test_every_file_is_sent_with_a_policy_that_lets_in_nothing_from_elsewhere(client: TestClient) -> None:
+def test_every_file_is_sent_with_a_policy_that_blocks_external_resources(client: TestClient) -> None:
     for file in load_static_files():
         answer = client.get("/" if file.name == "index.html" else f"/static/{file.name}")
         assert answer.status_code == 200
@@ -39,10 +39,10 @@ def test_every_file_is_sent_with_a_policy_that_lets_in_nothing_from_elsewhere(cl
         assert answer.headers["referrer-policy"] == "no-referrer"
 
 
-def test_a_file_is_sent_once_and_packed(client: TestClient) -> None:
+def test_files_are_cached_and_compressed(client: TestClient) -> None:
     first = client.get("/static/app.js", headers={"accept-encoding": "gzip"})
     assert first.headers["content-encoding"] == "gzip"
-    [app] = [one for one in load_static_files() if one.name == "app.js"]
+    [app] = [item for item in load_static_files() if item.name == "app.js"]
     assert gzip.decompress(app.gzip_body) == app.body == first.content
     again = client.get("/static/app.js", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
@@ -51,7 +51,7 @@ def test_a_file_is_sent_once_and_packed(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", ["/static/", "/static/../page.py", "/static/..%2fpage.py", "/static/%2e%2e/page.py", "/static/index.html/x"]
 )
-def test_there_is_no_other_file_than_those_of_the_page(client: TestClient, path: str) -> None:
+def test_only_the_files_of_the_page_are_served(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404
 
 
@@ -61,7 +61,7 @@ def test_the_page_is_small() -> None:
     assert max(len(file.body.splitlines()) for file in load_static_files()) <= 400
 
 
-def test_the_page_has_no_inline_script_or_style_and_asks_nobody_else() -> None:
+def test_the_page_has_no_inline_script_or_style_and_no_external_requests() -> None:
     index = (STATIC / "index.html").read_text("utf-8")
     assert not re.search(r"\s(style|on[a-z]+)\s*=", index)
     assert re.findall(r"<script(?![^>]*\ssrc=)", index) == []
@@ -80,7 +80,7 @@ def test_no_string_is_parsed_as_html_or_script() -> None:
         assert re.findall(sinks, file.read_text("utf-8")) == [], file.name
 
 
-def test_every_file_that_a_file_names_is_there() -> None:
+def test_every_referenced_file_exists() -> None:
     names = {file.name for file in load_static_files()}
     for file in STATIC.iterdir():
         for name in re.findall(r'(?:from "\./|static/)([a-z]+\.[a-z]+)', file.read_text("utf-8")):

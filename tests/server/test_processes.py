@@ -17,13 +17,13 @@ import httpx2
 import pytest
 
 from tests.server.parts import SECONDS, Process, events, process
-from tests.server.test_limits import until
+from tests.server.test_limits import wait_until
 from tests.wire.dialects import DIALECTS
-from tests.wire.server import Called, Fault, Turn, WireServer
+from tests.wire.server import Fault, ToolCallTurn, Turn, WireServer
 
 TOKEN = "a-token-of-some-length"
 WORDS = [f"word{n} " for n in range(3000)]
-LOOKS = Turn(calls=[Called("search_knowledge_base", {"query": "hedge"})], prompt_tokens=9, completion_tokens=9)
+POLLS = Turn(calls=[ToolCallTurn("search_knowledge_base", {"query": "hedge"})], prompt_tokens=9, completion_tokens=9)
 ASK = {"message": "When?", "stream": True}
 SLOW = Fault(turn=Turn(WORDS), pause_s=0.02)
 
@@ -39,24 +39,24 @@ def asking_openai(
             yield server, wire
 
 
-def until_some_text_is_kept(client: httpx2.Client, told: Iterator[tuple[str, dict[str, Any]]]) -> str:
+def wait_for_stored_text(client: httpx2.Client, received: Iterator[tuple[str, dict[str, Any]]]) -> str:
     """Read a stream until part of the answer is stored in the session. Returns the id of the session."""
-    session = next(told)[1]["session_id"]
-    for name, _ in told:
+    session = next(received)[1]["session_id"]
+    for name, _ in received:
         if name == "text" and client.get(f"/session/{session}").json()["history"][1]["content"]:
             break
     return str(session)
 
 
-def test_a_server_that_is_killed_in_mid_answer_leaves_session_and_trace_intact(base: Path) -> None:
+def test_a_server_killed_during_an_answer_leaves_session_and_trace_intact(base: Path) -> None:
     with (
-        asking_openai(base, LOOKS, SLOW) as (server, _),
+        asking_openai(base, POLLS, SLOW) as (server, _),
         server.client() as client,
         server.client() as other,
         client.stream("POST", "/chat", json=ASK) as stream,
     ):
-        told = events(stream)
-        session = until_some_text_is_kept(other, told)
+        received = events(stream)
+        session = wait_for_stored_text(other, received)
         server.kill()
     with process(base) as again, again.client() as client:
         question, answer = client.get(f"/session/{session}").json()["history"]
@@ -67,29 +67,29 @@ def test_a_server_that_is_killed_in_mid_answer_leaves_session_and_trace_intact(b
         trace = client.get(f"/traces/{answer['trace_id']}").json()
         assert (trace["status"], trace["error"]) == ("interrupted", "the server was stopped")
         assert trace["ended"] is not None
-        found = client.post("/chat", json={"message": "When is the hedge cut?", "session_id": session}).json()
-        assert found["message"]["status"] == "done"
+        result = client.post("/chat", json={"message": "When is the hedge cut?", "session_id": session}).json()
+        assert result["message"]["status"] == "done"
     with closing(sqlite3.connect(base / "server.sqlite")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_workers_share_sessions_and_figures_and_see_when_one_is_killed(base: Path) -> None:
+def test_workers_share_sessions_and_metrics_and_detect_a_killed_worker(base: Path) -> None:
     options = ("--workers", "2", "--max-running", "4")
     with asking_openai(base, SLOW, options=options) as (server, _):
-        made = {_alone(server, "POST", "/session/start")["id"] for _ in range(5)}
-        until(_listed(server) == made and len(_pids(server)) == 2 for _ in iter(int, 1))
+        made = {_request_on_new_connection(server, "POST", "/session/start")["id"] for _ in range(5)}
+        wait_until(_list_sessions(server) == made and len(_pids(server)) == 2 for _ in iter(int, 1))
         assert 'ragkit_requests_total{route="/session/start",status="200"} 5.0' in _text(server, "/metrics")
         with server.client() as client, server.client() as other, client.stream("POST", "/chat", json=ASK) as stream:
-            told = events(stream)
-            session = until_some_text_is_kept(other, told)
+            received = events(stream)
+            session = wait_for_stored_text(other, received)
             assert _state(server, session) == "running"
             for pid in _pids(server):
                 os.kill(pid, signal.SIGKILL)
-        until(_state(server, session) == "interrupted" for _ in iter(int, 1))
+        wait_until(_state(server, session) == "interrupted" for _ in iter(int, 1))
 
 
-def _listed(server: Process) -> set[str]:
-    return {one["id"] for one in _alone(server, "GET", "/sessions")["sessions"]}
+def _list_sessions(server: Process) -> set[str]:
+    return {item["id"] for item in _request_on_new_connection(server, "GET", "/sessions")["sessions"]}
 
 
 def _pids(server: Process) -> set[int]:
@@ -97,13 +97,13 @@ def _pids(server: Process) -> set[int]:
     return {int(line["pid"]) for line in lines if line["logger"] == "ragkit.server.request"}
 
 
-def _alone(server: Process, method: str, path: str) -> dict[str, Any]:
+def _request_on_new_connection(server: Process, method: str, path: str) -> dict[str, Any]:
     """A request over a new connection, for any worker; retried if the worker was killed."""
     for _ in range(20):
         try:
             with server.client() as client:
-                found: dict[str, Any] = client.request(method, path).json()
-                return found
+                results: dict[str, Any] = client.request(method, path).json()
+                return results
         except httpx2.TransportError:
             continue
     raise AssertionError("nobody answers")
@@ -115,17 +115,17 @@ def _text(server: Process, path: str) -> str:
 
 
 def _state(server: Process, session: str) -> str:
-    return str(_alone(server, "GET", f"/session/{session}")["history"][1]["status"])
+    return str(_request_on_new_connection(server, "GET", f"/session/{session}")["history"][1]["status"])
 
 
 def test_a_stopping_server_finishes_running_answers(base: Path) -> None:
     short = Fault(turn=Turn(WORDS[:100]), pause_s=0.01)
     with asking_openai(base, short) as (server, _), server.client() as client:
         with client.stream("POST", "/chat", json=ASK) as stream:
-            told = events(stream)
-            assert next(told)[0] == "start"
+            received = events(stream)
+            assert next(received)[0] == "start"
             server.process.send_signal(signal.SIGTERM)
-            name, data = list(told)[-1]
+            name, data = list(received)[-1]
         assert (name, data["message"]["content"]) == ("done", "".join(WORDS[:100]))
         log = server.stopped()
     assert server.process.returncode == 0
@@ -145,11 +145,11 @@ def test_repeated_stop_signals_change_nothing(base: Path) -> None:
 def test_answers_that_exceed_the_shutdown_time_are_cancelled(base: Path) -> None:
     with asking_openai(base, SLOW, options=("--grace", "0.2")) as (server, wire), server.client() as client:
         with client.stream("POST", "/chat", json=ASK) as stream:
-            told = events(stream)
-            session = next(told)[1]["session_id"]
-            assert next(told)[0] == "text"
+            received = events(stream)
+            session = next(received)[1]["session_id"]
+            assert next(received)[0] == "text"
             server.process.send_signal(signal.SIGTERM)
-            name, data = list(told)[-1]
+            name, data = list(received)[-1]
         assert (name, data["error"]["code"]) == ("error", "cancelled")
         assert wire.hung_up.wait(SECONDS)
         server.stopped()
@@ -170,8 +170,8 @@ def test_other_addresses_require_the_token_of_the_environment(base: Path) -> Non
         log = server.stopped()
     assert TOKEN not in log
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    assert [one["status"] for one in lines if one["logger"] == "ragkit.server.request"] == [200, 401, 200]
-    assert all(one["request_id"].startswith("req_") for one in lines if one["logger"] == "ragkit.server.request")
+    assert [item["status"] for item in lines if item["logger"] == "ragkit.server.request"] == [200, 401, 200]
+    assert all(item["request_id"].startswith("req_") for item in lines if item["logger"] == "ragkit.server.request")
 
 
 REFUSED = [
@@ -182,7 +182,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("options", "env", "says"), REFUSED, ids=[one[2] for one in REFUSED])
+@pytest.mark.parametrize(("options", "env", "says"), REFUSED, ids=[item[2] for item in REFUSED])
 def test_invalid_options_fail_before_the_server_listens(
     base: Path, options: tuple[str, ...], env: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +193,6 @@ def test_invalid_options_fail_before_the_server_listens(
 
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    found = CliRunner().invoke(cli, ["serve", "--kb", str(base), "--port", "0", *options])
-    assert isinstance(found.exception, RagkitError)
-    assert says in str(found.exception)
+    result = CliRunner().invoke(cli, ["serve", "--kb", str(base), "--port", "0", *options])
+    assert isinstance(result.exception, RagkitError)
+    assert says in str(result.exception)

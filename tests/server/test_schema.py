@@ -26,8 +26,8 @@ def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     import shutil
 
     base = Path(shutil.copytree(built, tmp_path_factory.mktemp("schema") / "kb"))
-    with serving(base, settings=limited(question_chars=2000)) as (found, _):
-        yield found
+    with serving(base, settings=limited(question_chars=2000)) as (result, _):
+        yield result
 
 
 @SCHEMA.parametrize()
@@ -37,7 +37,7 @@ def test_every_response_matches_the_openapi_document(case: schemathesis.Case[Any
     case.call_and_validate(base_url=served.url, excluded_checks=[positive_data_acceptance])
 
 
-def test_every_operation_says_how_it_fails() -> None:
+def test_every_operation_documents_its_errors() -> None:
     document = create_app(KnowledgeBase.open(NOWHERE), NOWHERE).openapi()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

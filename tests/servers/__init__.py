@@ -1,1 +1,1 @@
-"""Servers that the tests start for themselves, on loopback, and stop again. None needs a system package."""
+"""Servers that tests start and stop on loopback. None needs a system package."""

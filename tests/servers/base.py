@@ -1,4 +1,4 @@
-"""A server that a test starts: its address is known before it runs, so that tests can be collected without it."""
+"""The protocol of test servers: their address is known before they start, so that tests can be collected."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Protocol
 
 
 class Server(Protocol):
-    """Something that listens on loopback, or on a socket in a scratch directory, and on nothing else."""
+    """A server that listens on loopback or on a socket in a scratch directory only."""
 
     environment: Mapping[str, str]
-    """What `ragkit.testing.store_factory` reads: RAGKIT_TEST_<STORE>_<OPTION> -> value."""
+    """Environment variables for `ragkit.testing.store_factory`: RAGKIT_TEST_<STORE>_<OPTION> -> value."""
 
     def start(self) -> None:
-        """Run, and return when it can be asked. Starting twice is fine."""
+        """Start the server and wait until it accepts requests. Idempotent."""
 
     def fresh(self) -> Mapping[str, str]:
-        """More variables, of which each test has its own values."""
+        """Further variables, with different values for each test."""
 
     def stop(self) -> None:
-        """Stop, and remove what it left. Stopping twice is fine, and so is stopping what never ran."""
+        """Stop the server and delete its files. Idempotent, also if it was never started."""
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    """An unused port of the loopback interface."""
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        port: int = result.getsockname()[1]
         return port

@@ -1,4 +1,4 @@
-"""`milvus-lite server`: a real process that speaks Milvus's protocol."""
+"""`milvus-lite server`: a real process with Milvus's protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Milvus(ProcessServer):
 
     @property
     def uri(self) -> str:
-        """Where it listens."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     def command(self, directory: str) -> Sequence[str]:

@@ -1,9 +1,9 @@
-"""A server that keeps Pinecone's rules, on loopback: what its official client is tested against.
+"""A loopback server with Pinecone's API and limits, for tests with the official client.
 
-It speaks the client's wire format (2026-07) for what the store uses: indexes, upsert, query, fetch, list, delete,
-stats. Kept are the documented limits (1,000 vectors and 2 MB an upsert, ids of 512 bytes in ASCII, 40 KB of flat
-metadata without null, 1,000 ids a fetch or delete, 100 a page of a list, 10,000 results and 4 MB an answer) and
-eventual consistency: reads, and later still counts, lag behind writes.
+It implements the wire format of the client (2026-07) for the operations of the store: indexes, upsert, query, fetch,
+list, delete, stats. It applies the documented limits (1,000 vectors and 2 MB an upsert, ids of 512 bytes in ASCII, 40
+KB of flat metadata without null, 1,000 ids a fetch or delete, 100 a page of a list, 10,000 results and 4 MB an answer)
+and eventual consistency: reads, and later still counts, lag behind writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.servers.pinecone_rules import Refused, checked_filter, checked_vector, lets_through
+from tests.servers.pinecone_rules import RequestRejected, check_filter, check_vector, matches
 
 MAX_UPSERT_VECTORS = 1_000
 MAX_UPSERT_BYTES = 2 * 2**20
@@ -34,7 +34,7 @@ Answer = dict[str, Any]
 
 @dataclass
 class Namespace:
-    """The vectors that readers see, and writes that they do not see yet."""
+    """The visible vectors, and writes that are not visible yet."""
 
     seen: Vectors = field(default_factory=dict)
     waiting: list[tuple[float, Callable[[Vectors], None]]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Namespace:
         self.waiting.append((time.monotonic() + delay, change))
 
     def read(self, delay: float) -> Vectors:
-        """What is visible by now."""
+        """The visible vectors."""
         now = time.monotonic()
         while self.waiting and self.waiting[0][0] <= now:
             due, change = self.waiting.pop(0)
@@ -53,7 +53,7 @@ class Namespace:
         return self.seen
 
     def count(self, delay: float) -> int:
-        """How many there were a while ago."""
+        """The number of vectors, with the delay of counts."""
         self.read(delay)
         return [n for due, n in self.counts if due <= time.monotonic()][-1]
 
@@ -69,27 +69,27 @@ class Index:
 
 
 class State:
-    """All indexes, and how the server behaves. Tests may change the behaviour at any time."""
+    """All indexes, and the behaviour of the server. Tests can change the behaviour at any time."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.indexes: dict[str, Index] = {}
         self.delay = 0.01
-        """Seconds after which a write is seen by readers; counts take twice as long."""
+        """Seconds until a write is visible; twice as long for counts."""
         self.refusals = 0
-        """So many of the next requests are answered by 429."""
+        """Number of the next requests that get the status 429."""
         self.retry_after = "0.05"
-        """Seconds, as the header says them."""
+        """The value of the retry-after header in seconds."""
         self.requests: list[str] = []
         """`METHOD path` of each request."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request after another of one connection."""
+    """Handles the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # head and body of an answer in one packet
+    wbufsize = -1  # headers and body of a response in one packet
     state: ClassVar[State]
 
     def do_GET(self) -> None:
@@ -102,12 +102,12 @@ class Handler(BaseHTTPRequestHandler):
         self._answer("DELETE")
 
     def handle(self) -> None:
-        """Answer until the other side is gone; a client that is killed is no error here."""
+        """Handle requests until the client disconnects; a killed client is not an error."""
         with suppress(ConnectionError):
             super().handle()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _answer(self, method: str) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -118,8 +118,8 @@ class Handler(BaseHTTPRequestHandler):
             try:
                 self._admit()
                 body = json.loads(raw) if raw else {}
-                status, answer = 200, self._routed(method, url.path, parse_qs(url.query), body, len(raw))
-            except Refused as refused:
+                status, answer = 200, self._route(method, url.path, parse_qs(url.query), body, len(raw))
+            except RequestRejected as refused:
                 status, answer = refused.status, {"code": refused.code, "message": str(refused), "details": []}
         text = json.dumps(answer).encode()
         if status == 200 and len(text) > MAX_ANSWER_BYTES:
@@ -135,18 +135,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def _admit(self) -> None:
         if self.headers.get("Api-Key") != KEY:
-            raise Refused(401, "Invalid API Key")
+            raise RequestRejected(401, "Invalid API Key")
         if self.state.refusals:
             self.state.refusals -= 1
-            raise Refused(429, "Request rate limit exceeded")
+            raise RequestRejected(429, "Request rate limit exceeded")
 
-    def _routed(self, method: str, path: str, query: Mapping[str, list[str]], body: Answer, size: int) -> Answer:
+    def _route(self, method: str, path: str, query: Mapping[str, list[str]], body: Answer, size: int) -> Answer:
         parts = [unquote(part) for part in path.split("/")[1:]]
         if parts[0] == "indexes":
             return self._control(method, parts[1:], body)
         index = self.state.indexes.get(parts[1]) if parts[0] == "of" else None
         if index is None:
-            raise Refused(404, "no such index")
+            raise RequestRejected(404, "no such index")
         name = (body.get("namespace") or query.get("namespace", [""])[0]).replace("__default__", "")
         call = "/".join(parts[2:])
         if call == "vectors/upsert":
@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
         if call == "describe_index_stats":
             return self._stats(index)
         if call == "vectors/delete" and name not in index.namespaces:
-            raise Refused(404, "Namespace not found", 5)
+            raise RequestRejected(404, "Namespace not found", 5)
         space = index.namespaces.get(name, Namespace())
         seen = space.read(self.state.delay)
         answers: dict[str, Callable[[], Answer]] = {
@@ -164,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
             "vectors/delete": lambda: self._delete(space, body),
         }
         if call not in answers:
-            raise Refused(404, f"no such call: {call}")
+            raise RequestRejected(404, f"no such call: {call}")
         return answers[call]() | {"namespace": name}
 
     def _control(self, method: str, rest: list[str], body: Answer) -> Answer:
@@ -172,21 +172,21 @@ class Handler(BaseHTTPRequestHandler):
         if method == "POST":
             rows = body["schema"]["fields"]["_values"]
             if body["name"] in indexes:
-                raise Refused(409, "Resource already exists", 6)
+                raise RequestRejected(409, "Resource already exists", 6)
             if not body["name"].replace("-", "").isalnum() or body["name"] != body["name"].lower():
-                raise Refused(400, "Name must consist of lower case alphanumeric characters or '-'", 3)
+                raise RequestRejected(400, "Name must consist of lower case alphanumeric characters or '-'", 3)
             indexes[body["name"]] = Index(body["name"], rows["dimension"], rows["metric"])
-            return self._described(indexes[body["name"]])
+            return self._index_json(indexes[body["name"]])
         if not rest:
-            return {"indexes": [self._described(index) for index in indexes.values()]}
+            return {"indexes": [self._index_json(index) for index in indexes.values()]}
         if rest[0] not in indexes:
-            raise Refused(404, f"Resource {rest[0]} not found", 5)
+            raise RequestRejected(404, f"Resource {rest[0]} not found", 5)
         if method == "DELETE":
             del indexes[rest[0]]
             return {}
-        return self._described(indexes[rest[0]])
+        return self._index_json(indexes[rest[0]])
 
-    def _described(self, index: Index) -> Answer:
+    def _index_json(self, index: Index) -> Answer:
         rows = {"type": "dense_vector", "dimension": index.dimension, "metric": index.metric}
         return {
             "name": index.name,
@@ -199,10 +199,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _upsert(self, index: Index, name: str, vectors: list[dict[str, Any]], size: int) -> Answer:
         if len(vectors) > MAX_UPSERT_VECTORS:
-            raise Refused(400, f"{len(vectors)} vectors in an upsert, {MAX_UPSERT_VECTORS} are the most", 3)
+            raise RequestRejected(400, f"{len(vectors)} vectors in an upsert, {MAX_UPSERT_VECTORS} are the most", 3)
         if size > MAX_UPSERT_BYTES:
-            raise Refused(413, f"{size} bytes in an upsert, {MAX_UPSERT_BYTES} are the most", 3)
-        fresh = {vector["id"]: checked_vector(vector, index.dimension) for vector in vectors}
+            raise RequestRejected(413, f"{size} bytes in an upsert, {MAX_UPSERT_BYTES} are the most", 3)
+        fresh = {vector["id"]: check_vector(vector, index.dimension) for vector in vectors}
         index.namespaces.setdefault(name, Namespace()).write(lambda seen: seen.update(fresh), self.state.delay)
         return {"upsertedCount": len(vectors)}
 
@@ -213,31 +213,36 @@ class Handler(BaseHTTPRequestHandler):
         gone = self._ids(body["ids"])
 
         def remove(seen: Vectors) -> None:
-            for one in gone:
-                seen.pop(one, None)
+            for item in gone:
+                seen.pop(item, None)
 
         space.write(remove, self.state.delay)
         return {}
 
     def _fetch(self, seen: Vectors, ids: list[str]) -> Answer:
-        return {"vectors": {one: seen[one] for one in self._ids(ids) if one in seen}, "usage": {"readUnits": 1}}
+        return {"vectors": {item: seen[item] for item in self._ids(ids) if item in seen}, "usage": {"readUnits": 1}}
 
     def _ids(self, ids: list[str]) -> list[str]:
         if not 1 <= len(ids) <= MAX_IDS:
-            raise Refused(400, f"{len(ids)} ids, 1 to {MAX_IDS} are taken", 3)
+            raise RequestRejected(400, f"{len(ids)} ids, 1 to {MAX_IDS} are taken", 3)
         return ids
 
     def _query(self, index: Index, seen: Vectors, body: Answer) -> Answer:
         query, top_k = body["vector"], body["topK"]
         if len(query) != index.dimension:
-            raise Refused(400, f"Vector dimension {len(query)} does not match that of the index {index.dimension}", 3)
+            raise RequestRejected(
+                400, f"Vector dimension {len(query)} does not match that of the index {index.dimension}", 3
+            )
         if not 1 <= top_k <= MAX_TOP_K:
-            raise Refused(400, f"topK is {top_k}, 1 to {MAX_TOP_K} are taken", 3)
-        where = checked_filter(body.get("filter") or {})
-        kept = [one for one in seen.values() if lets_through(where, one.get("metadata", {}))]
-        scored = [(sum(x * y for x, y in zip(one["values"], query, strict=True)), one) for one in kept]
+            raise RequestRejected(400, f"topK is {top_k}, 1 to {MAX_TOP_K} are taken", 3)
+        where = check_filter(body.get("filter") or {})
+        stored = [item for item in seen.values() if matches(where, item.get("metadata", {}))]
+        scored = [(sum(x * y for x, y in zip(item["values"], query, strict=True)), item) for item in stored]
         scored.sort(key=lambda pair: -pair[0])
-        return {"matches": [self._match(score, one, body) for score, one in scored[:top_k]], "usage": {"readUnits": 1}}
+        return {
+            "matches": [self._match(score, item, body) for score, item in scored[:top_k]],
+            "usage": {"readUnits": 1},
+        }
 
     def _match(self, score: float, one: dict[str, Any], body: Answer) -> Answer:
         match: Answer = {"id": one["id"], "score": score}
@@ -251,9 +256,9 @@ class Handler(BaseHTTPRequestHandler):
         prefix, after = query.get("prefix", [""])[0], query.get("paginationToken", [""])[0]
         limit = int(query.get("limit", [str(PAGE)])[0])
         if not 1 <= limit <= PAGE:
-            raise Refused(400, f"limit is {limit}, 1 to {PAGE} are taken", 3)
-        names = sorted(one for one in seen if one.startswith(prefix) and one > after)
-        answer: Answer = {"vectors": [{"id": one} for one in names[:limit]], "usage": {"readUnits": 1}}
+            raise RequestRejected(400, f"limit is {limit}, 1 to {PAGE} are taken", 3)
+        names = sorted(item for item in seen if item.startswith(prefix) and item > after)
+        answer: Answer = {"vectors": [{"id": item} for item in names[:limit]], "usage": {"readUnits": 1}}
         if len(names) > limit:
             answer["pagination"] = {"next": names[limit - 1]}
         return answer
@@ -273,7 +278,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Pinecone:
-    """The server, on a free port of the loopback interface. It listens from the start."""
+    """The server on a free loopback port. It listens from construction on."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -289,7 +294,7 @@ class Pinecone:
         }
 
     def fresh(self) -> Mapping[str, str]:
-        """Variables for one test: an index of its own."""
+        """Variables for one test, with its own index."""
         self._indexes += 1
         return {"RAGKIT_TEST_PINECONE_INDEX_NAME": f"ragkit-{self._indexes}"}
 

@@ -19,9 +19,9 @@ from tests.servers.base import Server
 PLACES = {"pgvector": "tests.servers.postgres:Postgres", "pinecone": "tests.servers.pinecone:Pinecone"}
 """Store -> its server."""
 OURS = "TEST_SERVERS_STARTED_HERE"
-"""The variable that names them: a worker process of the tests inherits addresses, and starts servers of its own."""
+"""Names the variables set here: a test worker inherits them, but starts its own servers."""
 SERVERS: dict[str, Server] = {}
-"""Those that can be started here."""
+"""The servers that can be started here."""
 
 
 def _prepare() -> None:
@@ -50,7 +50,7 @@ def _server_of_the_store(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Stop what was started."""
+    """Stop the started servers."""
     for server in SERVERS.values():
         server.stop()
 

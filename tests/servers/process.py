@@ -1,4 +1,4 @@
-"""A server that is a process of its own, on a free port of the loopback interface and with a scratch directory."""
+"""A server in a separate process, on a free loopback port and with a scratch directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ATTEMPTS = 4
 
 
 class ProcessServer:
-    """What such servers have in common; each says what to run, and which variables tell where it is."""
+    """Base class of servers in a process. Subclasses define the command and the environment variables."""
 
     def __init__(self, name: str) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix=f"ragkit-{name}-")
@@ -27,26 +27,26 @@ class ProcessServer:
         self.environment: Mapping[str, str] = self.variables()
 
     def command(self, directory: str) -> Sequence[str]:
-        """What to run; it listens on `self.port`."""
+        """The command; the server must listen on `self.port`."""
         raise NotImplementedError
 
     def variables(self) -> Mapping[str, str]:
-        """What `Server.environment` is while the port is this one."""
+        """The value of `Server.environment` for the current port."""
         return {}
 
     def fresh(self) -> Mapping[str, str]:
-        """As `Server.fresh` says: each test has its own collection anyway."""
+        """Empty: each test has its own collection anyway."""
         return {}
 
     def start(self) -> None:
-        """As `Server.start` says. A port that somebody else took in the meantime is given up for another one."""
+        """See `Server.start`. If the port is in use by now, another one is tried."""
         if self._process is not None:
             return
         for _ in range(ATTEMPTS):
-            self._process = self._launched()
+            self._process = self._launch()
             deadline = time.monotonic() + START_SECONDS
             while self._process.poll() is None and time.monotonic() < deadline:
-                if self._answers():
+                if self._is_ready():
                     return
                 time.sleep(0.05)
             self._process.kill()
@@ -55,20 +55,20 @@ class ProcessServer:
             self._move()
         raise RuntimeError(f"{type(self).__name__} does not start")
 
-    def _launched(self) -> subprocess.Popen[bytes]:
-        # a process that a test forked may have taken the directory away when it ended
+    def _launch(self) -> subprocess.Popen[bytes]:
+        # a process forked by a test may have deleted the directory at its end
         directory = Path(self._scratch.name)
         directory.mkdir(exist_ok=True)
         command = self.command(str(directory))
         return subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def _move(self) -> None:
-        """Take another port, and say so where addresses are looked for."""
+        """Choose another port and update the environment variables."""
         self.port = free_port()
         self.environment = self.variables()
         os.environ.update(self.environment)
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         with closing(socket.socket()) as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 

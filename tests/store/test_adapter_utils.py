@@ -1,4 +1,4 @@
-"""What stores of other engines share: forms that any engine takes, and answers that are complete."""
+"""Helpers of store adapters: portable encodings and complete results."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def documents(scores: Sequence[float]) -> list[SearchResult]:
     return [SearchResult(Document("t", {"n": n}, id=f"{n:03}"), score) for n, score in enumerate(scores)]
 
 
-def test_a_document_comes_back_from_its_text() -> None:
-    whole = Document(
+def test_a_document_is_restored_from_its_text() -> None:
+    complete = Document(
         text="\ud800\0é",
         metadata={"a": [1, None, {"b": 2**70}], "": 1.5},
         source="/s",
@@ -45,7 +45,7 @@ def test_a_document_comes_back_from_its_text() -> None:
         language="py",
         id="i\udcff",
     )
-    assert document_from_json(document_to_json(whole)) == whole
+    assert document_from_json(document_to_json(complete)) == complete
 
 
 def test_a_text_of_a_document_is_ascii_on_one_line() -> None:
@@ -54,7 +54,7 @@ def test_a_text_of_a_document_is_ascii_on_one_line() -> None:
     assert text.isprintable()
 
 
-def test_what_is_empty_takes_no_room() -> None:
+def test_empty_fields_are_not_stored() -> None:
     assert json.loads(document_to_json(Document("x", id="1"))) == {"id": "1", "text": "x", "format": "text"}
 
 
@@ -64,30 +64,30 @@ def test_a_number_of_too_many_digits_is_rejected() -> None:
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_storable_texts_keep_their_order_and_their_difference(left: str, right: str) -> None:
-    one, other = escape_text(left), escape_text(right)
-    assert (one < other, one == other) == (left < right, left == right)
-    assert "\0" not in one
-    one.encode()
+def test_storable_texts_keep_order_and_distinctness(left: str, right: str) -> None:
+    item, other = escape_text(left), escape_text(right)
+    assert (item < other, item == other) == (left < right, left == right)
+    assert "\0" not in item
+    item.encode()
 
 
-def test_storable_leaves_ordinary_text_alone() -> None:
+def test_storable_does_not_change_ordinary_text() -> None:
     assert escape_text("Zwölf 日本 😀\n") == "Zwölf 日本 😀\n"
 
 
 @given(
     dirty.metadata(), st.sampled_from((*dirty.FIELD_NAMES, "a.b.c", "b.c", "missing")), st.sampled_from(dirty.SCALARS)
 )
-def test_flat_metadata_say_of_every_field_what_the_evaluator_sees(
-    metadata: dict[str, JSON], field: str, wanted: str | int | float | bool | None
+def test_flat_metadata_have_every_field_that_the_evaluator_sees(
+    metadata: dict[str, JSON], field: str, expected: str | int | float | bool | None
 ) -> None:
     there = flatten_metadata(metadata).get(field)
-    met = get_field(metadata, field)
-    assert (there is not None) == (field in metadata or met is not get_field({}, field))
-    assert matches_value("eq", wanted, there or []) == matches_value("eq", wanted, met)
+    value = get_field(metadata, field)
+    assert (there is not None) == (field in metadata or value is not get_field({}, field))
+    assert matches_value("eq", expected, there or []) == matches_value("eq", expected, value)
 
 
-def test_a_key_with_a_dot_comes_before_the_path() -> None:
+def test_a_key_with_a_dot_has_precedence_over_the_path() -> None:
     assert flatten_metadata({"a": {"b": 1, "c.d": 2}, "a.b": [3, [4], {}]}) == {"a": [], "a.b": [3]}
 
 
@@ -95,71 +95,71 @@ def test_whole_numbers_keep_every_digit() -> None:
     assert [normalize_number(each) for each in (1e23, 2.0, 2.5, -0.0)] == [99999999999999991611392, 2, 2.5, 0]
 
 
-def test_of_equal_ids_the_last_stays_in_the_order_of_ids() -> None:
-    given_ = [Document("1", id="b"), Document("2", id="a"), Document("3", id="b")]
-    kept, rows = deduplicate_by_id(given_, np.arange(3, dtype=np.float32).reshape(3, 1))
-    assert [document.text for document in kept] == ["2", "3"]
+def test_of_equal_ids_the_last_is_kept_in_the_order_of_ids() -> None:
+    documents_ = [Document("1", id="b"), Document("2", id="a"), Document("3", id="b")]
+    stored, rows = deduplicate_by_id(documents_, np.arange(3, dtype=np.float32).reshape(3, 1))
+    assert [document.text for document in stored] == ["2", "3"]
     assert rows.tolist() == [[1.0], [2.0]]
 
 
-def test_runs_are_cut_by_number() -> None:
+def test_batches_are_limited_by_count() -> None:
     assert list(batches("abcde", 2)) == ["ab", "cd", "e"]
 
 
-def test_runs_are_cut_by_number_and_size() -> None:
+def test_batches_are_limited_by_count_and_size() -> None:
     assert list(batches_by_size("abcdef", [1, 1, 1, 5, 9, 1], 2, 5)) == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
     assert list(batches_by_size("", [], 2, 5)) == []
 
 
-def test_more_is_asked_for_until_the_filter_is_satisfied() -> None:
-    held, asked = documents([1 - n / 1000 for n in range(500)]), []
+def test_more_hits_are_requested_until_the_filter_is_satisfied() -> None:
+    values, requested = documents([1 - n / 1000 for n in range(500)]), []
 
     def fetch(limit: int) -> list[SearchResult]:
-        asked.append(limit)
-        return held[:limit]
+        requested.append(limit)
+        return values[:limit]
 
     results = collect_top_k(fetch, parse_filter({"n": {"$gte": 498}}), 2)
     assert [result.document.id for result in results] == ["498", "499"]
-    assert asked == [3, 64, 256, 1024]
+    assert requested == [3, 64, 256, 1024]
 
 
-def test_more_is_asked_for_while_what_was_cut_off_may_tie() -> None:
-    held = documents([0.5] * 30)[::-1]
-    results = collect_top_k(lambda limit: held[:limit], Always(), 3)
+def test_more_hits_are_requested_while_ties_are_possible() -> None:
+    values = documents([0.5] * 30)[::-1]
+    results = collect_top_k(lambda limit: values[:limit], Always(), 3)
     assert [result.document.id for result in results] == ["000", "001", "002"]
 
 
-def test_scores_are_cut_to_what_a_cosine_can_be() -> None:
+def test_scores_are_clipped_to_the_range_of_a_cosine() -> None:
     results = collect_top_k(lambda _: documents([1.0000001, -1.0000001]), Always(), 2)
     assert [result.score for result in results] == [1.0, -1.0]
 
 
-def test_what_an_engine_may_have_confused_is_told_apart_by_exact_scores() -> None:
+def test_near_ties_of_an_engine_are_resolved_by_exact_scores() -> None:
     scores = [0.9, 0.5, 0.5 - 1e-7, 0.5 - 2e-7, 0.3, 0.1, 0.1]
     right = {"001": 0.5, "002": 0.5, "003": 0.5 + 3e-7}
-    asked: list[str] = []
+    requested: list[str] = []
 
     def exact(documents: Sequence[Document]) -> list[float]:
-        asked.extend(document.id for document in documents)
+        requested.extend(document.id for document in documents)
         return [right[document.id] for document in documents]
 
-    held = documents(scores)
-    results = collect_top_k(lambda limit: held[:limit], Always(), 2, exact)
+    values = documents(scores)
+    results = collect_top_k(lambda limit: values[:limit], Always(), 2, exact)
     assert [(result.document.id, result.score) for result in results] == [("000", 0.9), ("003", 0.5 + 3e-7)]
-    assert [result.document.id for result in collect_top_k(lambda limit: held[:limit], Always(), 5, exact)] == [
+    assert [result.document.id for result in collect_top_k(lambda limit: values[:limit], Always(), 5, exact)] == [
         "000",
         "003",
         "001",
         "002",
         "004",
     ]
-    assert asked == ["001", "002", "003"] * 2
+    assert requested == ["001", "002", "003"] * 2
 
 
-def test_exact_scores_are_not_asked_for_where_none_are_near() -> None:
+def test_exact_scores_are_not_computed_without_near_ties() -> None:
     def exact(documents: Sequence[Document]) -> list[float]:
         raise AssertionError("nothing is near")
 
-    held = documents([0.9, 0.5, 0.4, 0.4])
-    results = collect_top_k(lambda limit: held[:limit], Always(), 2, exact)
+    values = documents([0.9, 0.5, 0.4, 0.4])
+    results = collect_top_k(lambda limit: values[:limit], Always(), 2, exact)
     assert [result.document.id for result in results] == ["000", "001"]

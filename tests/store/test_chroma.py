@@ -1,4 +1,4 @@
-"""What the store in a Chroma collection does beyond the conformance suite, here and on a server of its own."""
+"""The Chroma store beyond the conformance suite, embedded and on a server."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ SERVED = (*CHECKS, what_was_added_is_there_after_reopening, a_second_handle_foll
 
 
 @pytest.mark.parametrize("check", SERVED, ids=lambda check: check.__name__)
-def test_a_server_keeps_every_promise_too(port: int, check: StoreCheck) -> None:
+def test_a_store_on_a_server_passes_the_conformance_suite(port: int, check: StoreCheck) -> None:
     check(StoreUnderTest(open=lambda: on_server(port, check.__name__), examples=30))
 
 
-def test_a_handle_on_a_server_follows_another_one(port: int) -> None:
+def test_a_handle_on_a_server_sees_writes_of_another_one(port: int) -> None:
     store, other = on_server(port, "followed"), on_server(port, "followed")
     fill_store(store, make_documents("abc"), sample_vectors()[:3])
     assert other.count() == 3
@@ -100,20 +100,20 @@ def test_a_handle_on_a_server_follows_another_one(port: int) -> None:
     other.close()
 
 
-def test_a_server_that_is_not_there_is_named() -> None:
+def test_an_unreachable_server_is_named() -> None:
     port = free_port()
     with pytest.raises(StoreError, match=rf"Chroma at 127\.0\.0\.1:{port} failed: Could not connect"):
         ChromaStore(ChromaOptions(host="127.0.0.1", port=port))
 
 
-def test_another_process_is_told_that_the_path_is_taken(opened: Opener, tmp_path: Path) -> None:
+def test_another_process_gets_an_error_that_the_path_is_in_use(opened: Opener, tmp_path: Path) -> None:
     opened()
     command = [sys.executable, "-c", OPEN, str(tmp_path / "index")]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout == f"{tmp_path / 'index'} is locked by another process: wait until it finishes, or stop it\n"
 
 
-def test_handles_may_be_opened_at_once(opened: Opener) -> None:
+def test_handles_can_be_opened_concurrently(opened: Opener) -> None:
     with ThreadPoolExecutor(4) as pool:
         stores = list(pool.map(lambda _: opened(), range(4)))
     contents = fill_store(stores[0], make_documents("ab"), sample_vectors()[:2])
@@ -129,7 +129,7 @@ def test_two_handles_of_one_process_share_the_path(opened: Opener) -> None:
     check_search(other, contents, sample_vectors()[0], 2)
 
 
-def test_a_call_of_more_than_chroma_takes_at_once_is_cut(opened: Opener) -> None:
+def test_calls_above_the_limit_of_chroma_are_split(opened: Opener) -> None:
     store = opened()
     number = store._max_batch + 40
     names = store.add_documents(make_documents(f"{n:05}" for n in range(number)), unit_rows(number, 4, seed=1))
@@ -152,15 +152,15 @@ def test_large_documents_are_sent_in_several_requests(opened: Opener, monkeypatc
     check_contents(store, contents)
 
 
-def test_what_stood_under_other_keys_is_gone_after_a_replacement(opened: Opener) -> None:
+def test_a_replacement_deletes_the_earlier_keys(opened: Opener) -> None:
     store = opened()
     fill_store(store, [Document("1", {"old": 1, "list": ["a", "b"], "same": 1}, id="x")], sample_vectors()[:1])
     fill_store(store, [Document("2", {"same": "text"}, id="x")], sample_vectors()[:1])
-    held = store._collection.get(ids=["x"])["metadatas"]
-    assert held == [{"t:same": "string", "v:same": "string:text"}]
+    values = store._collection.get(ids=["x"])["metadatas"]
+    assert values == [{"t:same": "string", "v:same": "string:text"}]
 
 
-def test_a_document_without_metadata_is_found_by_negations_beside_those_with_some(opened: Opener) -> None:
+def test_a_document_without_metadata_matches_negations(opened: Opener) -> None:
     store = opened()
     contents = fill_store(
         store, [Document("1", {"a": 1}, id="x"), Document("2", id="y"), Document("3", id="z")], sample_vectors()[:3]
@@ -171,7 +171,7 @@ def test_a_document_without_metadata_is_found_by_negations_beside_those_with_som
         check_search(store, contents, sample_vectors()[0], 5, where)
 
 
-def test_a_list_of_a_deleted_document_is_not_taken_for_that_of_the_next(opened: Opener) -> None:
+def test_the_list_of_a_deleted_document_is_not_reused(opened: Opener) -> None:
     store = opened()
     for value in (["a", "b"], {"b": 1}, "c"):
         contents = fill_store(store, [Document("text", {"tag": value}, id="x")], sample_vectors()[:1])
@@ -186,14 +186,14 @@ def test_the_graph_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opene
     contents = fill_store(store, documents, unit_rows(3000, 32, seed=2))
     right = 0
     for query in unit_rows(20, 32, seed=3):
-        wanted = {name for name, _ in exact_search(contents, query, 10)}
-        right += len(wanted & {result.document.id for result in store.search(query, 10)})
+        expected = {name for name, _ in exact_search(contents, query, 10)}
+        right += len(expected & {result.document.id for result in store.search(query, 10)})
         check_search(store, contents, query, 10, {"rare": True})
     assert right >= 0.98 * 200
 
 
 @pytest.mark.parametrize(("where", "is_sent"), [({"half": 1}, False), ({"m": {"$lt": 3}}, True), (None, False)])
-def test_a_filter_that_many_rows_pass_is_never_sent(
+def test_a_filter_that_matches_many_rows_is_not_sent(
     opened: Opener, monkeypatch: pytest.MonkeyPatch, where: dict[str, object] | None, is_sent: bool
 ) -> None:
     store = opened()
@@ -219,18 +219,20 @@ def test_a_thousand_equal_rows_are_all_found(opened: Opener) -> None:
     assert len(store.search(sample_vectors()[0], 1000)) == len(contents)
 
 
-def test_a_collection_of_somebody_else_is_rejected(opened: Opener, tmp_path: Path) -> None:
+def test_a_foreign_collection_is_rejected(opened: Opener, tmp_path: Path) -> None:
     client = chromadb.PersistentClient(tmp_path / "index", settings=Settings(anonymized_telemetry=False))
     client.create_collection("theirs", embedding_function=None)
     with pytest.raises(StoreError, match=r"'theirs' of .* was not created by ragkit"):
         opened(collection="theirs")
 
 
-def test_any_name_of_a_collection_is_taken(opened: Opener) -> None:
+def test_any_collection_name_is_accepted(opened: Opener) -> None:
     names = ["plain", "x", "a..b", "'; DROP TABLE x; --", "\udc80", "", "n" * 600]
     for place, name in enumerate(names):
         fill_store(opened(collection=name), make_documents([f"{place}"]), sample_vectors()[:1])
-    assert [[found for found, _, _ in opened(collection=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
+    assert [[result for result, _, _ in opened(collection=name).scan()] for name in names] == [
+        [f"{n}"] for n in range(7)
+    ]
 
 
 def test_a_path_that_is_not_a_database_is_named(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ def test_options_that_contradict_the_collection_are_rejected(opened: Opener) -> 
         opened(dimension=3)
 
 
-def test_nothing_is_told_to_others_whatever_stands_in_the_working_directory(
+def test_telemetry_stays_off_whatever_the_working_directory_contains(
     opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".env").write_text(
@@ -269,14 +271,14 @@ def test_a_store_that_was_emptied_keeps_its_dimension_until_it_is_cleared(opened
     check_contents(store, fill_store(store, make_documents("b"), unit_rows(1, 5, seed=1)))
 
 
-def test_a_closed_store_says_so(opened: Opener) -> None:
+def test_a_closed_store_raises_an_error(opened: Opener) -> None:
     store = opened()
     store.close()
     with pytest.raises(StoreError, match="is closed: open it again"):
         store.count()
 
 
-def test_a_store_without_a_place_is_rejected() -> None:
+def test_a_store_without_a_path_or_url_is_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"path must be set, or the option `host` \(got ''\)"):
         ChromaStore(ChromaOptions())
 
@@ -285,7 +287,7 @@ def test_a_token_is_never_shown() -> None:
     assert "secret" not in repr(ChromaOptions(host="x", token="secret"))
 
 
-def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
+def test_metadata_are_flat_keys_of_types_and_values() -> None:
     assert to_chroma_metadata({"year": 2024, "draft": False, "a": {"b": None}}) == {
         "t:year": "number",
         "v:year": 2024.0,
@@ -301,10 +303,10 @@ def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
 def test_only_a_document_without_metadata_has_a_key_of_its_own() -> None:
     assert to_chroma_metadata({}) == {"ragkit": 1}
     always = to_chroma_where(to_condition(parse_filter({"$not": {"b": {"$gt": "x"}}})))
-    assert always == {"ragkit": {"$ne": -1}}  # true of those that lack it too
+    assert always == {"ragkit": {"$ne": -1}}  # also true for documents without the field
 
 
-def test_a_condition_that_is_too_large_is_not_sent() -> None:
+def test_a_too_large_condition_is_not_sent() -> None:
     assert to_chroma_where(to_condition(parse_filter({"n": {"$in": list(range(300))}}))) is None
     wild = next(key for key in to_chroma_metadata({"n": [2**53 + 1, 1]}) if key.startswith("e:"))
     assert to_chroma_where(to_condition(parse_filter({"n": {"$gt": 1}}))) == {

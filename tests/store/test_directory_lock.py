@@ -1,4 +1,4 @@
-"""A directory that one process at a time may use."""
+"""The lock of a directory: one process at a time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def another_process_in(directory: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_a_directory_that_another_process_holds_is_rejected_until_that_process_is_gone(tmp_path: Path) -> None:
+def test_a_directory_locked_by_another_process_is_rejected_until_that_process_ends(tmp_path: Path) -> None:
     directory = tmp_path / "made" / "for it"
     with another_process_in(directory) as process:
         with pytest.raises(KnowledgeBaseLocked, match="another process"):
@@ -43,7 +43,7 @@ def test_a_directory_that_another_process_holds_is_rejected_until_that_process_i
         DirectoryLock(directory).close()
 
 
-def test_handles_of_one_process_share_it_and_a_lock_for_their_threads(tmp_path: Path) -> None:
+def test_handles_of_one_process_share_the_lock_and_a_thread_lock(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     first, second = DirectoryLock(tmp_path), DirectoryLock(tmp_path / "inner" / "..")
     assert first.lock is second.lock
@@ -51,7 +51,7 @@ def test_handles_of_one_process_share_it_and_a_lock_for_their_threads(tmp_path: 
     second.close()
 
 
-def test_it_is_free_when_the_last_handle_is_closed_and_not_before(tmp_path: Path) -> None:
+def test_the_lock_is_released_when_the_last_handle_is_closed(tmp_path: Path) -> None:
     first, second = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
     first.close()
     first.close()
@@ -63,7 +63,7 @@ def test_it_is_free_when_the_last_handle_is_closed_and_not_before(tmp_path: Path
     assert subprocess.run(command, capture_output=True, text=True, input="\n", check=True).stdout == "held\n"
 
 
-def test_what_is_no_directory_is_named(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot lock the directory .*file: File exists"):
         DirectoryLock(tmp_path / "file")

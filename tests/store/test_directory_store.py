@@ -1,4 +1,4 @@
-"""What a search of a store in a directory answers when a write comes between its steps: one generation, no mixture."""
+"""A search during which a write happens returns rows of one generation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = 1_000
 
 @pytest.fixture(params=["sqlite", "faiss"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
-    """Opens the store in one directory; all are closed in the end."""
+    """Opens the store in one directory; all are closed at the end."""
     stores: list[DirectoryStore] = []
 
     def open_one() -> DirectoryStore:
@@ -67,16 +67,16 @@ def replace_the_hits(store: DirectoryStore, contents: StoreContents) -> StoreCon
 def delete_the_second_hit(store: DirectoryStore, contents: StoreContents) -> StoreContents:
     gone = names_of(contents)[1]
     assert store.delete([gone]) == 1
-    return {name: held for name, held in contents.items() if name != gone}
+    return {name: values for name, values in contents.items() if name != gone}
 
 
 def compact(store: DirectoryStore, contents: StoreContents) -> StoreContents:
-    """The rows are numbered anew: under the old numbers stand other documents."""
+    """The rows are renumbered: the old numbers refer to other documents."""
     before = list(store._path.glob("vectors-*.f32"))
     keep = set(names_of(contents)[::5])
     store.delete([name for name in contents if name not in keep])
     assert before != list(store._path.glob("vectors-*.f32"))
-    return {name: held for name, held in contents.items() if name in keep}
+    return {name: values for name, values in contents.items() if name in keep}
 
 
 def clear_and_fill_anew(store: DirectoryStore, contents: StoreContents) -> StoreContents:
@@ -96,7 +96,7 @@ WRITES = [add_a_nearer_one, replace_the_hits, delete_the_second_hit, compact, cl
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("moment", ["before it ranks", "before it reads"])
-def test_a_search_that_a_write_overtakes_answers_what_was_written(
+def test_a_search_overtaken_by_a_write_returns_the_written_rows(
     opened: Opener,
     monkeypatch: pytest.MonkeyPatch,
     write: Callable[[DirectoryStore, StoreContents], StoreContents],
@@ -124,7 +124,7 @@ def test_a_search_that_a_write_overtakes_answers_what_was_written(
     assert results == store.search(QUERY, 10)
 
 
-def test_searches_while_another_writes_see_one_generation_each(opened: Opener) -> None:
+def test_searches_during_writes_see_one_generation_each(opened: Opener) -> None:
     store, writer = opened(), opened()
     names, rows = [f"{n:03}" for n in range(600)], unit_rows(600, DIMENSION, seed=3)
 
@@ -133,11 +133,11 @@ def test_searches_while_another_writes_see_one_generation_each(opened: Opener) -
 
     put(0)
     done, seen, problems = threading.Event(), set[int](), list[str]()
-    wanted = [names[place] for place in np.argsort(-(rows @ QUERY))[:10]]
+    expected = [names[place] for place in np.argsort(-(rows @ QUERY))[:10]]
 
     def look(results: list[SearchResult]) -> None:
         versions = {result.document.metadata["v"] for result in results}
-        if len(versions) != 1 or [result.document.id for result in results] != wanted:
+        if len(versions) != 1 or [result.document.id for result in results] != expected:
             problems.append(f"{versions}: {[result.document.id for result in results]}")
         seen.update(version for version in versions if isinstance(version, int))
 
@@ -149,7 +149,7 @@ def test_searches_while_another_writes_see_one_generation_each(opened: Opener) -
     for thread in threads:
         thread.start()
     try:
-        for version in range(1, 12):  # every other one is followed by a compaction, as more than half are dead
+        for version in range(1, 12):  # a compaction follows every second write, as more than half are dead
             put(version)
             done.wait(random.Random(version).random() / 50)
     finally:
@@ -160,30 +160,30 @@ def test_searches_while_another_writes_see_one_generation_each(opened: Opener) -
     assert len(seen) > 1
 
 
-def heard(store: DirectoryStore) -> list[str]:
-    """The statements that the connection that is lent next is given from now on."""
+def changed_results(store: DirectoryStore) -> list[str]:
+    """The statements that the next borrowed connection executes."""
     connection = store._pool.acquire()
-    said: list[str] = []
-    connection.set_trace_callback(said.append)
+    result: list[str] = []
+    connection.set_trace_callback(result.append)
     store._pool.release(connection)
-    return said
+    return result
 
 
-def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened: Opener) -> None:
+def test_a_current_view_is_searched_without_a_transaction(opened: Opener) -> None:
     store = opened()
     contents = fill_store(store, make_documents(f"{n:04}" for n in range(ROWS)), unit_rows(ROWS, DIMENSION, seed=3))
     check_search(store, contents, QUERY, 10)
-    said = heard(store)
+    result = changed_results(store)
     check_search(store, contents, QUERY, 10)
-    assert len(said) == 1
-    assert said[0].startswith("WITH requested")
+    assert len(result) == 1
+    assert result[0].startswith("WITH requested")
 
 
-def test_equal_rows_are_told_apart_by_their_ids_without_a_transaction(opened: Opener) -> None:
+def test_equal_rows_are_ordered_by_id_without_a_transaction(opened: Opener) -> None:
     store = opened()
     contents = fill_store(store, make_documents("dbca"), np.repeat(sample_vectors()[:1], 4, axis=0))
     for _ in range(2):
         check_search(store, contents, QUERY, 3)
-    said = heard(store)
+    result = changed_results(store)
     check_search(store, contents, QUERY, 3)
-    assert [statement.split()[0] for statement in said] == ["SELECT", "WITH"]
+    assert [statement.split()[0] for statement in result] == ["SELECT", "WITH"]

@@ -1,4 +1,4 @@
-"""What the store in a DuckDB file does beyond the conformance suite: its file, its settings, its limits."""
+"""The DuckDB store beyond the conformance suite: file, settings, limits."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def opened(path: Path) -> Iterator[Opener]:
         store.close()
 
 
-def asked(path: Path, sql: str) -> list[tuple[object, ...]]:
+def query(path: Path, sql: str) -> list[tuple[object, ...]]:
     with duckdb.connect(path, read_only=True) as connection:
         return connection.execute(sql).fetchall()
 
 
-def test_documents_are_columns_that_anyone_can_query(opened: Opener, path: Path) -> None:
+def test_documents_are_plain_columns_that_can_be_queried(opened: Opener, path: Path) -> None:
     store = opened()
     fill_store(
         store,
@@ -73,15 +73,15 @@ def test_documents_are_columns_that_anyone_can_query(opened: Opener, path: Path)
     )
     store.close()
     sql = "SELECT decode(id), source, title, format, text, metadata->>'$.year', whole, vector[1] FROM documents"
-    assert asked(path, sql) == [("é", "/a.md", "T", "text", "Hello", "2024", "", float(sample_vectors()[0][0]))]
-    assert asked(path, "SELECT field, kind, number, string FROM facts ORDER BY ALL") == [
+    assert query(path, sql) == [("é", "/a.md", "T", "text", "Hello", "2024", "", float(sample_vectors()[0][0]))]
+    assert query(path, "SELECT field, kind, number, string FROM facts ORDER BY ALL") == [
         ("tags", "string", 0.0, "a"),
         ("tags", "string", 0.0, "b"),
         ("year", "number", 2024.0, ""),
     ]
 
 
-def test_text_that_no_column_can_hold_comes_back(opened: Opener) -> None:
+def test_text_that_no_column_can_hold_is_restored(opened: Opener) -> None:
     odd = [
         Document("a\udc80b", {"k\udc80": "v\udfff"}, source="/f\udcff.txt", title="\ud800", id="i\udc80"),
         Document("x", {"k": "\\ud800 is just text", "n": "a\0b"}, id="escaped"),
@@ -90,14 +90,14 @@ def test_text_that_no_column_can_hold_comes_back(opened: Opener) -> None:
     check_contents(opened(), fill_store(opened(), odd, sample_vectors()[:3]))
 
 
-def test_another_process_is_told_who_has_the_file(opened: Opener, path: Path) -> None:
+def test_another_process_gets_an_error_that_names_the_holder_of_the_file(opened: Opener, path: Path) -> None:
     opened()
     run = subprocess.run([sys.executable, "-c", OPEN, str(path)], capture_output=True, text=True, check=True)
     assert run.stdout.startswith(f"{path} is locked by ")
     assert run.stdout.endswith("): wait until it finishes, or stop it\n") and "(PID " in run.stdout
 
 
-def test_no_other_file_can_be_reached_and_no_setting_changed(opened: Opener, tmp_path: Path) -> None:
+def test_no_other_file_can_be_read_and_no_setting_changed(opened: Opener, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("a\n1\n")
     with opened()._read_transaction() as connection:
         with pytest.raises(duckdb.PermissionException, match="disabled by configuration"):
@@ -108,7 +108,7 @@ def test_no_other_file_can_be_reached_and_no_setting_changed(opened: Opener, tmp
         connection.execute("ROLLBACK; BEGIN")
 
 
-def test_a_file_of_something_else_is_rejected(path: Path, opened: Opener) -> None:
+def test_a_foreign_file_is_rejected(path: Path, opened: Opener) -> None:
     path.parent.mkdir()
     path.write_bytes(b"not a database " * 500)
     with pytest.raises(KnowledgeBaseDamaged, match="is not an intact DuckDB database"):
@@ -123,7 +123,7 @@ def test_an_unknown_layout_is_rejected(path: Path, opened: Opener) -> None:
         opened()
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot create the directory .*file"):
         DuckdbStore(DuckdbOptions(tmp_path / "file" / "index.duckdb"))
@@ -136,14 +136,14 @@ def test_options_that_contradict_the_file_are_rejected(opened: Opener) -> None:
         opened(dimension=3)
 
 
-def test_a_closed_store_says_so(opened: Opener) -> None:
+def test_a_closed_store_raises_an_error(opened: Opener) -> None:
     store = opened()
     store.close()
     with pytest.raises(StoreError, match="is closed: open it again"):
         store.count()
 
 
-def test_filters_of_thousands_of_parts_are_answered(opened: Opener) -> None:
+def test_filters_with_thousands_of_conditions_work(opened: Opener) -> None:
     store = opened()
     contents = fill_store(
         store, [Document(f"{n}", {"n": n}, id=f"{n:03}") for n in range(40)], unit_rows(40, DIMENSION, seed=1)
@@ -155,7 +155,7 @@ def test_filters_of_thousands_of_parts_are_answered(opened: Opener) -> None:
     check_search(store, contents, sample_vectors()[0], 5, {"n": {"$in": [*range(20, 5000), "x", None, True]}})
 
 
-def test_numbers_that_no_float_tells_apart_are_told_apart(opened: Opener) -> None:
+def test_integers_beyond_float_precision_are_distinguished(opened: Opener) -> None:
     store = opened()
     documents = [Document(f"{n}", {"n": 2**53 + n}, id=f"{n}") for n in range(6)]
     contents = fill_store(store, documents, sample_vectors()[:6])
@@ -164,22 +164,22 @@ def test_numbers_that_no_float_tells_apart_are_told_apart(opened: Opener) -> Non
             check_search(store, contents, sample_vectors()[0], 6, {"n": {operator: 2**53 + n}})
 
 
-def test_facts_go_with_their_documents(opened: Opener, path: Path) -> None:
+def test_metadata_rows_are_deleted_with_their_documents(opened: Opener, path: Path) -> None:
     store = opened()
     fill_store(store, make_documents("abc", {"v": 1, "old": [1, 2]}), sample_vectors()[:3])
     fill_store(store, make_documents("ab", {"v": 2}), sample_vectors()[:2])
     store.delete(["c"])
     store.close()
-    assert asked(path, "SELECT field, number, count(*) FROM facts GROUP BY ALL") == [("v", 2.0, 2)]
+    assert query(path, "SELECT field, number, count(*) FROM facts GROUP BY ALL") == [("v", 2.0, 2)]
 
 
-def test_many_documents_go_in_at_once_and_come_out_in_order(opened: Opener) -> None:
+def test_many_documents_are_added_at_once_and_returned_in_order(opened: Opener) -> None:
     store = opened()
     names = [f"{n * 7919 % 2500:04}" for n in range(2500)]
     check_contents(store, fill_store(store, make_documents(names, {"a": 1}), unit_rows(2500, 5, seed=2)))
 
 
-def test_handles_may_be_opened_at_once(opened: Opener) -> None:
+def test_handles_can_be_opened_concurrently(opened: Opener) -> None:
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(lambda _: opened(), range(8)))
     contents = fill_store(stores[0], make_documents("ab"), sample_vectors()[:2])
@@ -203,15 +203,15 @@ def test_writers_of_two_handles_take_turns(opened: Opener) -> None:
     assert len({name for name, _, _ in stores[0].scan()}) == 31
 
 
-def test_rows_are_kept_in_a_form_that_is_quick_to_scan(opened: Opener, path: Path) -> None:
+def test_rows_are_stored_in_a_format_that_is_fast_to_scan(opened: Opener, path: Path) -> None:
     store = opened()
     fill_store(store, make_documents(f"{n:05}" for n in range(2000)), unit_rows(2000, DIMENSION, seed=1))
     store.close()
     parts = "FROM pragma_storage_info('documents') WHERE column_name = 'vector' AND segment_type = 'FLOAT'"
-    assert asked(path, f"SELECT DISTINCT compression {parts}") == [("ALP",)]
+    assert query(path, f"SELECT DISTINCT compression {parts}") == [("ALP",)]
 
 
-def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> None:
+def test_a_scan_returns_the_rows_of_its_start(opened: Opener) -> None:
     store = opened()
     fill_store(store, make_documents("abc"), sample_vectors()[:3])
     scan = store.scan()

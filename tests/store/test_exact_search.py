@@ -1,4 +1,4 @@
-"""Exact search: plain, through the 8-bit copy, and through the scanner that decides between the two."""
+"""Exact search: plain, with the 8-bit copy, and with the scanner that chooses between them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ragkit.store.native.int8_index import Int8Index, quantize
 from ragkit.store.native.scanner import BUILD_AFTER_SEARCHES, MIN_ROWS, Scanner
 from ragkit.testing.store_factory import unit_rows
 
-Found = tuple[list[int], list[float]]
-Search = Callable[[Rows, Rows, int, AllowedRows, SortKeys | None], Found]
+SearchOutcome = tuple[list[int], list[float]]
+Search = Callable[[Rows, Rows, int, AllowedRows, SortKeys | None], SearchOutcome]
 
 
-def plain(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
+def search_plain(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> SearchOutcome:
     rows, scores = find_nearest(matrix, query, k, allowed, order)
     return rows.tolist(), scores.tolist()
 
 
-def through_int8(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
-    found = Int8Index.from_matrix(matrix).find_candidates(query, k, allowed, len(matrix))
-    rows, scores = rank_rows(matrix, query, k, found, order)
+def search_int8(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> SearchOutcome:
+    result = Int8Index.from_matrix(matrix).find_candidates(query, k, allowed, len(matrix))
+    rows, scores = rank_rows(matrix, query, k, result, order)
     return rows.tolist(), scores.tolist()
 
 
-def by_sorting(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
-    """What is right, the slow way."""
+def search_by_sorting(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> SearchOutcome:
+    """The reference result, computed by sorting."""
     rows = np.arange(len(matrix)) if allowed is None else np.arange(len(matrix))[allowed]
     scores = np.clip((matrix[rows] * query.astype(np.float64)).sum(axis=1), -1, 1)
     keys = [order(rows[[i]])[0] for i in range(len(rows))] if order else ["" for _ in rows]
@@ -43,7 +43,7 @@ def by_sorting(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: S
 
 
 def clustered(n: int, dimension: int, seed: int) -> Rows:
-    """Rows in tight clusters, so that many are nearly as near as the nearest; some are equal."""
+    """Rows in tight clusters: many scores are nearly equal, some rows are equal."""
     chance = np.random.default_rng(seed)
     rows = unit_rows(20, dimension, seed)[chance.integers(0, 20, n)] + chance.normal(0, 0.02, (n, dimension))
     rows[chance.integers(0, n, n // 10)] = rows[0]
@@ -51,19 +51,21 @@ def clustered(n: int, dimension: int, seed: int) -> Rows:
     return unit
 
 
-searches = pytest.mark.parametrize("search", [plain, through_int8])
+searches = pytest.mark.parametrize("search", [search_plain, search_int8])
 
 
 @searches
 @pytest.mark.parametrize("share", [None, 0.001, 0.01, 0.1, 0.4, 0.9])
 @pytest.mark.parametrize("as_rows", [False, True])
-def test_the_nearest_are_found_whatever_is_allowed(search: Search, share: float | None, as_rows: bool) -> None:
+def test_the_nearest_rows_are_found_for_any_set_of_allowed_rows(
+    search: Search, share: float | None, as_rows: bool
+) -> None:
     matrix = clustered(5000, 24, seed=2)
     mask = np.ones(5000, bool) if share is None else np.random.default_rng(3).random(5000) < share
     allowed: AllowedRows = None if share is None else np.flatnonzero(mask) if as_rows else mask
     for query in (*clustered(3, 24, seed=2), matrix[0]):
         for k in (1, 10, 200):
-            assert search(matrix, query, k, allowed, None) == by_sorting(matrix, query, k, mask, None)
+            assert search(matrix, query, k, allowed, None) == search_by_sorting(matrix, query, k, mask, None)
 
 
 @searches
@@ -83,14 +85,14 @@ def test_any_small_matrix_is_searched_exactly(
     matrix, query = pool[chance.integers(0, 8, n)], pool[0]
     mask: NDArray[np.bool_] = chance.random(n) < (1.0 if share is None else share)
     names = [f"{place}" for place in chance.permutation(n)]
-    wanted = by_sorting(matrix, query, k, mask, lambda rows: [names[row] for row in rows])
+    expected = search_by_sorting(matrix, query, k, mask, lambda rows: [names[row] for row in rows])
     assert (
-        search(matrix, query, k, None if share is None else mask, lambda rows: [names[row] for row in rows]) == wanted
+        search(matrix, query, k, None if share is None else mask, lambda rows: [names[row] for row in rows]) == expected
     )
 
 
 @searches
-def test_ties_at_the_end_are_cut_in_the_given_order(search: Search) -> None:
+def test_ties_at_the_end_are_cut_in_the_requested_order(search: Search) -> None:
     matrix = np.repeat(unit_rows(2, 8, seed=1), 3000, axis=0)
 
     def reverse(rows: NDArray[np.int64]) -> list[str]:
@@ -102,7 +104,7 @@ def test_ties_at_the_end_are_cut_in_the_given_order(search: Search) -> None:
 
 
 def signs(n: int, dimension: int, seed: int) -> Rows:
-    """Rows of plus and minus one number: 8 bits hold them without error."""
+    """Rows of one positive or negative number: 8 bits represent them exactly."""
     drawn = np.random.default_rng(seed).choice([-1.0, 1.0], (n, dimension))
     rows: Rows = (drawn / dimension**0.5).astype(np.float32)
     return rows
@@ -118,15 +120,15 @@ def signs(n: int, dimension: int, seed: int) -> Rows:
         pytest.param(unit_rows(4000, 16, 1), signs(30, 16, 2), id="errors of the rows"),
     ],
 )
-def test_rows_are_told_apart_that_are_nearer_than_a_rough_score_can_tell(
+def test_rows_closer_than_the_quantization_error_are_distinguished(
     search: Search, matrix: Rows, queries: Rows, k: int
 ) -> None:
     unit: Rows = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
     for query in queries:
-        assert search(unit, query, k, None, None) == by_sorting(unit, query, k, None, None)
+        assert search(unit, query, k, None, None) == search_by_sorting(unit, query, k, None, None)
 
 
-def test_the_order_is_not_asked_for_without_ties() -> None:
+def test_the_tie_order_is_not_computed_without_ties() -> None:
     def order(rows: NDArray[np.int64]) -> list[str]:
         raise AssertionError("no two scores are equal")
 
@@ -135,7 +137,7 @@ def test_the_order_is_not_asked_for_without_ties() -> None:
 
 
 @searches
-def test_a_score_does_not_depend_on_where_a_row_lies(search: Search) -> None:
+def test_a_score_does_not_depend_on_the_row_number(search: Search) -> None:
     row, query = unit_rows(2, 384, seed=1)
     scores = set()
     for place in (0, 1, 6, 63, 500, 1000):
@@ -154,7 +156,7 @@ def test_scores_are_never_above_one(search: Search) -> None:
 
 
 @searches
-def test_scores_that_are_cut_to_one_tie(search: Search) -> None:
+def test_scores_clipped_to_one_tie(search: Search) -> None:
     row = unit_rows(1, 16, seed=1)[0]
     matrix = row * np.linspace(1.0001, 1.0008, 200, dtype=np.float32)[:, None]
     assert search(matrix, row, 3, None, None) == ([0, 1, 2], [1.0, 1.0, 1.0])
@@ -172,9 +174,9 @@ def test_the_floor_is_below_k_scores(n: int, k: int, seed: int, has_gaps: bool) 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 999), st.sampled_from([0.0, 1.0, 5.0]))
-def test_the_copy_is_off_by_no_more_than_it_says(dimension: int, seed: int, spike: float) -> None:
+def test_the_error_of_the_copy_is_within_its_bound(dimension: int, seed: int, spike: float) -> None:
     rows = unit_rows(30, dimension, seed).astype(np.float64)
-    rows[:, 0] += spike  # one large number makes the steps of all others coarse
+    rows[:, 0] += spike  # one large number makes the quantization of all others coarse
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
     matrix = rows.astype(np.float32)
     codes, scales, errors = quantize(matrix)
@@ -183,30 +185,30 @@ def test_the_copy_is_off_by_no_more_than_it_says(dimension: int, seed: int, spik
     assert (errors < 0.005 * dimension**0.5 + 1e-6).all()
 
 
-def test_growing_gives_the_copy_of_the_whole() -> None:
+def test_a_grown_copy_equals_a_new_copy() -> None:
     matrix = unit_rows(7000, 16, seed=1)
     index = Int8Index.from_matrix(matrix[:3000])
     for rows in (3001, 3001, 5000, 7000):
         index.grow(matrix[:rows])
-    whole = Int8Index.from_matrix(matrix)
-    assert np.array_equal(index.codes, whole.codes)
-    assert np.array_equal(index.scales, whole.scales)
-    assert np.array_equal(index.errors, whole.errors)
+    complete = Int8Index.from_matrix(matrix)
+    assert np.array_equal(index.codes, complete.codes)
+    assert np.array_equal(index.scales, complete.scales)
+    assert np.array_equal(index.errors, complete.errors)
     assert index.find_candidates(matrix[10], 1, None, 3000).tolist() == [10]
 
 
 class Caching:
-    """A scanner over a matrix in a directory, as a store would have it."""
+    """A scanner over a matrix in a directory, as in a store."""
 
     def __init__(self, directory: Path, matrix: Rows) -> None:
         self.path, self.matrix = directory / "vectors.i8", matrix
 
     def search(self, scanner: Scanner, rows: int | None = None) -> None:
-        """Three searches, each held against the right answer."""
+        """Compare three searches with the reference result."""
         matrix = self.matrix[:rows]
         for query in matrix[[0, 5, len(matrix) - 1]]:
-            found, _ = scanner.search(matrix, query, 10)
-            assert found.tolist() == by_sorting(matrix, query, 10, None, None)[0]
+            result, _ = scanner.search(matrix, query, 10)
+            assert result.tolist() == search_by_sorting(matrix, query, 10, None, None)[0]
 
     def scanner(self, file_id: bytes = b"i" * 16) -> Scanner:
         return Scanner(self.path, file_id)
@@ -219,7 +221,7 @@ def caching(tmp_path: Path) -> Caching:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows were copied to 8 bits, time after time."""
+    """The number of rows of each quantization."""
     counts: list[int] = []
     grow = Int8Index.grow
 
@@ -231,14 +233,14 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_the_copy_is_made_when_searches_go_on(caching: Caching, built: list[int]) -> None:
+def test_the_copy_is_built_after_repeated_searches(caching: Caching, built: list[int]) -> None:
     scanner = Scanner()
     for search in range(BUILD_AFTER_SEARCHES + 2):
         assert built == ([MIN_ROWS] if search >= BUILD_AFTER_SEARCHES else [])
         scanner.search(caching.matrix[:MIN_ROWS], caching.matrix[0], 3)
 
 
-def test_small_matrices_are_searched_as_they_are(caching: Caching, built: list[int]) -> None:
+def test_small_matrices_are_searched_without_a_copy(caching: Caching, built: list[int]) -> None:
     scanner = caching.scanner()
     for _ in range(5):
         caching.search(scanner, MIN_ROWS - 1)
@@ -246,14 +248,14 @@ def test_small_matrices_are_searched_as_they_are(caching: Caching, built: list[i
     assert not caching.path.exists()
 
 
-def test_the_copy_grows_with_the_matrix_and_older_views_are_still_answered(caching: Caching, built: list[int]) -> None:
+def test_the_copy_grows_with_the_matrix_and_older_views_stay_searchable(caching: Caching, built: list[int]) -> None:
     scanner = Scanner()
     for rows in (MIN_ROWS, MIN_ROWS + 10, MIN_ROWS, MIN_ROWS + 3000):
         caching.search(scanner, rows)
     assert built == [MIN_ROWS, 10, 2990]
 
 
-def test_the_copy_is_kept_and_read_again(caching: Caching, built: list[int]) -> None:
+def test_the_copy_is_saved_and_loaded(caching: Caching, built: list[int]) -> None:
     caching.search(caching.scanner(), MIN_ROWS)
     caching.search(caching.scanner(), MIN_ROWS)
     caching.search(caching.scanner(), MIN_ROWS + 50)
@@ -261,7 +263,7 @@ def test_the_copy_is_kept_and_read_again(caching: Caching, built: list[int]) -> 
     assert [path.name for path in caching.path.parent.iterdir()] == ["vectors.i8"]
 
 
-def test_the_kept_copy_is_written_anew_when_it_has_fallen_behind(caching: Caching, built: list[int]) -> None:
+def test_an_outdated_saved_copy_is_rewritten(caching: Caching, built: list[int]) -> None:
     caching.search(caching.scanner(), MIN_ROWS)
     size = caching.path.stat().st_size
     caching.search(caching.scanner(), MIN_ROWS + 500)
@@ -283,7 +285,7 @@ def test_the_kept_copy_is_written_anew_when_it_has_fallen_behind(caching: Cachin
         lambda path: path.write_bytes(b"something else" * 10_000),
     ],
 )
-def test_a_kept_copy_that_is_not_whole_is_made_anew(
+def test_a_truncated_saved_copy_is_rebuilt(
     caching: Caching, built: list[int], damage: Callable[[Path], object]
 ) -> None:
     caching.search(caching.scanner())
@@ -293,11 +295,11 @@ def test_a_kept_copy_that_is_not_whole_is_made_anew(
     assert built == [MIN_ROWS + 3000] * 2
 
 
-def test_a_kept_copy_of_another_matrix_is_not_used(caching: Caching, built: list[int]) -> None:
+def test_a_saved_copy_of_another_matrix_is_not_used(caching: Caching, built: list[int]) -> None:
     caching.search(caching.scanner())
     caching.search(caching.scanner(b"j" * 16))
     assert built == [MIN_ROWS + 3000] * 2
-    caching.search(caching.scanner(b"j" * 16), MIN_ROWS)  # it holds more rows than the matrix: nothing of ours
+    caching.search(caching.scanner(b"j" * 16), MIN_ROWS)  # it has more rows than the matrix: not its copy
     assert built == [MIN_ROWS + 3000] * 2 + [MIN_ROWS]
 
 
@@ -315,7 +317,7 @@ def test_a_copy_that_covers_the_matrix_is_used_without_waiting(caching: Caching,
     assert built == [MIN_ROWS + 3000]
 
 
-def test_while_one_thread_makes_the_copy_others_search_without(caching: Caching) -> None:
+def test_while_one_thread_builds_the_copy_others_search_without_it(caching: Caching) -> None:
     scanner = Scanner()
     with scanner._lock:
         caching.search(scanner)

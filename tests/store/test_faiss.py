@@ -1,4 +1,4 @@
-"""What the store of the faiss library does beyond the conformance suite: its index, its file, what it falls back on."""
+"""The faiss store beyond the conformance suite: index, file, fallbacks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(directory: Path) -> Iterator[Opener]:
-    """Opens the store in one directory, with an index from 500 rows on; all are closed in the end."""
+    """Opens the store in one directory, with an index from 500 rows on; all are closed at the end."""
     stores: list[FaissStore] = []
 
     def open_one(**options: object) -> FaissStore:
@@ -56,7 +56,7 @@ def opened(directory: Path) -> Iterator[Opener]:
 
 
 def clustered(n: int, seed: int) -> Rows:
-    """Rows in clusters, as texts are, from one set of centres."""
+    """Clustered rows around a fixed set of centres."""
     centres, noise = unit_rows(100, 32, seed=1), unit_rows(n, 32, seed=seed)
     rows = centres[np.random.default_rng(seed).integers(0, 100, n)] + 0.7 * noise
     unit: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
@@ -74,16 +74,16 @@ def indexed_rows(store: FaissStore) -> int:
 
 
 def recall(store: FaissStore, contents: StoreContents, where: dict[str, int] | None = None) -> float:
-    """Share of the ten nearest that are found."""
+    """Recall at 10."""
     queries, right = clustered(20, seed=3), 0
     for query in queries:
-        wanted = {name for name, _ in exact_search(contents, query, 10, where)}
-        right += len(wanted & {result.document.id for result in store.search(query, 10, where)})
+        expected = {name for name, _ in exact_search(contents, query, 10, where)}
+        right += len(expected & {result.document.id for result in store.search(query, 10, where)})
     return right / (10 * len(queries))
 
 
 @pytest.mark.parametrize("check", checks_for(FaissStore)[:-3], ids=lambda check: check.__name__)
-def test_a_flat_index_keeps_every_promise_from_the_first_row_on(directory: Path, check: StoreCheck) -> None:
+def test_a_flat_index_passes_the_conformance_suite_from_the_first_row(directory: Path, check: StoreCheck) -> None:
     options = FaissOptions(directory, method="flat", index_rows=0, exact_share=0)
     check(StoreUnderTest(open=lambda: FaissStore(options), name="faiss", directory=directory, examples=60))
 
@@ -104,7 +104,7 @@ def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(
         check_search(store, contents, query, 7, {"m": 77})
 
 
-def test_scores_are_those_of_the_rows_and_not_of_their_codes(opened: Opener) -> None:
+def test_scores_are_computed_from_the_rows_not_their_codes(opened: Opener) -> None:
     store = opened(method="ivfpq", code_bytes=2)
     contents = filled(store, 10_000)
     query = clustered(1, seed=5)[0]
@@ -130,7 +130,7 @@ def test_rows_that_the_index_lacks_are_scanned(opened: Opener) -> None:
     assert indexed_rows(store) == 1703
 
 
-def test_replaced_and_deleted_documents_are_passed_over_and_in_the_end_left_behind(opened: Opener) -> None:
+def test_replaced_and_deleted_documents_are_skipped_and_finally_compacted(opened: Opener) -> None:
     store = opened()
     contents = filled(store, 1200)
     scanner = store._scanner
@@ -148,7 +148,7 @@ def test_replaced_and_deleted_documents_are_passed_over_and_in_the_end_left_behi
     check_contents(store, contents)
 
 
-def test_the_index_is_kept_in_a_file_and_read_when_the_store_is_opened(
+def test_the_index_is_saved_and_loaded_when_the_store_is_opened(
     opened: Opener, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = opened()
@@ -163,15 +163,15 @@ def test_the_index_is_kept_in_a_file_and_read_when_the_store_is_opened(
 
 
 @pytest.mark.parametrize("place", [0, 8, 12, 30, 44, 52, 60, 70, 5000, -1])
-def test_a_file_with_one_wrong_byte_is_never_given_to_faiss(opened: Opener, directory: Path, place: int) -> None:
+def test_a_file_with_one_wrong_byte_is_never_loaded_by_faiss(opened: Opener, directory: Path, place: int) -> None:
     store = opened()
     filled(store, 600)
     store.close()
     [file] = directory.glob("*.faiss")
-    whole = bytearray(file.read_bytes())
-    whole[place] ^= 1
-    file.write_bytes(whole)
-    file_id = bytes(whole[12:28]) if place != 12 else bytes([whole[12] ^ 1, *whole[13:28]])
+    complete = bytearray(file.read_bytes())
+    complete[place] ^= 1
+    file.write_bytes(complete)
+    file_id = bytes(complete[12:28]) if place != 12 else bytes([complete[12] ^ 1, *complete[13:28]])
     assert FaissIndex.load(file, file_id, clustered(600, seed=2), FaissOptions("")) is None
     again = opened()
     assert indexed_rows(again) == 600
@@ -179,7 +179,7 @@ def test_a_file_with_one_wrong_byte_is_never_given_to_faiss(opened: Opener, dire
 
 
 @pytest.mark.parametrize("size", [0, 10, 60, 1000])
-def test_a_file_that_is_cut_short_is_made_anew(opened: Opener, directory: Path, size: int) -> None:
+def test_a_truncated_file_is_rebuilt(opened: Opener, directory: Path, size: int) -> None:
     store = opened()
     filled(store, 600)
     store.close()
@@ -190,7 +190,7 @@ def test_a_file_that_is_cut_short_is_made_anew(opened: Opener, directory: Path, 
     assert file.stat().st_size == length
 
 
-def test_an_index_of_other_settings_is_made_anew(opened: Opener) -> None:
+def test_an_index_with_other_settings_is_rebuilt(opened: Opener) -> None:
     store = opened(m=8)
     contents = filled(store, 600)
     store.close()
@@ -200,7 +200,7 @@ def test_an_index_of_other_settings_is_made_anew(opened: Opener) -> None:
     assert indexed_rows(opened(m=24)) == 600
 
 
-def test_an_index_that_was_not_kept_is_made_when_the_store_is_opened(opened: Opener, directory: Path) -> None:
+def test_a_missing_index_is_built_when_the_store_is_opened(opened: Opener, directory: Path) -> None:
     store = opened()
     filled(store, 600)
     store.close()
@@ -209,7 +209,7 @@ def test_an_index_that_was_not_kept_is_made_when_the_store_is_opened(opened: Ope
     assert indexed_rows(opened()) == 600
 
 
-def test_another_handle_takes_the_index_that_was_written(opened: Opener) -> None:
+def test_another_handle_loads_the_saved_index(opened: Opener) -> None:
     reader, writer = opened(), opened()
     contents = filled(writer, 1500)
     assert indexed_rows(reader) == 0
@@ -241,30 +241,30 @@ while True:
 """
 
 
-def test_a_process_killed_while_it_writes_the_index_leaves_nothing_wrong_and_no_litter(
+def test_a_process_killed_while_writing_the_index_leaves_no_damage_and_no_files(
     opened: Opener, directory: Path
 ) -> None:
     chance = random.Random(5)
     for _ in range(6):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(directory)], stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
-            said = int(writer.stdout.readline())
+            result = int(writer.stdout.readline())
             time.sleep(chance.uniform(0, 0.1))
             writer.kill()
-        (directory / "vectors-0.part").touch()  # as it is left when it is killed just then
+        (directory / "vectors-0.part").touch()  # the state after a kill at this moment
         store = opened(method="flat", index_rows=1)
         rows = store.count()
-        assert rows >= said + 1200
+        assert rows >= result + 1200
         assert rows % 1200 == 0
         assert rows - indexed_rows(store) in {0, 1200}  # the last rows may be on disk without their index
         query = unit_rows(1200, 32, seed=rows - 1200)[700]
         assert store.search(query, 1)[0].document.id == f"{rows - 500:06}"
-        store.delete(["never there"])  # the first write sweeps
+        store.delete(["never there"])  # the first write deletes old files
         store.close()
         assert list(directory.glob("*.part")) == []
 
 
-def test_nothing_else_than_index_vectors_and_database_lies_in_the_directory(opened: Opener, directory: Path) -> None:
+def test_the_directory_contains_only_index_vectors_and_database(opened: Opener, directory: Path) -> None:
     store = opened()
     filled(store, 1200)
     store.delete([f"{n:05}" for n in range(600)])
@@ -273,7 +273,7 @@ def test_nothing_else_than_index_vectors_and_database_lies_in_the_directory(open
     assert len(list(directory.iterdir())) == 3
 
 
-def test_searches_go_on_while_the_index_grows(opened: Opener) -> None:
+def test_searches_continue_while_the_index_grows(opened: Opener) -> None:
     store = opened()
     contents = filled(store, 600)
     stop, failures = threading.Event(), []
@@ -305,14 +305,14 @@ def test_many_equal_rows_are_ordered_by_id(opened: Opener) -> None:
         check_search(store, contents, sample_vectors()[0], top_k)
 
 
-def test_an_index_that_runs_dry_is_left_aside(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_returns_too_few_rows_is_not_used(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     store = opened()
     contents = filled(store, 600)
     monkeypatch.setattr(FaissIndex, "search", lambda *_: (np.array([3]), np.array([0.5], np.float32)))
     check_search(store, contents, clustered(1, seed=3)[0], 10)
 
 
-def test_a_directory_that_cannot_be_written_costs_the_file_only(opened: Opener, directory: Path) -> None:
+def test_in_a_read_only_directory_only_the_index_file_is_missing(opened: Opener, directory: Path) -> None:
     store = opened()
     filled(store, 600)
     scanner = store._scanner

@@ -1,4 +1,4 @@
-"""The files of an embedded store at rest: what merely opening it changes does not count, what rots does."""
+"""Digests of the files of an embedded store: opening it does not change them, corruption does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fill(name: str, place: Path) -> None:
     documents = [Document(f"text {n} " * 20, {"n": n}, source="s", title="t", id=f"d{n}") for n in range(12)]
     store.add_documents(documents, ROWS)
     store.close()
-    # some fold their journals in when they are opened next
+    # some merge their journals at the next open
     again = opened(name, place)
     assert again.count() == 12
     again.close()
@@ -43,7 +43,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_to_open_search_and_close_a_store_changes_nothing_that_counts(name: str, tmp_path: Path) -> None:
+def test_opening_searching_and_closing_a_store_does_not_change_the_digest(name: str, tmp_path: Path) -> None:
     place = tmp_path / "store"
     fill(name, place)
     before = compute_digests(place)
@@ -55,14 +55,14 @@ def test_to_open_search_and_close_a_store_changes_nothing_that_counts(name: str,
     assert compute_digests(place) == before
 
 
-def test_one_bit_that_turns_in_any_file_that_counts_is_seen(name: str, tmp_path: Path) -> None:
+def test_one_flipped_bit_in_any_included_file_changes_the_digest(name: str, tmp_path: Path) -> None:
     place = tmp_path / "store"
     fill(name, place)
     before = compute_digests(place)
     for relative, (size, _) in before.items():
         path = tmp_path / relative
         data = path.read_bytes()
-        # of Chroma's database the first page's counters are left out; the middle is not
+        # the digest excludes the counters on the first page of Chroma's database, not the middle
         at = (size or len(data)) // 2
         if not data:
             continue
@@ -72,7 +72,7 @@ def test_one_bit_that_turns_in_any_file_that_counts_is_seen(name: str, tmp_path:
     assert compute_digests(place) == before
 
 
-def test_a_copy_with_holes_filled_in_counts_as_the_same(tmp_path: Path) -> None:
+def test_a_copy_with_filled_holes_has_the_same_digest(tmp_path: Path) -> None:
     sparse, dense = tmp_path / "a" / "store", tmp_path / "b" / "store"
     for place in (sparse, dense):
         place.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_a_copy_with_holes_filled_in_counts_as_the_same(tmp_path: Path) -> None:
     assert compute_digests(sparse) == compute_digests(dense)
 
 
-def test_a_store_that_is_one_file_is_told_flushed_and_removed_with_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_single_file_store_is_digested_flushed_and_deleted_with_its_side_files(tmp_path: Path) -> None:
     for file in ("store-duckdb", "store-duckdb.wal", "other"):
         (tmp_path / file).write_text(file)
     place = tmp_path / "store-duckdb"

@@ -1,4 +1,4 @@
-"""The filter language: what is taken, what is refused, and what each filter means."""
+"""The filter language: valid filters, errors, and semantics."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def test_the_readme_filter_becomes_a_tree() -> None:
 
 
 @pytest.mark.parametrize("where", [None, {}])
-def test_no_filter_lets_everything_through(where: Filter | None) -> None:
+def test_an_empty_filter_matches_everything(where: Filter | None) -> None:
     assert parse_filter(where) == Always()
 
 
-def test_not_stands_before_a_filter_and_before_a_condition() -> None:
+def test_not_applies_to_filters_and_conditions() -> None:
     assert parse_filter({"$not": {"a": 1}}) == Not(Compare("a", "eq", 1))
     assert parse_filter({"a": {"$not": {"$gt": 1}}}) == Not(Compare("a", "gt", 1))
 
 
-def test_a_tuple_is_taken_like_a_list() -> None:
+def test_a_tuple_is_treated_like_a_list() -> None:
     assert parse_filter({"a": {"$in": (1, 2)}}) == parse_filter({"a": {"$in": [1, 2]}})
 
 
@@ -111,7 +111,7 @@ def test_nesting_is_limited(levels: int) -> None:
             parse_filter(where)
 
 
-# what a field holds -> the operands that are equal to it
+# value of a field -> equal operands
 TABLE: list[tuple[JSON, list[JSON]]] = [
     (None, [None]),
     (True, [True]),
@@ -131,27 +131,27 @@ NUMBERS: list[JSON] = [0, 1, 1.0, 2, 2.5, 2**53, float(2**53), 2**53 + 1, 2**70]
 STRINGS: list[JSON] = ["", "1", "a", "b", "é"]
 
 
-@pytest.mark.parametrize(("held", "equal"), TABLE)
-def test_equality_is_by_kind_and_value(held: JSON, equal: list[JSON]) -> None:
+@pytest.mark.parametrize(("value", "equal"), TABLE)
+def test_equality_compares_type_and_value(value: JSON, equal: list[JSON]) -> None:
     for operand in [None, True, False, *NUMBERS, *STRINGS]:
         is_equal = any(type(operand) is type(each) and operand == each for each in equal)
-        assert passes({"f": {"$eq": operand}}, {"f": held}) == is_equal, operand
-        assert passes({"f": {"$ne": operand}}, {"f": held}) != is_equal, operand
-        assert passes({"f": {"$in": [operand]}}, {"f": held}) == is_equal, operand
-        assert passes({"f": {"$nin": [operand]}}, {"f": held}) != is_equal, operand
+        assert passes({"f": {"$eq": operand}}, {"f": value}) == is_equal, operand
+        assert passes({"f": {"$ne": operand}}, {"f": value}) != is_equal, operand
+        assert passes({"f": {"$in": [operand]}}, {"f": value}) == is_equal, operand
+        assert passes({"f": {"$nin": [operand]}}, {"f": value}) != is_equal, operand
 
 
-@pytest.mark.parametrize(("held", "greater"), [(1, NUMBERS[3:]), ("1", STRINGS[2:])])
-def test_order_is_among_numbers_and_among_strings(held: JSON, greater: list[JSON]) -> None:
+@pytest.mark.parametrize(("value", "greater"), [(1, NUMBERS[3:]), ("1", STRINGS[2:])])
+def test_numbers_and_strings_are_ordered_separately(value: JSON, greater: list[JSON]) -> None:
     for operand in [*NUMBERS, *STRINGS]:
-        assert passes({"f": {"$lt": operand}}, {"f": held}) == (operand in greater), operand
+        assert passes({"f": {"$lt": operand}}, {"f": value}) == (operand in greater), operand
 
 
-@pytest.mark.parametrize("held", [None, True, {"b": 1}, [], [None, True, [5]]])
-def test_what_has_no_order_is_before_and_after_nothing(held: JSON) -> None:
+@pytest.mark.parametrize("value", [None, True, {"b": 1}, [], [None, True, [5]]])
+def test_values_without_an_order_match_no_comparison(value: JSON) -> None:
     for operator, operand in product(["$lt", "$lte", "$gt", "$gte"], [*NUMBERS, *STRINGS]):
-        assert not passes({"f": {operator: operand}}, {"f": held})
-        assert passes({"f": {"$not": {operator: operand}}}, {"f": held})
+        assert not passes({"f": {operator: operand}}, {"f": value})
+        assert passes({"f": {"$not": {operator: operand}}}, {"f": value})
 
 
 def test_whole_numbers_beyond_float_are_compared_exactly() -> None:
@@ -165,7 +165,7 @@ def test_strings_are_ordered_by_code_point() -> None:
     assert passes({"f": {"$gt": "\uffff"}}, {"f": "😀"})
 
 
-def test_a_list_passes_by_any_of_its_elements() -> None:
+def test_a_list_matches_by_any_of_its_elements() -> None:
     tags: Mapping[str, JSON] = {"tag": ["x", "y"]}
     assert passes({"tag": "x"}, tags)
     assert passes({"tag": {"$in": ["z", "y"]}}, tags)
@@ -174,7 +174,7 @@ def test_a_list_passes_by_any_of_its_elements() -> None:
     assert passes({"n": {"$gt": 5, "$lt": 2}}, {"n": [1, 9]})  # by different elements
 
 
-def test_a_missing_field_differs_from_everything() -> None:
+def test_a_missing_field_is_unequal_to_everything() -> None:
     assert not passes({"f": None}, {})
     assert not passes({"f": {"$in": [None, 1]}}, {})
     assert passes({"f": {"$ne": None}}, {})
@@ -184,13 +184,13 @@ def test_a_missing_field_differs_from_everything() -> None:
     assert passes({"$not": {"f": {"$lt": 1}}}, {})
 
 
-def test_none_is_there() -> None:
+def test_none_counts_as_present() -> None:
     assert passes({"f": {"$exists": True}}, {"f": None})
     assert passes({"f": None}, {"f": None})
     assert passes({"f": {"$ne": 1}}, {"f": None})
 
 
-def test_a_dotted_field_goes_down_unless_the_key_itself_is_there() -> None:
+def test_a_dotted_field_is_a_path_unless_the_key_itself_exists() -> None:
     assert passes({"a.b": 1}, {"a": {"b": 1}})
     assert passes({"a.b.c": 1}, {"a": {"b": {"c": 1}}})
     assert passes({"a.b": 2}, {"a": {"b": 1}, "a.b": 2})
@@ -229,7 +229,7 @@ def has_only_low_nots(node: FilterNode) -> bool:
 
 
 @given(dirty.filters(), dirty.metadata())
-def test_pushing_not_down_changes_no_meaning(where: Filter, metadata: dict[str, JSON]) -> None:
+def test_pushing_not_down_preserves_the_meaning(where: Filter, metadata: dict[str, JSON]) -> None:
     node = parse_filter(where)
     pushed = normalize_negations(node)
     assert evaluate(pushed, metadata) == evaluate(node, metadata)

@@ -1,4 +1,4 @@
-"""What the store in a LanceDB table does beyond the conformance suite: indexes, tidying up, handles, names."""
+"""The LanceDB store beyond the conformance suite: indexes, compaction, handles, names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
 
 
 def clustered(n: int, seed: int) -> Rows:
-    """Rows in clusters, as texts are, from one set of centres."""
+    """Clustered rows around a fixed set of centres."""
     centres, noise = unit_rows(100, 32, seed=1), unit_rows(n, 32, seed=seed)
     rows = centres[np.random.default_rng(seed).integers(0, 100, n)] + 0.7 * noise
     unit: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
@@ -66,8 +66,8 @@ def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened
     queries = clustered(20, seed=3)
     for query in queries:
         for where in (None, {"half": 1}):
-            wanted = {name for name, _ in exact_search(contents, query, 10, where)}
-            right += len(wanted & {result.document.id for result in store.search(query, 10, where)})
+            expected = {name for name, _ in exact_search(contents, query, 10, where)}
+            right += len(expected & {result.document.id for result in store.search(query, 10, where)})
         check_search(store, contents, query, 10, {"rare": True})
     assert right >= 0.95 * 10 * 2 * len(queries)
 
@@ -77,12 +77,12 @@ def test_more_hits_than_an_index_keeps_candidates_are_found(opened: Opener) -> N
     contents = fill_store(store, make_documents(f"{n:04}" for n in range(1000)), clustered(1000, seed=2))
     [query] = clustered(1, seed=3)
     for count in (10, 300):
-        found = {result.document.id for result in store.search(query, count)}
-        assert len(found) == count
-        assert len(found & {name for name, _ in exact_search(contents, query, count)}) >= 0.95 * count
+        results = {result.document.id for result in store.search(query, count)}
+        assert len(results) == count
+        assert len(results & {name for name, _ in exact_search(contents, query, count)}) >= 0.95 * count
 
 
-def test_rows_that_came_after_the_index_are_found(opened: Opener) -> None:
+def test_rows_added_after_the_index_are_found(opened: Opener) -> None:
     store = opened(method="hnsw", index_rows=500)
     fill_store(store, make_documents(f"{n:04}" for n in range(500)), clustered(500, seed=2))
     late = clustered(3, seed=9)
@@ -95,10 +95,10 @@ def test_many_small_writes_leave_few_files(opened: Opener, tmp_path: Path) -> No
     for n in range(96):
         store.add_documents(make_documents([f"{n:03}"]), sample_vectors()[[n % 12]])
     assert store.count() == 96
-    assert sum(path.is_file() for path in tmp_path.rglob("*")) < 100  # three for each write, if nothing is done
+    assert sum(path.is_file() for path in tmp_path.rglob("*")) < 100  # without compaction, three for each write
 
 
-def test_a_handle_follows_when_another_one_clears_and_fills_with_other_rows(opened: Opener) -> None:
+def test_a_handle_sees_rows_written_after_another_handle_cleared(opened: Opener) -> None:
     store, other = opened(), opened()
     fill_store(store, make_documents("abc"), sample_vectors()[:3])
     assert other.count() == 3
@@ -125,7 +125,7 @@ def test_writers_of_two_handles_lose_nothing(opened: Opener) -> None:
     assert [store.count() for store in stores] == [21, 21]
 
 
-def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> None:
+def test_a_scan_returns_the_rows_of_its_start(opened: Opener) -> None:
     store = opened()
     fill_store(store, make_documents("abc"), sample_vectors()[:3])
     scan = store.scan()
@@ -136,15 +136,15 @@ def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> Non
     assert [name for name, _, _ in store.scan()] == ["a", "c", "d"]
 
 
-def test_any_name_of_a_table_is_taken_and_none_leads_out_of_the_directory(opened: Opener, tmp_path: Path) -> None:
+def test_any_table_name_is_accepted_and_none_escapes_the_directory(opened: Opener, tmp_path: Path) -> None:
     names = ["plain", "../../outside", "a b", "'; DROP TABLE x; --", "\udc80", "", "x" * 300]
     for place, name in enumerate(names):
         fill_store(opened(table=name), make_documents([f"{place}"]), sample_vectors()[:1])
-    assert [[found for found, _, _ in opened(table=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
+    assert [[result for result, _, _ in opened(table=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
-def test_filters_of_thousands_of_parts_are_answered(opened: Opener) -> None:
+def test_filters_with_thousands_of_conditions_work(opened: Opener) -> None:
     store = opened()
     documents = [Document(f"{n}", {"n": n, "s": f"it's {n}"}, id=f"{n:03}") for n in range(40)]
     contents = fill_store(store, documents, unit_rows(40, DIMENSION, seed=1))
@@ -155,7 +155,7 @@ def test_filters_of_thousands_of_parts_are_answered(opened: Opener) -> None:
     check_search(store, contents, sample_vectors()[0], 5, {"$and": [{"s": {"$ne": f"it's {n}"}} for n in range(30)]})
 
 
-def test_numbers_that_no_float_tells_apart_are_told_apart(opened: Opener) -> None:
+def test_integers_beyond_float_precision_are_distinguished(opened: Opener) -> None:
     store = opened()
     contents = fill_store(
         store, [Document(f"{n}", {"n": 2**53 + n}, id=f"{n}") for n in range(6)], sample_vectors()[:6]
@@ -164,7 +164,7 @@ def test_numbers_that_no_float_tells_apart_are_told_apart(opened: Opener) -> Non
         check_search(store, contents, sample_vectors()[0], 6, {"n": {operator: 2**53 + 3}})
 
 
-def test_nothing_of_a_filter_stands_in_the_sql() -> None:
+def test_the_sql_contains_no_text_of_a_filter() -> None:
     where: Filter = {"x'); DROP TABLE t; --": {"$gt": "it's"}, "y": {"$ne": "'"}, "z": {"$lte": 2.5}}
     sql = to_datafusion_sql(to_condition(parse_filter(where)))
     assert "DROP" not in sql
@@ -172,13 +172,13 @@ def test_nothing_of_a_filter_stands_in_the_sql() -> None:
     assert "<= 2.5" in sql
 
 
-def test_a_number_or_string_alone_can_be_asked_for_ranges_and_a_list_only_for_its_elements() -> None:
+def test_scalars_support_ranges_and_lists_only_elements() -> None:
     assert encode_metadata({"n": 2})[1] != "{}"
     assert encode_metadata({"s": "a"})[1] != "{}"
     assert encode_metadata({"l": [1, 2], "b": True, "e": {}})[1] == "{}"
 
 
-def test_keys_are_in_the_order_of_the_ids_and_lead_back_to_them() -> None:
+def test_keys_have_the_order_of_the_ids_and_can_be_decoded() -> None:
     names = ["", "A", "a", "a\0", "aa", "é", "\ud800", "\uffff", "😀"]
     assert sorted(names, key=id_to_hex) == sorted(names)
     assert [bytes.fromhex(id_to_hex(name)).decode("utf-8", "surrogatepass") for name in names] == names
@@ -199,7 +199,7 @@ def test_options_that_contradict_the_table_are_rejected(opened: Opener) -> None:
         opened(dimension=3)
 
 
-def test_a_closed_store_says_so(opened: Opener) -> None:
+def test_a_closed_store_raises_an_error(opened: Opener) -> None:
     store = opened()
     store.close()
     with pytest.raises(StoreError, match="is closed: open it again"):

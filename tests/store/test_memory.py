@@ -1,4 +1,4 @@
-"""What the store in memory does beyond the conformance suite."""
+"""The in-memory store beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_dimension_of_the_options_holds_for_the_first_rows_and_after_clear()
         store.clear()
 
 
-def test_replaced_documents_do_not_pile_up() -> None:
+def test_replaced_documents_do_not_accumulate() -> None:
     store = MemoryStore()
     names = [f"{n:03}" for n in range(300)]
     for n in range(10):
@@ -45,7 +45,7 @@ def test_replaced_documents_do_not_pile_up() -> None:
     check_search(store, contents, sample_vectors()[0], 40, {"n": 9})
 
 
-def test_a_scan_that_has_begun_is_not_disturbed_by_writers() -> None:
+def test_a_running_scan_is_not_affected_by_writers() -> None:
     store = MemoryStore()
     fill_store(store, make_documents(f"{n:04}" for n in range(1000)), unit_rows(1000, DIMENSION, seed=1))
     scan = store.scan()
@@ -55,7 +55,7 @@ def test_a_scan_that_has_begun_is_not_disturbed_by_writers() -> None:
     assert seen + [name for name, _, _ in scan] == [f"{n:04}" for n in range(1000)]
 
 
-def test_a_row_that_was_given_out_is_a_copy() -> None:
+def test_returned_rows_are_copies() -> None:
     store = MemoryStore()
     contents = fill_store(store, make_documents("a"), sample_vectors()[:1].copy())
     [(_, _, row)] = store.scan()
@@ -63,7 +63,7 @@ def test_a_row_that_was_given_out_is_a_copy() -> None:
     check_contents(store, contents)
 
 
-def test_many_rows_are_searched_exactly_while_more_come() -> None:
+def test_many_rows_are_searched_exactly_during_writes() -> None:
     store = MemoryStore()
     rows = unit_rows(MIN_ROWS + 500, DIMENSION, seed=1)
     documents = make_documents((f"{n:06}" for n in range(MIN_ROWS + 500)), {"v": 1})
@@ -74,7 +74,7 @@ def test_many_rows_are_searched_exactly_while_more_come() -> None:
     check_search(store, contents, rows[-1], 10, {"v": {"$gte": 1}})
 
 
-def test_threads_may_search_while_the_8_bit_copy_is_made() -> None:
+def test_threads_can_search_while_the_8_bit_copy_is_built() -> None:
     store = MemoryStore()
     rows = unit_rows(MIN_ROWS, DIMENSION, seed=1)
     contents = fill_store(store, make_documents(f"{n:06}" for n in range(MIN_ROWS)), rows)

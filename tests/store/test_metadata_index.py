@@ -1,4 +1,4 @@
-"""Metadata columns say just what the reference evaluator says, row by row."""
+"""Metadata columns give the results of the reference evaluator for each row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def filled(*metadata: Mapping[str, JSON] | dict[str, int] | dict[str, object]) -
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(dirty.metadata(), max_size=12), st.lists(dirty.filters(), min_size=1, max_size=6))
-def test_the_mask_is_what_the_evaluator_says(held: list[dict[str, JSON]], wheres: list[Filter]) -> None:
+def test_the_mask_equals_the_result_of_the_evaluator(held: list[dict[str, JSON]], wheres: list[Filter]) -> None:
     columns = filled(*held)
     for where in wheres:
         assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in held], where
@@ -40,7 +40,9 @@ def test_the_mask_is_what_the_evaluator_says(held: list[dict[str, JSON]], wheres
 @pytest.mark.slow
 @settings(max_examples=4000, deadline=None)
 @given(st.lists(dirty.metadata(), max_size=12), st.lists(dirty.filters(), min_size=1, max_size=6))
-def test_the_mask_is_what_the_evaluator_says_many_times(held: list[dict[str, JSON]], wheres: list[Filter]) -> None:
+def test_the_mask_equals_the_result_of_the_evaluator_many_times(
+    held: list[dict[str, JSON]], wheres: list[Filter]
+) -> None:
     columns = filled(*held)
     for where in wheres:
         assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in held], where
@@ -50,28 +52,28 @@ OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_every_pair_of_values_is_compared_as_the_evaluator_does(operator: str) -> None:
-    held: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
-    held += [{"f": [value, "b", 2]} for value in dirty.SCALARS]
-    held += [{"f": {"b": value}} for value in dirty.SCALARS]
-    columns = filled(*held)
+def test_every_pair_of_values_is_compared_as_by_the_evaluator(operator: str) -> None:
+    values: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
+    values += [{"f": [value, "b", 2]} for value in dirty.SCALARS]
+    values += [{"f": {"b": value}} for value in dirty.SCALARS]
+    columns = filled(*values)
     for operand in dirty.SCALARS if operator in {"$eq", "$ne"} else (*dirty.NUMBERS, *dirty.STRINGS):
         for field in ("f", "f.b"):
             where: Filter = {field: {operator: operand}}
-            assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in held], where
+            assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in values], where
 
 
 @given(st.lists(dirty.metadata(), max_size=8), st.lists(dirty.metadata(), max_size=8), dirty.filters())
-def test_rows_that_come_later_are_seen_and_earlier_ones_can_be_asked_alone(
+def test_later_rows_are_included_unless_the_row_count_is_limited(
     first: list[dict[str, JSON]], second: list[dict[str, JSON]], where: Filter
 ) -> None:
     node = parse_filter(where)
     columns = filled(*first)
     columns.mask(node, len(first))
     columns.extend(second)
-    wanted = [evaluate(node, each) for each in [*first, *second]]
-    assert columns.mask(node, columns.rows).tolist() == wanted
-    assert columns.mask(node, len(first)).tolist() == wanted[: len(first)]
+    expected = [evaluate(node, each) for each in [*first, *second]]
+    assert columns.mask(node, columns.rows).tolist() == expected
+    assert columns.mask(node, len(first)).tolist() == expected[: len(first)]
 
 
 def test_many_distinct_values_are_compared_by_value() -> None:
@@ -95,20 +97,20 @@ def test_a_mask_of_a_hundred_thousand_rows_takes_two_milliseconds_at_most() -> N
 
 def test_fill_reads_just_the_rows_that_are_missing() -> None:
     columns = filled({"a": 1})
-    asked: list[int] = []
+    reads: list[int] = []
 
     def read(first: int) -> Iterator[Metadata]:
-        asked.append(first)
+        reads.append(first)
         yield from [{"a": 2}, {"a": 3}]
 
     columns.extend_to(3, read)
     columns.extend_to(3, read)
     columns.extend_to(2, read)
-    assert asked == [1]
+    assert reads == [1]
     assert passed(columns, {"a": {"$gte": 2}}) == [False, True, True]
 
 
-def test_a_reader_that_fails_halfway_can_be_asked_again() -> None:
+def test_a_read_that_fails_halfway_can_be_repeated() -> None:
     columns = MetadataIndex()
 
     def broken(first: int) -> Iterator[Metadata]:
@@ -121,7 +123,7 @@ def test_a_reader_that_fails_halfway_can_be_asked_again() -> None:
     assert passed(columns, {"a": 1}) == [False, True]
 
 
-def test_threads_may_ask_while_rows_are_added() -> None:
+def test_threads_can_filter_while_rows_are_added() -> None:
     columns = MetadataIndex()
     node = parse_filter({"n": {"$lt": 500}})
     wrong: list[int] = []

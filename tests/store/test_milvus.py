@@ -1,4 +1,4 @@
-"""What the store in Milvus does beyond the conformance suite: a real server, and what an engine cannot say."""
+"""The Milvus store beyond the conformance suite: a real server, and limits of the engine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> Iterator[MilvusStore]:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(uri: str, check: StoreCheck) -> None:
+def test_a_store_on_a_server_passes_the_conformance_suite(uri: str, check: StoreCheck) -> None:
     name = f"test_{CHECKS.index(check)}"
     check(StoreUnderTest(open=lambda: MilvusStore(MilvusOptions(uri=uri, collection=name, method="hnsw")), examples=30))
 
@@ -72,7 +72,7 @@ def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_broken_file_is_told_of_in_one_line(store: MilvusStore, tmp_path: Path) -> None:
+def test_a_broken_file_is_a_one_line_error(store: MilvusStore, tmp_path: Path) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.delete(["a"])
     store.close()
@@ -83,13 +83,13 @@ def test_a_broken_file_is_told_of_in_one_line(store: MilvusStore, tmp_path: Path
         "try: MilvusStore(MilvusOptions(path=Path('m')))\n"
         "except StoreError as error: print(error)"
     )
-    # in a process of its own, whose logs nobody has set up
-    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("Milvus at m failed: Could not open Parquet input source")
-    assert said.stderr == ""
+    # in a separate process without logging configuration
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("Milvus at m failed: Could not open Parquet input source")
+    assert result.stderr == ""
 
 
-def test_a_collection_of_somebody_else_is_not_touched(uri: str) -> None:
+def test_a_foreign_collection_is_not_modified(uri: str) -> None:
     client = MilvusClient(uri)
     client.create_collection("theirs", dimension=4)
     with pytest.raises(
@@ -100,14 +100,14 @@ def test_a_collection_of_somebody_else_is_not_touched(uri: str) -> None:
     client.close()
 
 
-def test_a_directory_of_other_width_than_the_options_say_is_rejected(store: MilvusStore, tmp_path: Path) -> None:
+def test_a_directory_with_another_dimension_than_the_options_is_rejected(store: MilvusStore, tmp_path: Path) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         MilvusStore(MilvusOptions(path=tmp_path / "m", dimension=3))
 
 
-def test_no_character_of_a_filter_stands_in_an_expression() -> None:
+def test_expressions_contain_no_text_of_a_filter() -> None:
     where: Filter = {
         'x" or key != "': {"$in": ['" or key != "', 2.5]},
         "y'": {"$not": {"$lt": -1e-300}},
@@ -122,17 +122,17 @@ def test_no_character_of_a_filter_stands_in_an_expression() -> None:
     )
 
 
-def test_more_values_than_are_worth_a_walk_each_are_filtered_too(store: MilvusStore) -> None:
+def test_a_filter_with_too_many_values_for_single_conditions_works(store: MilvusStore) -> None:
     documents = [Document("t", {"v": n} if n % 2 else {}, id=f"{n:02}") for n in range(40)]
     contents = fill_store(store, documents, unit_rows(40, DIMENSION, seed=6))
-    wanted = [*range(7, MAX_LIKE_CLAUSES * 2)]
+    expected = [*range(7, MAX_LIKE_CLAUSES * 2)]
     for operator in ("$in", "$nin"):
-        where: Filter = {"v": {operator: wanted}}
+        where: Filter = {"v": {operator: expected}}
         assert to_expression(to_condition(parse_filter(where))).count("like") <= 1
         check_search(store, contents, sample_vectors()[0], 30, where)
 
 
-def test_more_values_than_a_text_holds_are_filtered_too(store: MilvusStore) -> None:
+def test_a_filter_with_too_many_values_for_one_expression_works(store: MilvusStore) -> None:
     many = Document("many", {"words": [f"w{n}" for n in range(MAX_TOKENS)]}, id="many")
     row, numbers = to_row(many, sample_vectors()[0])
     assert (row["tokens"], row["over"], numbers) == ("", True, {})
@@ -142,7 +142,7 @@ def test_more_values_than_a_text_holds_are_filtered_too(store: MilvusStore) -> N
         check_search(store, contents, sample_vectors()[0], 2, where)
 
 
-def test_a_document_that_no_field_holds_comes_back(store: MilvusStore) -> None:
+def test_a_document_too_large_for_one_field_is_restored(store: MilvusStore) -> None:
     long = Document("é" * 400_000, {"deep": {"a": ["b" * 100_000]}}, id="i" * 10_000)
     check_contents(store, fill_store(store, [long], sample_vectors()[:1]))
 
@@ -163,7 +163,7 @@ def test_numbers_of_any_size_are_compared(store: MilvusStore) -> None:
             check_search(store, contents, sample_vectors()[0], 8, {"v": {"$not": {operator: each}}})
 
 
-def test_a_search_for_more_than_the_engine_gives_reads_everything(
+def test_a_top_k_above_the_limit_of_the_engine_reads_all_rows(
     store: MilvusStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragkit.store.backends.milvus.MAX_TOP_K", 20)
@@ -173,13 +173,13 @@ def test_a_search_for_more_than_the_engine_gives_reads_everything(
     check_search(store, contents, sample_vectors()[0], 3, {"s": {"$gte": "97"}})
 
 
-def test_a_server_that_is_not_there_is_named() -> None:
+def test_an_unreachable_server_is_named() -> None:
     uri = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(StoreError, match=f"Milvus at {uri} failed"):
         MilvusStore(MilvusOptions(uri=uri, timeout_seconds=1))
 
 
-def test_a_closed_store_says_so(store: MilvusStore) -> None:
+def test_a_closed_store_raises_an_error(store: MilvusStore) -> None:
     store.close()
     with pytest.raises(StoreError, match=r"the store in Milvus at .* is closed: open it again"):
         store.count()
@@ -197,12 +197,12 @@ def test_a_closed_store_says_so(store: MilvusStore) -> None:
         ({"path": "m", "ef": 0}, r"ef must be >= 1 \(got 0\)"),
     ],
 )
-def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
+def test_inconsistent_options_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         MilvusOptions(**options)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_a_store_without_a_place_is_rejected() -> None:
+def test_a_store_without_a_path_or_url_is_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"path must be set, or the option `uri` \(got ''\)"):
         MilvusStore(MilvusOptions())
 

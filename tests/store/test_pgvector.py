@@ -1,4 +1,4 @@
-"""What the store in PostgreSQL does beyond the conformance suite, on a real server."""
+"""The PostgreSQL store beyond the conformance suite, on a real server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dsn() -> Iterator[str]:
 
 @pytest.fixture
 def opened(dsn: str) -> Iterator[Opener]:
-    """Opens the store in a table of this test, with options; all are closed and the table dropped in the end."""
+    """Opens the store in a table of this test, with options; all are closed and the table is dropped at the end."""
     stores: list[PgvectorStore] = []
 
     def open_one(table: str = "ragkit test", **options: object) -> PgvectorStore:
@@ -55,14 +55,14 @@ def opened(dsn: str) -> Iterator[Opener]:
         connection.execute('DROP TABLE IF EXISTS "ragkit test"')
 
 
-def answers(dsn: str, sql: str) -> list[tuple[object, ...]]:
+def query(dsn: str, sql: str) -> list[tuple[object, ...]]:
     with psycopg.connect(dsn, autocommit=True) as connection:
         cursor = connection.execute(sql.encode())
         return cursor.fetchall() if cursor.description else []
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_store_with_an_index_keeps_the_promises_of_all(opened: Opener, check: StoreCheck) -> None:
+def test_a_store_with_an_index_passes_the_conformance_suite(opened: Opener, check: StoreCheck) -> None:
     check(StoreUnderTest(open=lambda: opened(method="hnsw"), examples=30))
 
 
@@ -72,13 +72,13 @@ def test_the_index_finds_nearly_all(opened: Opener) -> None:
     for store in (exact, indexed):
         store.add_documents(make_documents(f"{n:04}" for n in range(2000)), rows)
     queries = unit_rows(20, 16, seed=2)
-    found = [{one.document.id for one in indexed.search(query, 10)} for query in queries]
-    wanted = [{one.document.id for one in exact.search(query, 10)} for query in queries]
+    results = [{item.document.id for item in indexed.search(query, 10)} for query in queries]
+    expected = [{item.document.id for item in exact.search(query, 10)} for query in queries]
     exact.clear()
-    assert sum(len(a & b) for a, b in zip(found, wanted, strict=True)) >= 190
+    assert sum(len(a & b) for a, b in zip(results, expected, strict=True)) >= 190
 
 
-def test_the_index_finds_nearly_all_under_a_filter_that_lets_few_through(opened: Opener) -> None:
+def test_the_index_finds_nearly_all_under_a_selective_filter(opened: Opener) -> None:
     noise, centres = unit_rows(4020, 64, seed=1), unit_rows(100, 64, seed=2)
     rows = centres[np.random.default_rng(3).integers(0, 100, 4020)] + noise
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
@@ -87,15 +87,15 @@ def test_the_index_finds_nearly_all_under_a_filter_that_lets_few_through(opened:
     store.add_documents([Document(f"{n}", {"few": n % 25 == 0}, id=f"{n}") for n in range(4000)], rows)
     right = 0
     for query in queries:
-        wanted = {str(25 * n) for n in np.argsort(-(rows[::25] @ query))[:10]}
-        right += len(wanted & {one.document.id for one in store.search(query, 10, {"few": True})})
+        expected = {str(25 * n) for n in np.argsort(-(rows[::25] @ query))[:10]}
+        right += len(expected & {item.document.id for item in store.search(query, 10, {"few": True})})
     assert right >= 0.97 * 10 * len(queries)
 
 
-def test_the_index_is_made_as_the_options_say(opened: Opener, dsn: str) -> None:
+def test_the_index_is_built_with_the_options(opened: Opener, dsn: str) -> None:
     opened(method="hnsw", m=8, ef_construction=50).add_documents(make_documents("a"), sample_vectors()[:1])
-    [(made,)] = answers(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
-    assert str(made).endswith("USING hnsw (embedding vector_ip_ops) WITH (m='8', ef_construction='50')")
+    [(created,)] = query(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
+    assert str(created).endswith("USING hnsw (embedding vector_ip_ops) WITH (m='8', ef_construction='50')")
 
 
 def test_rows_that_are_too_wide_for_the_index_are_rejected(opened: Opener) -> None:
@@ -106,24 +106,24 @@ def test_rows_that_are_too_wide_for_the_index_are_rejected(opened: Opener) -> No
     assert wide.count() == 1
 
 
-def test_a_table_of_somebody_else_is_never_touched(opened: Opener, dsn: str) -> None:
-    answers(dsn, 'CREATE TABLE "ragkit test" (id int)')
+def test_a_foreign_table_is_never_modified(opened: Opener, dsn: str) -> None:
+    query(dsn, 'CREATE TABLE "ragkit test" (id int)')
     with pytest.raises(StoreError, match=r"the table 'ragkit test' in PostgreSQL at .* was not created by this store"):
         opened()
-    assert answers(dsn, 'SELECT * FROM "ragkit test"') == []
+    assert query(dsn, 'SELECT * FROM "ragkit test"') == []
 
 
-def test_a_name_of_a_table_is_only_a_name(opened: Opener, dsn: str) -> None:
-    answers(dsn, "CREATE TABLE victim (id int)")
+def test_a_table_name_is_quoted(opened: Opener, dsn: str) -> None:
+    query(dsn, "CREATE TABLE victim (id int)")
     name = 'a"; DROP TABLE victim; -- {} ü'
     store = opened(name)
     check_contents(store, fill_store(store, make_documents("ab"), sample_vectors()[:2]))
-    assert answers(dsn, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'a\"%'") == [(name,)]
+    assert query(dsn, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'a\"%'") == [(name,)]
     store.clear()
-    answers(dsn, "DROP TABLE victim")
+    query(dsn, "DROP TABLE victim")
 
 
-def test_nothing_of_a_filter_stands_in_the_sql() -> None:
+def test_the_sql_contains_no_text_of_a_filter() -> None:
     sql, values = to_jsonb_sql(
         parse_filter({"x'; DROP TABLE t; --": {"$in": ["'; --", 1]}, "y": {"$not": {"$gt": "%s"}}})
     )
@@ -134,7 +134,7 @@ def test_nothing_of_a_filter_stands_in_the_sql() -> None:
     assert len(values) == 5
 
 
-def test_text_that_postgres_cannot_hold_comes_back(opened: Opener) -> None:
+def test_text_that_postgres_cannot_hold_is_restored(opened: Opener) -> None:
     store = opened()
     document = Document("a\0\udc80", {"k\0\udc80": ["v\0", "\udfff"]}, source="\0", id="i\0\udc80")
     contents = fill_store(store, [document], sample_vectors()[:1])
@@ -154,7 +154,7 @@ def test_an_id_that_no_index_can_hold_is_rejected(opened: Opener) -> None:
     assert store.delete(["x" * (MAX_ID_BYTES + 1)]) == 0
 
 
-def test_a_table_of_other_width_than_the_options_say_is_rejected(opened: Opener) -> None:
+def test_a_table_with_another_dimension_than_the_options_is_rejected(opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
     with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         opened(dimension=3)
@@ -163,13 +163,13 @@ def test_a_table_of_other_width_than_the_options_say_is_rejected(opened: Opener)
 def test_a_connection_that_was_cut_is_replaced(opened: Opener, dsn: str) -> None:
     store = opened()
     contents = fill_store(store, make_documents("ab"), sample_vectors()[:2])
-    answers(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
+    query(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
     check_contents(store, contents)
-    answers(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
+    query(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
     check_search(store, contents, sample_vectors()[0], 2)
 
 
-def test_a_write_waits_for_a_lock_as_long_as_it_is_told(opened: Opener, dsn: str) -> None:
+def test_a_write_waits_for_a_lock_up_to_the_timeout(opened: Opener, dsn: str) -> None:
     store = opened(lock_seconds=0.1)
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     with psycopg.connect(dsn) as connection:
@@ -182,14 +182,14 @@ def test_a_write_waits_for_a_lock_as_long_as_it_is_told(opened: Opener, dsn: str
     assert store.count() == 2
 
 
-def test_a_failed_call_leaves_nothing_behind(opened: Opener) -> None:
+def test_a_failed_call_is_rolled_back(opened: Opener) -> None:
     store = opened()
     with pytest.raises(StoreError, match="2001 bytes, at most 2000"):
         store.add_documents(make_documents(["a", "x" * 2001]), sample_vectors()[:2])
     assert store.count() == 0
 
 
-def test_a_scan_sees_what_was_there_at_its_first_step(opened: Opener) -> None:
+def test_a_scan_sees_the_rows_of_its_first_step(opened: Opener) -> None:
     store = opened()
     store.add_documents(make_documents(f"{n:04}" for n in range(1200)), sample_vectors()[np.arange(1200) % 12])
     scan = store.scan()
@@ -198,7 +198,7 @@ def test_a_scan_sees_what_was_there_at_its_first_step(opened: Opener) -> None:
     assert [first, *(name for name, _, _ in scan)] == [f"{n:04}" for n in range(1200)]
 
 
-def test_a_closed_store_says_so(opened: Opener) -> None:
+def test_a_closed_store_raises_an_error(opened: Opener) -> None:
     store = opened()
     store.close()
     with pytest.raises(StoreError, match=r"the store in PostgreSQL at .* is closed: open it again"):
@@ -208,17 +208,17 @@ def test_a_closed_store_says_so(opened: Opener) -> None:
 def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     with pytest.raises(
         StoreError, match=r"PostgreSQL at 127.0.0.1:1 cannot be reached .*: start it, or correct"
-    ) as met:
+    ) as caught:
         PgvectorStore(PgvectorOptions("postgresql://me:secret@127.0.0.1:1/db"))
-    assert "secret" not in str(met.value)
+    assert "secret" not in str(caught.value)
 
 
-def test_an_address_that_is_none_is_rejected_and_not_shown() -> None:
+def test_an_invalid_url_is_rejected_and_not_shown() -> None:
     with pytest.raises(
         InvalidOption, match=r"dsn must be like postgresql://user:password@host:5432/database \(got '\.\.\.'\)"
-    ) as met:
+    ) as caught:
         PgvectorStore(PgvectorOptions("postgresql//me:secret@host"))
-    assert "secret" not in str(met.value)
+    assert "secret" not in str(caught.value)
     assert "secret" not in repr(PgvectorOptions("postgresql://me:secret@host"))
 
 
@@ -236,6 +236,6 @@ def test_an_address_that_is_none_is_rejected_and_not_shown() -> None:
         ({"dimension": 0}, r"dimension must be >= 1 \(got 0\)"),
     ],
 )
-def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
+def test_inconsistent_options_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         PgvectorOptions("postgresql:///x", **options)  # type: ignore[arg-type]  # wrong on purpose

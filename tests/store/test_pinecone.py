@@ -1,4 +1,4 @@
-"""What the store in Pinecone does beyond the conformance suite, on a server that keeps Pinecone's rules."""
+"""The Pinecone store beyond the conformance suite, on a server with Pinecone's rules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def server() -> Iterator[Pinecone]:
 
 @pytest.fixture
 def opened(server: Pinecone) -> Iterator[Opener]:
-    """Opens the store in the index `one`, with options; all are closed in the end."""
+    """Opens the store in the index `one`, with options; all are closed at the end."""
     stores: list[PineconeStore] = []
     common = PineconeOptions(KEY, index_name="one", host=server.host, wait_seconds=5)
 
@@ -56,7 +56,7 @@ def opened(server: Pinecone) -> Iterator[Opener]:
         store.close()
 
 
-def held(server: Pinecone, namespace: str = "") -> dict[str, dict[str, object]]:
+def stored_records(server: Pinecone, namespace: str = "") -> dict[str, dict[str, object]]:
     return server.state.indexes["one"].namespaces[namespace].read(0.0)
 
 
@@ -64,7 +64,7 @@ def upserts(server: Pinecone) -> int:
     return sum(each.endswith("/vectors/upsert") for each in server.state.requests)
 
 
-def test_what_was_written_is_seen_when_the_call_returns(server: Pinecone, opened: Opener) -> None:
+def test_writes_are_visible_when_the_call_returns(server: Pinecone, opened: Opener) -> None:
     server.state.delay = 0.2
     store = opened()
     begin = time.monotonic()
@@ -77,7 +77,7 @@ def test_what_was_written_is_seen_when_the_call_returns(server: Pinecone, opened
     check_contents(store, {})
 
 
-def test_the_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
+def test_the_test_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
     server.state.delay = 0.2
     with Client(KEY, host=server.host) as client, client.index(host=f"{server.host}/of/one") as index:
@@ -87,13 +87,13 @@ def test_the_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
         assert sorted(index.fetch(ids=["a", "late"]).vectors) == ["a", "late"]
 
 
-def test_a_write_that_is_not_seen_in_time_is_an_error(server: Pinecone, opened: Opener) -> None:
+def test_a_write_that_does_not_become_visible_in_time_is_an_error(server: Pinecone, opened: Opener) -> None:
     server.state.delay = 60
     with pytest.raises(StoreError, match=r"does not show a write after 0\.1 seconds: retry later, or"):
         opened(wait_seconds=0.1).add_documents(make_documents("a"), sample_vectors()[:1])
 
 
-def test_a_busy_service_is_asked_again_after_the_time_it_says(server: Pinecone, opened: Opener) -> None:
+def test_a_busy_service_is_retried_after_its_retry_after_delay(server: Pinecone, opened: Opener) -> None:
     store = opened()
     server.state.refusals, server.state.retry_after = 2, "0.2"
     begin = time.monotonic()
@@ -131,40 +131,38 @@ def test_large_documents_take_several_requests(server: Pinecone, opened: Opener)
     check_search(store, contents, sample_vectors()[0], 100)
 
 
-def test_a_document_of_over_40_kb_is_kept_in_parts(server: Pinecone, opened: Opener) -> None:
+def test_a_document_over_40_kb_is_stored_in_parts(server: Pinecone, opened: Opener) -> None:
     store = opened()
     contents = fill_store(
         store, [Document('"' * 60_000, id="long"), Document("short", id="short")], sample_vectors()[:2]
     )
-    assert sorted(held(server)) == ["long", "short"]
-    assert len(held(server, "default-parts")) == 7
+    assert sorted(stored_records(server)) == ["long", "short"]
+    assert len(stored_records(server, "default-parts")) == 7
     check_contents(store, contents)
     check_search(store, contents, sample_vectors()[0], 2)
 
 
-def test_parts_go_with_their_document(server: Pinecone, opened: Opener) -> None:
+def test_parts_are_deleted_with_their_document(server: Pinecone, opened: Opener) -> None:
     first = opened(namespace="n")
     first.add_documents([Document("x" * 60_000, id="a"), Document("y" * 60_000, id="b")], sample_vectors()[:2])
-    assert len(held(server, "n-parts")) == 8
+    assert len(stored_records(server, "n-parts")) == 8
     again = opened(namespace="n")
     again.add_documents([Document("short", id="a")], sample_vectors()[:1])
-    assert len(held(server, "n-parts")) == 4
+    assert len(stored_records(server, "n-parts")) == 4
     assert again.delete(["b"]) == 1
-    assert held(server, "n-parts") == {}
+    assert stored_records(server, "n-parts") == {}
 
 
-def test_metadata_that_do_not_fit_are_filtered_too(server: Pinecone, opened: Opener) -> None:
+def test_metadata_above_the_size_limit_can_be_filtered(server: Pinecone, opened: Opener) -> None:
     store = opened()
     words = Document("many", {"words": [f"word {n}" for n in range(3000)], "n": [1, 2]}, id="many")
     contents = fill_store(store, [words, Document("few", {"words": "word 7", "n": 1}, id="few")], sample_vectors()[:2])
-    assert held(server)["many"]["metadata"].keys() == {"over", "write", "parts"}  # type: ignore[attr-defined]  # a dict
+    assert stored_records(server)["many"]["metadata"].keys() == {"over", "write", "parts"}  # type: ignore[attr-defined]  # a dict
     for where in ({"words": "word 7"}, {"words": "word 2999"}, {"words": {"$ne": "word 2999"}}, {"n": {"$gt": 1}}):
         check_search(store, contents, sample_vectors()[0], 2, where)
 
 
-def test_a_search_for_more_than_the_service_gives_reads_everything(
-    opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_top_k_above_the_limit_of_the_service_reads_all_rows(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragkit.store.backends.pinecone.MAX_TOP_K", 20)
     store = opened()
     documents = [Document("t", {"s": f"{n:02}"}, id=f"{n:02}") for n in range(100)]
@@ -173,7 +171,7 @@ def test_a_search_for_more_than_the_service_gives_reads_everything(
     check_search(store, contents, sample_vectors()[0], 3, {"s": {"$gte": "97"}})
 
 
-def test_of_many_documents_the_count_is_the_services_own(
+def test_for_many_documents_the_count_of_the_service_is_used(
     server: Pinecone, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragkit.store.backends.pinecone.MAX_EXACT_COUNT", 1)
@@ -184,36 +182,36 @@ def test_of_many_documents_the_count_is_the_services_own(
     assert server.state.requests == ["POST /of/one/describe_index_stats"]
 
 
-def test_namespaces_hold_stores_of_their_own(server: Pinecone, opened: Opener) -> None:
-    one, other = opened(namespace="one"), opened(namespace="other")
-    fill_store(one, make_documents("ab"), sample_vectors()[:2])
+def test_namespaces_are_separate_stores(server: Pinecone, opened: Opener) -> None:
+    item, other = opened(namespace="one"), opened(namespace="other")
+    fill_store(item, make_documents("ab"), sample_vectors()[:2])
     contents = fill_store(other, make_documents("b"), sample_vectors()[2:3])
-    one.clear()
+    item.clear()
     check_contents(other, contents)
     wide = unit_rows(1, DIMENSION + 1, seed=1)
     with pytest.raises(StoreError, match=r"dimension mismatch: .* has 8 in other namespaces \('other'\), got 9"):
-        one.add_documents(make_documents("a"), wide)
+        item.add_documents(make_documents("a"), wide)
     other.clear()
-    check_contents(one, fill_store(one, make_documents("a"), wide))
+    check_contents(item, fill_store(item, make_documents("a"), wide))
 
 
-def test_an_index_of_other_width_than_the_options_say_is_rejected(opened: Opener) -> None:
+def test_an_index_with_another_dimension_than_the_options_is_rejected(opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
     with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         opened(dimension=3)
 
 
-def test_an_index_of_another_metric_is_rejected(server: Pinecone, opened: Opener) -> None:
+def test_an_index_with_another_metric_is_rejected(server: Pinecone, opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
     server.state.indexes["one"].metric = "euclidean"
     with pytest.raises(StoreError, match=r"must be dotproduct or cosine \(got euclidean\)"):
         opened()
 
 
-def test_records_of_somebody_else_are_not_taken_for_ours(server: Pinecone, opened: Opener) -> None:
+def test_foreign_records_are_ignored(server: Pinecone, opened: Opener) -> None:
     store = opened()
     store.add_documents(make_documents("a"), sample_vectors()[:1])
-    held(server)["theirs"] = {"id": "theirs", "values": [0.5] * DIMENSION, "metadata": {"text": "x"}}
+    stored_records(server)["theirs"] = {"id": "theirs", "values": [0.5] * DIMENSION, "metadata": {"text": "x"}}
     with pytest.raises(
         StoreError, match="has records that this store did not write: choose another `namespace` or `index_name`"
     ):
@@ -227,14 +225,14 @@ def test_a_wrong_key_is_an_error_and_not_shown(server: Pinecone) -> None:
     assert "secret" not in repr(options)
 
 
-def test_a_service_that_is_not_there_is_named() -> None:
+def test_an_unreachable_service_is_named() -> None:
     with pytest.raises(
         StoreError, match=r"Pinecone's index 'ragkit' cannot be reached .*: check the network and `host"
     ):
         PineconeStore(PineconeOptions(KEY, host=f"http://127.0.0.1:{free_port()}", retries=0))
 
 
-def test_ids_that_the_service_does_not_take_come_back(opened: Opener) -> None:
+def test_ids_that_the_service_rejects_are_restored(opened: Opener) -> None:
     names = ["x" * 600, "é" * 300, "a/b?c#d%41", "\0", "\udc80", " ", "%%"]
     store = opened()
     contents = fill_store(store, make_documents(names), sample_vectors()[: len(names)])
@@ -243,7 +241,7 @@ def test_ids_that_the_service_does_not_take_come_back(opened: Opener) -> None:
 
 
 @given(st.text(st.characters(), max_size=150))
-def test_keys_are_ascii_and_give_the_id_back(name: str) -> None:
+def test_keys_are_ascii_and_decode_to_the_id(name: str) -> None:
     key = to_record_id(name or "x")
     assert key.isascii()
     assert 1 <= len(key) <= MAX_KEY_BYTES
@@ -275,6 +273,6 @@ def test_only_long_ids_become_a_hash() -> None:
         ({"wait_seconds": -1}, r"wait_seconds must be >= 0 \(got -1\)"),
     ],
 )
-def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
+def test_inconsistent_options_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         replace(PineconeOptions(KEY), **options)  # type: ignore[arg-type]  # wrong on purpose

@@ -1,4 +1,4 @@
-"""What the store in Qdrant does beyond the conformance suite, embedded and through the client."""
+"""The Qdrant store beyond the conformance suite, embedded and through the client."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Iterator[QdrantStore]:
 
 
 def through_the_client() -> QdrantStore:
-    """A real server where QDRANT_URL is set, else the client's own imitation of one."""
+    """A real server if QDRANT_URL is set, else the local mode of the client."""
     url = os.environ.get("QDRANT_URL", ":memory:")
     store = QdrantStore(QdrantOptions(url=url, api_key=os.environ.get("QDRANT_API_KEY", ""), collection="ragkit_test"))
     store.clear()
@@ -44,7 +44,7 @@ def through_the_client() -> QdrantStore:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(check: StoreCheck) -> None:
+def test_a_store_on_a_server_passes_the_conformance_suite(check: StoreCheck) -> None:
     check(StoreUnderTest(open=through_the_client, examples=30))
 
 
@@ -65,7 +65,7 @@ def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["meta.json"]
 
 
-def test_a_directory_of_other_width_than_the_options_say_is_rejected(store: QdrantStore, tmp_path: Path) -> None:
+def test_a_directory_with_another_dimension_than_the_options_is_rejected(store: QdrantStore, tmp_path: Path) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
@@ -85,7 +85,7 @@ def test_the_embedded_engine_needs_no_client() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_more_fields_than_have_an_index_are_filtered_too(store: QdrantStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fields_without_an_index_can_be_filtered(store: QdrantStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragkit.store.backends.qdrant.MAX_INDEXED_FIELDS", 4)
     metadata = {f"field {n}": n for n in range(8)}
     contents = fill_store(store, [Document("a", metadata, id="a"), Document("b", id="b")], sample_vectors()[:2])
@@ -94,7 +94,7 @@ def test_more_fields_than_have_an_index_are_filtered_too(store: QdrantStore, mon
         check_search(store, contents, sample_vectors()[0], 2, {f"field {n}": {"$ne": n}})
 
 
-def test_ids_that_no_engine_takes_come_back(store: QdrantStore) -> None:
+def test_ids_that_the_engine_rejects_are_restored(store: QdrantStore) -> None:
     names = ["", "x" * 5000, "\0", "\udc80", "a/b?c#d", "日本"]
     documents = [Document(f"text {n}", id=name or "-") for n, name in enumerate(names)]
     contents = fill_store(store, documents, sample_vectors()[: len(names)])
@@ -102,7 +102,7 @@ def test_ids_that_no_engine_takes_come_back(store: QdrantStore) -> None:
     assert store.delete(["\udc80", "\0", "x" * 5000, "\ud83d"]) == 3
 
 
-def test_an_order_of_strings_is_looked_up_over_the_engine(store: QdrantStore) -> None:
+def test_string_comparisons_are_evaluated_outside_the_engine(store: QdrantStore) -> None:
     rows = unit_rows(300, DIMENSION, seed=5)
     documents = [Document("t", {"name": f"{n:03}"}, id=f"{n:03}") for n in range(300)]
     contents = fill_store(store, documents, rows)
@@ -110,14 +110,14 @@ def test_an_order_of_strings_is_looked_up_over_the_engine(store: QdrantStore) ->
     check_search(store, contents, sample_vectors()[0], 3, {"name": {"$not": {"$lt": "298"}}})
 
 
-def test_a_server_that_is_not_there_is_named() -> None:
+def test_an_unreachable_server_is_named() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(StoreError, match=rf"the Qdrant server at {url} cannot be reached .*: start it, or correct the"):
         QdrantStore(QdrantOptions(url=url))
 
 
 def overwritten(place: Path, name: str, content: bytes) -> None:
-    """Every file of this name in the store, with other bytes."""
+    """Overwrite every file with this name in the store."""
     files = [path for path in place.rglob(name) if path.is_file()]
     assert files
     for path in files:
@@ -127,7 +127,7 @@ def overwritten(place: Path, name: str, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "content"), [("status.dat", b""), ("*-numeric/page_0.dat", b"\xff"), ("*-numeric/tracker.dat", b"\xff")]
 )
-def test_files_that_make_the_engine_panic_are_an_error_that_names_the_repair(
+def test_files_that_crash_the_engine_are_an_error_that_names_the_repair(
     store: QdrantStore, tmp_path: Path, name: str, content: bytes
 ) -> None:
     names = [f"{n}" for n in range(50)]
@@ -138,13 +138,13 @@ def test_files_that_make_the_engine_panic_are_an_error_that_names_the_repair(
     overwritten(tmp_path / "q", name, content)
     with pytest.raises(
         StoreError, match=r"q is damaged \(.*\): run `ragkit verify --repair`, or rebuild the store"
-    ) as met:
+    ) as caught:
         use(tmp_path / "q")
-    assert "\n" not in str(met.value)
-    assert type(met.value.__cause__).__name__ == "PanicException"
+    assert "\n" not in str(caught.value)
+    assert type(caught.value.__cause__).__name__ == "PanicException"
 
 
-def test_files_that_the_engine_refuses_name_the_repair_too(store: QdrantStore, tmp_path: Path) -> None:
+def test_files_that_the_engine_rejects_are_an_error_that_names_the_repair(store: QdrantStore, tmp_path: Path) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     overwritten(tmp_path / "q", "mutable_id_tracker.mappings", b"\xff")
@@ -155,7 +155,7 @@ def test_files_that_the_engine_refuses_name_the_repair_too(store: QdrantStore, t
 
 
 def use(place: Path) -> None:
-    """Whatever looks at the files."""
+    """Open, search and close the store."""
     store = QdrantStore(QdrantOptions(path=place))
     try:
         store.search(sample_vectors()[0], 3, {"n": 3})
@@ -178,7 +178,7 @@ def test_an_interrupt_in_the_engine_stays_an_interrupt(store: QdrantStore, monke
     assert store.count() == 1
 
 
-def test_a_closed_store_says_so(store: QdrantStore) -> None:
+def test_a_closed_store_raises_an_error(store: QdrantStore) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     with pytest.raises(StoreError, match=r"the store at .* is closed: open it again"):
@@ -198,12 +198,12 @@ def test_a_closed_store_says_so(store: QdrantStore) -> None:
         ({"path": "q", "timeout_seconds": 0}, r"timeout_seconds must be >= 1 \(got 0\)"),
     ],
 )
-def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
+def test_inconsistent_options_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         QdrantOptions(**options)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_a_store_without_a_place_is_rejected() -> None:
+def test_a_store_without_a_path_or_url_is_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"path must be set, or the option `url` \(got ''\)"):
         QdrantStore(QdrantOptions())
 

@@ -1,4 +1,4 @@
-"""A lock that readers hold together and a writer alone."""
+"""A lock for many readers or one writer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from ragkit.store.read_write_lock import ReadWriteLock
 
 
-def started(target: threading.Event, lock: ReadWriteLock, *, alone: bool) -> threading.Thread:
+def start_thread(target: threading.Event, lock: ReadWriteLock, *, alone: bool) -> threading.Thread:
     def hold() -> None:
         with lock.write() if alone else lock.read():
             target.set()
@@ -17,17 +17,17 @@ def started(target: threading.Event, lock: ReadWriteLock, *, alone: bool) -> thr
     return thread
 
 
-def test_readers_hold_it_together() -> None:
+def test_readers_share_the_lock() -> None:
     lock, other = ReadWriteLock(), threading.Event()
     with lock.read():
-        started(other, lock, alone=False).join(10)
+        start_thread(other, lock, alone=False).join(10)
     assert other.is_set()
 
 
 def test_a_writer_waits_for_readers() -> None:
     lock, writer = ReadWriteLock(), threading.Event()
     with lock.read():
-        thread = started(writer, lock, alone=True)
+        thread = start_thread(writer, lock, alone=True)
         assert not writer.wait(0.05)
     thread.join(10)
     assert writer.is_set()
@@ -36,7 +36,7 @@ def test_a_writer_waits_for_readers() -> None:
 def test_readers_and_writers_wait_for_a_writer() -> None:
     lock, reader, writer = ReadWriteLock(), threading.Event(), threading.Event()
     with lock.write():
-        threads = [started(reader, lock, alone=False), started(writer, lock, alone=True)]
+        threads = [start_thread(reader, lock, alone=False), start_thread(writer, lock, alone=True)]
         assert not reader.wait(0.05)
         assert not writer.wait(0.05)
     for thread in threads:
@@ -48,20 +48,20 @@ def test_readers_and_writers_wait_for_a_writer() -> None:
 def test_a_waiting_writer_goes_before_new_readers() -> None:
     lock, late, writer = ReadWriteLock(), threading.Event(), threading.Event()
     with lock.read():
-        threads = [started(writer, lock, alone=True)]
-        writer.wait(0.05)  # it is waiting by now
-        threads.append(started(late, lock, alone=False))
+        threads = [start_thread(writer, lock, alone=True)]
+        writer.wait(0.05)  # it waits by now
+        threads.append(start_thread(late, lock, alone=False))
         assert not late.wait(0.05)
     for thread in threads:
         thread.join(10)
     assert late.is_set()
 
 
-def test_an_error_lets_go() -> None:
+def test_an_error_releases_the_lock() -> None:
     lock, other = ReadWriteLock(), threading.Event()
     try:
         with lock.write():
             raise KeyError
     except KeyError:
-        started(other, lock, alone=True).join(10)
+        start_thread(other, lock, alone=True).join(10)
     assert other.is_set()

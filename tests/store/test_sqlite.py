@@ -1,4 +1,4 @@
-"""What the store in a directory does beyond the conformance suite: files, checksums, locks, compaction."""
+"""The SQLite store beyond the conformance suite: files, checksums, locks, compaction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Opener = Callable[..., SqliteStore]
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opener]:
-    """Opens the store in one directory, with options; all are closed in the end."""
+    """Opens the store in one directory, with options; all are closed at the end."""
     stores: list[SqliteStore] = []
 
     def open_one(dimension: int | None = None, busy_seconds: float = 30.0) -> SqliteStore:
@@ -129,7 +129,7 @@ def test_a_path_that_is_a_file_is_rejected(tmp_path: Path) -> None:
         SqliteStore(SqliteOptions(tmp_path / "index"))
 
 
-def test_a_closed_store_says_so(opened: Opener) -> None:
+def test_a_closed_store_raises_an_error(opened: Opener) -> None:
     store = opened()
     store.close()
     store.close()
@@ -137,7 +137,7 @@ def test_a_closed_store_says_so(opened: Opener) -> None:
         store.count()
 
 
-def test_half_of_the_rows_may_be_dead_before_they_are_left_behind(opened: Opener, directory: Path) -> None:
+def test_compaction_starts_when_half_of_the_rows_are_dead(opened: Opener, directory: Path) -> None:
     store = opened()
     names = [f"{n:04}" for n in range(1000)]
     contents = fill_store(store, make_documents(names, {"v": 1}), unit_rows(1000, DIMENSION, seed=1))
@@ -176,7 +176,7 @@ def test_compaction_is_put_off_when_the_disk_is_full(
     assert len(vector_files(directory)) == 1
 
 
-def test_a_few_dead_rows_are_never_left_behind(opened: Opener, directory: Path) -> None:
+def test_a_few_dead_rows_cause_no_compaction(opened: Opener, directory: Path) -> None:
     store = opened()
     for n in range(200):
         store.add_documents(make_documents("a"), sample_vectors()[[n % 12]])
@@ -197,10 +197,10 @@ def test_a_search_that_began_before_a_compaction_is_finished(opened: Opener, dir
     check_contents(other, {name: contents[name] for name in names[900:]})
 
 
-def test_files_that_a_killed_writer_left_are_swept_away(opened: Opener, directory: Path) -> None:
+def test_files_of_a_killed_writer_are_deleted(opened: Opener, directory: Path) -> None:
     store = opened()
     fill_store(store, make_documents("a"), sample_vectors()[:1])
-    kept = vector_files(directory)
+    stored = vector_files(directory)
     store.close()
     (directory / "vectors-deadbeef.f32").write_bytes(b"left over")
     (directory / "vectors-deadbeef.i8").write_bytes(b"left over")
@@ -208,10 +208,10 @@ def test_files_that_a_killed_writer_left_are_swept_away(opened: Opener, director
     assert store.count() == 1
     assert len(vector_files(directory)) == 3
     store.delete(["a"])
-    assert vector_files(directory) == kept
+    assert vector_files(directory) == stored
 
 
-def test_the_8_bit_copy_lies_beside_the_vectors_and_goes_with_them(opened: Opener, directory: Path) -> None:
+def test_the_8_bit_copy_is_stored_and_deleted_with_the_vectors(opened: Opener, directory: Path) -> None:
     store = opened()
     rows = unit_rows(MIN_ROWS, DIMENSION, seed=1)
     documents = make_documents(f"{n:06}" for n in range(MIN_ROWS))
@@ -252,7 +252,7 @@ def alter_vector(directory: Path) -> None:
         (lambda path: execute(path, "UPDATE state SET rows = 5"), r"is truncated \(1 of 5 rows\)"),
     ],
 )
-def test_what_was_altered_on_disk_is_never_given_out(
+def test_rows_altered_on_disk_are_never_returned(
     opened: Opener, directory: Path, damage: Callable[[Path], object], reason: str
 ) -> None:
     store = opened()
@@ -271,7 +271,9 @@ def test_what_was_altered_on_disk_is_never_given_out(
         ("DELETE FROM metadata WHERE row = 2", "lacks the metadata of row 2"),
     ],
 )
-def test_a_filter_is_never_judged_on_altered_metadata(opened: Opener, directory: Path, sql: str, reason: str) -> None:
+def test_a_filter_is_never_evaluated_on_altered_metadata(
+    opened: Opener, directory: Path, sql: str, reason: str
+) -> None:
     store = opened()
     fill_store(store, make_documents("abc", {"v": 1}), sample_vectors()[:3])
     store.close()
@@ -280,7 +282,7 @@ def test_a_filter_is_never_judged_on_altered_metadata(opened: Opener, directory:
         opened().search(sample_vectors()[0], 1, {"v": 1})
 
 
-def test_a_database_that_is_none_is_damaged(opened: Opener, directory: Path) -> None:
+def test_an_invalid_database_is_damaged(opened: Opener, directory: Path) -> None:
     opened().close()
     (directory / "store.sqlite").write_bytes(b"no database at all, but something else entirely" * 100)
     with pytest.raises(
@@ -289,14 +291,14 @@ def test_a_database_that_is_none_is_damaged(opened: Opener, directory: Path) -> 
         opened()
 
 
-def test_a_layout_of_the_future_is_rejected(opened: Opener, directory: Path) -> None:
+def test_a_newer_layout_is_rejected(opened: Opener, directory: Path) -> None:
     opened().close()
     execute(directory, "UPDATE state SET format = 3")
     with pytest.raises(KnowledgeBaseDamaged, match="has layout 3, expected 2"):
         opened()
 
 
-def test_a_layout_of_the_past_is_rejected_with_what_to_do(opened: Opener, directory: Path) -> None:
+def test_an_older_layout_is_rejected_with_a_hint(opened: Opener, directory: Path) -> None:
     opened().close()
     execute(directory, "UPDATE state SET format = 1")
     with pytest.raises(
@@ -306,7 +308,7 @@ def test_a_layout_of_the_past_is_rejected_with_what_to_do(opened: Opener, direct
 
 
 @pytest.mark.parametrize("sql", ["UPDATE metadata SET json = '{}' WHERE row = 1", "DELETE FROM metadata WHERE row = 1"])
-def test_a_scan_looks_at_what_filters_are_judged_on(opened: Opener, directory: Path, sql: str) -> None:
+def test_a_scan_verifies_the_metadata_used_by_filters(opened: Opener, directory: Path, sql: str) -> None:
     store = opened()
     fill_store(store, make_documents("abc", {"v": 1}), sample_vectors()[:3])
     execute(directory, sql)
@@ -315,7 +317,7 @@ def test_a_scan_looks_at_what_filters_are_judged_on(opened: Opener, directory: P
         list(store.scan())
 
 
-def test_a_second_writer_waits_and_then_says_who_is_in_the_way(opened: Opener, directory: Path) -> None:
+def test_a_second_writer_waits_and_then_names_the_lock_holder(opened: Opener, directory: Path) -> None:
     store = opened(busy_seconds=0.05)
     fill_store(store, make_documents("a"), sample_vectors()[:1])
     other = sqlite3.connect(directory / "store.sqlite", isolation_level=None)
@@ -401,7 +403,7 @@ def test_a_failed_write_leaves_everything_as_it_was(opened: Opener, monkeypatch:
     check_search(store, contents, sample_vectors()[6], 9)
 
 
-def test_only_new_rows_are_looked_at_when_another_has_written(opened: Opener) -> None:
+def test_only_new_rows_are_read_after_another_handle_has_written(opened: Opener) -> None:
     store, other = opened(), opened()
     contents = fill_store(store, make_documents("abcdef", {"v": 1}), sample_vectors()[:6])
     check_search(other, contents, sample_vectors()[0], 9, {"v": 1})

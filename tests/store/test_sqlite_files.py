@@ -1,4 +1,4 @@
-"""SQLite's locks stay, whatever else this process does with the file."""
+"""SQLite's locks are kept when the process reads the file."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ def database(tmp_path: Path) -> Path:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another process finds a lock on it."""
+    """Whether another process sees a lock on the file."""
     ran = subprocess.run([sys.executable, "-c", LOCKED, str(path)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0 or "database is locked" in ran.stderr, ran.stderr
     return ran.returncode != 0
 
 
 def handles(path: Path) -> int:
-    """How many of this process are of that file."""
+    """Number of open handles of this process on the file."""
     there = path.stat()
-    found = 0
+    result = 0
     for number in range(256):
         try:
             here = os.fstat(number)
         except OSError:
             continue
-        found += (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
-    return found
+        result += (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+    return result
 
 
-def test_reading_a_file_takes_no_lock_away(database: Path) -> None:
+def test_reading_a_file_releases_no_lock(database: Path) -> None:
     with closing(connect(database, "rw", 1.0)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         with open_shared_handle(database) as handle:
@@ -61,15 +61,15 @@ def test_reading_a_file_takes_no_lock_away(database: Path) -> None:
         assert not is_locked(database)
 
 
-def test_opening_it_oneself_does(database: Path) -> None:
-    """What all of this is about. Should it fail one day, the module is not needed there."""
+def test_opening_the_file_directly_releases_the_lock(database: Path) -> None:
+    """Shows the problem. On a system where this fails, the module is not needed."""
     with closing(connect(database, "rw", 1.0)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         database.read_bytes()
         assert not is_locked(database)
 
 
-def test_one_handle_is_kept_for_all_who_read_and_goes_with_the_last_connection(database: Path) -> None:
+def test_one_handle_serves_all_readers_until_the_last_connection_closes(database: Path) -> None:
     first, second = connect(database, "rw", 1.0), connect(database, "rw", 1.0)
     own = handles(database)
     for _ in range(5):
@@ -88,7 +88,7 @@ def test_without_a_connection_no_handle_is_kept(database: Path) -> None:
     assert handles(database) == 0
 
 
-def test_a_connection_that_is_opened_while_somebody_reads_keeps_its_locks(database: Path) -> None:
+def test_a_connection_opened_during_a_read_keeps_its_locks(database: Path) -> None:
     with open_shared_handle(database):
         connection = connect(database, "rw", 1.0)
         connection.execute("BEGIN IMMEDIATE")
@@ -97,7 +97,7 @@ def test_a_connection_that_is_opened_while_somebody_reads_keeps_its_locks(databa
     assert handles(database) == 0
 
 
-def test_a_file_that_took_the_place_of_another_is_the_one_that_is_read(database: Path) -> None:
+def test_a_replaced_file_is_read_from_the_new_file(database: Path) -> None:
     with closing(connect(database, "rw", 1.0)), open_shared_handle(database):
         fresh = database.with_name("fresh")
         fresh.write_bytes(b"other")
@@ -107,11 +107,11 @@ def test_a_file_that_took_the_place_of_another_is_the_one_that_is_read(database:
         assert handles(database) == 0
 
 
-# what rests on it: knowledge bases
+# knowledge bases
 
 
 def index(kb: Path, docs: Path, edition: int) -> None:
-    """An index run in another process, over documents that have changed."""
+    """An index run in another process, over changed documents."""
     docs.mkdir(exist_ok=True)
     for n in range(30):
         words = " ".join(f"word{edition}x{n}x{i}" for i in range(100))
@@ -121,21 +121,21 @@ def index(kb: Path, docs: Path, edition: int) -> None:
 
 
 @pytest.mark.parametrize("what", ["opened again", "verified"])
-def test_a_knowledge_base_that_is_open_twice_in_a_process_sees_what_others_write(tmp_path: Path, what: str) -> None:
+def test_a_knowledge_base_opened_twice_in_a_process_sees_writes_of_others(tmp_path: Path, what: str) -> None:
     kb, docs = tmp_path / "kb", tmp_path / "docs"
     index(kb, docs, 0)
-    with KnowledgeBase.open(kb) as one, KnowledgeBase.open(kb) as other:
-        assert "edition0" in one.search("subject2")[0].chunk.text
+    with KnowledgeBase.open(kb) as item, KnowledgeBase.open(kb) as other:
+        assert "edition0" in item.search("subject2")[0].chunk.text
         if what == "opened again":
             other.search("subject2")
         else:
             assert other.verify().is_sound
         for edition in (1, 2):
             index(kb, docs, edition)
-            assert f"edition{edition}" in one.search("subject2")[0].chunk.text
+            assert f"edition{edition}" in item.search("subject2")[0].chunk.text
 
 
-def test_threads_that_come_first_together_get_one_reader(tmp_path: Path) -> None:
+def test_threads_that_read_first_at_once_share_one_reader(tmp_path: Path) -> None:
     kb, docs = tmp_path / "kb", tmp_path / "docs"
     index(kb, docs, 0)
     gate = Barrier(8)

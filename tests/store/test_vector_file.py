@@ -1,4 +1,4 @@
-"""The vector file: rows that are committed come back as they were, and nothing else does."""
+"""The vector file: exactly the committed rows are read back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "vectors.f32"
 
 
-def written(path: Path, rows: Rows) -> VectorFile:
+def write_rows(path: Path, rows: Rows) -> VectorFile:
     file = VectorFile.create(path, rows.shape[1], fix=FIX)
     file.append(rows)
     file.sync()
@@ -39,15 +39,15 @@ def reopened(file: VectorFile, rows: int, *, writable: bool = False) -> VectorFi
     )
 
 
-def test_rows_come_back_as_they_were(path: Path) -> None:
+def test_rows_are_read_back_unchanged(path: Path) -> None:
     rows = unit_rows(100, 6, seed=1)
-    file = written(path, rows)
+    file = write_rows(path, rows)
     assert np.array_equal(file.matrix(), rows)
     assert np.array_equal(reopened(file, 100).matrix(), rows)
     assert path.stat().st_size == HEADER_BYTES + rows.nbytes
 
 
-def test_append_says_where_the_rows_begin(path: Path) -> None:
+def test_append_returns_the_first_row_number(path: Path) -> None:
     file = VectorFile.create(path, 3, fix=FIX)
     assert [file.append(unit_rows(n, 3, seed=n)) for n in (2, 0, 5)] == [0, 2, 2]
     assert file.rows == 7
@@ -61,14 +61,14 @@ def test_a_new_file_has_no_rows(path: Path) -> None:
 
 
 def test_the_matrix_cannot_be_written_to(path: Path) -> None:
-    matrix = written(path, unit_rows(2, 3, seed=1)).matrix()
+    matrix = write_rows(path, unit_rows(2, 3, seed=1)).matrix()
     with pytest.raises(ValueError, match="read-only"):
         matrix[0, 0] = 1
 
 
 def test_a_reader_sees_what_was_appended_since_and_keeps_its_old_view(path: Path) -> None:
     rows = unit_rows(5000, 4, seed=1)
-    file = written(path, rows[:10])
+    file = write_rows(path, rows[:10])
     reader = reopened(file, 10)
     before = reader.matrix(10)
     file.append(rows[10:])
@@ -79,7 +79,7 @@ def test_a_reader_sees_what_was_appended_since_and_keeps_its_old_view(path: Path
 
 def test_a_view_outlives_the_file(path: Path) -> None:
     rows = unit_rows(9, 4, seed=1)
-    file = written(path, rows)
+    file = write_rows(path, rows)
     view = file.matrix()
     file.close()
     file.close()
@@ -89,7 +89,7 @@ def test_a_view_outlives_the_file(path: Path) -> None:
 
 def test_rows_behind_the_committed_ones_are_overwritten(path: Path) -> None:
     rows = unit_rows(9, 4, seed=1)
-    file = written(path, rows[:6])
+    file = write_rows(path, rows[:6])
     writer = reopened(file, 2, writable=True)
     assert writer.append(rows[6:]) == 2
     assert np.array_equal(writer.matrix(), rows[[0, 1, 6, 7, 8]])
@@ -110,19 +110,19 @@ def test_an_existing_file_is_never_overwritten(path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_a_file_that_cannot_be_made_is_a_store_error(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_created_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be written: No such file or directory"):
         VectorFile.create(tmp_path / "missing" / "vectors.f32", 3, fix=FIX)
 
 
 def test_a_read_only_file_is_not_appended_to(path: Path) -> None:
-    file = reopened(written(path, unit_rows(2, 3, seed=1)), 2)
+    file = reopened(write_rows(path, unit_rows(2, 3, seed=1)), 2)
     with pytest.raises(StoreError, match="cannot be written: Bad file descriptor"):
         file.append(unit_rows(1, 3, seed=2))
 
 
-def test_a_directory_in_the_place_of_the_file_is_damage(path: Path) -> None:
-    file = written(path, unit_rows(1, 4, seed=1))
+def test_a_directory_in_place_of_the_file_is_damage(path: Path) -> None:
+    file = write_rows(path, unit_rows(1, 4, seed=1))
     path.unlink()
     path.mkdir()
     with pytest.raises(KnowledgeBaseDamaged, match=r"cannot be read \(Is a directory\)"):
@@ -137,12 +137,15 @@ def test_a_directory_in_the_place_of_the_file_is_damage(path: Path) -> None:
         (lambda path: os.truncate(path, 3), "is not a vector file, or has a damaged header"),
         (lambda path: path.write_bytes(b"%PDF" + bytes(1000)), "is not a vector file"),
         (lambda path: path.write_bytes(b"ragkvec\n" + bytes(1000)), "has a checksum mismatch in its header"),
-        (lambda path: written(path.with_suffix(".b"), unit_rows(9, 4, seed=2)).path.replace(path), "to another index"),
+        (
+            lambda path: write_rows(path.with_suffix(".b"), unit_rows(9, 4, seed=2)).path.replace(path),
+            "to another index",
+        ),
         (lambda path: (path.unlink(), path.mkdir()), "cannot be opened .Is a directory"),
     ],
 )
 def test_a_damaged_file_is_detected(path: Path, damage: object, reason: str) -> None:
-    file = written(path, unit_rows(9, 4, seed=1))
+    file = write_rows(path, unit_rows(9, 4, seed=1))
     assert callable(damage)
     damage(path)
     with pytest.raises(KnowledgeBaseDamaged, match=reason) as caught:
@@ -151,7 +154,7 @@ def test_a_damaged_file_is_detected(path: Path, damage: object, reason: str) -> 
 
 
 def test_an_unknown_layout_is_rejected(path: Path) -> None:
-    file = written(path, unit_rows(1, 4, seed=1))
+    file = write_rows(path, unit_rows(1, 4, seed=1))
     head = bytearray(path.read_bytes())
     head[8] = 2
     head[32:36] = zlib.crc32(head[:32]).to_bytes(4, "little")
@@ -161,7 +164,7 @@ def test_an_unknown_layout_is_rejected(path: Path) -> None:
 
 
 def test_a_file_that_is_truncated_while_open_is_detected(path: Path) -> None:
-    file = written(path, unit_rows(9, 4, seed=1))
+    file = write_rows(path, unit_rows(9, 4, seed=1))
     os.truncate(path, HEADER_BYTES)
     with pytest.raises(KnowledgeBaseDamaged, match=r"is truncated \(0 of 9 rows\)"):
         file.matrix()
@@ -169,7 +172,7 @@ def test_a_file_that_is_truncated_while_open_is_detected(path: Path) -> None:
 
 @pytest.mark.parametrize("dimension", [1, 3, 8])
 def test_checksums_detect_the_altered_rows(path: Path, dimension: int) -> None:
-    file = written(path, unit_rows(40_000, dimension, seed=1))
+    file = write_rows(path, unit_rows(40_000, dimension, seed=1))
     expected = file.checksums()
     assert np.array_equal(file.checksums(), expected)
     for row in (7, 39_999):
@@ -202,7 +205,7 @@ def test_a_checksum_depends_on_the_row_alone() -> None:
 
 
 def checksum_in_whole_numbers(row: bytes, word: int) -> int:
-    """The sum as its docstring says, in Python's own arithmetic; `word` is 8 bytes, or 4 for odd dimensions."""
+    """The documented checksum in Python arithmetic; `word` is 8 bytes, or 4 for odd dimensions."""
     total = 0
     for place in range(len(row) // word):
         weight = (place + 1) * 0x9E3779B97F4A7C15 % 2**64
@@ -219,8 +222,8 @@ def test_the_checksum_is_the_same_on_every_machine(dimension: int, word: int) ->
     assert row_checksums(rows).tolist() == [checksum_in_whole_numbers(row.tobytes(), word) for row in rows]
 
 
-def test_checking_fifty_thousand_rows_is_quick() -> None:
+def test_checking_fifty_thousand_rows_is_fast() -> None:
     rows = unit_rows(2_000, 384, seed=1)[np.arange(50_000) % 2_000]
     start = time.process_time()
     row_checksums(rows)
-    assert time.process_time() - start < 0.15  # 75 MB; about 3 ms where this was written
+    assert time.process_time() - start < 0.15  # 75 MB; about 3 ms on a current machine

@@ -237,7 +237,7 @@ def test_the_dimension_is_checked_before_the_length() -> None:
         validate_rows(unit_rows(1, 3, seed=1) * 5, 1, 2)
 
 
-def test_metadata_that_are_nested_too_deeply_are_rejected() -> None:
+def test_too_deeply_nested_metadata_are_rejected() -> None:
     deep: list[object] = []
     for _ in range(MAX_METADATA_DEPTH * 100):
         deep = [deep]

@@ -27,7 +27,7 @@ def test_the_readme_expression_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("a==1", {"a": {"$eq": 1}}),
         ("a != -2.5", {"a": {"$ne": -2.5}}),
@@ -54,8 +54,8 @@ def test_the_readme_expression_is_read() -> None:
         ("not not a == 1", {"$not": {"$not": {"a": {"$eq": 1}}}}),
     ],
 )
-def test_each_form_is_read(text: str, wanted: Filter) -> None:
-    assert parse_where(text) == wanted
+def test_each_form_is_read(text: str, expected: Filter) -> None:
+    assert parse_where(text) == expected
 
 
 def test_and_binds_closer_than_or_and_not_closest() -> None:
@@ -121,7 +121,7 @@ SCALARS: st.SearchStrategy[JSON] = st.one_of(
 )
 
 
-def shown(value: JSON) -> str:
+def filter_text(value: JSON) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
@@ -130,7 +130,7 @@ def shown(value: JSON) -> str:
 
 @given(SCALARS, SCALARS)
 def test_every_value_can_be_written(operand: JSON, held: JSON) -> None:
-    parsed = parse_filter(parse_where(f"`a key` == {shown(operand)}"))
+    parsed = parse_filter(parse_where(f"`a key` == {filter_text(operand)}"))
     assert parsed == parse_filter({"a key": operand})
     assert evaluate(parsed, {"a key": held}) == evaluate(parse_filter({"a key": operand}), {"a key": held})
 

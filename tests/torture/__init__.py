@@ -1,5 +1,5 @@
-"""Break the real command line on a changing folder, thousands of times, and count what was lost.
+"""Interrupt the real command line on a changing folder, thousands of times, and count the faults.
 
-`python -m tests.torture --help` tells how. What each kind of trial does stands at the head of its file; what must hold
-afterwards stands in `oracle.py`.
+See `python -m tests.torture --help`. The docstring of each module describes its kind of trial; `oracle.py` defines the
+invariants.
 """

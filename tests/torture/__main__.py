@@ -1,4 +1,4 @@
-"""`python -m tests.torture`: break the command line, print what was found, write the counts."""
+"""`python -m tests.torture`: interrupt the command line, print the faults, write the counts."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # this process forks, and must have no threads
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # this process forks, so it must have no threads
 os.environ["OMP_NUM_THREADS"] = "1"
 
-from tests.torture.bench import Bench, Kind, open_bench
+from tests.torture.bench import Bench, TrialKind, open_bench
 from tests.torture.kinds import FULL, KINDS, SMALL
 from tests.torture.scoreboard import Cell, merged, read_board, table, write_board, write_table
 
 STORES = ("sqlite", "faiss", "duckdb", "qdrant", "milvus", "chroma", "lancedb")
 BATCH = 10
-"""Trials of one kind before the next kind has its turn, so that a run that is cut short has some of all."""
+"""Trials of one kind before the next kind, so that a run that stops early has trials of every kind."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one run does."""
+    """Settings of a run."""
 
     stores: tuple[str, ...]
     counts: dict[str, int]
-    """Kind -> trials a store."""
+    """Kind -> trials per store."""
     seed: int
     minutes: float | None
     jobs: int
@@ -40,7 +40,7 @@ class Plan:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run, write; 1 when anything was wrong."""
+    """Run the trials and write the counts. Returns 1 if there was a fault."""
     chosen = _parser().parse_args(arguments)
     scratch = chosen.scratch or _scratch()
     if chosen.replay:
@@ -52,21 +52,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counts = dict.fromkeys(counts, chosen.trials)
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(10**8)
     plan = Plan(tuple(chosen.store or STORES), counts, seed, chosen.budget, chosen.jobs, scratch)
-    print(f"seed {seed}; stores: {', '.join(plan.stores)}; workplace in {scratch}", flush=True)
-    began = time.monotonic()
+    print(f"seed {seed}; stores: {', '.join(plan.stores)}; directories in {scratch}", flush=True)
+    started_at = time.monotonic()
     all_cells: dict[tuple[str, str], Cell] = {}
     ended_badly = False
     for cells, whole in _run_all(plan):
-        about = {"seed": seed, "minutes": round((time.monotonic() - began) / 60, 1)}
-        _written(cells, about, chosen)
+        about = {"seed": seed, "minutes": round((time.monotonic() - started_at) / 60, 1)}
+        _write_results(cells, about, chosen)
         all_cells |= cells
         ended_badly = ended_badly or not whole
     print(table(merged({}, all_cells, add=False), list(KINDS)))
     return 1 if ended_badly or any(cell.failed for cell in all_cells.values()) else 0
 
 
-def _written(cells: dict[tuple[str, str], Cell], about: dict[str, object], chosen: argparse.Namespace) -> None:
-    """Bring the files up to date after each store, so that a run that is stopped leaves what it has."""
+def _write_results(cells: dict[tuple[str, str], Cell], about: dict[str, object], chosen: argparse.Namespace) -> None:
+    """Update the files after each store, so that a stopped run keeps its results."""
     if chosen.json:
         board = merged(read_board(chosen.json), cells, add=chosen.add)
         write_board(chosen.json, board, about)
@@ -76,23 +76,25 @@ def _written(cells: dict[tuple[str, str], Cell], about: dict[str, object], chose
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--store", action="append", choices=STORES, help="only this one; may be repeated")
-    parser.add_argument("--kind", action="append", choices=list(KINDS), help="only this one; may be repeated")
-    parser.add_argument("--small", action="store_true", help="what `make test` runs")
-    parser.add_argument("--trials", type=int, help="so many of each kind on each store, instead of the full numbers")
-    parser.add_argument("--seed", type=int, help="the same trials again")
-    parser.add_argument("--budget", type=float, metavar="MINUTES", help="stop after so long; what was done counts")
-    parser.add_argument("--jobs", type=int, default=2, help="stores that are broken at the same time")
-    parser.add_argument("--replay", metavar="KIND/STORE/NAME", help="one trial again, as it is named with its fault")
-    parser.add_argument("--json", type=Path, help="write the counts into this file")
-    parser.add_argument("--table", type=Path, help="and the table between its marks in this one")
-    parser.add_argument("--add", action="store_true", help="add to the counts that the file has")
-    parser.add_argument("--scratch", type=Path, help="where the workplaces are made")
+    parser.add_argument("--store", action="append", choices=STORES, help="test only this store; repeatable")
+    parser.add_argument("--kind", action="append", choices=list(KINDS), help="test only this kind; repeatable")
+    parser.add_argument("--small", action="store_true", help="run the trials of `make test`")
+    parser.add_argument("--trials", type=int, help="trials of each kind on each store; default: the full numbers")
+    parser.add_argument("--seed", type=int, help="seed of the trials, to repeat a run")
+    parser.add_argument("--budget", type=float, metavar="MINUTES", help="maximum duration of the run")
+    parser.add_argument("--jobs", type=int, default=2, help="number of stores tested in parallel")
+    parser.add_argument(
+        "--replay", metavar="KIND/STORE/NAME", help="repeat one trial, by the name printed with its fault"
+    )
+    parser.add_argument("--json", type=Path, help="write the counts to this file")
+    parser.add_argument("--table", type=Path, help="write the table between its marks in this file")
+    parser.add_argument("--add", action="store_true", help="add to the counts in the file")
+    parser.add_argument("--scratch", type=Path, help="parent of the temporary directories")
     return parser
 
 
 def _scratch() -> Path:
-    """In memory where that is possible: a kill does not care, and a disk would be most of the time."""
+    """A directory in memory if possible: it is faster than a disk, and kills need no disk."""
     memory = Path("/dev/shm")
     return memory if os.access(memory, os.W_OK) else Path(os.environ.get("TMPDIR", "/tmp"))
 
@@ -103,12 +105,12 @@ def _replay(name: str, scratch: Path) -> int:
         outcome = KINDS[kind].trial(bench, key)
     for fault in outcome.faults:
         print(f"{fault.kind}: {fault.what}")
-    print(f"{len(outcome.faults)} faults{'' if outcome.reached else '; the break came too late'}")
+    print(f"{len(outcome.faults)} faults{'' if outcome.reached else '; the interruption came too late'}")
     return 1 if outcome.faults else 0
 
 
 def _run_all(plan: Plan) -> Iterator[tuple[dict[tuple[str, str], Cell], bool]]:
-    """Every store in a process of its own, so many at a time; the counts of each, and whether it came to its end."""
+    """Run each store in a separate process, up to `jobs` in parallel. Yields its counts, and whether it completed."""
     waiting = list(plan.stores)
     rounds = -(-len(waiting) // plan.jobs)
     running: dict[int, tuple[str, Path]] = {}
@@ -125,16 +127,16 @@ def _run_all(plan: Plan) -> Iterator[tuple[dict[tuple[str, str], Cell], bool]]:
         store, note = running.pop(pid)
         if status:
             print(f"the trials of {store} ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
-        yield _counted(store, note), not status
+        yield _read_counts(store, note), not status
 
 
-def _counted(store: str, note: Path) -> dict[tuple[str, str], Cell]:
+def _read_counts(store: str, note: Path) -> dict[tuple[str, str], Cell]:
     cells: dict[tuple[str, str], Cell] = {}
     if note.exists():
-        for kind, found in json.loads(note.read_text()).items():
-            if not found["trials"]:
-                continue  # the time was up
-            cells[store, kind] = Cell(found["trials"], found["reached"], Counter(found["faults"]), found["failed"])
+        for kind, result in json.loads(note.read_text()).items():
+            if not result["trials"]:
+                continue  # no time was left
+            cells[store, kind] = Cell(result["trials"], result["reached"], Counter(result["faults"]), result["failed"])
         note.unlink()
     return cells
 
@@ -142,14 +144,14 @@ def _counted(store: str, note: Path) -> dict[tuple[str, str], Cell]:
 def _store_process(plan: Plan, store: str, note: Path, rounds: int) -> int:
     cells = {kind: Cell() for kind in plan.counts}
     try:
-        until = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes / rounds
-        _run_store(plan, store, until, cells)
+        deadline = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes / rounds
+        _run_store(plan, store, deadline, cells)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
         return 1
     finally:
-        # what was counted before a trial of ours failed counts
+        # keep the counts before an internal error
         body = {kind: {**cell.__dict__, "faults": dict(cell.faults)} for kind, cell in cells.items()}
         note.write_text(json.dumps(body))
     sys.stdout.flush()
@@ -166,12 +168,12 @@ def _run_store(plan: Plan, store: str, until: float | None, cells: dict[str, Cel
             for name in list(lines):
                 if until is not None and time.monotonic() > until:
                     return
-                if not _some(bench, KINDS[name], lines[name], cells[name], until):
+                if not _run_batch(bench, KINDS[name], lines[name], cells[name], until):
                     del lines[name]
 
 
-def _some(bench: Bench, kind: Kind, keys: Iterator[str], cell: Cell, until: float | None) -> bool:
-    """A batch of trials; whether there may be more."""
+def _run_batch(bench: Bench, kind: TrialKind, keys: Iterator[str], cell: Cell, until: float | None) -> bool:
+    """Run a batch of trials. Returns whether more can follow."""
     for _ in range(BATCH):
         if until is not None and time.monotonic() > until:
             return True

@@ -1,4 +1,4 @@
-"""The workplace of one store: a folder, a knowledge base that every trial begins with, and the commands on them."""
+"""The test bench of one store: a folder, an initial knowledge base, and the commands on them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pathlib import Path
 from statistics import median
 from typing import Protocol
 
-from tests.torture.folder import Files, Fresh, Listed, changed, first_files, write_files
-from tests.torture.forks import Commands, Running, preload
+from tests.torture.folder import Files, FreshBuilds, Listing, change_files, first_files, write_files
+from tests.torture.forks import Commands, RunningCommand, preload
 from tests.torture.oracle import Fault, Oracle
 
 HASHING = "embed: {name: hashing, dimension: 64}\n"
-"""An embedder that costs nothing: what is broken here does not depend on what vectors mean."""
+"""A fast embedder: the trials do not depend on the meaning of vectors."""
 
 
 VARIANTS = 12
-"""Different changes of the folder, so that not every trial has to build a fresh index to compare with."""
+"""Number of different changes of the folder. Trials share the fresh builds to compare with."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialResult:
     """Result of one trial."""
 
     faults: tuple[Fault, ...] = ()
     reached: bool = True
-    """Whether the break happened: a kill may come too late, a system call may not come again."""
+    """Whether the interruption happened: a kill may come too late, a system call may not be repeated."""
 
 
 @dataclass(frozen=True)
@@ -41,128 +41,128 @@ class Operation:
 
     name: str
     arguments: tuple[str, ...]
-    states: tuple[Listed, ...]
-    """What may be listed before the next run: before and after."""
-    after: Listed
-    """What must be listed after the next `index`."""
+    states: tuple[Listing, ...]
+    """Valid listings before the next run: those before and after the operation."""
+    after: Listing
+    """The required listing after the next `index`."""
     first_build: bool = False
 
 
-class Kind(Protocol):
+class TrialKind(Protocol):
     """One kind of trial."""
 
     name: str
 
     def keys(self, bench: Bench, count: int, chance: random.Random) -> Iterator[str]:
-        """Names of trials, at most `count`; the same name gives the same trial."""
+        """Names of up to `count` trials; the name determines the trial."""
 
-    def trial(self, bench: Bench, key: str) -> Outcome:
-        """One trial."""
+    def trial(self, bench: Bench, key: str) -> TrialResult:
+        """Run one trial."""
 
 
 @dataclass
 class Bench:
-    """The workplace of one store, in a directory of its own that goes when it is closed."""
+    """The test bench of one store, in a temporary directory."""
 
     store: str
     root: Path
     commands: Commands
-    fresh: Fresh
+    fresh_builds: FreshBuilds
     files: Files
-    listed: Listed
-    spans: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of each undisturbed operation."""
+    listing: Listing
+    durations: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of each uninterrupted operation."""
     disk: object = None
-    """What power cuts lie on, once it is needed."""
-    ends: list[Callable[[], None]] = field(default_factory=list)
+    """The disk for power cuts, created when needed."""
+    cleanups: list[Callable[[], None]] = field(default_factory=list)
 
-    def at_end(self, work: Callable[[], None]) -> None:
-        """Register a cleanup for the end of the workplace."""
-        self.ends.append(work)
+    def add_cleanup(self, work: Callable[[], None]) -> None:
+        """Register a cleanup for the end of the bench."""
+        self.cleanups.append(work)
 
     @property
     def docs(self) -> Path:
-        """The folder that is indexed."""
+        """The indexed folder."""
         return self.root / "docs"
 
     @property
     def kb(self) -> Path:
-        """The knowledge base that is broken."""
+        """The knowledge base under test."""
         return self.root / "kb"
 
     @property
     def pristine(self) -> Path:
-        """One of the first state of the folder, never touched."""
+        """The initial knowledge base, never modified."""
         return self.root / "pristine"
 
     @property
-    def place(self) -> tuple[str, ...]:
-        """The arguments that name the knowledge base and its settings."""
+    def kb_options(self) -> tuple[str, ...]:
+        """The options for the knowledge base and its settings."""
         return ("--kb", "kb", "--config", "kb.yaml")
 
     def oracle(self) -> Oracle:
         """A new collector of faults."""
         return Oracle(self.commands, "kb", "kb.yaml", "docs")
 
-    def begin(self, kb: Path | None = None) -> None:
-        """The folder and the knowledge base as every trial begins with them."""
+    def reset(self, kb: Path | None = None) -> None:
+        """Restore the initial folder and knowledge base."""
         write_files(self.docs, self.files)
         if kb is None:
             shutil.rmtree(self.kb, ignore_errors=True)
         copy_tree(self.pristine, kb or self.kb)
 
     def operation(self, name: str, chance: random.Random) -> Operation:
-        """Make the folder and the knowledge base ready for one."""
+        """Prepare the folder and the knowledge base for an operation."""
         if name == "remove":
             gone = chance.choice(sorted(self.files))
-            left = self.fresh.listed({key: text for key, text in self.files.items() if key != gone})
-            return Operation(name, ("rm", f"docs/{gone}"), (self.listed, left), self._back())
+            left = self.fresh_builds.listing({key: text for key, text in self.files.items() if key != gone})
+            return Operation(name, ("rm", f"docs/{gone}"), (self.listing, left), self._restore_files())
         if name == "clear":
-            return Operation(name, ("clear", "--yes"), (self.listed, ()), self._back())
+            return Operation(name, ("clear", "--yes"), (self.listing, ()), self._restore_files())
         if name == "repair":
             self._damage(chance)
-            return Operation(name, ("verify", "--repair"), (self.listed,), self._back())
+            return Operation(name, ("verify", "--repair"), (self.listing,), self._restore_files())
         if name == "rebuild":
-            return Operation(name, ("index", "docs", "--rebuild", "-q"), (self.listed,), self.listed)
-        after = changed(self.files, random.Random(chance.randrange(VARIANTS)))
-        listed = self.fresh.listed(after)
+            return Operation(name, ("index", "docs", "--rebuild", "-q"), (self.listing,), self.listing)
+        after = change_files(self.files, random.Random(chance.randrange(VARIANTS)))
+        listed = self.fresh_builds.listing(after)
         if name == "build":
             shutil.rmtree(self.kb)
             return Operation(name, ("index", "docs", "-q"), ((), listed), listed, first_build=True)
-        return Operation("update", ("index", "docs", "-q"), (self.listed, listed), listed)
+        return Operation("update", ("index", "docs", "-q"), (self.listing, listed), listed)
 
-    def _back(self) -> Listed:
+    def _restore_files(self) -> Listing:
         write_files(self.docs, self.files)
-        return self.listed
+        return self.listing
 
     def _damage(self, chance: random.Random) -> None:
         path = chance.choice([self.kb / "index.sqlite", *self.kb.glob("vectors-*.f32")])
         flip(path, chance)
 
-    def span(self, operation: str) -> float:
-        """Seconds that it takes undisturbed; measured when it is first asked for."""
-        if operation not in self.spans:
-            self.spans[operation] = []
+    def duration(self, operation: str) -> float:
+        """Seconds of the uninterrupted operation; measured on the first call."""
+        if operation not in self.durations:
+            self.durations[operation] = []
             for number in range(2):
-                self.begin()
+                self.reset()
                 ready = self.operation(operation, random.Random(number))
-                self.spans[operation].append(self.commands.run(*ready.arguments, *self.place).seconds)
-        return median(self.spans[operation][-9:])
+                self.durations[operation].append(self.commands.run(*ready.arguments, *self.kb_options).seconds)
+        return median(self.durations[operation][-9:])
 
-    def start(self, operation: Operation, *, held: bool = False) -> Running:
-        """Start the command that is to be broken."""
-        return self.commands.start(*operation.arguments, *self.place, held=held)
+    def start(self, operation: Operation, *, held: bool = False) -> RunningCommand:
+        """Start the command to interrupt."""
+        return self.commands.start(*operation.arguments, *self.kb_options, held=held)
 
-    def judge(self, operation: Operation, oracle: Oracle) -> None:
-        """Before the next run, and after it. A knowledge base under repair may be an error until it is repaired."""
+    def check(self, operation: Operation, oracle: Oracle) -> None:
+        """Check the invariants before and after the next run. After an interrupted repair, skip the former."""
         if operation.name != "repair":
-            oracle.whole(operation.states, first_build=operation.first_build)
-        oracle.mended(operation.after)
+            oracle.check_state(operation.states, first_build=operation.first_build)
+        oracle.check_next_run(operation.after)
 
 
 @contextmanager
 def open_bench(store: str, where: Path) -> Iterator[Bench]:
-    """Make the workplace: a folder, a pristine knowledge base of it, settings; all gone at the end."""
+    """Create a bench: a folder, its initial knowledge base and settings. All are deleted at the end."""
     preload(store)
     root = Path(tempfile.mkdtemp(prefix=f"torture-{store}-", dir=where))
     try:
@@ -171,22 +171,22 @@ def open_bench(store: str, where: Path) -> Iterator[Bench]:
         commands = Commands(root, scratch)
         (root / "fresh.yaml").write_text(HASHING)
         (root / "kb.yaml").write_text(f"{HASHING}store: {{name: {store}}}\n")
-        fresh = Fresh(commands, root / "docs")
+        fresh = FreshBuilds(commands, root / "docs")
         files = first_files()
-        bench = Bench(store, root, commands, fresh, files, fresh.listed(files))
-        time.sleep(2.1)  # files that are younger than that when they are indexed are read again by every run
-        said = commands.run("index", "docs", "--kb", "pristine", "--config", "kb.yaml", "-q")
-        if said.code != 0:
-            raise RuntimeError(said.short())
+        bench = Bench(store, root, commands, fresh, files, fresh.listing(files))
+        time.sleep(2.1)  # files modified less than 2 s before indexing are read again by every run
+        result = commands.run("index", "docs", "--kb", "pristine", "--config", "kb.yaml", "-q")
+        if result.code != 0:
+            raise RuntimeError(result.summary())
         with ExitStack() as stack:
-            stack.callback(lambda: [work() for work in bench.ends])
+            stack.callback(lambda: [work() for work in bench.cleanups])
             yield bench
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory with what is in its files and not with what is not: holes stay holes."""
+    """Copy a directory; holes in files stay holes."""
     target.mkdir(exist_ok=True, mode=0o700)
     for path in sorted(source.rglob("*")):
         there = target / path.relative_to(source)
@@ -203,7 +203,7 @@ def _copy_file(source: Path, target: Path) -> None:
         while at < size:
             try:
                 start = os.lseek(reading.fileno(), at, os.SEEK_DATA)
-            except OSError:  # nothing but a hole is left
+            except OSError:  # only a hole is left
                 break
             at = os.lseek(reading.fileno(), start, os.SEEK_HOLE)
             os.pwrite(writing.fileno(), os.pread(reading.fileno(), at - start, start), start)
@@ -230,9 +230,9 @@ OPERATIONS = ("update", "update", "update", "update", "build", "build", "rebuild
 """The interrupted operations, weighted by repetition."""
 
 
-def pick(bench: Bench, chance: random.Random) -> tuple[Operation, float]:
-    """An operation that is ready to begin, and how long it takes."""
+def pick_operation(bench: Bench, chance: random.Random) -> tuple[Operation, float]:
+    """A prepared operation, and its duration in seconds."""
     name = chance.choice(OPERATIONS)
-    span = bench.span(name)
-    bench.begin()
+    span = bench.duration(name)
+    bench.reset()
     return bench.operation(name, chance), span

@@ -1,7 +1,7 @@
-"""Every system call by which a command writes to the disk: killed at it, or told that the disk is full or broken.
+"""Failures at every system call by which a command writes to the disk: a kill, a full disk or an I/O error.
 
-`strace` counts the calls of an undisturbed run first. Then the same run is done once for each of them: killed before
-the call, or with the call failing once (EIO, ENOSPC) or from there on (ENOSPC+: a disk that stays full).
+`strace` first counts the calls of an uninterrupted run. Then the run is repeated for each call: killed before the call,
+or the call fails once (EIO, ENOSPC) or from then on (ENOSPC+: the disk stays full).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ragkit.index.rebuild import REBUILD_FOLDER
-from tests.torture.bench import Bench, Operation, Outcome
-from tests.torture.forks import Running
+from tests.torture.bench import Bench, Operation, TrialResult
+from tests.torture.forks import RunningCommand
 from tests.torture.oracle import Oracle
 
 SYNCS = ("fsync", "fdatasync", "msync", "sync_file_range")
@@ -25,14 +25,14 @@ WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "copy_file_range
 NAMES = ("rename", "renameat", "renameat2", "unlink", "unlinkat", "link", "linkat", "mkdir", "mkdirat", "rmdir")
 CREATES = ("openat",)
 CALLS = (*SYNCS, *WRITES, *NAMES, *CREATES)
-BREAKS = ("KILL", "EIO", "ENOSPC", "ENOSPC+")
-BROKEN = ("update", "build", "repair", "rebuild", "remove")
+FAILURES = ("KILL", "EIO", "ENOSPC", "ENOSPC+")
+COMMANDS = ("update", "build", "repair", "rebuild", "remove")
 FEW = 20
 _LINE = re.compile(r"^(\d+)\s+(\w+)\((.*)$")
 
 
-class Calls:
-    """Every disk-writing system call of five commands; `breaks` says what happens at them."""
+class SystemCalls:
+    """Every disk-writing system call of five commands; `breaks` are the injected failures."""
 
     def __init__(self, name: str, breaks: Sequence[str]) -> None:
         self.name = name
@@ -40,72 +40,72 @@ class Calls:
         self._points: dict[tuple[str, str], list[str]] = {}
 
     def keys(self, bench: Bench, count: int, chance: random.Random) -> Iterator[str]:
-        """`update.pwrite64.17.KILL`: command, call, which one of that name in its thread, what happens."""
-        # a few trials are of one or two commands: to count the calls of one takes as long as a trial
-        names = BROKEN if count > FEW else chance.sample(BROKEN, 1 + count // FEW)
+        """`update.pwrite64.17.KILL`: command, call, its number in the thread, failure."""
+        # few trials use one or two commands: counting the calls of a command takes as long as a trial
+        names = COMMANDS if count > FEW else chance.sample(COMMANDS, 1 + count // FEW)
         points = [point for name in names for point in self._points_of(bench, name)]
-        found = [f"{point}.{how}" for point in points for how in self._breaks if _makes_sense(point, how)]
-        chance.shuffle(found)
-        yield from found[:count]
+        results = [f"{point}.{how}" for point in points for how in self._breaks if _is_possible(point, how)]
+        chance.shuffle(results)
+        yield from results[:count]
 
-    def trial(self, bench: Bench, key: str) -> Outcome:
+    def trial(self, bench: Bench, key: str) -> TrialResult:
         """Run the command with one failing system call."""
         name, call, number, how = key.split(".")
-        operation = _ready(bench, name)
+        operation = _prepare(bench, name)
         victim = bench.start(operation, held=True)
         after = f"{number}+" if how.endswith("+") else number
         what = "signal=KILL" if how == "KILL" else f"error={how.rstrip('+')}"
-        log = _traced(bench, victim, ["-e", f"trace={call}", "-e", f"inject={call}:{what}:when={after}"])
-        said = victim.wait()
+        log = _start_trace(bench, victim, ["-e", f"trace={call}", "-e", f"inject={call}:{what}:when={after}"])
+        result = victim.wait()
         text = log()
-        reached = said.code == -9 if how == "KILL" else _touches(_injected(text), bench.kb)
+        reached = result.code == -9 if how == "KILL" else _touches(_injected_line(text), bench.kb)
         oracle = bench.oracle()
         if not reached:
-            # it came too late, or met another thread at something else than the knowledge base
-            return Outcome(reached=False)
+            # the failure came too late, or did not affect the knowledge base
+            return TrialResult(reached=False)
         if how != "KILL":
-            if (call, how) != ("write", "ENOSPC+"):  # which takes from it the words, too
-                oracle.manners(said)
-            if said.code == 0 and call in SYNCS and _matters(text, bench.kb):
-                oracle.fault("wrong", f"said done though {call} had failed: {_injected(text)}")
-        self._judge(bench, operation, said.code, oracle)
-        return Outcome(tuple(oracle.faults), reached)
+            if (call, how) != ("write", "ENOSPC+"):  # the command cannot print its error either
+                oracle.check_output(result)
+            if result.code == 0 and call in SYNCS and _must_be_synced(text, bench.kb):
+                oracle.fault("wrong", f"reported success although {call} failed: {_injected_line(text)}")
+        self._check(bench, operation, result.code, oracle)
+        return TrialResult(tuple(oracle.faults), reached)
 
-    def _judge(self, bench: Bench, operation: Operation, code: int | None, oracle: Oracle) -> None:
+    def _check(self, bench: Bench, operation: Operation, code: int | None, oracle: Oracle) -> None:
         if code == 0 and operation.name in {"update", "build"}:
-            oracle.whole([operation.after])
-            oracle.mended(operation.after)
+            oracle.check_state([operation.after])
+            oracle.check_next_run(operation.after)
         else:
-            bench.judge(operation, oracle)
+            bench.check(operation, oracle)
 
     def _points_of(self, bench: Bench, name: str) -> list[str]:
         if (bench.store, name) not in self._points:
-            operation = _ready(bench, name)
+            operation = _prepare(bench, name)
             victim = bench.start(operation, held=True)
-            log = _traced(bench, victim, ["-e", f"trace={','.join(CALLS)}"])
-            said = victim.wait()
-            if said.code != 0:
-                raise RuntimeError(f"{said.short()} under strace")
-            self._points[bench.store, name] = [f"{name}.{point}" for point in _numbered(log(), bench.kb)]
+            log = _start_trace(bench, victim, ["-e", f"trace={','.join(CALLS)}"])
+            result = victim.wait()
+            if result.code != 0:
+                raise RuntimeError(f"{result.summary()} under strace")
+            self._points[bench.store, name] = [f"{name}.{point}" for point in _list_calls(log(), bench.kb)]
         return self._points[bench.store, name]
 
 
-def _ready(bench: Bench, name: str) -> Operation:
-    """A fixed change, so that system calls occur in the same order."""
-    bench.begin()
+def _prepare(bench: Bench, name: str) -> Operation:
+    """Use a fixed change, so that system calls occur in the same order."""
+    bench.reset()
     return bench.operation(name, random.Random(7))
 
 
-def _makes_sense(point: str, how: str) -> bool:
-    """Calls that fail on a full disk."""
+def _is_possible(point: str, how: str) -> bool:
+    """Whether this failure can occur at this call."""
     call = point.split(".")[1]
     return not how.startswith("ENOSPC") or call in {*WRITES, *CREATES, "mkdir", "mkdirat", "rename", "fdatasync"}
 
 
-def _numbered(log: str, kb: Path) -> list[str]:
+def _list_calls(log: str, kb: Path) -> list[str]:
     """The calls that touch the knowledge base: `pwrite64.17`, counted as strace counts them, by thread and call."""
     count: Counter[tuple[str, str]] = Counter()
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for line in log.splitlines():
         match = _LINE.match(line)
         if match is None:
@@ -113,8 +113,8 @@ def _numbered(log: str, kb: Path) -> list[str]:
         thread, call, rest = match.groups()
         count[thread, call] += 1
         if _touches(rest, kb) and (call not in CREATES or "O_CREAT" in rest):
-            found[f"{call}.{count[thread, call]}"] = None
-    return list(found)
+            results[f"{call}.{count[thread, call]}"] = None
+    return list(results)
 
 
 def _touches(call: str, kb: Path) -> bool:
@@ -134,8 +134,8 @@ class _Log:
         return text
 
 
-def _traced(bench: Bench, victim: Running, options: Sequence[str]) -> _Log:
-    """Have strace watch a command that is held back, then let it begin."""
+def _start_trace(bench: Bench, victim: RunningCommand, options: Sequence[str]) -> _Log:
+    """Attach strace to a held command, then release it."""
     path = bench.commands.scratch / f"strace-{victim.pid}"
     strace = shutil.which("strace")
     if strace is None:
@@ -146,23 +146,23 @@ def _traced(bench: Bench, victim: Running, options: Sequence[str]) -> _Log:
         stderr=subprocess.PIPE,
     )
     status = Path(f"/proc/{victim.pid}/status")
-    until = time.monotonic() + 30
+    deadline = time.monotonic() + 30
     while "TracerPid:\t0\n" in status.read_text():
-        if tracer.poll() is not None or time.monotonic() > until:
-            said = tracer.stderr.read().decode() if tracer.stderr else ""
+        if tracer.poll() is not None or time.monotonic() > deadline:
+            result = tracer.stderr.read().decode() if tracer.stderr else ""
             victim.kill()
-            raise RuntimeError(f"strace cannot watch a process here: {said}")
+            raise RuntimeError(f"strace cannot attach to a process: {result}")
         time.sleep(0.001)
     victim.release()
     return _Log(tracer, path)
 
 
-def _injected(log: str) -> str:
+def _injected_line(log: str) -> str:
     return next((line for line in log.splitlines() if "(INJECTED)" in line), "")
 
 
-def _matters(log: str, kb: Path) -> bool:
-    """Whether the file that could not be synced must be: SQLite goes on when a directory cannot, and a vector store's
-    own files are synced again, by us, before they are trusted."""
-    line = _injected(log)
+def _must_be_synced(log: str, kb: Path) -> bool:
+    """Whether the failed sync was required: SQLite tolerates failed syncs of directories, and ragkit syncs the files of
+    vector stores again before they are used."""
+    line = _injected_line(log)
     return f"{kb}/" in line and f"{kb}/{REBUILD_FOLDER}>" not in line and "/store-" not in line

@@ -1,8 +1,7 @@
 """Concurrency: two to eight writers on one knowledge base, and readers during writes.
 
-A writer does its work, or says in one line that another is at work. A reader finds every file in one edition, the same
-for all of them: each chunk names its edition, so that what is compared was read in one search. Half of the readers are
-new commands each time, the others one open knowledge base.
+A writer completes, or fails with a one-line lock error. A reader finds every file, all in the same edition: each chunk
+names its edition, so that one search is checked alone. Half of the readers reopen the knowledge base for each search.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from tests.torture.bench import Bench, Outcome, seeds
-from tests.torture.folder import FILES, changed, edition, write_files
-from tests.torture.forks import Running
+from tests.torture.bench import Bench, TrialResult, seeds
+from tests.torture.folder import FILES, change_files, edition_files, write_files
+from tests.torture.forks import RunningCommand
 from tests.torture.oracle import Oracle
 
 ROUNDS = 5
@@ -33,34 +32,34 @@ class Writers:
         """A seed each."""
         return seeds(count, chance)
 
-    def trial(self, bench: Bench, key: str) -> Outcome:
-        """One crowd."""
+    def trial(self, bench: Bench, key: str) -> TrialResult:
+        """Run several writers."""
         chance = random.Random(key)
-        bench.begin()
-        after = changed(bench.files, chance)
-        listed = bench.fresh.listed(after)
+        bench.reset()
+        after = change_files(bench.files, chance)
+        listed = bench.fresh_builds.listing(after)
         oracle = bench.oracle()
-        running = []
+        running: list[RunningCommand] = []
         for _ in range(chance.randint(2, 8)):
-            running.append(bench.commands.start("index", "docs", "-q", *bench.place))
+            running.append(bench.commands.start("index", "docs", "-q", *bench.kb_options))
             time.sleep(chance.choice([0, 0, 0.02, 0.1]))
         victim = chance.choice(running) if chance.random() < 0.3 else None
-        if victim is not None and not victim.ended(chance.uniform(0, 0.3)):
+        if victim is not None and not victim.has_ended(chance.uniform(0, 0.3)):
             victim.kill()
-        for one in running:
-            said = one.wait()
-            if said.code == -9 and one is victim:
+        for item in running:
+            result = item.wait()
+            if result.code == -9 and item is victim:
                 continue
-            oracle.manners(said)
-            if said.code != 0 and "is locked by" not in said.err:
-                oracle.fault("closed", said.short())
-        oracle.whole([bench.listed, listed])
-        oracle.mended(listed)
-        return Outcome(tuple(oracle.faults))
+            oracle.check_output(result)
+            if result.code != 0 and "is locked by" not in result.err:
+                oracle.fault("closed", result.summary())
+        oracle.check_state([bench.listing, listed])
+        oracle.check_next_run(listed)
+        return TrialResult(tuple(oracle.faults))
 
 
 class Readers:
-    """Readers while a writer indexes several editions: five of them, or for a number of seconds."""
+    """Readers while a writer indexes several editions."""
 
     def __init__(self, name: str, readers: int, seconds: float) -> None:
         self.name = name
@@ -70,10 +69,10 @@ class Readers:
         """A seed each."""
         return seeds(count, chance)
 
-    def trial(self, bench: Bench, key: str) -> Outcome:
-        """One writer."""
+    def trial(self, bench: Bench, key: str) -> TrialResult:
+        """Run one writer and the readers."""
         chance = random.Random(key)
-        bench.begin()
+        bench.reset()
         oracle = bench.oracle()
         stop = bench.root / "stop"
         stop.unlink(missing_ok=True)
@@ -82,32 +81,32 @@ class Readers:
             for number in range(self._readers)
         ]
         numbers = [0]
-        until = time.monotonic() + self._seconds
-        while len(numbers) <= ROUNDS or time.monotonic() < until:
+        deadline = time.monotonic() + self._seconds
+        while len(numbers) <= ROUNDS or time.monotonic() < deadline:
             numbers.append(chance.randrange(1, 10**6))
-            write_files(bench.docs, edition(numbers[-1]))
-            said = oracle.run("index", "docs", "-q")
-            if said.code != 0:
-                oracle.fault("closed", said.short())
+            write_files(bench.docs, edition_files(numbers[-1]))
+            result = oracle.run("index", "docs", "-q")
+            if result.code != 0:
+                oracle.fault("closed", result.summary())
         stop.touch()
         for reader in readers:
-            _heard(oracle, reader, numbers)
-        oracle.mended(bench.fresh.listed(edition(numbers[-1])))
-        return Outcome(tuple(oracle.faults))
+            _check_reader(oracle, reader, numbers)
+        oracle.check_next_run(bench.fresh_builds.listing(edition_files(numbers[-1])))
+        return TrialResult(tuple(oracle.faults))
 
 
-def _heard(oracle: Oracle, reader: Running, numbers: list[int]) -> None:
+def _check_reader(oracle: Oracle, reader: RunningCommand, numbers: list[int]) -> None:
     """Check a reader's output: lines of `editions files`, or an error."""
-    said = reader.wait()
-    if said.code is None:
-        oracle.fault("hung", said.short())
+    result = reader.wait()
+    if result.code is None:
+        oracle.fault("hung", result.summary())
         return
-    if said.code != 0:
-        oracle.fault("closed", said.short())
-    for line in said.out.splitlines():
+    if result.code != 0:
+        oracle.fault("closed", result.summary())
+    for line in result.out.splitlines():
         seen, _, files = line.partition(" ")
         if seen == "error":
-            oracle.fault("closed", f"a reader was told: {files}")
+            oracle.fault("closed", f"a reader failed: {files}")
         elif "," in seen or int(seen or -1) not in numbers:
             oracle.fault("wrong", f"one search saw the editions {seen or 'none'}")
         elif int(files) != FILES:

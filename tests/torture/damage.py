@@ -1,7 +1,7 @@
 """Corrupt files of an idle knowledge base: flipped bits; deleted, emptied, halved or foreign files.
 
-After each: a search gives what it gave before, or one line of error that names the repair; `verify` finds the damage,
-or there was none that matters; `verify --repair` mends it, and embeds nothing that it could keep.
+After each: a search returns the same hits, or a one-line error that names the repair; `verify` finds the damage, unless
+it has no effect; `verify --repair` repairs it and embeds only lost texts.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.torture.bench import Bench, Outcome, copy_tree, flip, seeds
-from tests.torture.folder import edition, write_files
-from tests.torture.forks import Said
+from tests.torture.bench import Bench, TrialResult, copy_tree, flip, seeds
+from tests.torture.folder import edition_files, write_files
+from tests.torture.forks import CommandResult
 from tests.torture.oracle import Oracle
 
 _LAST_DIGITS = 5e-6
-WAYS = ("deleted", "emptied", "halved", "foreign", "zeroed page")
+DAMAGES = ("deleted", "emptied", "halved", "foreign", "zeroed page")
 QUESTION = ("search", "canary part edition0 file03 mountain", "-k", "20", "--json")
 
 
-class Flips:
-    """One bit of one file: half of them anywhere by size, half in any file."""
+class BitFlips:
+    """One flipped bit: half of the trials choose the file by size, half uniformly."""
 
     name = "bit flip"
 
@@ -31,18 +31,18 @@ class Flips:
         """A seed each."""
         return seeds(count, chance)
 
-    def trial(self, bench: Bench, key: str) -> Outcome:
-        """One flip."""
+    def trial(self, bench: Bench, key: str) -> TrialResult:
+        """Flip one bit."""
         chance = random.Random(key)
-        before = _before(bench)
+        before = _search_undamaged(bench)
         paths = [path for path in files_of(bench.kb) if path.stat().st_size]
         sizes = [path.stat().st_blocks for path in paths] if chance.random() < 0.5 else [1] * len(paths)
         path = chance.choices(paths, [size or 1 for size in sizes])[0]
         flip(path, chance)
-        return _judged(bench, before, path, f"a bit of {path.relative_to(bench.kb)}")
+        return _check(bench, before, path, f"a bit of {path.relative_to(bench.kb)}")
 
 
-class Files:
+class DamagedFiles:
     """Every file, with every kind of damage."""
 
     name = "file damaged"
@@ -50,20 +50,20 @@ class Files:
     def keys(self, bench: Bench, count: int, chance: random.Random) -> Iterator[str]:
         """`index.sqlite:halved`."""
         names = [str(path.relative_to(bench.pristine)) for path in files_of(bench.pristine)]
-        found = [f"{name}:{way}" for name in names for way in WAYS]
-        chance.shuffle(found)
-        yield from found[:count]
+        results = [f"{name}:{way}" for name in names for way in DAMAGES]
+        chance.shuffle(results)
+        yield from results[:count]
 
-    def trial(self, bench: Bench, key: str) -> Outcome:
-        """Damage one file. Random file names of a store may have changed: then there is nothing to damage."""
+    def trial(self, bench: Bench, key: str) -> TrialResult:
+        """Damage one file. Stores with random file names may lack the file: then nothing is damaged."""
         name, _, way = key.rpartition(":")
         path = bench.kb / name
-        before = _before(bench)
+        before = _search_undamaged(bench)
         if not path.exists():
-            return Outcome(reached=False)
-        if not _damaged(bench, path, way):
-            return Outcome(reached=False)
-        return _judged(bench, before, path, f"{name} {way}")
+            return TrialResult(reached=False)
+        if not _damage(bench, path, way):
+            return TrialResult(reached=False)
+        return _check(bench, before, path, f"{name} {way}")
 
 
 def files_of(kb: Path) -> list[Path]:
@@ -71,23 +71,23 @@ def files_of(kb: Path) -> list[Path]:
     return sorted(path for path in kb.rglob("*") if path.is_file())
 
 
-def _before(bench: Bench) -> Said:
-    bench.begin()
-    before = bench.commands.run(*QUESTION, *bench.place)
+def _search_undamaged(bench: Bench) -> CommandResult:
+    bench.reset()
+    before = bench.commands.run(*QUESTION, *bench.kb_options)
     if before.code != 0:
-        raise RuntimeError(before.short())
-    bench.begin()
+        raise RuntimeError(before.summary())
+    bench.reset()
     return before
 
 
-def _damaged(bench: Bench, path: Path, way: str) -> bool:
-    """Whether there was anything to damage."""
+def _damage(bench: Bench, path: Path, way: str) -> bool:
+    """Damage a file. Returns whether it changed."""
     size = path.stat().st_size
     if way == "deleted":
         path.unlink()
         return True
     if way == "foreign":
-        other = _foreign(bench) / path.relative_to(bench.kb)
+        other = _foreign_kb(bench) / path.relative_to(bench.kb)
         if not other.exists() or other.read_bytes() == path.read_bytes():
             return False
         path.write_bytes(other.read_bytes())
@@ -104,77 +104,76 @@ def _damaged(bench: Bench, path: Path, way: str) -> bool:
     return True
 
 
-def _foreign(bench: Bench) -> Path:
+def _foreign_kb(bench: Bench) -> Path:
     """A knowledge base of another folder with the same settings; built once."""
     place = bench.root / "foreign"
     if not place.exists():
-        write_files(bench.root / "others", edition(77))
-        said = bench.commands.run("index", "others", "--kb", "foreign", "--config", "kb.yaml", "-q")
-        if said.code != 0:
-            raise RuntimeError(said.short())
+        write_files(bench.root / "others", edition_files(77))
+        result = bench.commands.run("index", "others", "--kb", "foreign", "--config", "kb.yaml", "-q")
+        if result.code != 0:
+            raise RuntimeError(result.summary())
     return place
 
 
-def _judged(bench: Bench, before: Said, path: Path, what: str) -> Outcome:
+def _check(bench: Bench, before: CommandResult, path: Path, what: str) -> TrialResult:
     oracle = bench.oracle()
     after = oracle.run(*QUESTION)
     if after.code == 0:
-        _same_hits(oracle, before, after, what)
+        _check_hits(oracle, before, after, what)
     elif "ragkit verify --repair" not in after.err and "ragkit index" not in after.err:
-        oracle.fault("unclear", f"{what}: {after.short()}")
+        oracle.fault("unclear", f"{what}: {after.summary()}")
     verified = oracle.run("verify", "--json")
     if verified.code not in {0, 5}:
-        oracle.fault("closed", f"{what}: {verified.short()}")
+        oracle.fault("closed", f"{what}: {verified.summary()}")
     if verified.code == 0:
         # no problem was reported, so there must be none
-        oracle.sound(bench.listed)
+        oracle.check_rebuilt(bench.listing)
     else:
-        _repaired(bench, oracle, path, what)
-    # the next run, without a repair before it
-    return Outcome(tuple(oracle.faults))
+        _check_repair(bench, oracle, path, what)
+    return TrialResult(tuple(oracle.faults))
 
 
-def _same_hits(oracle: Oracle, before: Said, after: Said, what: str) -> None:
+def _check_hits(oracle: Oracle, before: CommandResult, after: CommandResult, what: str) -> None:
     was, now = before.json["hits"], after.json["hits"]
     if was and not now:
-        oracle.fault("empty", f"{what}: nothing is found")
+        oracle.fault("empty", f"{what}: a search finds nothing")
     elif [_without_scores(hit) for hit in was] != [_without_scores(hit) for hit in now]:
-        oracle.fault("wrong", f"{what}: a search gives something else")
-    elif not all(_close(one, other) for one, other in zip(was, now, strict=True)):
-        oracle.fault("wrong", f"{what}: a search gives other scores")
+        oracle.fault("wrong", f"{what}: a search returns other hits")
+    elif not all(_scores_are_close(item, other) for item, other in zip(was, now, strict=True)):
+        oracle.fault("wrong", f"{what}: a search returns other scores")
 
 
 def _without_scores(hit: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in hit.items() if name not in {"score", "scores"}}
 
 
-def _close(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two hits score alike: where a store is not trusted any more, the catalog computes the cosine, and engines
-    differ in its last digits."""
+def _scores_are_close(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two hits have close scores: without the store, the catalog computes the cosine, and engines differ in the
+    last digits."""
     pairs = [(one["score"], other["score"])]
     pairs += [(value, other.get("scores", {}).get(name)) for name, value in one.get("scores", {}).items()]
     return all(a == b or (a is not None and b is not None and abs(a - b) <= _LAST_DIGITS) for a, b in pairs)
 
 
-def _repaired(bench: Bench, oracle: Oracle, path: Path, what: str) -> None:
-    """Repair it twice: by `verify --repair`, and, in a copy, by the next `index`."""
-    spoilt = bench.root / "spoilt"
-    copy_tree(bench.kb, spoilt)
-    said, embedded = counted(bench, "verify", "--repair", *bench.place)
-    oracle.manners(said)
-    if said.code != 0:
-        oracle.fault("closed", f"{what}: {said.short()}")
-    oracle.sound(bench.listed)
-    allowed = _may_embed(bench, path)
+def _check_repair(bench: Bench, oracle: Oracle, path: Path, what: str) -> None:
+    """Check both repairs: `verify --repair`, and in a copy the next `index`."""
+    damaged = bench.root / "spoilt"
+    copy_tree(bench.kb, damaged)
+    result, embedded = count_embedded(bench, "verify", "--repair", *bench.kb_options)
+    oracle.check_output(result)
+    if result.code != 0:
+        oracle.fault("closed", f"{what}: {result.summary()}")
+    oracle.check_rebuilt(bench.listing)
+    allowed = _allowed_embeddings(bench, path)
     if embedded > allowed:
-        oracle.fault("embedded", f"{what}: the repair embedded {embedded} texts, {allowed} had to be")
+        oracle.fault("embedded", f"{what}: the repair embedded {embedded} texts, expected at most {allowed}")
     shutil.rmtree(bench.kb)
-    spoilt.rename(bench.kb)
-    oracle.mended(bench.listed)
+    damaged.rename(bench.kb)
+    oracle.check_next_run(bench.listing)
 
 
-def counted(bench: Bench, *arguments: str) -> tuple[Said, int]:
-    """A command, and how many texts it embedded."""
+def count_embedded(bench: Bench, *arguments: str) -> tuple[CommandResult, int]:
+    """Run a command. Returns its result and the number of embedded texts."""
     note = bench.commands.scratch / "embedded"
     note.unlink(missing_ok=True)
 
@@ -198,11 +197,11 @@ def counted(bench: Bench, *arguments: str) -> tuple[Said, int]:
             return int(ended.code or 0)
         return 0
 
-    said = bench.commands.call(work, arguments).wait()
-    return said, sum(map(int, note.read_text().split())) if note.exists() else 0
+    result = bench.commands.call(work, arguments).wait()
+    return result, sum(map(int, note.read_text().split())) if note.exists() else 0
 
 
-def _may_embed(bench: Bench, path: Path) -> int:
+def _allowed_embeddings(bench: Bench, path: Path) -> int:
     """Number of texts to embed again, because their vectors or the catalog are lost."""
     own = path.parent == bench.kb and (path.name == "index.sqlite" or path.suffix == ".f32")
-    return len(bench.listed) if own else 0
+    return len(bench.listing) if own else 0

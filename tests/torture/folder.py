@@ -1,4 +1,4 @@
-"""A small folder of text files that changes, and what a fresh build makes of it."""
+"""A small folder of changing text files, and the listings of fresh builds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Files = dict[str, str]
 
 
 def text_of(name: str, edition: int) -> str:
-    """The text of a file in one edition: every paragraph names both, and makes about one chunk."""
+    """The text of a file in one edition. Every paragraph names both and becomes about one chunk."""
     chance = random.Random(f"{name}/{edition}")
     parts = []
     for number in range(3):
@@ -38,12 +38,12 @@ def text_of(name: str, edition: int) -> str:
 
 
 def first_files() -> Files:
-    """What every trial begins with."""
+    """The initial files of every trial."""
     return {f"file{number:02}.txt": text_of(f"file{number:02}.txt", 0) for number in range(FILES)}
 
 
-def changed(files: Files, chance: random.Random) -> Files:
-    """Some files edited, some new, some gone, one renamed, one longer."""
+def change_files(files: Files, chance: random.Random) -> Files:
+    """Change files: some edited, some new, some deleted, one renamed, one extended."""
     after = dict(files)
     names = sorted(after)
     chance.shuffle(names)
@@ -59,7 +59,7 @@ def changed(files: Files, chance: random.Random) -> Files:
     return after
 
 
-def edition(number: int) -> Files:
+def edition_files(number: int) -> Files:
     """The folder with every file in the same edition."""
     return {name: text_of(name, number) for name in first_files()}
 
@@ -77,24 +77,24 @@ def write_files(folder: Path, files: Files) -> None:
 
 
 def digest(files: Files) -> str:
-    """Of names and texts."""
+    """A digest of names and texts."""
     return blake2b(json.dumps(files, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-Listed = tuple[str, ...]
+Listing = tuple[str, ...]
 """The lines of `ragkit list --chunks --json`."""
 
 
-class Fresh:
+class FreshBuilds:
     """Listings of freshly built knowledge bases, by state of the folder."""
 
     def __init__(self, commands: Commands, folder: Path) -> None:
         self._commands = commands
         self._folder = folder
-        self._known: dict[str, Listed] = {}
+        self._known: dict[str, Listing] = {}
 
-    def listed(self, files: Files) -> Listed:
-        """The listing for these files, which the folder is made to hold."""
+    def listing(self, files: Files) -> Listing:
+        """Write these files to the folder; returns the listing of a fresh build."""
         write_files(self._folder, files)
         name = digest(files)
         if name not in self._known:
@@ -102,9 +102,9 @@ class Fresh:
                 self._known.clear()
             kb = str(self._commands.scratch / "fresh")
             shutil.rmtree(kb, ignore_errors=True)
-            said = self._commands.run("index", self._folder.name, "--kb", kb, "--config", "fresh.yaml", "-q")
-            found = self._commands.run("list", "--chunks", "--json", "--kb", kb)
-            if said.code != 0 or found.code != 0 or not found.out:
-                raise RuntimeError(f"a fresh build failed: {said.short()} / {found.short()}")
-            self._known[name] = tuple(found.out.splitlines())
+            result = self._commands.run("index", self._folder.name, "--kb", kb, "--config", "fresh.yaml", "-q")
+            output = self._commands.run("list", "--chunks", "--json", "--kb", kb)
+            if result.code != 0 or output.code != 0 or not output.out:
+                raise RuntimeError(f"a fresh build failed: {result.summary()} / {output.summary()}")
+            self._known[name] = tuple(output.out.splitlines())
         return self._known[name]

@@ -1,15 +1,15 @@
 """An in-memory FUSE file system that loses unsynced data at a simulated power failure (Linux).
 
-Each file has two contents: what is written, and what was synced (`fsync`, `fdatasync`, `O_SYNC` is not known). Each
-change of a name (create, link, rename, unlink, mkdir, rmdir) waits in a journal until a sync. At the cut, by the seed:
+Each file has two contents: the written and the synced one (`fsync`, `fdatasync`, `O_SYNC` is not known). Each
+change of a name (create, link, rename, unlink, mkdir, rmdir) is in a journal until a sync. At the cut, by the seed:
 
-- a file keeps what was synced, or some of the pages that were written since, or its new length with zeros in it;
-- of the journal a part from its beginning is kept, perhaps none.
+- a file keeps its synced content, perhaps with some later pages, or with its new length filled with zeros;
+- a prefix of the journal is kept, which may be empty.
 
-`journal` says what a sync of a file does to the names: "ordered" writes the whole journal, as ext4, XFS and Btrfs do;
-"strict" writes none of it, as POSIX allows: then only a sync of a directory writes the names in it.
+By default a sync of a file writes the whole journal, as in ext4, XFS and Btrfs. With `strict` it writes nothing of the
+journal, as POSIX allows: only a sync of a directory writes the names in it.
 
-Making the directory `.cut-SEED` at its root is the power cut: what is left is written to a directory outside.
+Creating the directory `.cut-SEED` in the root is the power cut: the remaining data is written to an outside directory.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Node:
 
     def after_cut(self, chance: random.Random) -> bytes:
         """The content after a power failure."""
-        kept = self.synced or b""
+        stored = self.synced or b""
         way = chance.choice(["nothing", "some", "length"])
-        if way == "nothing" or (not self.dirty and len(kept) == len(self.data)):
-            return kept
-        left = bytearray(kept.ljust(len(self.data), b"\0")[: len(self.data)])
+        if way == "nothing" or (not self.dirty and len(stored) == len(self.data)):
+            return stored
+        left = bytearray(stored.ljust(len(self.data), b"\0")[: len(self.data)])
         if way == "some":
             for page in self.dirty:
                 if chance.random() < 0.5:
@@ -64,11 +64,11 @@ class Node:
 Names = dict[str, Node]
 """Path from the root -> node; the root is `/`."""
 Change = tuple[str, str, str]
-"""What happened to a name: (add, path, ''), (drop, path, '') or (move, old, new)."""
+"""A change of a name: (add, path, ''), (drop, path, '') or (move, old, new)."""
 
 
-class Forgetful(fuse.Operations):  # type: ignore[misc]
-    """The file system; begins with the files of a directory, all of them synced."""
+class UnsyncedLossFileSystem(fuse.Operations):  # type: ignore[misc]
+    """The file system. It starts with the files of a directory, all synced."""
 
     use_ns = False
 
@@ -91,8 +91,8 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
     # names
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, float]:
-        """As stat."""
-        node = self._at(path)
+        """The result of stat."""
+        node = self._node(path)
         return {
             "st_mode": node.mode,
             "st_size": len(node.data),
@@ -107,41 +107,41 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
     def readdir(self, path: str, fh: int) -> list[str]:
         """Names in a directory."""
         inside = path.rstrip("/") + "/"
-        found = [name[len(inside) :] for name in self.names if name.startswith(inside) and name != "/"]
-        return [".", "..", *(name for name in found if name and "/" not in name)]
+        results = [name[len(inside) :] for name in self.names if name.startswith(inside) and name != "/"]
+        return [".", "..", *(name for name in results if name and "/" not in name)]
 
     def create(self, path: str, mode: int, fi: object = None) -> int:
-        """A new file, open."""
-        self._living()
+        """Create and open a file."""
+        self._require_power()
         node = Node(stat.S_IFREG | (mode & 0o777))
         self.names[path] = node
         self.journal.append((("add", path, ""), node))
         return self._handle(node)
 
     def mkdir(self, path: str, mode: int) -> None:
-        """A new directory, or the power cut."""
+        """Create a directory, or cut the power."""
         if path.startswith(CUT):
             self._cut(random.Random(path[len(CUT) :]))
             self.names[path] = Node(stat.S_IFDIR | 0o700)  # mkdir is followed by getattr
             return
-        self._living()
+        self._require_power()
         node = Node(stat.S_IFDIR | (mode & 0o777))
         self.names[path] = node
         self.journal.append((("add", path, ""), node))
 
     def unlink(self, path: str) -> None:
         """Delete a file name."""
-        self._living()
-        self._at(path)
+        self._require_power()
+        self._node(path)
         del self.names[path]
         self.journal.append((("drop", path, ""), None))
 
     def link(self, target: str, source: str) -> None:
-        """A second name for a file: LanceDB publishes a version by it."""
-        self._living()
+        """Create a hard link: LanceDB publishes versions by links."""
+        self._require_power()
         if target in self.names:
             raise fuse.FuseOSError(errno.EEXIST)
-        node = self._at(source)
+        node = self._node(source)
         self.names[target] = node
         self.journal.append((("add", target, ""), node))
 
@@ -152,44 +152,44 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         self.unlink(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or a whole directory another name."""
-        self._living()
-        self._at(old)
+        """Rename a file or a directory."""
+        self._require_power()
+        self._node(old)
         _move(self.names, old, new)
         self.journal.append((("move", old, new), None))
 
     def chmod(self, path: str, mode: int) -> None:
-        """Rights are kept at once."""
-        node = self._at(path)
+        """Modes are stored at once."""
+        node = self._node(path)
         node.mode = stat.S_IFMT(node.mode) | (mode & 0o7777)
 
     def chown(self, path: str, uid: int, gid: int) -> None:
         """Ownership is ignored."""
 
     def utimens(self, path: str, times: tuple[float, float] | None = None) -> None:
-        """The time of the last change."""
-        self._at(path).changed = times[1] if times else time.time()
+        """Set the modification time."""
+        self._node(path).changed = times[1] if times else time.time()
 
     def statfs(self, path: str) -> dict[str, int]:
         """Report free space."""
         return {"f_bsize": PAGE, "f_frsize": PAGE, "f_blocks": 1 << 20, "f_bavail": 1 << 19, "f_bfree": 1 << 19}
 
-    # contents
+    # file contents
 
     def open(self, path: str, flags: int) -> int:
-        """A handle."""
-        node = self._at(path)
+        """Open a file."""
+        node = self._node(path)
         if flags & os.O_TRUNC:
             self._resize(node, 0)
         return self._handle(node)
 
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
-        """Bytes."""
+        """Read bytes."""
         return bytes(self.handles[fh].data[offset : offset + size])
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
-        """Bytes that are not safe yet."""
-        self._living()
+        """Write bytes, unsynced."""
+        self._require_power()
         node = self.handles[fh]
         if len(node.data) < offset:
             self._resize(node, offset)
@@ -199,42 +199,42 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         return len(data)
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> None:
-        """Another length."""
-        self._living()
-        self._resize(self.handles[fh] if fh is not None else self._at(path), length)
+        """Change the length."""
+        self._require_power()
+        self._resize(self.handles[fh] if fh is not None else self._node(path), length)
 
     def flush(self, path: str, fh: int) -> None:
-        """Closing a file makes nothing safe."""
+        """Closing a file syncs nothing."""
 
     def release(self, path: str, fh: int) -> None:
-        """A handle that is not used any more."""
+        """Close a handle."""
         self.handles.pop(fh, None)
 
     def fsync(self, path: str, datasync: int, fh: int) -> None:
-        """The content is safe, and so are the names where the journal is ordered."""
-        self._living()
+        """Sync the content, and the journal unless `strict`."""
+        self._require_power()
         self.handles[fh].sync()
         if not self.strict:
             self._commit(len(self.journal))
 
     def fsyncdir(self, path: str, datasync: int, fh: int) -> None:
-        """The names in a directory are safe: the journal up to the last of them is written."""
-        self._living()
+        """Sync the names in a directory: the journal up to the last of them is written."""
+        self._require_power()
         inside = path.rstrip("/") + "/"
         last = 0
-        for place, ((_, one, other), _node) in enumerate(self.journal):
-            if any(name.startswith(inside) and "/" not in name[len(inside) :] for name in (one, other) if name):
+        for place, ((_, item, other), _node) in enumerate(self.journal):
+            if any(name.startswith(inside) and "/" not in name[len(inside) :] for name in (item, other) if name):
                 last = place + 1
         self._commit(len(self.journal) if not self.strict else last)
 
-    # within
+    # helpers
 
-    def _at(self, path: str) -> Node:
+    def _node(self, path: str) -> Node:
         if path not in self.names:
             raise fuse.FuseOSError(errno.ENOENT)
         return self.names[path]
 
-    def _living(self) -> None:
+    def _require_power(self) -> None:
         if self.is_cut:
             raise fuse.FuseOSError(errno.EIO)
 
@@ -252,13 +252,13 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         node.changed = time.time()
 
     def _commit(self, count: int) -> None:
-        for (what, one, other), node in self.journal[:count]:
+        for (what, item, other), node in self.journal[:count]:
             if what == "add" and node is not None:
-                self.kept[one] = node
+                self.kept[item] = node
             elif what == "drop":
-                self.kept.pop(one, None)
-            elif one in self.kept:
-                _move(self.kept, one, other)
+                self.kept.pop(item, None)
+            elif item in self.kept:
+                _move(self.kept, item, other)
         del self.journal[:count]
 
     def _cut(self, chance: random.Random) -> None:
@@ -266,16 +266,16 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         self.is_cut = True
         self._commit(chance.choice([0, chance.randint(0, len(self.journal)), len(self.journal)]))
         self.left.mkdir(mode=0o700)
-        found: dict[int, bytes] = {}  # a file with two names has one content
+        results: dict[int, bytes] = {}  # a file with two names has one content
         for path, node in sorted(self.kept.items(), key=lambda pair: pair[0]):
             there = self.left / path[1:]
             if stat.S_ISDIR(node.mode):
                 there.mkdir(exist_ok=True, parents=True)
             else:
                 there.parent.mkdir(exist_ok=True, parents=True)
-                if id(node) not in found:
-                    found[id(node)] = node.after_cut(chance)
-                there.write_bytes(found[id(node)])
+                if id(node) not in results:
+                    results[id(node)] = node.after_cut(chance)
+                there.write_bytes(results[id(node)])
                 there.chmod(node.mode & 0o777)
         (self.left.parent / f"{self.left.name}.done").touch()
 
@@ -288,11 +288,13 @@ def _move(names: Names, old: str, new: str) -> None:
 
 
 def serve(source: Path, mount: Path, left: Path, *, strict: bool) -> None:
-    """Serve until it is unmounted; in a process of its own."""
+    """Serve until it is unmounted, in a separate process."""
     options: Mapping[str, object] = {
         "attr_timeout": 0,
         "entry_timeout": 0,
         "negative_timeout": 0,
         "fsname": "forgetful",
     }
-    fuse.FUSE(Forgetful(source, left, strict=strict), str(mount), foreground=True, nothreads=True, **options)
+    fuse.FUSE(
+        UnsyncedLossFileSystem(source, left, strict=strict), str(mount), foreground=True, nothreads=True, **options
+    )

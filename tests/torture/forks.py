@@ -1,7 +1,7 @@
-"""Run `ragkit ...` in a process of its own that can be killed, without paying for the imports each time.
+"""Run `ragkit ...` in a separate process that can be killed, without repeated imports.
 
-The process is forked from this one, which has imported the command line and the store's package; from there on it is
-the command: its own memory, files, threads and exit code. This one must therefore never start a thread itself.
+The process is forked from this one, which has imported the command line and the package of the store. Therefore this
+process must never start a thread.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ PRELOADED = {
     "chroma": ("ragkit.store.backends.chroma",),
     "duckdb": ("ragkit.store.backends.duckdb_",),
     "qdrant": ("ragkit.store.backends.qdrant",),
-    # it starts a thread when it is imported, which would not survive the fork: only what it needs is
+    # its import starts a thread, which would not survive the fork: import only its dependencies
     "lancedb": ("pyarrow", "pyarrow.dataset", "pydantic", "lance_namespace", "urllib3", "tqdm"),
     "milvus": ("ragkit.store.backends.milvus",),
 }
-"""What is imported before the commands are forked, by store: these are the stores that lie on this disk."""
+"""Modules to import before the fork, by store. Only local stores."""
 LIMIT = 90.0
-"""Seconds after which a command counts as hung; an undisturbed one takes less than two."""
+"""Seconds after which a command counts as hung; an uninterrupted one takes less than two."""
 
 
 def preload(store: str) -> None:
-    """Import what the commands use, and look up once what is installed."""
+    """Import the modules of the commands, and cache the installed entry points."""
     import importlib.metadata
 
     importlib.metadata.entry_points = lru_cache(importlib.metadata.entry_points)  # type: ignore[assignment]
@@ -59,64 +59,64 @@ def preload(store: str) -> None:
             if not str(error.name).startswith("ragkit"):
                 raise
     gc.collect()
-    gc.freeze()  # or every command would copy the memory of all that is imported
+    gc.freeze()  # prevents copies of the memory of imported modules
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """Output and exit status of a command."""
 
     arguments: tuple[str, ...]
     code: int | None
-    """Exit code; minus the signal's number when it was killed; None when it hung."""
+    """Exit code; minus the number of the signal that killed it; None if it hung."""
     out: str
     err: str
     seconds: float
 
     @property
     def json(self) -> dict[str, Any]:
-        """Its standard output as one JSON object."""
-        found: dict[str, Any] = json.loads(self.out)
-        return found
+        """Standard output as one JSON object."""
+        results: dict[str, Any] = json.loads(self.out)
+        return results
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Its standard output as JSON objects, one a line."""
+        """Standard output as JSON objects, one per line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
-    def short(self) -> str:
-        """One line for a report."""
+    def summary(self) -> str:
+        """One line for error messages."""
         return f"`ragkit {' '.join(self.arguments)}` ended with {self.code}: {' / '.join(self.err.splitlines())[-600:]}"
 
 
 @dataclass
-class Running:
-    """A command under way."""
+class RunningCommand:
+    """A running command."""
 
     arguments: tuple[str, ...]
     pid: int
-    began: float
+    started_at: float
     out: Path
     err: Path
-    gate: int | None = None
-    """Where a byte lets a command begin that was started held back."""
-    _said: Said | None = field(default=None, repr=False)
+    release_fd: int | None = None
+    """A byte written here releases a held command."""
+    _result: CommandResult | None = field(default=None, repr=False)
 
     def release(self) -> None:
-        """Let it begin."""
-        if self.gate is not None:
-            os.write(self.gate, b"1")
-            os.close(self.gate)
-            self.gate = None
+        """Release a held command."""
+        if self.release_fd is not None:
+            os.write(self.release_fd, b"1")
+            os.close(self.release_fd)
+            self.release_fd = None
 
     def kill(self) -> None:
-        """SIGKILL, to it and to all that it started."""
-        if self._said is None:
+        """Kill the process group."""
+        if self._result is None:
             os.killpg(self.pid, signal.SIGKILL)
 
-    def ended(self, seconds: float) -> bool:
-        """Whether it ends within the timeout."""
-        if self._said is not None:
+    def has_ended(self, seconds: float) -> bool:
+        """Wait up to `seconds`. Returns whether the command has ended."""
+        if self._result is not None:
             return True
         handle = os.pidfd_open(self.pid)
         try:
@@ -126,68 +126,67 @@ class Running:
         return bool(ready)
 
     def _ends_in_time(self, limit: float) -> bool:
-        """Whether it ends before it had `limit` seconds for itself: time in which others had the processor is its own
-        to add."""
-        while not self.ended(limit / 10):
-            delay = self._waited()
-            if time.monotonic() - self.began - delay > limit:
+        """Whether it ends within `limit` seconds, not counting time in which it waited for a processor."""
+        while not self.has_ended(limit / 10):
+            delay = self._delay()
+            if time.monotonic() - self.started_at - delay > limit:
                 return False
         return True
 
-    def _waited(self) -> float:
-        """Seconds that its main thread was ready and another process had the processor (proc(5), schedstat)."""
+    def _delay(self) -> float:
+        """Seconds in which its main thread waited for a processor (proc(5), schedstat)."""
         try:
             return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
         except (OSError, IndexError):
             return 0.0
 
-    def wait(self, limit: float = LIMIT) -> Said:
-        """How it ended; it is killed when it takes longer than `limit`."""
-        if self._said is not None:
-            return self._said
+    def wait(self, limit: float = LIMIT) -> CommandResult:
+        """Wait for the end. A command that takes longer than `limit` is killed."""
+        if self._result is not None:
+            return self._result
         hung = not self._ends_in_time(limit)
         if hung:
             os.kill(self.pid, signal.SIGABRT)  # faulthandler prints the stack
-            self.ended(5)
+            self.has_ended(5)
             self.kill()
         _, status = os.waitpid(self.pid, 0)
-        seconds = time.monotonic() - self.began
+        seconds = time.monotonic() - self.started_at
         code = None if hung else os.waitstatus_to_exitcode(status)
-        # one that is killed at once has made neither
+        # a command killed at once has created neither
         out, err = (path.read_text(errors="replace") if path.exists() else "" for path in (self.out, self.err))
         for path in (self.out, self.err):
             path.unlink(missing_ok=True)
-        self._said = Said(self.arguments, code, out, err, seconds)
-        return self._said
+        self._result = CommandResult(self.arguments, code, out, err, seconds)
+        return self._result
 
 
 class Commands:
-    """Starts commands in one working directory, with an environment that has no settings from outside."""
+    """Starts commands in one working directory, in an environment without settings of the user."""
 
     def __init__(self, directory: Path, scratch: Path) -> None:
         self.directory = directory
         self.scratch = scratch
         self._number = 0
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("RAGKIT_")}
+        stored = {name: value for name, value in os.environ.items() if not name.startswith("RAGKIT_")}
         self.environment: dict[str, str] = {
-            **kept,
+            **stored,
             "XDG_CONFIG_HOME": str(scratch / "no-config"),
             "RAGKIT_OFFLINE": "1",
             "NO_COLOR": "1",
         }
 
-    def start(self, *arguments: str, held: bool = False, env: Mapping[str, str] | None = None) -> Running:
-        """Start `ragkit ...`; with `held`, it waits for `release` before it does anything."""
+    def start(self, *arguments: str, held: bool = False, env: Mapping[str, str] | None = None) -> RunningCommand:
+        """Start `ragkit ...`; with `held`, it waits for `release` first."""
         return self.call(lambda: _ragkit(arguments), arguments, held=held, env=env)
 
-    def run(self, *arguments: str, limit: float = LIMIT) -> Said:
+    def run(self, *arguments: str, limit: float = LIMIT) -> CommandResult:
         """Run `ragkit ...` to its end."""
         return self.start(*arguments).wait(limit)
 
-    def run_each(self, *commands: Sequence[str], limit: float = LIMIT) -> list[Said]:
-        """Run several commands in one process, one after the other; each opens everything anew.
+    def run_each(self, *commands: Sequence[str], limit: float = LIMIT) -> list[CommandResult]:
+        """Run several commands in one process, one after the other, without shared state.
 
-        When the process hangs or dies, so did the command that it was at; those behind it are left out.
+        If the process hangs or dies, the result belongs to the current command; later ones are left out.
         """
         self._number += 1
         base = self.scratch / f"{os.getpid()}-{self._number}"
@@ -196,21 +195,21 @@ class Commands:
             for number, arguments in enumerate(commands):
                 for handle, name in ((1, "out"), (2, "err")):
                     _redirect(handle, base.with_suffix(f".{number}.{name}"))
-                began = time.monotonic()
+                started_at = time.monotonic()
                 code = _ragkit(arguments)
                 sys.stdout.flush()
                 sys.stderr.flush()
-                base.with_suffix(f".{number}.end").write_text(f"{code} {time.monotonic() - began}")
+                base.with_suffix(f".{number}.end").write_text(f"{code} {time.monotonic() - started_at}")
             return 0
 
         whole = self.call(work, ["..."]).wait(limit)
-        found: list[Said] = []
+        results: list[CommandResult] = []
         for number, arguments in enumerate(commands):
-            said, ended = _part(base.with_suffix(f".{number}"), arguments, whole)
-            found.append(said)
+            result, ended = _read_result(base.with_suffix(f".{number}"), arguments, whole)
+            results.append(result)
             if not ended:
                 break
-        return found
+        return results
 
     def call(
         self,
@@ -219,23 +218,23 @@ class Commands:
         *,
         held: bool = False,
         env: Mapping[str, str] | None = None,
-    ) -> Running:
-        """Run a function in a process of its own; what it returns is the exit code."""
+    ) -> RunningCommand:
+        """Run a function in a separate process; it returns the exit code."""
         self._number += 1
         out, err = (self.scratch / f"{os.getpid()}-{self._number}.{name}" for name in ("out", "err"))
         reading, writing = os.pipe() if held else (None, None)
         sys.stdout.flush()
         sys.stderr.flush()
-        began = time.monotonic()
+        started_at = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            self._become(work, out, err, reading, {**self.environment, **(env or {})})
+            self._run_child(work, out, err, reading, {**self.environment, **(env or {})})
         os.setpgid(pid, pid)
         if reading is not None:
             os.close(reading)
-        return Running(tuple(arguments), pid, began, out, err, writing)
+        return RunningCommand(tuple(arguments), pid, started_at, out, err, writing)
 
-    def _become(
+    def _run_child(
         self, work: Callable[[], int], out: Path, err: Path, gate: int | None, environment: Mapping[str, str]
     ) -> None:
         """Run in the forked process until its exit."""
@@ -269,17 +268,17 @@ def _redirect(number: int, path: Path) -> None:
     os.close(handle)
 
 
-def _part(base: Path, arguments: Sequence[str], whole: Said) -> tuple[Said, bool]:
-    """What one of several commands said, and whether it came to its end."""
+def _read_result(base: Path, arguments: Sequence[str], whole: CommandResult) -> tuple[CommandResult, bool]:
+    """The result of one of several commands, and whether it completed."""
     texts = {}
     for name in ("out", "err", "end"):
         path = Path(f"{base}.{name}")
         texts[name] = path.read_text(errors="replace") if path.exists() else ""
         path.unlink(missing_ok=True)
     if not texts["end"]:
-        return Said(tuple(arguments), whole.code, texts["out"], texts["err"] + whole.err, whole.seconds), False
+        return CommandResult(tuple(arguments), whole.code, texts["out"], texts["err"] + whole.err, whole.seconds), False
     code, seconds = texts["end"].split()
-    return Said(tuple(arguments), int(code), texts["out"], texts["err"], float(seconds)), True
+    return CommandResult(tuple(arguments), int(code), texts["out"], texts["err"], float(seconds)), True
 
 
 def _ragkit(arguments: Sequence[str]) -> int:

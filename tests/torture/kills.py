@@ -1,6 +1,6 @@
 """kill -9 at a random moment of a command: an index run, a first build, a rebuild, `rm`, `clear` or a repair.
 
-One command in twenty is started cold, as `python -m ragkit`, so that the imports are among the moments too.
+One command in twenty is started cold, as `python -m ragkit`, so that imports are interrupted as well.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import sys
 import time
 from collections.abc import Iterator
 
-from tests.torture.bench import Bench, Operation, Outcome, pick, seeds
+from tests.torture.bench import Bench, Operation, TrialResult, pick_operation, seeds
 
 COLD = 0.05
 """Share of the commands that are started cold."""
 COLD_SECONDS = 1.5
-"""How long the imports take at most, or nearly so."""
+"""Approximate maximum seconds of the imports."""
 
 
 class Kills:
-    """Random moments."""
+    """Kills at random moments."""
 
     name = "kill -9"
 
@@ -28,27 +28,27 @@ class Kills:
         """A seed each."""
         return seeds(count, chance)
 
-    def trial(self, bench: Bench, key: str) -> Outcome:
-        """One kill."""
+    def trial(self, bench: Bench, key: str) -> TrialResult:
+        """Kill one command."""
         chance = random.Random(key)
-        operation, span = pick(bench, chance)
+        operation, span = pick_operation(bench, chance)
         share = chance.random()
         reached = _cold(bench, operation, share) if chance.random() < COLD else _warm(bench, operation, span * share)
         oracle = bench.oracle()
-        bench.judge(operation, oracle)
-        return Outcome(tuple(oracle.faults), reached)
+        bench.check(operation, oracle)
+        return TrialResult(tuple(oracle.faults), reached)
 
 
 def _warm(bench: Bench, operation: Operation, seconds: float) -> bool:
     victim = bench.start(operation)
-    if not victim.ended(seconds):
+    if not victim.has_ended(seconds):
         victim.kill()
     return victim.wait().code == -9
 
 
 def _cold(bench: Bench, operation: Operation, share: float) -> bool:
     victim = subprocess.Popen(
-        [sys.executable, "-m", "ragkit", *operation.arguments, *bench.place],
+        [sys.executable, "-m", "ragkit", *operation.arguments, *bench.kb_options],
         cwd=bench.root,
         env={**bench.commands.environment},
         stdout=subprocess.DEVNULL,

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from tests.torture.bench import Kind
-from tests.torture.calls import Calls
+from tests.torture.bench import TrialKind
+from tests.torture.calls import SystemCalls
 from tests.torture.crowd import Readers, Writers
-from tests.torture.cuts import Forgetting, Imaging
-from tests.torture.damage import Files, Flips
+from tests.torture.cuts import ImagePowerCuts, UnsyncedPowerCuts
+from tests.torture.damage import BitFlips, DamagedFiles
 from tests.torture.kills import Kills
-from tests.torture.shifting import Shifting
+from tests.torture.shifting import ChangingFiles
 
 EVERY = 10**9
-"""All kinds."""
+"""All possible trials."""
 
-_ALL: tuple[Kind, ...] = (
+_ALL: tuple[TrialKind, ...] = (
     Kills(),
-    Calls("kill at a call", ["KILL"]),
-    Calls("error of a call", ["EIO", "ENOSPC", "ENOSPC+"]),
-    Forgetting(),
-    Imaging(),
-    Flips(),
-    Files(),
+    SystemCalls("kill at a call", ["KILL"]),
+    SystemCalls("error of a call", ["EIO", "ENOSPC", "ENOSPC+"]),
+    UnsyncedPowerCuts(),
+    ImagePowerCuts(),
+    BitFlips(),
+    DamagedFiles(),
     Writers(),
     Readers("readers and a writer", 4, 0),
     Readers("20 readers for ten minutes", 20, 600),
-    Shifting(),
+    ChangingFiles(),
 )
-KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
+KINDS: dict[str, TrialKind] = {kind.name: kind for kind in _ALL}
 FULL = {
     "kill -9": 1000,
     "kill at a call": EVERY,
@@ -41,4 +41,4 @@ FULL = {
     "files that change while read": 100,
 }
 SMALL = {"kill -9": 15, "kill at a call": 15, "error of a call": 15, "power cut (unsynced lost)": 5, "bit flip": 2}
-"""For each of two stores."""
+"""Trials for each of two stores."""

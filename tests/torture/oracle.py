@@ -1,9 +1,9 @@
 """The invariants after an interrupted command, and the names of faults.
 
-lost: a chunk that should be there is not. doubled: one is there twice. wrong: a chunk of a text that is not the
-folder's, neither before nor after; two generations in one answer; half a file. empty: an answer without a word of
-error that has nothing, or too little, in it. hung: a command that does not end. closed: a command that fails where it
-must not. unclear: more than one line of error, or a traceback. embedded: a repair that embedded what it had.
+lost: a chunk is missing. doubled: a chunk exists twice. wrong: a chunk whose text is neither in the old nor in the new
+folder; two generations in one result; half a file. empty: an empty or incomplete result without an error. hung: a
+command does not end. closed: a command fails that must succeed. unclear: an error of more than one line, or a
+traceback. embedded: a repair embeds texts whose vectors are not lost.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.torture.folder import Listed
-from tests.torture.forks import Commands, Said
+from tests.torture.folder import Listing
+from tests.torture.forks import CommandResult, Commands
 
 FAULTS = ("lost", "doubled", "wrong", "empty", "hung", "closed", "unclear", "embedded")
 ALL = "500"
@@ -35,7 +35,7 @@ class Fault:
 
 
 class Oracle:
-    """Looks at a knowledge base after a trial and collects faults."""
+    """Checks a knowledge base after a trial and collects faults."""
 
     def __init__(self, commands: Commands, kb: str, config: str, folder: str) -> None:
         self.commands = commands
@@ -47,105 +47,105 @@ class Oracle:
         """Record a fault."""
         self.faults.append(Fault(kind, what))
 
-    def run(self, *arguments: str) -> Said:
+    def run(self, *arguments: str) -> CommandResult:
         """Run a command on the knowledge base, and check its output for any exit code."""
-        said = self.commands.run(*arguments, *self.kb)
-        self.manners(said)
-        return said
+        result = self.commands.run(*arguments, *self.kb)
+        self.check_output(result)
+        return result
 
-    def manners(self, said: Said) -> None:
+    def check_output(self, said: CommandResult) -> None:
         """A command must end, and print one line if it fails."""
         if said.code is None:
-            self.fault("hung", said.short())
+            self.fault("hung", said.summary())
         elif "Traceback" in said.err or (said.code not in {0, 5, -9} and len(said.err.splitlines()) != 1):
-            self.fault("unclear", said.short())
+            self.fault("unclear", said.summary())
 
     # before the next run
 
-    def whole(self, states: Sequence[Listed], *, first_build: bool = False) -> None:
-        """Before the next run: what is listed is one of the states, and a search finds exactly that.
+    def check_state(self, states: Sequence[Listing], *, first_build: bool = False) -> None:
+        """Before the next run, the listing is one of the states, and a search finds exactly the listed chunks.
 
-        A first build publishes as it goes: then whole documents of the last state are right, and so is an error.
-        Where nothing is listed, a search says so.
+        A first build publishes incrementally: complete documents of the last state are valid, and so is an error.
+        If nothing is listed, a search is an error.
         """
-        listed, *searched = self.look(LIST, SEARCH)
+        listed, *searched = self.run_each(LIST, SEARCH)
         if listed.code != 0:
             if not (first_build and "ragkit index" in listed.err):
-                self.fault("closed", listed.short())
+                self.fault("closed", listed.summary())
             return
         lines = tuple(listed.out.splitlines())
         if first_build:
-            self._documents(lines, states[-1])
+            self._check_documents(lines, states[-1])
         elif lines not in states:
-            self._differs(lines, states)
-        for said in searched:
-            self._found(lines, said)
+            self._report_difference(lines, states)
+        for result in searched:
+            self._check_search(lines, result)
 
-    def look(self, *commands: Sequence[str]) -> list[Said]:
-        """Several commands on the knowledge base, one after the other in one process."""
-        found = self.commands.run_each(*([*command, *self.kb] for command in commands))
-        for said in found:
-            self.manners(said)
-        return found
+    def run_each(self, *commands: Sequence[str]) -> list[CommandResult]:
+        """Run several commands on the knowledge base in one process."""
+        output = self.commands.run_each(*([*command, *self.kb] for command in commands))
+        for result in output:
+            self.check_output(result)
+        return output
 
-    def _found(self, lines: Listed, said: Said) -> None:
-        """A search for everything finds exactly what is listed."""
+    def _check_search(self, lines: Listing, said: CommandResult) -> None:
+        """A search for everything finds exactly the listed chunks."""
         if said.code != 0:
             if lines or "ragkit index" not in said.err:
-                self.fault("closed", said.short())
+                self.fault("closed", said.summary())
             return
         hits = said.json["hits"]
-        want = {row["id"]: row["text"] for row in map(json.loads, lines)}
-        got = Counter(hit["chunk_id"] for hit in hits)
-        if missing := want.keys() - got.keys():
-            self.fault("empty", f"a search did not find {len(missing)} of {len(want)} chunks")
-        if foreign := got.keys() - want.keys():
+        expected = {row["id"]: row["text"] for row in map(json.loads, lines)}
+        actual = Counter(hit["chunk_id"] for hit in hits)
+        if missing := expected.keys() - actual.keys():
+            self.fault("empty", f"a search did not find {len(missing)} of {len(expected)} chunks")
+        if foreign := actual.keys() - expected.keys():
             self.fault("wrong", f"a search found {len(foreign)} chunks that are not listed")
-        if twice := [name for name, count in got.items() if count > 1]:
+        if twice := [name for name, count in actual.items() if count > 1]:
             self.fault("doubled", f"a search found {len(twice)} chunks twice")
-        if any(want.get(hit["chunk_id"], hit["text"]) != hit["text"] for hit in hits):
-            self.fault("wrong", "a search gave another text than the list")
+        if any(expected.get(hit["chunk_id"], hit["text"]) != hit["text"] for hit in hits):
+            self.fault("wrong", "a search returned another text than the listing")
 
     # after the next run
 
-    def mended(self, state: Listed, *arguments: str) -> None:
-        """The next run completes; then all is as a fresh build makes it, and `verify` finds nothing."""
-        said = self.run(*(arguments or ("index", self.folder, "-q")))
-        if said.code != 0:
-            self.fault("closed", said.short())
+    def check_next_run(self, state: Listing, *arguments: str) -> None:
+        """The next run completes and the knowledge base equals a fresh build."""
+        result = self.run(*(arguments or ("index", self.folder, "-q")))
+        if result.code != 0:
+            self.fault("closed", result.summary())
             return
-        self.sound(state)
+        self.check_rebuilt(state)
 
-    def sound(self, state: Listed) -> None:
-        """All is as a fresh build makes it, and `verify` finds nothing."""
-        listed, *rest = self.look(LIST, SEARCH, VERIFY)
+    def check_rebuilt(self, state: Listing) -> None:
+        """Listing and search equal those of a fresh build, and `verify` finds no problem."""
+        listed, *rest = self.run_each(LIST, SEARCH, VERIFY)
         lines = tuple(listed.out.splitlines())
         if listed.code != 0:
-            self.fault("closed", listed.short())
+            self.fault("closed", listed.summary())
         elif lines != state:
-            self._differs(lines, [state])
-        for said in rest[:1]:
-            self._found(state, said)
-        for said in rest[1:]:
-            if said.code != 0:
-                problems = said.json["problems"] if said.out else said.err
-                self.fault("wrong", f"verify ended with {said.code}: {problems}"[:600])
+            self._report_difference(lines, [state])
+        for result in rest[:1]:
+            self._check_search(state, result)
+        for result in rest[1:]:
+            if result.code != 0:
+                problems = result.json["problems"] if result.out else result.err
+                self.fault("wrong", f"verify ended with {result.code}: {problems}"[:600])
 
-    def _documents(self, lines: Listed, state: Listed) -> None:
-        """Every document that is listed is whole, and is the state's."""
-        have, want = _by_source(lines), _by_source(state)
+    def _check_documents(self, lines: Listing, state: Listing) -> None:
+        """Every listed document is complete and belongs to the state."""
+        have, expected = _by_source(lines), _by_source(state)
         for source, rows in have.items():
-            if rows != want.get(source):
-                self.fault("wrong", f"{source} is listed with {len(rows)} chunks, not as it is on disk")
+            if rows != expected.get(source):
+                self.fault("wrong", f"{source} is listed with {len(rows)} chunks that differ from the file")
 
-    def _differs(self, lines: Listed, states: Sequence[Listed]) -> None:
+    def _report_difference(self, lines: Listing, states: Sequence[Listing]) -> None:
         nearest = min(states, key=lambda state: len(set(state) ^ set(lines)))
         if not lines and nearest:
-            self.fault("empty", f"nothing is listed where {len(nearest)} chunks should be")
+            self.fault("empty", f"nothing is listed, expected {len(nearest)} chunks")
             return
-        counts, want = Counter(lines), Counter(nearest)
-        doubled, missing = sum((counts - want).values()), sum((want - counts).values())
-        twice = [line for line, count in counts.items() if count > want[line] and want[line]]
+        counts, expected = Counter(lines), Counter(nearest)
+        doubled, missing = sum((counts - expected).values()), sum((expected - counts).values())
+        twice = [line for line, count in counts.items() if count > expected[line] and expected[line]]
         if twice:
             self.fault("doubled", f"{len(twice)} chunks are listed twice")
         if missing:
@@ -156,8 +156,8 @@ class Oracle:
             self.fault("wrong", "the chunks are listed in another order")
 
 
-def _by_source(lines: Listed) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _by_source(lines: Listing) -> dict[str, list[str]]:
+    results: dict[str, list[str]] = {}
     for line in lines:
-        found.setdefault(json.loads(line)["source"], []).append(line)
-    return found
+        results.setdefault(json.loads(line)["source"], []).append(line)
+    return results

@@ -15,17 +15,17 @@ BEGIN, END = "<!-- torture: made by `make torture` -->", "<!-- end of torture --
 
 @dataclass
 class Cell:
-    """One kind of break on one store."""
+    """The counts of one kind of trial on one store."""
 
     trials: int = 0
     reached: int = 0
-    """Trials in which the break came in time."""
+    """Trials in which the interruption came in time."""
     faults: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
     """Trials with a fault."""
 
     def to_json(self) -> dict[str, object]:
-        """For the file."""
+        """The counts as JSON."""
         counts = {kind: self.faults[kind] for kind in FAULTS}
         return {"trials": self.trials, "reached": self.reached, **counts, "failed": sorted(self.failed)[:50]}
 
@@ -38,12 +38,12 @@ def read_board(path: Path) -> Board:
     """The previous counts; empty if there is no file."""
     if not path.exists():
         return {}
-    found: dict[str, Board] = json.loads(path.read_text())
-    return found.get("torture", {})
+    results: dict[str, Board] = json.loads(path.read_text())
+    return results.get("torture", {})
 
 
 def merged(board: Board, cells: Mapping[tuple[str, str], Cell], *, add: bool) -> Board:
-    """The board with new cells in the place of the old ones, or, with `add`, on top of them."""
+    """The board with new cells; they replace the old ones, or with `add` are added to them."""
     for (store, kind), cell in cells.items():
         new = cell.to_json()
         old = board.setdefault(store, {}).get(kind)
@@ -57,15 +57,15 @@ def merged(board: Board, cells: Mapping[tuple[str, str], Cell], *, add: bool) ->
 
 
 def write_board(path: Path, board: Board, about: Mapping[str, object]) -> None:
-    """Write the counts into the JSON file; what others wrote into it stays."""
-    found = json.loads(path.read_text()) if path.exists() else {}
-    found["torture"] = {store: dict(sorted(kinds.items())) for store, kinds in sorted(board.items())}
-    found["torture_run"] = dict(about)
-    path.write_text(json.dumps(found, indent=1) + "\n")
+    """Write the counts to the JSON file; other keys are kept."""
+    result = json.loads(path.read_text()) if path.exists() else {}
+    result["torture"] = {store: dict(sorted(kinds.items())) for store, kinds in sorted(board.items())}
+    result["torture_run"] = dict(about)
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def table(board: Board, kinds: list[str]) -> str:
-    """A Markdown table: a row for each kind and store."""
+    """A Markdown table with a row for each kind and store."""
     head = ["what is done", "store", "times", *FAULTS]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for kind in kinds:

@@ -1,6 +1,6 @@
-"""The small part of the torture that runs with every test; `make torture` runs all of it.
+"""The small torture run of `make test`; `make torture` is the full one.
 
-A failure is printed with the command that repeats it: `python -m tests.torture --replay KIND/STORE/NAME`.
+A fault is printed with the command that repeats it: `python -m tests.torture --replay KIND/STORE/NAME`.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ SEED = 20261122
 OTHERS = [store for store in STORES if store != "sqlite"]
 
 
-def works(*command: str) -> bool:
-    """Whether this machine permits it."""
+def succeeds(*command: str) -> bool:
+    """Whether a command succeeds."""
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def possible() -> list[str]:
-    """The kinds of the small run. Containers may forbid to trace or to mount: a warning names what they forbid."""
+def possible_kinds() -> list[str]:
+    """The kinds of the small run. Containers may forbid tracing or mounting, which gives a warning."""
     kinds = list(SMALL)
-    if not works("strace", "-f", "-o", os.devnull, "-e", "inject=fsync:error=EIO", "true"):
+    if not succeeds("strace", "-f", "-o", os.devnull, "-e", "inject=fsync:error=EIO", "true"):
         kinds = [kind for kind in kinds if kind not in TRACED]
-        warnings.warn("this machine lets nobody trace: no system call is broken, only processes", stacklevel=1)
-    if not (os.access("/dev/fuse", os.R_OK | os.W_OK) and works("unshare", "-m", "true")):
+        warnings.warn("this machine forbids tracing: no system calls are broken, only processes", stacklevel=1)
+    if not (os.access("/dev/fuse", os.R_OK | os.W_OK) and succeeds("unshare", "-m", "true")):
         kinds.remove(CUT)
-        warnings.warn("this machine lets nobody mount: no power is cut", stacklevel=1)
+        warnings.warn("this machine forbids mounting: no power cuts are tested", stacklevel=1)
     return kinds
 
 
-def test_what_this_machine_forbids_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{__name__}.works", lambda *_: False)
-    with pytest.warns(UserWarning, match="lets nobody") as told:
-        assert possible() == ["kill -9", "bit flip"]
-    assert len(told) == 2
+def test_operations_that_this_machine_forbids_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.succeeds", lambda *_: False)
+    with pytest.warns(UserWarning, match="this machine forbids") as warned:
+        assert possible_kinds() == ["kill -9", "bit flip"]
+    assert len(warned) == 2
 
 
-def broken(stores: list[str], seed: int, tmp_path: Path) -> dict[str, int]:
+def run_trials(stores: list[str], seed: int, tmp_path: Path) -> dict[str, int]:
     """Run the trials of all stores; fails on any fault."""
-    kinds = possible()
+    kinds = possible_kinds()
     note = tmp_path / "counts.json"
     command = [sys.executable, "-m", "tests.torture", "--seed", str(seed), "--json", str(note), "--small"]
     for kind in kinds:
@@ -59,18 +59,18 @@ def broken(stores: list[str], seed: int, tmp_path: Path) -> dict[str, int]:
     for store in stores:
         command += ["--store", store]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
-    said = f"seed {seed}\n{done.stdout}\n{done.stderr}"
-    assert done.returncode == 0, said
+    result = f"seed {seed}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, result
     board = json.loads(note.read_text())["torture"]
     assert {store: sum(cell[fault] for cell in cells.values() for fault in FAULTS) for store, cells in board.items()} \
-        == dict.fromkeys(stores, 0), said  # fmt: skip
+        == dict.fromkeys(stores, 0), result  # fmt: skip
     return {kind: sum(cells[kind]["trials"] for cells in board.values()) for kind in kinds}
 
 
 @pytest.mark.timeout(1800)
-def test_thirty_kills_sixty_system_calls_and_ten_power_cuts_leave_nothing_wrong(tmp_path: Path) -> None:
-    """Half on sqlite, half on faiss. Always the same ones: what breaks them is the change that they are run on."""
-    tried = broken(["sqlite", "faiss"], SEED, tmp_path)
+def test_kills_failed_system_calls_and_power_cuts_cause_no_fault(tmp_path: Path) -> None:
+    """Half on sqlite, half on faiss, with a fixed seed."""
+    tried = run_trials(["sqlite", "faiss"], SEED, tmp_path)
     assert tried["kill -9"] >= 30
     assert sum(tried.get(kind, 60 / len(TRACED)) for kind in TRACED) >= 60
     assert tried.get(CUT, 10) >= 10
@@ -78,7 +78,7 @@ def test_thirty_kills_sixty_system_calls_and_ten_power_cuts_leave_nothing_wrong(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_other_stores_are_broken_at_other_places_each_time(tmp_path: Path) -> None:
+def test_a_random_store_has_no_fault_with_a_random_seed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
-    tried = broken(["sqlite", OTHERS[seed % len(OTHERS)]], seed, tmp_path)
+    tried = run_trials(["sqlite", OTHERS[seed % len(OTHERS)]], seed, tmp_path)
     assert min(tried.values()) >= 2

@@ -1,4 +1,4 @@
-"""Grid files: what they span, and what is said of one that is wrong."""
+"""Grid files: the trials that they define, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -28,32 +28,35 @@ def grid(folder: Path, text: str) -> Grid:
 
 def problems(folder: Path, text: str) -> list[str]:
     """The first line of each problem, without the folder."""
-    with pytest.raises(PipelineError) as met:
+    with pytest.raises(PipelineError) as raised:
         grid(folder, text)
-    return [one.partition("\n")[0].rpartition("/")[2] for one in met.value.problems]
+    return [problem.partition("\n")[0].rpartition("/")[2] for problem in raised.value.problems]
 
 
 def test_every_combination_is_a_trial(folder: Path) -> None:
-    found = grid(folder, HEAD + "grid:\n  split.chunk_size: [100, 200]\n  retrieve.dense_weight: [0.3, 0.55]\n")
-    assert [dict(one.changes) for one in found.trials] == [
+    result = grid(folder, HEAD + "grid:\n  split.chunk_size: [100, 200]\n  retrieve.dense_weight: [0.3, 0.55]\n")
+    assert [dict(trial.changes) for trial in result.trials] == [
         {"chunk_size": "100", "dense_weight": "0.3"},
         {"chunk_size": "100", "dense_weight": "0.55"},
         {"chunk_size": "200", "dense_weight": "0.3"},
         {"chunk_size": "200", "dense_weight": "0.55"},
     ]
-    assert found.trials[3].pipeline == Pipeline.default()
-    assert (found.base_trial, found.varied_options) == (found.trials[3], ("split.chunk_size", "retrieve.dense_weight"))
-    assert found.documents == (folder / "docs",)
+    assert result.trials[3].pipeline == Pipeline.default()
+    assert (result.base_trial, result.varied_options) == (
+        result.trials[3],
+        ("split.chunk_size", "retrieve.dense_weight"),
+    )
+    assert result.documents == (folder / "docs",)
 
 
-def test_a_list_of_grids_spans_each_and_no_pipeline_twice(folder: Path) -> None:
+def test_a_list_of_grids_adds_up_without_duplicate_pipelines(folder: Path) -> None:
     text = HEAD + (
         "grid:\n- {embed: [{name: minilm}, {name: hashing, dimension: 64}], split.chunk_overlap: [0]}\n"
         "- {retrieve: [{name: dense}, {name: lexical}], retrieve.rerank: [null, {name: mmr}]}\n"
         "- {embed.name: [minilm], split.chunk_overlap: [0]}\n"
     )
-    found = grid(folder, text)
-    assert [one.label for one in found.trials] == [
+    result = grid(folder, text)
+    assert [trial.label for trial in result.trials] == [
         "embed minilm, chunk_overlap 0",
         "embed hashing (dimension 64), chunk_overlap 0",
         "retrieve dense, rerank null",
@@ -61,28 +64,28 @@ def test_a_list_of_grids_spans_each_and_no_pipeline_twice(folder: Path) -> None:
         "retrieve lexical, rerank null",
         "retrieve lexical, rerank mmr",
     ]
-    assert [one.pipeline.embedder.name for one in found.trials[:2]] == ["minilm", "hashing"]
-    assert found.base_trial is None
+    assert [trial.pipeline.embedder.name for trial in result.trials[:2]] == ["minilm", "hashing"]
+    assert result.base_trial is None
 
 
 def test_names_are_relative_to_the_grid_file(folder: Path) -> None:
     (folder / "base.yaml").write_text("extends: fast\nsplit: {chunk_size: 90, chunk_overlap: 5}\n")
-    found = grid(folder, HEAD + "pipeline: base.yaml\ngrid: {retrieve.top_k: [3, 5]}\n")
-    assert [(one.pipeline.retriever.name, one.label) for one in found.trials] == [
+    result = grid(folder, HEAD + "pipeline: base.yaml\ngrid: {retrieve.top_k: [3, 5]}\n")
+    assert [(trial.pipeline.retriever.name, trial.label) for trial in result.trials] == [
         ("hybrid", "top_k 3"),
         ("hybrid", "top_k 5"),
     ]
-    assert found.base_pipeline.splitters[0] == found.trials[0].pipeline.splitters[0]
+    assert result.base_pipeline.splitters[0] == result.trials[0].pipeline.splitters[0]
 
 
-def test_questions_can_be_made_by_rule(folder: Path) -> None:
+def test_questions_can_be_generated(folder: Path) -> None:
     text = "documents: [docs]\nquestions: {auto: 20, seed: 3}\nmetric: recall@5\ngrid: {retrieve.top_k: [3]}\n"
-    found = grid(folder, text)
-    assert found.options.questions == AutoQuestions(20, 3)
-    assert (found.options.depth, found.options.uses_answers) == (5, False)
+    result = grid(folder, text)
+    assert result.options.questions == AutoQuestions(20, 3)
+    assert (result.options.depth, result.options.uses_answers) == (5, False)
 
 
-def test_every_problem_is_told_at_once_with_its_place(folder: Path) -> None:
+def test_every_problem_is_reported_at_once_with_its_location(folder: Path) -> None:
     text = """\
 documnets: docs
 questions: none.jsonl
@@ -95,27 +98,27 @@ grid:
   retrieve.top_k: [abc, 5]
   embed: [{name: minlm}]
 """
-    found = problems(folder, text)
-    assert [one.partition(": ")[0] for one in found] == [
+    errors = problems(folder, text)
+    assert [error.partition(": ")[0] for error in errors] == [
         f"grid.yaml:{place}" for place in ("1:1", "2:12", "3:9", "4:9", "6:9", "7:3", "8:26", "9:20", "10:18")
     ]
-    assert found[0].endswith(
+    assert errors[0].endswith(
         "unknown option 'documnets' of the grid file (did you mean 'documents'?); available: questions, documents, "
         "pipeline, metric, choose, holdout, sample, seed"
     )
-    assert found[1].endswith("questions names a file that does not exist: 'none.jsonl'")
-    assert found[2].endswith("did you mean 'ndcg@10'?)")
-    assert "unknown option 'chunk_sise' of the splitter 'recursive' (did you mean 'chunk_size'?)" in found[4]
-    assert "grid keys must be section or section.option (got 'splt.chunk_size') (did you mean 'split'?)" in found[5]
-    assert found[6].endswith(
+    assert errors[1].endswith("questions names a file that does not exist: 'none.jsonl'")
+    assert errors[2].endswith("did you mean 'ndcg@10'?)")
+    assert "unknown option 'chunk_sise' of the splitter 'recursive' (did you mean 'chunk_size'?)" in errors[4]
+    assert "grid keys must be section or section.option (got 'splt.chunk_size') (did you mean 'split'?)" in errors[5]
+    assert errors[6].endswith(
         "retrieve.dense_weight must be a list of one or more values to try (got 0.5; did you mean [0.5]?)"
     )
-    assert found[7].endswith("top_k must be an integer (got 'abc')")
-    assert "unknown embedder 'minlm' (did you mean 'minilm'?)" in found[8]
+    assert errors[7].endswith("top_k must be an integer (got 'abc')")
+    assert "unknown embedder 'minlm' (did you mean 'minilm'?)" in errors[8]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (HEAD, "grid.yaml:1:1: missing `grid`: a mapping of options to lists of values, such as"),
         (
@@ -139,16 +142,16 @@ grid:
         (HEAD + "grid: {split.chunk_size.x: [30]}\n", "cannot set 'x': the value above it has no options"),
     ],
 )
-def test_an_invalid_grid_is_rejected_with_what_is_allowed(folder: Path, text: str, said: str) -> None:
-    [found] = problems(folder, text)
-    assert said in found
+def test_an_invalid_grid_is_rejected_with_the_allowed_values(folder: Path, text: str, expected: str) -> None:
+    [error] = problems(folder, text)
+    assert expected in error
 
 
 def test_a_grid_of_too_many_trials_is_rejected(folder: Path) -> None:
     numbers = ", ".join(map(str, range(1, 101)))
     text = f"grid: {{retrieve.top_k: [{numbers}], retrieve.candidates: [{numbers}]}}\n"
-    [found] = problems(folder, HEAD + text)
-    assert found.endswith("at most 1,000 combinations (got 10,000)")
+    [error] = problems(folder, HEAD + text)
+    assert error.endswith("at most 1,000 combinations (got 10,000)")
 
 
 def test_a_missing_grid_file_is_reported(folder: Path) -> None:

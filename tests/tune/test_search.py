@@ -1,4 +1,4 @@
-"""Tuning: what is shared is done once, what is chosen is chosen rightly, and what was tried is not tried again."""
+"""Grid search: shared work is done once, the winner is correct, and finished trials are not repeated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HASHING = "extends: default\nembed: {name: hashing, dimension: 64}\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Twelve files, each with a subject of its own in the midst of what all say, and a question about each."""
+    """Twelve files that share text, each with its own subject, and a question about each."""
     docs = tmp_path / "docs"
     docs.mkdir()
     lines = []
@@ -63,42 +63,42 @@ SIX = "  split.chunk_size: [20, 40]\n  split.chunk_overlap: [0]\n  retrieve.dens
 
 
 class Counting:
-    """Notes what goes through the embedder and the splitter."""
+    """Records the embedded texts and counts the split documents."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.texts: list[tuple[str, str]] = []
         self.splits = 0
         embed, spans = HashingEmbedder.embed_texts, RecursiveSplitter.spans
 
-        def embed_texts(own: HashingEmbedder, texts: Sequence[str]) -> Rows:
-            self.texts += [(own.fingerprint, text) for text in texts]
-            return embed(own, texts)
+        def embed_texts(embedder: HashingEmbedder, texts: Sequence[str]) -> Rows:
+            self.texts += [(embedder.fingerprint, text) for text in texts]
+            return embed(embedder, texts)
 
-        def counted(own: RecursiveSplitter, *arguments: object) -> object:
+        def count_spans(splitter: RecursiveSplitter, *arguments: object) -> object:
             self.splits += 1
-            return spans(own, *arguments)  # type: ignore[arg-type]
+            return spans(splitter, *arguments)  # type: ignore[arg-type]
 
         monkeypatch.setattr(HashingEmbedder, "embed_texts", embed_texts)
-        monkeypatch.setattr(RecursiveSplitter, "spans", counted)
+        monkeypatch.setattr(RecursiveSplitter, "spans", count_spans)
 
     @property
     def chunks(self) -> list[tuple[str, str]]:
-        """What was embedded without the questions and the probe."""
-        return [one for one in self.texts if "station number" in one[1] and not one[1].startswith("Where")]
+        """The embedded texts without the questions and the probe."""
+        return [text for text in self.texts if "station number" in text[1] and not text[1].startswith("Where")]
 
 
 def test_no_chunk_is_embedded_twice_and_no_file_read_or_split_twice(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = Counting(monkeypatch)
-    found = tune(folder, SIX)
-    assert len(found.trial_results) == 6
-    assert (found.counts["read"], found.counts["indexes"]) == (12, 2)
-    assert (found.counts["split"], seen.splits) == (24, 24)
-    assert len(seen.chunks) == len(set(seen.chunks)) == found.counts["embedded"] == found.counts["distinct"]
+    result = tune(folder, SIX)
+    assert len(result.trial_results) == 6
+    assert (result.counts["read"], result.counts["indexes"]) == (12, 2)
+    assert (result.counts["split"], seen.splits) == (24, 24)
+    assert len(seen.chunks) == len(set(seen.chunks)) == result.counts["embedded"] == result.counts["distinct"]
 
 
-def test_a_paid_embedder_is_asked_once_for_each_text_and_files_are_split_once_for_all_embedders(
+def test_a_paid_embedder_gets_each_text_once_and_files_are_split_once_for_all_embedders(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grid = "  embed: [{name: openai, dimensions: 16}, {name: openai, dimensions: 24}]\n"
@@ -109,197 +109,203 @@ def test_a_paid_embedder_is_asked_once_for_each_text_and_files_are_split_once_fo
         with pytest.raises(BudgetExceeded, match="nothing was spent"):
             tune(folder, grid, "holdout: 0\n", max_cost_usd=1e-5)
         assert server.tokens == 0
-        found = tune(folder, grid, "holdout: 0\n", max_cost_usd=1.0)
-        assert (found.counts["read"], found.counts["split"], found.counts["indexes"]) == (12, 12, 2)
-        assert found.counts["embedded"] == found.counts["distinct"]
+        result = tune(folder, grid, "holdout: 0\n", max_cost_usd=1.0)
+        assert (result.counts["read"], result.counts["split"], result.counts["indexes"]) == (12, 12, 2)
+        assert result.counts["embedded"] == result.counts["distinct"]
         texts = {text: often for (_, text), often in server.answered.items() if text != PROBE_TEXT}
-        assert set(texts.values()) == {2}  # once for each width, chunks and questions alike
-        assert found.usage.embedding_tokens == server.tokens
-        assert found.usage.total_cost_usd == pytest.approx(server.tokens * 0.02 / 1e6)
-        price = found.trial_results[0].index_cost.cost_usd
+        assert set(texts.values()) == {2}  # once for each dimension, chunks and questions
+        assert result.usage.embedding_tokens == server.tokens
+        assert result.usage.total_cost_usd == pytest.approx(server.tokens * 0.02 / 1e6)
+        price = result.trial_results[0].index_cost.cost_usd
         assert price is not None
-        assert 0 < price < (found.usage.total_cost_usd or 0)
-        assert [one.cost_usd for one in found.trial_results[:1]] == [pytest.approx(found.trial_results[1].cost_usd)]
-        assert all(row.cost_usd for one in found.trial_results for row in one.rows)
-        asked = len(server.requests)
+        assert 0 < price < (result.usage.total_cost_usd or 0)
+        assert [trial.cost_usd for trial in result.trial_results[:1]] == [
+            pytest.approx(result.trial_results[1].cost_usd)
+        ]
+        assert all(row.cost_usd for trial in result.trial_results for row in trial.rows)
+        request_count = len(server.requests)
         assert tune(folder, grid, "holdout: 0\n").usage.total_cost_usd == 0.0
-        assert len(server.requests) == asked
+        assert len(server.requests) == request_count
 
 
-def test_chunks_that_two_ways_of_splitting_share_are_embedded_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_shared_by_two_splitters_are_embedded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counting(monkeypatch)
-    found = tune(folder, "  split.chunk_size: [20, 21, 22]\n  split.chunk_overlap: [0]\n")
-    assert found.counts["taken"] > 0
-    assert len(seen.chunks) == len(set(seen.chunks)) == found.counts["embedded"] == found.counts["distinct"]
-    assert sum(one.chunks for one in found.trial_results) > found.counts["distinct"]
+    result = tune(folder, "  split.chunk_size: [20, 21, 22]\n  split.chunk_overlap: [0]\n")
+    assert result.counts["taken"] > 0
+    assert len(seen.chunks) == len(set(seen.chunks)) == result.counts["embedded"] == result.counts["distinct"]
+    assert sum(trial.chunks for trial in result.trial_results) > result.counts["distinct"]
 
 
-def test_the_figures_are_those_of_a_knowledge_base_of_its_own(folder: Path) -> None:
-    found = tune(folder, SIX, "holdout: 0\nmetric: mrr@3\n")
-    questions = {one.id: one for one in read_questions(folder / "q.jsonl")}
-    for one in found.trial_results[1::3]:
-        with KnowledgeBase.open(folder / f"own-{one.trial.number}", one.trial.pipeline) as kb:
+def test_the_scores_equal_those_of_a_separate_knowledge_base(folder: Path) -> None:
+    result = tune(folder, SIX, "holdout: 0\nmetric: mrr@3\n")
+    questions = {question.id: question for question in read_questions(folder / "q.jsonl")}
+    for trial_result in result.trial_results[1::3]:
+        with KnowledgeBase.open(folder / f"own-{trial_result.trial.number}", trial_result.trial.pipeline) as kb:
             kb.index(folder / "docs")
-            asked = [questions[row.id] for row in one.rows]
-            own = list(evaluate_questions(EvaluatedSystem(kb.search, None, display_name), asked, Depths(3, 50)))
+            asked_questions = [questions[row.id] for row in trial_result.rows]
+            outcomes = list(
+                evaluate_questions(EvaluatedSystem(kb.search, None, display_name), asked_questions, Depths(3, 50))
+            )
             ids = {chunk.id for chunk in kb.chunks()}
-        assert [row.value for row in one.rows] == [outcome.metrics["mrr@3"] for outcome in own]
-        assert one.chunks == len(ids)
+        assert [row.value for row in trial_result.rows] == [outcome.metrics["mrr@3"] for outcome in outcomes]
+        assert trial_result.chunks == len(ids)
 
 
-def test_chunks_have_the_ids_that_they_would_have_alone(folder: Path) -> None:
-    found = tune(folder, "  embed: [{name: hashing, dimension: 64}, {name: hashing, dimension: 128}]\n")
+def test_chunks_have_the_same_ids_as_in_a_separate_knowledge_base(folder: Path) -> None:
+    result = tune(folder, "  embed: [{name: hashing, dimension: 64}, {name: hashing, dimension: 128}]\n")
     ids = []
     for directory in sorted((folder / "work" / "indexes").iterdir()):
         with KnowledgeBase.open(directory) as kb:
             assert kb.verify().is_sound
             ids.append({chunk.id for chunk in kb.chunks()})
     alone = []
-    for one in found.trial_results:
-        with KnowledgeBase.open(folder / f"own-{one.trial.number}", one.trial.pipeline) as kb:
+    for trial_result in result.trial_results:
+        with KnowledgeBase.open(folder / f"own-{trial_result.trial.number}", trial_result.trial.pipeline) as kb:
             kb.index(folder / "docs")
             alone.append({chunk.id for chunk in kb.chunks()})
     assert sorted(map(sorted, ids)) == sorted(map(sorted, alone))
     assert ids[0].isdisjoint(ids[1])
 
 
-def test_a_setting_of_search_alone_makes_no_second_index(folder: Path) -> None:
-    found = tune(folder, "  retrieve.dense_weight: [0.1, 0.5]\n  retrieve.rerank: [null, {name: mmr}]\n")
-    assert (found.counts["indexes"], len(list((folder / "work" / "indexes").iterdir()))) == (1, 1)
+def test_a_search_option_creates_no_second_index(folder: Path) -> None:
+    result = tune(folder, "  retrieve.dense_weight: [0.1, 0.5]\n  retrieve.rerank: [null, {name: mmr}]\n")
+    assert (result.counts["indexes"], len(list((folder / "work" / "indexes").iterdir()))) == (1, 1)
 
 
-def test_a_finished_trial_is_not_repeated_and_an_index_is_not_made_again(
+def test_a_finished_trial_is_not_repeated_and_an_index_is_not_rebuilt(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask, asked = GridSearch._score_questions, [0]
+    ask, calls = GridSearch._score_questions, [0]
 
     def stopping(self: GridSearch, *arguments: object) -> object:
-        asked[0] += 1
-        if asked[0] == 5:
+        calls[0] += 1
+        if calls[0] == 5:
             raise KeyboardInterrupt
         return ask(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(GridSearch, "_score_questions", stopping)
     with pytest.raises(KeyboardInterrupt):
         tune(folder, SIX, "holdout: 0\n")
-    found = tune(folder, SIX, "holdout: 0\n")
-    assert [one.resumed for one in found.trial_results] == [True] * 4 + [False] * 2
-    assert (asked[0], found.counts["embedded"], found.counts["read"]) == (7, 0, 0)
+    result = tune(folder, SIX, "holdout: 0\n")
+    assert [trial.resumed for trial in result.trial_results] == [True] * 4 + [False] * 2
+    assert (calls[0], result.counts["embedded"], result.counts["read"]) == (7, 0, 0)
     again = tune(folder, SIX, "holdout: 0\n")
-    assert (asked[0], [one.quality for one in again.trial_results]) == (7, [one.quality for one in found.trial_results])
+    assert (calls[0], [trial.quality for trial in again.trial_results]) == (
+        7,
+        [trial.quality for trial in result.trial_results],
+    )
 
 
-def test_other_documents_are_tried_anew(folder: Path) -> None:
+def test_changed_documents_are_evaluated_again(folder: Path) -> None:
     first = tune(folder, SIX)
     (folder / "docs" / "amber.md").write_text("# Amber\n\nNothing of it is left.\n")
     second = tune(folder, SIX)
-    assert not any(one.resumed for one in second.trial_results)
+    assert not any(trial.resumed for trial in second.trial_results)
     assert second.counts["embedded"] == second.counts["distinct"] == 1
     assert second.winner.chunks < first.winner.chunks or second.winner.trial != first.winner.trial
 
 
-def test_half_of_the_questions_choose_and_the_other_half_judges(folder: Path) -> None:
-    found = tune(folder, SIX)
-    chosen = {row.id for row in found.winner.rows}
-    assert (found.selection_questions, len(chosen), found.holdout_results[0].quality.n) == (6, 6, 6)
-    assert found.holdout_results[0].trial == found.winner.trial
-    every = [{row.id for row in one.rows} for one in found.trial_results]
-    assert all(one == chosen for one in every)
-    assert any("6 held-out questions: ndcg@10" in line for line in format_remarks(found))
+def test_half_of_the_questions_select_and_the_other_half_evaluate(folder: Path) -> None:
+    result = tune(folder, SIX)
+    selection_ids = {row.id for row in result.winner.rows}
+    assert (result.selection_questions, len(selection_ids), result.holdout_results[0].quality.n) == (6, 6, 6)
+    assert result.holdout_results[0].trial == result.winner.trial
+    trial_ids = [{row.id for row in trial.rows} for trial in result.trial_results]
+    assert all(ids == selection_ids for ids in trial_ids)
+    assert any("6 held-out questions: ndcg@10" in line for line in format_remarks(result))
     flattered = tune(folder, SIX, "holdout: 0\n")
     assert (flattered.selection_questions, flattered.holdout_results) == (12, ())
     assert any("selected and evaluated on the same questions" in line for line in format_remarks(flattered))
 
 
-def test_the_best_wins_and_those_alike_are_named(folder: Path) -> None:
-    found = tune(
+def test_the_best_wins_and_equivalent_trials_are_listed(folder: Path) -> None:
+    result = tune(
         folder, "  retrieve: [{name: lexical}, {name: dense}]\n  split.chunk_size: [60, 400]\n", "holdout: 0\n"
     )
-    means = [one.quality.mean for one in found.trial_results]
-    assert found.winner.quality.mean == max(means)
-    assert found.winner.gap_to_best.mean == 0
-    assert found.winner in found.equivalent_to_best
-    for one in found.trial_results:
-        best = [row.value for row in max(found.trial_results, key=lambda other: other.quality.mean).rows]
-        lost = float(np.mean([a - b.value for a, b in zip(best, one.rows, strict=True)]))
-        assert one.gap_to_best.mean == pytest.approx(lost)
-        assert one.is_worse == (one.gap_to_best.low > 0)
+    means = [trial.quality.mean for trial in result.trial_results]
+    assert result.winner.quality.mean == max(means)
+    assert result.winner.gap_to_best.mean == 0
+    assert result.winner in result.equivalent_to_best
+    for trial in result.trial_results:
+        best = [row.value for row in max(result.trial_results, key=lambda trial: trial.quality.mean).rows]
+        difference = float(np.mean([a - b.value for a, b in zip(best, trial.rows, strict=True)]))
+        assert trial.gap_to_best.mean == pytest.approx(difference)
+        assert trial.is_worse == (trial.gap_to_best.low > 0)
 
 
-def test_the_fastest_of_those_alike_can_be_chosen(folder: Path) -> None:
-    found = tune(folder, SIX, "choose: fastest\nholdout: 0\n")
-    assert found.winner.median_ms == min(one.median_ms for one in found.equivalent_to_best)
+def test_the_fastest_equivalent_trial_can_be_selected(folder: Path) -> None:
+    result = tune(folder, SIX, "choose: fastest\nholdout: 0\n")
+    assert result.winner.median_ms == min(trial.median_ms for trial in result.equivalent_to_best)
 
 
-def test_top_k_in_the_grid_is_what_each_is_judged_by(folder: Path) -> None:
-    found = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: precision@1\n")
-    one, eight = found.trial_results
-    assert one.quality == eight.quality
-    found = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: recall@10\n")
-    assert found.trial_results[0].quality.mean <= found.trial_results[1].quality.mean
+def test_each_trial_is_evaluated_at_its_own_top_k(folder: Path) -> None:
+    result = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: precision@1\n")
+    top_1, top_8 = result.trial_results
+    assert top_1.quality == top_8.quality
+    result = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: recall@10\n")
+    assert result.trial_results[0].quality.mean <= result.trial_results[1].quality.mean
 
 
-def test_answers_are_asked_for_where_the_metric_needs_them(folder: Path) -> None:
-    found = tune(folder, "  retrieve.dense_weight: [0.1, 0.5]\n", "holdout: 0\nmetric: citation_recall\n")
-    assert all(row.ask_ms > 0 for one in found.trial_results for row in one.rows)
-    assert found.winner.median_ms == pytest.approx(float(np.median([row.ask_ms for row in found.winner.rows])))
+def test_answers_are_generated_if_the_metric_needs_them(folder: Path) -> None:
+    result = tune(folder, "  retrieve.dense_weight: [0.1, 0.5]\n", "holdout: 0\nmetric: citation_recall\n")
+    assert all(row.ask_ms > 0 for trial in result.trial_results for row in trial.rows)
+    assert result.winner.median_ms == pytest.approx(float(np.median([row.ask_ms for row in result.winner.rows])))
 
 
-def test_another_store_is_filled_without_embedding(folder: Path) -> None:
-    found = tune(folder, "  store.name: [sqlite, faiss]\n", "holdout: 0\n")
-    assert (found.counts["indexes"], found.trial_results[0].quality) == (1, found.trial_results[1].quality)
-    assert found.trial_results[1].bytes > found.trial_results[0].bytes
+def test_a_second_store_is_filled_without_embedding(folder: Path) -> None:
+    result = tune(folder, "  store.name: [sqlite, faiss]\n", "holdout: 0\n")
+    assert (result.counts["indexes"], result.trial_results[0].quality) == (1, result.trial_results[1].quality)
+    assert result.trial_results[1].bytes > result.trial_results[0].bytes
 
 
-def test_a_header_can_be_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_header_can_be_omitted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counting(monkeypatch)
-    found = tune(folder, "  split.header: [true, false]\n", "holdout: 0\n")
-    assert (found.counts["read"], found.counts["split"], found.counts["indexes"]) == (12, 24, 2)
-    assert found.counts["embedded"] == found.counts["distinct"] == 24
+    result = tune(folder, "  split.header: [true, false]\n", "holdout: 0\n")
+    assert (result.counts["read"], result.counts["split"], result.counts["indexes"]) == (12, 24, 2)
+    assert result.counts["embedded"] == result.counts["distinct"] == 24
     starts = [text.split()[0] for _, text in seen.chunks]
     assert (starts.count("Station"), starts.count("#")) == (12, 12)  # the title as a header, or the text alone
-    recipes = [
-        PipelineComponents(one.trial.pipeline).build_fingerprint.split.get("header") for one in found.trial_results
+    headers = [
+        PipelineComponents(trial_result.trial.pipeline).build_fingerprint.split.get("header")
+        for trial_result in result.trial_results
     ]
-    assert recipes == [None, False]  # with headers as before there was this option
-    assert Pipeline.from_yaml(format_winner_file(found, dt.date(2026, 1, 1))) == found.winner.trial.pipeline
+    assert headers == [None, False]  # None: the fingerprint from before the option existed
+    assert Pipeline.from_yaml(format_winner_file(result, dt.date(2026, 1, 1))) == result.winner.trial.pipeline
 
 
-def test_the_winner_is_a_pipeline_file_with_its_figures(folder: Path) -> None:
-    found = tune(folder, SIX)
-    text = format_winner_file(found, dt.date(2026, 1, 2))
+def test_the_winner_is_a_pipeline_file_with_its_metrics(folder: Path) -> None:
+    result = tune(folder, SIX)
+    text = format_winner_file(result, dt.date(2026, 1, 2))
     assert text.startswith("# Selected by `ragkit tune grid.yaml` (ragkit ")
-    assert f"# from 6 trials: {found.winner.trial.label}\n" in text
-    assert Pipeline.from_yaml(text) == found.winner.trial.pipeline
+    assert f"# from 6 trials: {result.winner.trial.label}\n" in text
+    assert Pipeline.from_yaml(text) == result.winner.trial.pipeline
 
 
-def test_the_table_has_the_best_first_and_json_says_the_same(folder: Path) -> None:
-    found = tune(folder, SIX)
-    head, *rows = format_trial_table(found)
+def test_the_table_lists_the_best_first_and_json_agrees(folder: Path) -> None:
+    result = tune(folder, SIX)
+    head, *rows = format_trial_table(result)
     assert head.split()[:4] == ["#", "chunk_size", "chunk_overlap", "dense_weight"] or "chunk_overlap" not in head
     assert (len(rows), rows[0][0] in "*=") == (6, True)
-    data = tune_result_to_json(found)
-    assert json.loads(json.dumps(data))["winner"] == found.winner.trial.number
+    data = tune_result_to_json(result)
+    assert json.loads(json.dumps(data))["winner"] == result.winner.trial.number
     trials = data["trials"]
     assert isinstance(trials, list)
-    assert sum(bool(one["pareto"]) for one in trials if isinstance(one, dict)) >= 1
-    assert data["counts"] == found.counts
+    assert sum(bool(trial["pareto"]) for trial in trials if isinstance(trial, dict)) >= 1
+    assert data["counts"] == result.counts
 
 
-def test_a_pareto_front_is_what_nothing_beats_in_both() -> None:
+def test_a_pareto_front_contains_the_points_that_no_other_dominates() -> None:
     assert pareto_indices([(1, 0.2), (2, 0.5), (3, 0.4), (2, 0.6), (4, 0.6), (5, 0.9)]) == [0, 3, 5]
     assert pareto_indices([(1, 0.5), (1, 0.5)]) == [0]
 
 
-def test_the_plot_is_a_picture_with_a_second_panel_where_there_is_a_cost(folder: Path) -> None:
-    found = tune(folder, SIX)
-    free = render_plot(found)
-    rows = [replace(row, cost_usd=0.001) for row in found.winner.rows]
-    priced = render_plot(
-        replace(found, trial_results=tuple(replace(one, rows=tuple(rows)) for one in found.trial_results))
+def test_the_plot_has_a_second_panel_if_there_is_a_cost(folder: Path) -> None:
+    result = tune(folder, SIX)
+    unpriced_plot = render_plot(result)
+    rows = [replace(row, cost_usd=0.001) for row in result.winner.rows]
+    priced_plot = render_plot(
+        replace(result, trial_results=tuple(replace(trial, rows=tuple(rows)) for trial in result.trial_results))
     )
-    sizes = [int.from_bytes(one[20:24], "big") for one in (free, priced)]
-    assert free.startswith(b"\x89PNG")
+    sizes = [int.from_bytes(image[20:24], "big") for image in (unpriced_plot, priced_plot)]
+    assert unpriced_plot.startswith(b"\x89PNG")
     assert sizes[1] > 1.5 * sizes[0]

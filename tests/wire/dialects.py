@@ -1,7 +1,7 @@
-"""How the five services look on the wire, and what they refuse, as far as providers are concerned.
+"""The wire formats of the five services, and the requests that they reject, as far as providers use them.
 
 Sources: the API references of OpenAI (Chat Completions), Anthropic (Messages), Google (generateContent), Ollama
-(/api/chat) and Groq, and what their SDKs were seen to send and to read.
+(/api/chat) and Groq, and the observed traffic of their SDKs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import base64
 import json
 from typing import Any
 
-from tests.wire.server import Called, Dialect, Fault, Seen, Turn, events, halves
+from tests.wire.server import Dialect, Fault, RecordedRequest, ToolCallTurn, Turn, events, split_in_half
 
 
 class OpenAIWire:
@@ -20,10 +20,10 @@ class OpenAIWire:
     stream_type = "text/event-stream"
     model = "gpt-4o-mini-2024-07-18"
 
-    def streams(self, seen: Seen) -> bool:
+    def streams(self, seen: RecordedRequest) -> bool:
         return bool(seen.body.get("stream"))
 
-    def wrong(self, seen: Seen) -> str:
+    def wrong(self, seen: RecordedRequest) -> str:
         if seen.path != self.path:
             return f"the path {seen.path}"
         if seen.headers.get("authorization") != "Bearer test-key":
@@ -48,39 +48,39 @@ class OpenAIWire:
             message["reasoning_content"] = turn.thought
         if turn.calls:
             message["tool_calls"] = [
-                {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": written(one, turn)}}
-                for one in turn.calls
+                {"id": item.id, "type": "function", "function": {"name": item.name, "arguments": call_json(item, turn)}}
+                for item in turn.calls
             ]
         choice = {"index": 0, "message": message, "finish_reason": self.stop(turn), "logprobs": None}
         return {**self.frame("chat.completion"), "choices": [choice], "usage": self.usage(turn)}
 
     def pieces(self, turn: Turn) -> list[bytes]:
-        said: list[dict[str, Any]] = [{"role": "assistant", "content": "" if turn.text else None, "refusal": None}]
-        said += [{"reasoning_content": piece} for piece in halves(turn.thought) if piece]
-        said += [{"content": piece} for piece in turn.text]
+        result: list[dict[str, Any]] = [{"role": "assistant", "content": "" if turn.text else None, "refusal": None}]
+        result += [{"reasoning_content": piece} for piece in split_in_half(turn.thought) if piece]
+        result += [{"content": piece} for piece in turn.text]
         for index, call in enumerate(turn.calls):
             start = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
-            said.append({"tool_calls": [{"index": index, **start}]})
-            for piece in halves(written(call, turn)):
-                said.append({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-        chunks = [self.chunk([{"index": 0, "delta": one, "finish_reason": None}]) for one in said]
+            result.append({"tool_calls": [{"index": index, **start}]})
+            for piece in split_in_half(call_json(call, turn)):
+                result.append({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        chunks = [self.chunk([{"index": 0, "delta": item, "finish_reason": None}]) for item in result]
         chunks.append(self.chunk([{"index": 0, "delta": {}, "finish_reason": self.stop(turn)}]))
-        return events([("", one) for one in (*self.ended(chunks, turn), "[DONE]")])
+        return events([("", item) for item in (*self.ended(chunks, turn), "[DONE]")])
 
     def ended(self, chunks: list[dict[str, Any]], turn: Turn) -> list[dict[str, Any]]:
-        """The chunks, and where the service puts the usage."""
+        """The chunks, with the usage in the place of the service."""
         return [*chunks, {**self.chunk([]), "usage": self.usage(turn)}]
 
     def chunk(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        """One piece."""
+        """One chunk."""
         return {**self.frame("chat.completion.chunk"), "choices": choices, "usage": None}
 
     def frame(self, kind: str) -> dict[str, Any]:
-        """What stands in every answer."""
+        """The fields of every response."""
         return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": self.model}
 
     def usage(self, turn: Turn) -> dict[str, Any]:
-        """The tokens."""
+        """The token usage."""
         return {
             "prompt_tokens": turn.prompt_tokens,
             "completion_tokens": turn.completion_tokens,
@@ -89,7 +89,7 @@ class OpenAIWire:
         }
 
     def stop(self, turn: Turn) -> str:
-        """Why the model stops."""
+        """The stop reason."""
         return turn.stop or ("tool_calls" if turn.calls else "stop")
 
     def refusal(self, fault: Fault) -> Any:
@@ -97,12 +97,12 @@ class OpenAIWire:
 
 
 class GroqWire(OpenAIWire):
-    """POST /openai/v1/chat/completions; the usage of a stream is in `x_groq` of its last piece."""
+    """POST /openai/v1/chat/completions; the usage of a stream is in `x_groq` of its last chunk."""
 
     path = "/openai/v1/chat/completions"
     model = "llama-3.3-70b-versatile"
 
-    def wrong(self, seen: Seen) -> str:
+    def wrong(self, seen: RecordedRequest) -> str:
         return "groq knows no stream_options" if "stream_options" in seen.body else super().wrong(seen)
 
     def ended(self, chunks: list[dict[str, Any]], turn: Turn) -> list[dict[str, Any]]:
@@ -114,10 +114,10 @@ class AnthropicWire:
 
     stream_type = "text/event-stream"
 
-    def streams(self, seen: Seen) -> bool:
+    def streams(self, seen: RecordedRequest) -> bool:
         return bool(seen.body.get("stream"))
 
-    def wrong(self, seen: Seen) -> str:
+    def wrong(self, seen: RecordedRequest) -> str:
         if seen.path != "/v1/messages":
             return f"the path {seen.path}"
         if "test-key" not in (seen.headers.get("x-api-key"), seen.headers.get("authorization", "")[7:]):
@@ -128,10 +128,10 @@ class AnthropicWire:
         for message in seen.body["messages"]:
             if message["role"] not in ("user", "assistant") or message["role"] == before or not message["content"]:
                 return f"not user and assistant in turn, or empty: {message}"
-            answered = [one["tool_use_id"] for one in message["content"] if one["type"] == "tool_result"]
-            if answered != waiting or any(one == {"type": "text", "text": ""} for one in message["content"]):
+            answered = [item["tool_use_id"] for item in message["content"] if item["type"] == "tool_result"]
+            if answered != waiting or any(item == {"type": "text", "text": ""} for item in message["content"]):
                 return f"results {answered} for calls {waiting}, or an empty text"
-            waiting = [one["id"] for one in message["content"] if one["type"] == "tool_use"]
+            waiting = [item["id"] for item in message["content"] if item["type"] == "tool_use"]
             before = message["role"]
         return f"the last message is from {before}" if before != "user" else ""
 
@@ -142,52 +142,52 @@ class AnthropicWire:
         if turn.text:
             content.append({"type": "text", "text": "".join(turn.text), "citations": None})
         content += [
-            {"type": "tool_use", "id": one.id, "name": one.name, "input": dict(one.arguments)} for one in turn.calls
+            {"type": "tool_use", "id": item.id, "name": item.name, "input": dict(item.arguments)} for item in turn.calls
         ]
         return {**self.frame(turn), "content": content, "stop_reason": self.stop(turn), "usage": self.usage(turn)}
 
     def pieces(self, turn: Turn) -> list[bytes]:
         start = {**self.usage(turn), "output_tokens": 1}
-        found: list[tuple[str, Any]] = [
+        results: list[tuple[str, Any]] = [
             ("message_start", {"message": {**self.frame(turn), "content": [], "stop_reason": None, "usage": start}}),
             ("ping", {}),
         ]
         index = 0
         if turn.thought:
-            found += self.block(
+            results += self.block(
                 index,
                 {"type": "thinking", "thinking": "", "signature": ""},
-                [{"type": "thinking_delta", "thinking": one} for one in halves(turn.thought)]
+                [{"type": "thinking_delta", "thinking": item} for item in split_in_half(turn.thought)]
                 + [{"type": "signature_delta", "signature": "signed"}],
             )
             index += 1
         if turn.text:
-            deltas = [{"type": "text_delta", "text": one} for one in turn.text]
-            found += self.block(index, {"type": "text", "text": ""}, deltas)
+            deltas = [{"type": "text_delta", "text": item} for item in turn.text]
+            results += self.block(index, {"type": "text", "text": ""}, deltas)
             index += 1
         for call in turn.calls:
             block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-            json_pieces = ["", *halves(written(call, turn))]
-            deltas = [{"type": "input_json_delta", "partial_json": one} for one in json_pieces]
-            found += self.block(index, block, deltas)
+            json_pieces = ["", *split_in_half(call_json(call, turn))]
+            deltas = [{"type": "input_json_delta", "partial_json": item} for item in json_pieces]
+            results += self.block(index, block, deltas)
             index += 1
         end = {
             "delta": {"stop_reason": self.stop(turn), "stop_sequence": None},
             "usage": {"output_tokens": turn.completion_tokens},
         }
-        found += [("message_delta", end), ("message_stop", {})]
-        return events([(name, {"type": name, **data}) for name, data in found])
+        results += [("message_delta", end), ("message_stop", {})]
+        return events([(name, {"type": name, **data}) for name, data in results])
 
     def block(self, index: int, block: dict[str, Any], deltas: list[dict[str, Any]]) -> list[tuple[str, Any]]:
         """A block of the content."""
         return [
             ("content_block_start", {"index": index, "content_block": block}),
-            *[("content_block_delta", {"index": index, "delta": one}) for one in deltas],
+            *[("content_block_delta", {"index": index, "delta": item}) for item in deltas],
             ("content_block_stop", {"index": index}),
         ]
 
     def frame(self, turn: Turn) -> dict[str, Any]:
-        """What stands in every answer."""
+        """The fields of every response."""
         return {
             "id": "msg_1",
             "type": "message",
@@ -197,7 +197,7 @@ class AnthropicWire:
         }
 
     def usage(self, turn: Turn) -> dict[str, Any]:
-        """The tokens: those from the cache are not among `input_tokens`."""
+        """The token usage: tokens from the cache are not among `input_tokens`."""
         return {
             "input_tokens": turn.prompt_tokens - turn.cached_tokens,
             "cache_read_input_tokens": turn.cached_tokens,
@@ -206,7 +206,7 @@ class AnthropicWire:
         }
 
     def stop(self, turn: Turn) -> str:
-        """Why the model stops."""
+        """The stop reason."""
         return turn.stop or ("tool_use" if turn.calls else "end_turn")
 
     def refusal(self, fault: Fault) -> Any:
@@ -219,10 +219,10 @@ class GeminiWire:
 
     stream_type = "text/event-stream"
 
-    def streams(self, seen: Seen) -> bool:
+    def streams(self, seen: RecordedRequest) -> bool:
         return seen.path.endswith(":streamGenerateContent?alt=sse")
 
-    def wrong(self, seen: Seen) -> str:
+    def wrong(self, seen: RecordedRequest) -> str:
         if not (self.streams(seen) or seen.path.endswith(":generateContent")):
             return f"the path {seen.path}"
         if seen.headers.get("x-goog-api-key") != "test-key":
@@ -233,11 +233,11 @@ class GeminiWire:
             if content["role"] not in ("user", "model") or content["role"] == before:
                 return f"not user and model in turn: {content}"
             parts = content["parts"]
-            results = [one["functionResponse"] for one in parts if "functionResponse" in one]
-            if [(one.get("id", ""), one["name"]) for one in results] != waiting:
+            results = [item["functionResponse"] for item in parts if "functionResponse" in item]
+            if [(item.get("id", ""), item["name"]) for item in results] != waiting:
                 return f"results {results} for calls {waiting}"
-            calls = [one["functionCall"] for one in parts if "functionCall" in one]
-            waiting = [(one.get("id", ""), one["name"]) for one in calls]
+            calls = [item["functionCall"] for item in parts if "functionCall" in item]
+            waiting = [(item.get("id", ""), item["name"]) for item in calls]
             before = content["role"]
         return "" if before == "user" else f"the last content is from {before}"
 
@@ -247,22 +247,26 @@ class GeminiWire:
         return self.answer([*parts, *self.calls(turn)], turn, end=True)
 
     def pieces(self, turn: Turn) -> list[bytes]:
-        parts: list[list[dict[str, Any]]] = [[{"text": one, "thought": True}] for one in halves(turn.thought) if one]
-        parts += [[{"text": one}] for one in turn.text]
-        parts += [[one] for one in self.calls(turn)]
+        parts: list[list[dict[str, Any]]] = [
+            [{"text": item, "thought": True}] for item in split_in_half(turn.thought) if item
+        ]
+        parts += [[{"text": item}] for item in turn.text]
+        parts += [[item] for item in self.calls(turn)]
         last = len(parts) - 1
-        found = [self.answer(one, turn, end=number == last) for number, one in enumerate(parts)]
-        return events([("", one) for one in found or [self.answer([], turn, end=True)]])
+        results = [self.answer(item, turn, end=number == last) for number, item in enumerate(parts)]
+        return events([("", item) for item in results or [self.answer([], turn, end=True)]])
 
     def calls(self, turn: Turn) -> list[dict[str, Any]]:
-        """The calls; the first one carries a signature of what the model thought."""
-        found = [{"functionCall": {"id": one.id, "name": one.name, "args": dict(one.arguments)}} for one in turn.calls]
-        if found and turn.thought:
-            found[0]["thoughtSignature"] = base64.b64encode(b"signed").decode()  # type: ignore[assignment]
-        return found
+        """The calls; the first one has a signature of the thinking."""
+        results = [
+            {"functionCall": {"id": item.id, "name": item.name, "args": dict(item.arguments)}} for item in turn.calls
+        ]
+        if results and turn.thought:
+            results[0]["thoughtSignature"] = base64.b64encode(b"signed").decode()  # type: ignore[assignment]
+        return results
 
     def answer(self, parts: list[dict[str, Any]], turn: Turn, *, end: bool) -> dict[str, Any]:
-        """One piece; the figures of the last one count."""
+        """One chunk; the usage of the last one counts."""
         candidate: dict[str, Any] = {"index": 0, "content": {"role": "model", "parts": parts}}
         if end:
             candidate["finishReason"] = turn.stop or "STOP"
@@ -276,21 +280,21 @@ class GeminiWire:
     def refusal(self, fault: Fault) -> Any:
         error: dict[str, Any] = {"code": fault.status, "message": fault.message, "status": fault.code or "UNKNOWN"}
         delay = fault.headers.get("retry-after")
-        if delay is not None:  # this service says it in the body
+        if delay is not None:  # this service has the delay in the body
             kind = "type.googleapis.com/google.rpc.RetryInfo"
             error["details"] = [{"@type": kind, "retryDelay": f"{delay}s"}]
         return {"error": error}
 
 
 class OllamaWire:
-    """POST /api/chat: a stream is one JSON object a line; calls have no id and come whole."""
+    """POST /api/chat: a stream is one JSON object a line; calls have no id and are not split."""
 
     stream_type = "application/x-ndjson"
 
-    def streams(self, seen: Seen) -> bool:
+    def streams(self, seen: RecordedRequest) -> bool:
         return bool(seen.body["stream"])
 
-    def wrong(self, seen: Seen) -> str:
+    def wrong(self, seen: RecordedRequest) -> str:
         if seen.path != "/api/chat":
             return f"the path {seen.path}"
         waiting: list[str] = []
@@ -310,34 +314,41 @@ class OllamaWire:
         if turn.thought:
             message["thinking"] = turn.thought
         if turn.calls:
-            message["tool_calls"] = [self.call(one) for one in turn.calls]
+            message["tool_calls"] = [self.call(item) for item in turn.calls]
         return self.line(message, turn)
 
     def pieces(self, turn: Turn) -> list[bytes]:
-        said: list[dict[str, Any]] = [{"content": "", "thinking": one} for one in halves(turn.thought) if one]
-        said += [{"content": one} for one in turn.text]
-        said += [{"content": "", "tool_calls": [self.call(one)]} for one in turn.calls]
-        lines = [self.line({"role": "assistant", **one}) for one in said]
+        result: list[dict[str, Any]] = [
+            {"content": "", "thinking": item} for item in split_in_half(turn.thought) if item
+        ]
+        result += [{"content": item} for item in turn.text]
+        result += [{"content": "", "tool_calls": [self.call(item)]} for item in turn.calls]
+        lines = [self.line({"role": "assistant", **item}) for item in result]
         lines.append(self.line({"role": "assistant", "content": ""}, turn))
-        return [json.dumps(one).encode() + b"\n" for one in lines]
+        return [json.dumps(item).encode() + b"\n" for item in lines]
 
-    def call(self, called: Called) -> dict[str, Any]:
+    def call(self, called: ToolCallTurn) -> dict[str, Any]:
         """A tool call."""
         return {"function": {"name": called.name, "arguments": dict(called.arguments)}}
 
     def line(self, message: dict[str, Any], end: Turn | None = None) -> dict[str, Any]:
-        """One piece."""
-        found = {"model": "llama3.2", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": end is not None}
+        """One chunk."""
+        results = {
+            "model": "llama3.2",
+            "created_at": "2026-01-01T00:00:00Z",
+            "message": message,
+            "done": end is not None,
+        }
         if end is None:
-            return found
+            return results
         counts = {"prompt_eval_count": end.prompt_tokens, "eval_count": end.completion_tokens}
-        return {**found, "done_reason": end.stop or "stop", **counts}
+        return {**results, "done_reason": end.stop or "stop", **counts}
 
     def refusal(self, fault: Fault) -> Any:
         return {"error": fault.message}
 
 
-def written(call: Called, turn: Turn) -> str:
+def call_json(call: ToolCallTurn, turn: Turn) -> str:
     """The arguments of a call as JSON text."""
     return turn.arguments or json.dumps(dict(call.arguments))
 

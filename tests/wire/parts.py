@@ -25,7 +25,7 @@ MODELS = {
 
 
 def connect(service: str, url: str) -> Provider:
-    """The provider of a service, pointed at an address."""
+    """The provider of a service, with the URL of a test server."""
     model = MODELS[service]
     if service == "openai":
         return OpenAIProvider("test-key", model, base_url=f"{url}/v1")
@@ -40,6 +40,6 @@ def connect(service: str, url: str) -> Provider:
 
 @contextmanager
 def serving(service: str, *script: Turn | Fault) -> Iterator[tuple[Provider, WireServer]]:
-    """A server with a script, and the provider that asks it."""
+    """A scripted server, and a provider connected to it."""
     with WireServer(DIALECTS[service], script) as server:
         yield connect(service, server.url), server

@@ -1,6 +1,6 @@
-"""An HTTP/1.1 server on loopback that answers with a script, logs what it was sent, and fails as it is told.
+"""A scripted HTTP/1.1 server on loopback that records requests and injects faults.
 
-It knows nothing of any service: a `Dialect` says how a service's answers look on the wire.
+It is independent of services: a `Dialect` defines the wire format of a service.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
-class Called:
-    """A tool call that a model makes."""
+class ToolCallTurn:
+    """A tool call of the model."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -27,24 +27,24 @@ class Called:
 
 @dataclass(frozen=True)
 class Turn:
-    """What the model answers."""
+    """A turn of the model."""
 
     text: Sequence[str] = ()
-    """In these pieces."""
-    calls: Sequence[Called] = ()
+    """The text, in chunks."""
+    calls: Sequence[ToolCallTurn] = ()
     thought: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     stop: str = ""
-    """The service's own word for why it stops; empty: its word for an answer that is complete."""
+    """The stop reason in the vocabulary of the service; empty: that of a complete answer."""
     arguments: str = ""
-    """Arguments of the only call as they are written, where they are no JSON."""
+    """The raw arguments of the only call, if they are not valid JSON."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with an answer. Without a status the answer is `turn`, and it goes wrong on its way."""
+    """A fault of a response. Without a status, the transfer of `turn` fails."""
 
     status: int = 0
     message: str = "scripted"
@@ -53,40 +53,40 @@ class Fault:
     turn: Turn = Turn(("hello",))
     first_byte_after_s: float = 0.0
     cut_after: int | None = None
-    """Pieces that are sent before the connection is cut: in mid-stream, without an end."""
+    """Number of chunks after which the connection is closed without an end of the stream."""
     half_after: int | None = None
-    """Whole pieces that are sent; the next one is half of itself, and then the answer ends as if all were well."""
+    """Number of complete chunks; then half a chunk is sent and the response ends regularly."""
     stop_after: int | None = None
-    """Pieces that are sent; then the answer ends as if all were well."""
+    """Number of chunks after which the response ends regularly."""
     pause_s: float = 0.0
-    """Between two pieces."""
+    """Seconds between two chunks."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A request."""
+class RecordedRequest:
+    """A recorded request."""
 
     path: str
     headers: Mapping[str, str]
     """Names in lower case."""
     body: Any
-    """What its JSON says."""
+    """The parsed JSON."""
 
 
 class Dialect(Protocol):
-    """How a service speaks."""
+    """The wire format of a service."""
 
-    def streams(self, seen: Seen) -> bool:
-        """Whether a stream is asked for."""
+    def streams(self, seen: RecordedRequest) -> bool:
+        """Whether the request asks for a stream."""
 
-    def wrong(self, seen: Seen) -> str:
-        """What is wrong with the request, as the service would find; '' for nothing."""
+    def wrong(self, seen: RecordedRequest) -> str:
+        """The service's validation error for the request; '' if it is valid."""
 
     def whole(self, turn: Turn) -> Any:
-        """An answer in one piece, as JSON."""
+        """A complete response as JSON."""
 
     def pieces(self, turn: Turn) -> list[bytes]:
-        """An answer as a stream."""
+        """The chunks of a streamed response."""
 
     def refusal(self, fault: Fault) -> Any:
         """An error, as JSON."""
@@ -100,7 +100,7 @@ class WireServer:
 
     def __init__(self, dialect: Dialect, script: Sequence[Turn | Fault]) -> None:
         self.dialect, self.script = dialect, list(script)
-        self.seen: list[Seen] = []
+        self.seen: list[RecordedRequest] = []
         self.hung_up = threading.Event()
         """Set when a client closes its connection in the middle of an answer."""
         self.lock = threading.Lock()
@@ -117,8 +117,8 @@ class WireServer:
         self._server.server_close()
         self._server.hang_up()
 
-    def next(self, seen: Seen) -> Turn | Fault:
-        """What is answered to a request."""
+    def next(self, seen: RecordedRequest) -> Turn | Fault:
+        """The scripted turn or fault for a request."""
         with self.lock:
             self.seen.append(seen)
             wrong = self.dialect.wrong(seen)
@@ -140,15 +140,15 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that is gone is no error; anything else is one of the server, and is shown."""
+        """A disconnected client is not an error; other exceptions are printed."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]  # handed on as it came
 
     def hang_up(self) -> None:
-        """Close what clients keep open for their next request."""
-        for one in list(self.connections):
+        """Close the keep-alive connections of clients."""
+        for item in list(self.connections):
             try:
-                one.shutdown(socket.SHUT_RDWR)
+                item.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
 
@@ -167,15 +167,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.connections.discard(self.request)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the requests are in `seen`."""
+        """Log nothing: the requests are in `seen`."""
 
     def do_POST(self) -> None:
         length = int(self.headers["content-length"])
         raw = self.rfile.read(length)
-        if len(raw) < length:  # the client has hung up before it had said all
+        if len(raw) < length:  # the client disconnected before the end of its request
             self.close_connection = True
             return
-        seen = Seen(self.path, {key.lower(): value for key, value in self.headers.items()}, json.loads(raw))
+        seen = RecordedRequest(self.path, {key.lower(): value for key, value in self.headers.items()}, json.loads(raw))
         entry = self.server.wire.next(seen)
         fault = entry if isinstance(entry, Fault) else Fault(turn=entry)
         time.sleep(fault.first_byte_after_s)
@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.wire.hung_up.set()
             self.close_connection = True
 
-    def _answer(self, seen: Seen, fault: Fault) -> None:
+    def _answer(self, seen: RecordedRequest, fault: Fault) -> None:
         dialect = self.server.wire.dialect
         if fault.status:
             self._whole(fault.status, dialect.refusal(fault), fault)
@@ -247,6 +247,6 @@ def events(bodies: Sequence[tuple[str, Any]]) -> list[bytes]:
     ]
 
 
-def halves(text: str) -> list[str]:
-    """A text in two pieces, as services cut arguments anywhere."""
+def split_in_half(text: str) -> list[str]:
+    """A text in two parts: services split arguments anywhere."""
     return [text[: len(text) // 2], text[len(text) // 2 :]]

@@ -1,4 +1,4 @@
-"""Who answers: `provider:model` in every place that takes it, `auto` by the keys that are set, and what is missing."""
+"""Choice of the provider: `provider:model` everywhere, `auto` by the available keys, and errors for missing ones."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from ragkit.knowledge_base.answer_provider import resolve_answer_provider
 from ragkit.usage.pricing import PriceBook
 from tests.wire.dialects import DIALECTS
 from tests.wire.parts import SERVICES, serving
-from tests.wire.server import Called, Turn, WireServer
+from tests.wire.server import ToolCallTurn, Turn, WireServer
 
-NOBODY = cast("Searcher", None)
+UNREACHABLE = cast("Searcher", None)
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_every_service_is_found_by_its_name_and_has_a_default_model_whose_price_
 
 
 @pytest.mark.parametrize("key", ["sk-\N{HORIZONTAL ELLIPSIS}", "sk-1\nsk-2", "sk 1"])
-def test_a_key_that_cannot_be_one_is_refused_without_showing_it(key: str) -> None:
+def test_an_invalid_key_is_rejected_without_showing_it(key: str) -> None:
     with pytest.raises(
         AuthenticationFailed, match=r"^openai: the API key contains an invalid character: copy it again$"
     ):
         OpenAIProvider(api_key=key)
 
 
-def test_a_line_break_behind_a_key_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trailing_line_break_of_a_key_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "test-key\n")
     with WireServer(DIALECTS["groq"], [Turn(("ok",))]) as server:
         monkeypatch.setenv("GROQ_BASE_URL", server.url)
@@ -99,31 +99,31 @@ def test_auto_takes_the_first_service_whose_key_is_set(monkeypatch: pytest.Monke
     assert detect_provider() is None
     for service in reversed(list(KEY_VARIABLES)):
         monkeypatch.setenv(KEY_VARIABLES[service][-1], "k")
-        found = detect_provider()
-        assert found is not None
-        assert found.name == service
-        assert resolve_answer_provider("auto", NOBODY) is found
-    assert isinstance(resolve_answer_provider("extractive", NOBODY), ExtractiveProvider)
+        result = detect_provider()
+        assert result is not None
+        assert result.name == service
+        assert resolve_answer_provider("auto", UNREACHABLE) is result
+    assert isinstance(resolve_answer_provider("extractive", UNREACHABLE), ExtractiveProvider)
 
 
 def test_auto_without_a_key_quotes_and_a_bot_without_a_key_needs_no_service() -> None:
-    assert isinstance(resolve_answer_provider("auto", NOBODY), ExtractiveProvider)
+    assert isinstance(resolve_answer_provider("auto", UNREACHABLE), ExtractiveProvider)
     assert isinstance(default_provider(), LocalProvider)
 
 
-def test_auto_passes_over_a_service_whose_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_skips_a_service_whose_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "GROQ_API_KEY"):
         monkeypatch.setenv(name, "not-seen-before")
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.delitem(sys.modules, "ragkit.agent.providers.openai_")
-    found = detect_provider()
-    assert found is not None
-    assert found.name == "groq"
+    result = detect_provider()
+    assert result is not None
+    assert result.name == "groq"
     with pytest.raises(ragkit.RagkitError, match=r"pip install 'ragkit-kb\[openai\]'"):
         get_provider("openai:gpt-4o")
 
 
-def test_offline_auto_asks_nobody_and_a_named_service_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_auto_uses_no_service_and_a_named_service_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
     assert detect_provider() is None
@@ -134,11 +134,11 @@ def test_offline_auto_asks_nobody_and_a_named_service_is_refused(monkeypatch: py
 def test_a_script_in_the_environment_comes_before_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("RAGKIT_MOCK_JSON", '["scripted"]')
-    assert isinstance(resolve_answer_provider("auto", NOBODY), ScriptedProvider)
+    assert isinstance(resolve_answer_provider("auto", UNREACHABLE), ScriptedProvider)
     assert Bot().chat("hi")[0] == "scripted"
 
 
-def test_services_are_remote_for_the_guard_of_tests() -> None:
+def test_providers_declare_whether_they_are_remote() -> None:
     with serving("openai") as (provider, server), forbid_model_requests():
         with pytest.raises(ModelRequestForbidden, match="a test must not send requests to openai"):
             Agent(provider).run("hi")
@@ -146,7 +146,7 @@ def test_services_are_remote_for_the_guard_of_tests() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_model_may_be_named_with_its_service_and_with_colons_of_its_own(service: str) -> None:
+def test_a_model_name_can_have_a_provider_prefix_and_colons(service: str) -> None:
     with serving(service, *[Turn(("ok",))] * 2) as (provider, server):
         provider.complete(ModelRequest(f"{service}:llama3.2:3b", (Message.user("hi"),)))
         Agent(provider, config=AgentConfig(model=f"{service}:llama3.2:3b")).run("hi")
@@ -171,12 +171,12 @@ def knowledge_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-SEARCH = Turn(calls=(Called("search_knowledge_base", {"query": "capital of Peru"}, "c1"),), prompt_tokens=50)
+SEARCH = Turn(calls=(ToolCallTurn("search_knowledge_base", {"query": "capital of Peru"}, "c1"),), prompt_tokens=50)
 ANSWER = Turn(("The capital ", "is Lima [1]."), prompt_tokens=90, completion_tokens=8)
 
 
-def pointed(service: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the environment name the wire server and its key."""
+def point_to(service: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the environment variables of a service to the wire server."""
     monkeypatch.setenv(HOST_VARIABLES[service], f"{url}/v1" if service == "openai" else url)
     for name in KEY_VARIABLES.get(service, ()):
         monkeypatch.setenv(name, "test-key")
@@ -187,13 +187,13 @@ def test_ask_takes_a_model_on_the_command_line(
     service: str, knowledge_base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with WireServer(DIALECTS[service], [SEARCH, ANSWER]) as server:
-        pointed(service, server.url, monkeypatch)
+        point_to(service, server.url, monkeypatch)
         with pytest.raises(SystemExit) as ended:
             main(["ask", "What is the capital of Peru?", "--model", f"{service}:some-model"])
-    said = capsys.readouterr()
-    assert ended.value.code in (0, None), said.err
-    assert "The capital is Lima [1]." in said.out
-    assert "peru.txt" in said.out
+    result = capsys.readouterr()
+    assert ended.value.code in (0, None), result.err
+    assert "The capital is Lima [1]." in result.out
+    assert "peru.txt" in result.out
     assert "Lima lies on the coast" in str(server.seen[1].body)
     assert "some-model" in (server.seen[0].body.get("model") or server.seen[0].path)
 
@@ -202,7 +202,7 @@ def test_a_pipeline_file_takes_a_model(knowledge_base: Path, monkeypatch: pytest
     path = knowledge_base / "ragkit.yaml"
     path.write_text(path.read_text() + "answer: {provider: 'anthropic:claude-haiku-4-5', max_iterations: 4}\n")
     with WireServer(DIALECTS["anthropic"], [SEARCH, ANSWER]) as server:
-        pointed("anthropic", server.url, monkeypatch)
+        point_to("anthropic", server.url, monkeypatch)
         with KnowledgeBase.open(knowledge_base / ".ragkit", pipeline=path) as kb:
             answer = kb.ask("What is the capital of Peru?")
     assert answer.text == "The capital is Lima [1]."
@@ -212,24 +212,24 @@ def test_a_pipeline_file_takes_a_model(knowledge_base: Path, monkeypatch: pytest
     assert answer.usage.llm_cost_usd == pytest.approx((140 * 1 + 8 * 5) / 1e6)
 
 
-def test_auto_asks_the_service_whose_key_is_set(knowledge_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_uses_the_service_whose_key_is_set(knowledge_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with WireServer(DIALECTS["groq"], [SEARCH, ANSWER]) as server:
-        pointed("groq", server.url, monkeypatch)
+        point_to("groq", server.url, monkeypatch)
         with KnowledgeBase.open(knowledge_base / ".ragkit", pipeline=knowledge_base / "ragkit.yaml") as kb:
             answer = kb.ask("What is the capital of Peru?")
     assert (answer.text, answer.model) == ("The capital is Lima [1].", "groq:llama-3.3-70b-versatile")
 
 
-def test_a_model_of_ollama_with_a_colon_is_told_with_its_service(
+def test_an_ollama_model_with_a_colon_is_reported_with_its_provider(
     knowledge_base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with WireServer(DIALECTS["ollama"], [SEARCH, ANSWER]) as server:
-        pointed("ollama", server.url, monkeypatch)
+        point_to("ollama", server.url, monkeypatch)
         with KnowledgeBase.open(knowledge_base / ".ragkit", pipeline=knowledge_base / "ragkit.yaml") as kb:
             answer = kb.ask("What is the capital of Peru?", model="ollama:qwen3:8b")
     assert (answer.model, answer.usage.total_cost_usd) == ("ollama:qwen3:8b", 0.0)
 
 
-def test_a_key_of_an_openai_provider_may_be_given() -> None:
+def test_an_openai_provider_accepts_an_api_key() -> None:
     provider = OpenAIProvider(api_key="k", default_model="gpt-4o")
     assert (provider.default_model, provider.name) == ("gpt-4o", "openai")

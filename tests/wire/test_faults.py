@@ -1,4 +1,4 @@
-"""What goes wrong on the way: each fault is one typed error, sent once, and the loop decides whether to ask again."""
+"""Faults: each is one typed error after one request; the agent loop decides about retries."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ ASK = ModelRequest("", (Message.user("hi"),))
 LONG = Turn(("many", "words", "that", "come", "one", "by", "one", ""))
 
 
-def whole(provider: Provider, request: ModelRequest = ASK) -> Completion:
+def complete(provider: Provider, request: ModelRequest = ASK) -> Completion:
     return provider.complete(request)
 
 
-def streamed(provider: Provider, request: ModelRequest = ASK) -> object:
+def stream(provider: Provider, request: ModelRequest = ASK) -> object:
     return list(provider.stream(request))
 
 
-def awaited(provider: Provider, request: ModelRequest = ASK) -> Completion:
+def acomplete(provider: Provider, request: ModelRequest = ASK) -> Completion:
     return asyncio.run(provider.acomplete(request))
 
 
 BROKEN = r"ended before|connection.* failed|invalid response"
-WAYS = [whole, streamed, awaited]
+METHODS = [complete, stream, acomplete]
 STATUSES = [
     (400, InvalidRequest, "scripted"),
     (401, AuthenticationFailed, "the API key was rejected: scripted"),
@@ -88,11 +88,11 @@ STATUSES = [
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_every_status_is_one_typed_error_and_no_sdk_asks_again(service: str) -> None:
-    faults = [Fault(status) for status, _, _ in STATUSES for _ in WAYS]
+def test_every_status_is_one_typed_error_and_no_sdk_retries(service: str) -> None:
+    faults = [Fault(status) for status, _, _ in STATUSES for _ in METHODS]
     with serving(service, *faults) as (provider, server):
         for status, kind, words in STATUSES:
-            for ask in WAYS:
+            for ask in METHODS:
                 with pytest.raises(kind, match=f"^{service}: .*{words}") as caught:
                     ask(provider)
                 assert (type(caught.value), caught.value.status) == (kind, status)
@@ -100,20 +100,18 @@ def test_every_status_is_one_typed_error_and_no_sdk_asks_again(service: str) -> 
     assert len(server.seen) == len(faults)
 
 
-@pytest.mark.parametrize("ask", WAYS)
+@pytest.mark.parametrize("ask", METHODS)
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_rate_limit_says_how_long_to_wait_where_the_service_said_it(
-    service: str, ask: Callable[[Provider], object]
-) -> None:
+def test_a_rate_limit_has_the_delay_that_the_service_sent(service: str, ask: Callable[[Provider], object]) -> None:
     with serving(service, Fault(429, headers={"retry-after": "7"}), Fault(429)) as (provider, _):
-        for want in (7.0, None):
+        for expected in (7.0, None):
             with pytest.raises(RateLimited, match="scripted") as caught:
                 ask(provider)
-            assert caught.value.retry_after == want
+            assert caught.value.retry_after == expected
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_that_is_down_and_says_for_how_long_is_believed(service: str) -> None:
+def test_the_delay_of_an_unavailable_service_is_used(service: str) -> None:
     with (
         serving(service, Fault(503, headers={"retry-after": "2"})) as (provider, _),
         pytest.raises(RateLimited, match="scripted") as caught,
@@ -123,14 +121,14 @@ def test_a_service_that_is_down_and_says_for_how_long_is_believed(service: str) 
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_model_that_the_service_does_not_have_is_told_with_what_to_do(service: str) -> None:
-    asked = MODELS[service][:-1] + "x"
+def test_an_unknown_model_is_an_error_with_a_hint(service: str) -> None:
+    model = MODELS[service][:-1] + "x"
     with (
-        serving(service, Fault(404, f"the model {asked} does not exist")) as (provider, _),
-        pytest.raises(ModelNotFound, match=f"has no model '{asked}'") as caught,
+        serving(service, Fault(404, f"the model {model} does not exist")) as (provider, _),
+        pytest.raises(ModelNotFound, match=f"has no model '{model}'") as caught,
     ):
-        provider.complete(ModelRequest(asked, ASK.messages))
-    hint = f"ollama pull {asked}" if service == "ollama" else f"did you mean '{MODELS[service]}'"
+        provider.complete(ModelRequest(model, ASK.messages))
+    hint = f"ollama pull {model}" if service == "ollama" else f"did you mean '{MODELS[service]}'"
     assert hint in str(caught.value)
 
 
@@ -144,7 +142,7 @@ def test_a_model_that_the_service_does_not_have_is_told_with_what_to_do(service:
         ("ollama", 400, "the input length exceeds the context length", ""),
     ],
 )
-def test_messages_that_are_too_long_are_told_apart(service: str, status: int, words: str, code: str) -> None:
+def test_too_long_messages_have_their_own_error(service: str, status: int, words: str, code: str) -> None:
     with (
         serving(service, Fault(status, words, code)) as (provider, _),
         pytest.raises(ContextTooLong, match=f"too long for {MODELS[service]}: ") as caught,
@@ -167,23 +165,23 @@ def test_messages_that_are_too_long_are_told_apart(service: str, status: int, wo
         ("anthropic", Fault(529, "Overloaded", "overloaded_error"), ConnectionFailed, "Overloaded"),
     ],
 )
-def test_words_of_one_service_alone(service: str, fault: Fault, kind: type[ProviderError], words: str) -> None:
+def test_errors_in_the_format_of_a_single_service(
+    service: str, fault: Fault, kind: type[ProviderError], words: str
+) -> None:
     with serving(service, fault) as (provider, _), pytest.raises(kind, match=words):
         provider.complete(ASK)
 
 
-@pytest.mark.parametrize("ask", WAYS)
+@pytest.mark.parametrize("ask", METHODS)
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_first_byte_that_is_late_ends_the_request(
-    service: str, ask: Callable[[Provider, ModelRequest], object]
-) -> None:
+def test_a_late_first_byte_is_a_timeout(service: str, ask: Callable[[Provider, ModelRequest], object]) -> None:
     hurried = ModelRequest("", ASK.messages, settings=ModelSettings(timeout_s=0.2))
     with serving(service, Turn(("warm",)), Fault(first_byte_after_s=3.0)) as (provider, _):
         provider.complete(ASK)
-        began = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(RequestTimeout, match=r"no answer within 0\.2 seconds"):
             ask(provider, hurried)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - started_at < 2.0
 
 
 @pytest.mark.parametrize(
@@ -192,7 +190,7 @@ def test_a_first_byte_that_is_late_ends_the_request(
     ids=["cut", "half a JSON", "ends early"],
 )
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_stream_that_breaks_off_is_an_error_after_its_pieces(service: str, fault: Fault) -> None:
+def test_a_truncated_stream_is_an_error_after_its_deltas(service: str, fault: Fault) -> None:
     async def listen() -> None:
         async for delta in provider.astream(ASK):
             pieces.append(delta)
@@ -204,20 +202,20 @@ def test_a_stream_that_breaks_off_is_an_error_after_its_pieces(service: str, fau
         with pytest.raises(ConnectionFailed, match=BROKEN):
             asyncio.run(listen())
         assert len(server.seen) == 2
-    # Anthropic says two things before the first word, OpenAI and Groq one
+    # Anthropic sends two events before the first text, OpenAI and Groq one
     words = 0 if service == "anthropic" else 1 if service in {"openai", "groq"} else 2
     assert pieces == [TextDelta(text) for text in LONG.text[:words]] * 2
 
 
 @pytest.mark.parametrize("fault", [Fault(cut_after=0), Fault(half_after=0)], ids=["cut", "half a JSON"])
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_answer_that_breaks_off_is_an_error(service: str, fault: Fault) -> None:
+def test_a_truncated_response_is_an_error(service: str, fault: Fault) -> None:
     with serving(service, fault) as (provider, _), pytest.raises(ConnectionFailed, match=BROKEN):
         provider.complete(ASK)
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_server_that_is_not_there_is_named(service: str) -> None:
+def test_an_unreachable_server_is_named(service: str) -> None:
     with serving(service) as (_, server):
         url = server.url
     with pytest.raises(ConnectionFailed, match=f"connection at {url}"):
@@ -234,7 +232,7 @@ def test_a_server_that_is_not_there_is_named(service: str) -> None:
         ("anthropic", "rate_limit_error", RateLimited),
     ],
 )
-def test_an_error_in_the_middle_of_a_stream_is_told(service: str, code: str, kind: type[ProviderError]) -> None:
+def test_an_error_in_the_middle_of_a_stream_is_raised(service: str, code: str, kind: type[ProviderError]) -> None:
     error = {"type": code, "code": code, "message": "the machine is on fire"}
 
     class OnFire(AnthropicWire if service == "anthropic" else OpenAIWire):  # type: ignore[misc]  # one of two
@@ -243,8 +241,8 @@ def test_an_error_in_the_middle_of_a_stream_is_told(service: str, code: str, kin
 
         def pieces(self, turn: Turn) -> list[bytes]:
             name = "error" if service == "anthropic" else ""
-            found: list[bytes] = super().pieces(turn)
-            return [*found[:3], *events([(name, {"type": "error", "error": error})])]
+            results: list[bytes] = super().pieces(turn)
+            return [*results[:3], *events([(name, {"type": "error", "error": error})])]
 
     with (
         WireServer(OnFire(), [Turn(("so far",))]) as server,
@@ -254,7 +252,7 @@ def test_an_error_in_the_middle_of_a_stream_is_told(service: str, code: str, kin
     assert caught.value.retryable
 
 
-def test_groq_says_in_a_piece_why_it_stops_early() -> None:
+def test_an_error_in_a_groq_chunk_is_raised() -> None:
     class Stopping(GroqWire):
         def ended(self, chunks: list[dict[str, Any]], turn: Turn) -> list[dict[str, Any]]:
             return [*chunks[:3], {**chunks[3], "x_groq": {"id": "req_1", "error": "over capacity"}}]
@@ -267,17 +265,17 @@ def test_groq_says_in_a_piece_why_it_stops_early() -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost:1", "http://[::1", "http://nobody.invalid"])
-@pytest.mark.parametrize("service", [one for one in SERVICES if one != "ollama"])
-def test_an_address_that_is_none_is_an_error_that_names_it(service: str, address: str) -> None:
+@pytest.mark.parametrize("service", [item for item in SERVICES if item != "ollama"])
+def test_an_invalid_url_is_an_error_that_names_it(service: str, address: str) -> None:
     with pytest.raises(ConnectionFailed, match=f"^{service}: .* at {re.escape(address)}"):
         connect(service, address).complete(ASK)
 
 
-# --- what the loop makes of it
+# retries of the loop
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_run_goes_through_a_rate_limit_a_broken_stream_and_a_server_that_is_down(service: str) -> None:
+def test_a_run_survives_a_rate_limit_a_broken_stream_and_an_unavailable_server(service: str) -> None:
     script = (Fault(429, headers={"retry-after": "0"}), Fault(500), Fault(turn=LONG, cut_after=1), Turn(("there",)))
     with serving(service, *script) as (provider, server):
         config = AgentConfig(retry=RetryPolicy(max_attempts=4, initial_wait_s=0.01))
@@ -286,7 +284,7 @@ def test_a_run_goes_through_a_rate_limit_a_broken_stream_and_a_server_that_is_do
     assert len(server.seen) == 4
 
 
-def test_a_run_does_not_ask_again_what_will_not_pass() -> None:
+def test_a_run_does_not_retry_permanent_errors() -> None:
     with (
         serving("anthropic", Fault(401)) as (provider, server),
         pytest.raises(AuthenticationFailed, match="the API key was rejected"),
@@ -295,15 +293,15 @@ def test_a_run_does_not_ask_again_what_will_not_pass() -> None:
     assert len(server.seen) == 1
 
 
-def test_a_chain_falls_back_from_a_service_that_is_down() -> None:
+def test_a_fallback_chain_skips_an_unavailable_service() -> None:
     with serving("openai", Fault(500)) as (provider, _):
         result = Agent(FallbackProvider([provider, EchoProvider()])).run("hi")
     assert result.content == "hi"
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_who_stops_listening_closes_the_connection(service: str) -> None:
-    """The service notices, and stops writing what nobody reads and somebody pays."""
+def test_closing_a_stream_closes_the_connection(service: str) -> None:
+    """The service detects the disconnect and stops generating paid output."""
     slow = Fault(turn=Turn(("word ",) * 500), pause_s=0.01)
     with serving(service, slow) as (provider, server):
         stream = provider.stream(ASK)
@@ -335,7 +333,7 @@ def test_a_run_that_is_cancelled_closes_the_connection(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_answer_that_nobody_awaits_any_more_is_let_go(service: str) -> None:
+def test_a_cancelled_request_is_released(service: str) -> None:
     with serving(service, Turn(("warm",)), Fault(first_byte_after_s=1.0), Turn(("later",))) as (provider, server):
         provider.complete(ASK)
 
@@ -350,25 +348,25 @@ def test_an_answer_that_nobody_awaits_any_more_is_let_go(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_one_provider_serves_loops_that_come_and_go_and_threads(service: str) -> None:
+def test_one_provider_works_in_several_event_loops_and_threads(service: str) -> None:
     with serving(service, *[Turn(("ok",))] * 24) as (provider, server):
         for _ in range(8):
             assert asyncio.run(provider.acomplete(ASK)).message.content == "ok"
-        found: list[str] = []
+        results: list[str] = []
         threads = [
-            threading.Thread(target=lambda: found.append(provider.complete(ASK).message.content)) for _ in range(16)
+            threading.Thread(target=lambda: results.append(provider.complete(ASK).message.content)) for _ in range(16)
         ]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        assert found == ["ok"] * 16
+        for item in threads:
+            item.start()
+        for item in threads:
+            item.join()
+        assert results == ["ok"] * 16
     assert len(server.seen) == 24
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_tool_that_is_a_coroutine_may_ask_a_model_and_wait_for_it(stream: bool) -> None:
-    """The tool blocks the loop in which coroutines of tools run; the model is asked in another one."""
+def test_an_async_tool_can_await_a_model(stream: bool) -> None:
+    """The tool blocks the event loop of async tools; the model runs in another one."""
     with serving("openai", Turn(("inner",))) as (provider, _):
 
         @tool
@@ -379,10 +377,10 @@ def test_a_tool_that_is_a_coroutine_may_ask_a_model_and_wait_for_it(stream: bool
 
         script = ScriptedProvider([ToolCall("ask_the_model", {}, "c1"), "done"])
         result = Agent(script, [ask_the_model]).run("hi")
-    assert [one.content for one in result.tool_calls] == ["inner"]
+    assert [item.content for item in result.tool_calls] == ["inner"]
 
 
-def test_a_process_that_is_forked_off_asks_over_connections_of_its_own() -> None:
+def test_a_forked_process_opens_its_own_connections() -> None:
     with serving("openai", *[Turn(("ok",))] * 3) as (provider, _):
         assert provider.complete(ASK).message.content == "ok"
         pipe, far = multiprocessing.Pipe()
@@ -395,7 +393,7 @@ def test_a_process_that_is_forked_off_asks_over_connections_of_its_own() -> None
         assert provider.complete(ASK).message.content == "ok"
 
 
-# --- reading what services say
+# parsing of errors
 
 
 def test_retry_after_is_read_in_every_form() -> None:
@@ -419,11 +417,11 @@ def test_retry_after_is_read_in_every_form() -> None:
         ("  two\n lines ", "two lines"),
     ],
 )
-def test_a_refusal_is_read_from_every_body(body: Any, message: str) -> None:
+def test_error_messages_are_read_from_every_body_format(body: Any, message: str) -> None:
     assert ServiceErrorResponse.parse(500, body).message == message
 
 
-def test_models_that_look_alike_are_named() -> None:
+def test_an_unknown_model_error_suggests_similar_models() -> None:
     assert suggest_models("openai", "gpt-4o-mni")[0] == "gpt-4o-mini"
     assert suggest_models("gemini", "gemini-25-flash")[0] == "gemini-2.5-flash"
     assert suggest_models("openai", "zzz") == []

@@ -1,4 +1,4 @@
-"""What each SDK sends, field by field: roles, tools, results, pictures, settings, keys."""
+"""The request bodies of each SDK: roles, tools, results, images, settings, keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragkit.agent.providers.openai_ import OpenAIProvider
 from ragkit.agent.tools.base import tool
 from tests.wire.dialects import DIALECTS, OpenAIWire
 from tests.wire.parts import MODELS, SERVICES, serving
-from tests.wire.server import Called, Seen, Turn, WireServer
+from tests.wire.server import RecordedRequest, ToolCallTurn, Turn, WireServer
 
 
 @tool
@@ -37,8 +37,8 @@ SCHEMA: dict[str, Any] = dict(add.parameters)
 SETTINGS = ModelSettings(temperature=0.25, top_p=0.5, max_tokens=99)
 
 
-def sent(service: str, request: ModelRequest, *, live: bool = False) -> Seen:
-    """What the service is sent."""
+def sent_body(service: str, request: ModelRequest, *, live: bool = False) -> RecordedRequest:
+    """The request body that the service receives."""
     with serving(service, Turn(("ok",))) as (provider, server):
         if live:
             list(provider.stream(request))
@@ -51,7 +51,7 @@ def sent(service: str, request: ModelRequest, *, live: bool = False) -> Seen:
 @pytest.mark.parametrize("service", ["openai", "groq"])
 def test_chat_completions(service: str, live: bool) -> None:
     model = MODELS[service]
-    seen = sent(service, ModelRequest(f"{service}:{model}", MESSAGES, (add,), SETTINGS), live=live)
+    seen = sent_body(service, ModelRequest(f"{service}:{model}", MESSAGES, (add,), SETTINGS), live=live)
     function = {"name": "add", "description": "Add two numbers.", "parameters": SCHEMA}
     assert seen.body == {
         "model": model,
@@ -88,7 +88,7 @@ def test_chat_completions(service: str, live: bool) -> None:
 
 @pytest.mark.parametrize("live", [False, True])
 def test_anthropic_messages(live: bool) -> None:
-    seen = sent("anthropic", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
+    seen = sent_body("anthropic", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
     assert seen.body == {
         "model": "claude-haiku-4-5",
         "max_tokens": 99,
@@ -126,14 +126,14 @@ def test_anthropic_messages(live: bool) -> None:
     assert seen.headers["anthropic-version"] >= "2023-06-01"
 
 
-def test_anthropic_is_sent_no_temperature_that_nobody_chose() -> None:
-    body = sent("anthropic", ModelRequest("", (Message.user("hi"),))).body
+def test_anthropic_gets_no_temperature_by_default() -> None:
+    body = sent_body("anthropic", ModelRequest("", (Message.user("hi"),))).body
     assert sorted(body) == ["max_tokens", "messages", "model"]
 
 
 @pytest.mark.parametrize("live", [False, True])
 def test_gemini(live: bool) -> None:
-    seen = sent("gemini", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
+    seen = sent_body("gemini", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
     method = "streamGenerateContent?alt=sse" if live else "generateContent"
     assert seen.path == f"/v1/models/gemini-2.5-flash:{method}"
     assert seen.headers["x-goog-api-key"] == "test-key"
@@ -174,7 +174,7 @@ def test_gemini(live: bool) -> None:
 
 @pytest.mark.parametrize("live", [False, True])
 def test_ollama(live: bool) -> None:
-    seen = sent("ollama", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
+    seen = sent_body("ollama", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
     (declared,) = seen.body.pop("tools")
     assert (declared["type"], declared["function"]["name"]) == ("function", "add")
     assert declared["function"]["parameters"]["required"] == ["a"]
@@ -202,14 +202,14 @@ def test_ollama(live: bool) -> None:
 
 
 @pytest.mark.parametrize("model", ["o4-mini", "gpt-5.4-mini", "gpt-6-sol", "openai/gpt-5-mini"])
-def test_models_that_reason_take_no_temperature_and_call_their_limit_otherwise(model: str) -> None:
-    body = sent("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
+def test_reasoning_models_get_no_temperature_and_max_completion_tokens(model: str) -> None:
+    body = sent_body("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
     assert body == {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_completion_tokens": 99}
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "openai/gpt-oss-120b", "qwen3:8b"])
-def test_other_models_take_both(model: str) -> None:
-    body = sent("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
+def test_other_models_get_temperature_and_max_tokens(model: str) -> None:
+    body = sent_body("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
     assert (body["temperature"], body["max_tokens"]) == (0.25, 99)
 
 
@@ -217,53 +217,53 @@ CLOSED = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 OPEN = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
-def formed(service: str, schema: dict[str, Any], *, tools: bool = False, model: str = "") -> dict[str, Any]:
-    """The body of a request that asks for a form."""
+def sent_format(service: str, schema: dict[str, Any], *, tools: bool = False, model: str = "") -> dict[str, Any]:
+    """The request body with a response format."""
     settings = ModelSettings(response_schema=schema)
-    body: dict[str, Any] = sent(
+    body: dict[str, Any] = sent_body(
         service, ModelRequest(model, (Message.user("hi"),), (add,) if tools else (), settings)
     ).body
     return body
 
 
-def test_a_form_is_asked_for_in_the_words_of_each_service() -> None:
+def test_a_response_format_is_sent_in_the_format_of_each_service() -> None:
     form = {"name": "answer", "schema": CLOSED, "strict": True}
     for service in ("openai", "groq"):
-        assert formed(service, CLOSED)["response_format"] == {"type": "json_schema", "json_schema": form}
-    assert formed("openai", OPEN)["response_format"]["json_schema"]["strict"] is False
+        assert sent_format(service, CLOSED)["response_format"] == {"type": "json_schema", "json_schema": form}
+    assert sent_format("openai", OPEN)["response_format"]["json_schema"]["strict"] is False
     closed = {"type": "json_schema", "schema": {**OPEN, "additionalProperties": False}}
-    assert formed("anthropic", OPEN)["output_config"] == {"format": closed}
-    gemini = formed("gemini", CLOSED)["generationConfig"]
+    assert sent_format("anthropic", OPEN)["output_config"] == {"format": closed}
+    gemini = sent_format("gemini", CLOSED)["generationConfig"]
     assert (gemini["responseMimeType"], gemini["responseJsonSchema"]) == ("application/json", CLOSED)
-    assert formed("ollama", CLOSED)["format"] == CLOSED
+    assert sent_format("ollama", CLOSED)["format"] == CLOSED
 
 
-def test_a_service_that_cannot_do_both_gets_the_form_in_the_system_prompt_while_tools_are_offered() -> None:
+def test_a_service_without_tools_and_format_together_gets_the_format_in_the_system_prompt() -> None:
     words = "When you answer, answer with JSON alone that keeps this JSON Schema:"
-    body = formed("ollama", CLOSED, tools=True)
+    body = sent_format("ollama", CLOSED, tools=True)
     assert "format" not in body
     assert body["messages"][0]["content"].startswith(words)
-    body = formed("gemini", CLOSED, tools=True)
+    body = sent_format("gemini", CLOSED, tools=True)
     assert "responseMimeType" not in body["generationConfig"]
     assert body["systemInstruction"]["parts"][0]["text"].startswith(words)
-    body = formed("gemini", CLOSED, tools=True, model="gemini-3.8-flash")
+    body = sent_format("gemini", CLOSED, tools=True, model="gemini-3.8-flash")
     assert body["generationConfig"]["responseJsonSchema"] == CLOSED
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_arguments_that_could_not_be_read_are_sent_back_as_none(service: str) -> None:
+def test_malformed_arguments_are_sent_back_empty(service: str) -> None:
     messages = (
         Message.user("hi"),
         Message.assistant("", [ToolCall("add", {}, "c1", malformed='{"a": ')]),
         Message(Role.TOOL, "not JSON", tool_call_id="c1", name="add", is_error=True),
     )
-    sent(service, ModelRequest("", messages, (add,)))  # the server refuses what it cannot read
+    sent_body(service, ModelRequest("", messages, (add,)))  # the server rejects malformed arguments
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_empty_answer_of_an_earlier_turn_does_no_harm(service: str) -> None:
+def test_an_empty_earlier_answer_is_accepted(service: str) -> None:
     messages = (Message.user("hi"), Message.assistant(""), Message.user("are you there?"))
-    body = sent(service, ModelRequest("", messages)).body
+    body = sent_body(service, ModelRequest("", messages)).body
     assert "are you there?" in str(body)
 
 
@@ -280,7 +280,7 @@ def test_groq_puts_its_system_instruction_first() -> None:
 
 def test_a_compatible_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     class Anyone(OpenAIWire):
-        def wrong(self, seen: Seen) -> str:
+        def wrong(self, seen: RecordedRequest) -> str:
             return ""
 
     with WireServer(Anyone(), [Turn(("ok",))]) as server:
@@ -289,7 +289,7 @@ def test_a_compatible_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> No
     assert server.seen[0].path == "/v1/chat/completions"
 
 
-def test_the_context_window_of_ollama_may_be_set() -> None:
+def test_the_context_window_of_ollama_can_be_set() -> None:
     with WireServer(DIALECTS["ollama"], [Turn(("ok",))]) as server:
         OllamaProvider("m", base_url=server.url, context_window=16384).complete(ModelRequest("", (Message.user("hi"),)))
     assert server.seen[0].body["options"]["num_ctx"] == 16384
@@ -308,21 +308,21 @@ def test_the_context_window_of_ollama_may_be_set() -> None:
         ("https://ollama.com", True),
     ],
 )
-def test_ollama_is_remote_where_it_is_on_another_machine(host: str, remote: bool) -> None:
+def test_ollama_on_another_machine_is_remote(host: str, remote: bool) -> None:
     assert OllamaProvider(base_url=host).remote is remote
 
 
-def test_thoughts_that_are_signed_are_shown_again_with_the_next_request() -> None:
-    turn = Turn(calls=(Called("add", {"a": 1}, "c1"),), thought="add them")
+def test_signed_thinking_is_sent_with_the_next_request() -> None:
+    turn = Turn(calls=(ToolCallTurn("add", {"a": 1}, "c1"),), thought="add them")
     for live in (False, True):
         for service in ("anthropic", "gemini"):
             with serving(service, turn, Turn(("ok",))) as (provider, server):
                 ask = ModelRequest("", (Message.user("hi"),), (add,))
                 answer = get_completion(provider.stream(ask), service) if live else provider.complete(ask)
                 result = Message(Role.TOOL, "1", tool_call_id="c1", name="add")
-                # through JSON, as a conversation that is kept in a file
-                said = Message.from_dict(answer.message.to_dict())
-                provider.complete(ModelRequest("", (*ask.messages, said, result), (add,)))
+                # through JSON, like a stored conversation
+                output = Message.from_dict(answer.message.to_dict())
+                provider.complete(ModelRequest("", (*ask.messages, output, result), (add,)))
             assert answer.message.reasoning == "add them"
             again = server.seen[1].body
             if service == "anthropic":

@@ -1,4 +1,4 @@
-"""A service on loopback, and the embedder that talks to it through the service's own SDK."""
+"""An embedding service on loopback, and embedders that use it through the SDK of the service."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from tests.wire_embed.server import Faults, WireServer
 
 
 @dataclass(frozen=True)
-class Wire:
+class ServiceUnderTest:
     """A running server, and embedders of its service."""
 
     service: str
     server: WireServer
 
     def embedder(self, **options: Any) -> ServiceEmbedder:
-        """An embedder with these options; rows have 16 columns unless they say otherwise."""
+        """An embedder with these options; the default dimension is 16."""
         settings = EMBEDDERS.options_class(self.service)
         assert settings is not None
-        made = cast("Callable[..., ServiceEmbedder]", EMBEDDERS.find(self.service))
-        return made(settings(**({"dimensions": 16} | options)))
+        created = cast("Callable[..., ServiceEmbedder]", EMBEDDERS.find(self.service))
+        return created(settings(**({"dimensions": 16} | options)))
 
 
 @pytest.fixture
-def wire_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Faults], Wire]]:
+def wire_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Faults], ServiceUnderTest]]:
     """Starts a service with faults; complaints about requests fail the test."""
     with ExitStack() as stack:
 
-        def start(service: str, faults: Faults) -> Wire:
+        def start(service: str, faults: Faults) -> ServiceUnderTest:
             server = stack.enter_context(WireServer(service, faults).running())
             for name, value in server.environment.items():
                 monkeypatch.setenv(name, value)
-            return Wire(service, server)
+            return ServiceUnderTest(service, server)
 
         yield start
 

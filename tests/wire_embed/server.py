@@ -1,4 +1,4 @@
-"""A server that embeds texts over HTTP in the form of one service, with faults on demand. It counts what it answers."""
+"""A server that embeds texts in the wire format of a service, with injected faults. It counts its responses."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from typing import Literal
 
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
-from tests.wire_embed.dialects import DIALECTS, WIDTHS, Asked, tokens_of
+from tests.wire_embed.dialects import DIALECTS, WIDTHS, EmbeddingRequest, tokens_of
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one request."""
+    """A fault of one request."""
 
     kind: Literal["status", "slow", "cut", "half", "half json"]
-    """`cut`: the connection is closed without a byte; `half`: in the middle of the answer; `half json`: the answer is
-    whole for HTTP, but its JSON ends in the middle."""
+    """`cut`: the connection is closed without a byte; `half`: in the middle of the response; `half json`: the
+    response is complete for HTTP, but its JSON is truncated."""
     status: int = 500
     message: str = "something went wrong"
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
-Faults = Callable[[int, Asked], Fault | None]
-"""(number of the request from 1, what it asks) -> what goes wrong with it."""
+Faults = Callable[[int, EmbeddingRequest], Fault | None]
+"""(number of the request from 1, request) -> fault, or None."""
 
 
 class WireServer:
     """One service on a port of the loopback interface."""
 
-    def __init__(self, service: str, faults: Faults = lambda number, asked: None) -> None:
+    def __init__(self, service: str, faults: Faults = lambda number, request: None) -> None:
         self.dialect = DIALECTS[service]
         self.faults = faults
-        self.requests: list[Asked] = []
+        self.requests: list[EmbeddingRequest] = []
         self.complaints: list[str] = []
-        """What was wrong with requests."""
+        """Errors in requests."""
         self.answered: Counter[tuple[str, str]] = Counter()
-        """(kind, text) -> how often it was answered in full."""
+        """(kind, text) -> number of complete responses."""
         self.bills: list[int] = []
-        """Tokens of each request that was answered in full."""
+        """Tokens of each completely answered request."""
         self.silent = Event()
-        """While set, requests are read and never answered."""
+        """While set, requests are read but not answered."""
         self.silent_after = 0
-        """Requests after which it falls silent; 0: never."""
+        """Number of requests after which the server stops responding; 0: never."""
         self.under_way = self.most_under_way = 0
         self._lock = Lock()
         self._rows: dict[int, HashingEmbedder] = {}
 
     @contextmanager
     def running(self) -> Iterator[WireServer]:
-        """Serve in the background. What was wrong with requests is raised at the end."""
+        """Serve in the background. Errors in requests are raised at the end."""
         http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         http.daemon_threads = True
         self.url = f"http://127.0.0.1:{http.server_address[1]}"
@@ -75,36 +75,36 @@ class WireServer:
 
     @property
     def tokens(self) -> int:
-        """Of all texts that were answered in full."""
+        """Tokens of all completely answered requests."""
         return sum(self.bills)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What points the service's SDK here."""
+        """Environment variables for the SDK of the service."""
         return {name: value.format(url=self.url) for name, value in self.dialect.environment.items()}
 
-    def begin(self, asked: Asked) -> Fault | None:
-        """Note a request; what goes wrong with it."""
+    def begin(self, request: EmbeddingRequest) -> Fault | None:
+        """Record a request; returns its fault."""
         with self._lock:
-            self.requests.append(asked)
+            self.requests.append(request)
             number = len(self.requests)
             if self.silent_after and number > self.silent_after:
                 self.silent.set()
-        return self.faults(number, asked)
+        return self.faults(number, request)
 
-    def count(self, asked: Asked) -> None:
-        """Note that a request was answered in full."""
+    def count(self, request: EmbeddingRequest) -> None:
+        """Record a complete response."""
         with self._lock:
-            self.answered.update((asked.kind, text) for text in asked.texts)
-            self.bills.append(tokens_of(asked.texts))
+            self.answered.update((request.kind, text) for text in request.texts)
+            self.bills.append(tokens_of(request.texts))
 
-    def body(self, asked: Asked) -> bytes:
+    def body(self, request: EmbeddingRequest) -> bytes:
         """The whole answer."""
-        width = asked.dimensions or WIDTHS.get(asked.model, 48)
+        width = request.dimensions or WIDTHS.get(request.model, 48)
         with self._lock:
             embedder = self._rows.setdefault(width, HashingEmbedder(HashingOptions(width)))
-        rows = embedder.embed_texts(asked.texts)
-        return json.dumps(self.dialect.answer(asked, rows * 3, tokens_of(asked.texts))).encode()
+        rows = embedder.embed_texts(request.texts)
+        return json.dumps(self.dialect.answer(request, rows * 3, tokens_of(request.texts))).encode()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
@@ -117,7 +117,7 @@ class WireServer:
                 raw = self.rfile.read(int(self.headers["Content-Length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 try:
-                    asked = server.dialect.read(self.path, headers, json.loads(raw))
+                    request = server.dialect.read(self.path, headers, json.loads(raw))
                 except (AssertionError, KeyError, ValueError) as error:
                     server.complaints.append(f"{self.path}: {error!r}")
                     self._send(400, server.dialect.failure(400, f"wrong request: {error}"))
@@ -126,35 +126,35 @@ class WireServer:
                     server.under_way += 1
                     server.most_under_way = max(server.most_under_way, server.under_way)
                 try:
-                    self._answer(asked)
+                    self._answer(request)
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
                 finally:
                     with server._lock:
                         server.under_way -= 1
 
-            def _answer(self, asked: Asked) -> None:
-                fault = server.begin(asked)
+            def _answer(self, request: EmbeddingRequest) -> None:
+                fault = server.begin(request)
                 if server.silent.is_set():
                     while server.silent.is_set():
                         time.sleep(0.01)
                     self.close_connection = True
                     return
                 if fault is not None and fault.kind != "slow":
-                    self._fail(asked, fault)
+                    self._fail(request, fault)
                     return
                 if fault is not None:
                     time.sleep(fault.seconds)
-                # counted before it is sent: who has the answer shall find it counted
-                body = server.body(asked)
-                server.count(asked)
+                # counted before it is sent, so that clients find it counted
+                body = server.body(request)
+                server.count(request)
                 self._send_bytes(200, body)
 
-            def _fail(self, asked: Asked, fault: Fault) -> None:
+            def _fail(self, request: EmbeddingRequest, fault: Fault) -> None:
                 if fault.kind == "status":
                     self._send(fault.status, server.dialect.failure(fault.status, fault.message), fault.headers)
                     return
-                body = server.body(asked)
+                body = server.body(request)
                 half = body[: len(body) // 2]
                 if fault.kind == "half json":
                     self._send_bytes(200, half)
@@ -182,6 +182,6 @@ class WireServer:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         return Handler

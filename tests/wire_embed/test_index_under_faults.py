@@ -1,6 +1,6 @@
-"""5,000 chunks through a service that refuses a tenth of the requests and cuts a hundredth: nothing is paid twice.
+"""5,000 chunks embedded by a service that rejects 10 % of the requests and cuts 1 %: no text is embedded twice.
 
-The command line runs in a process of its own, which is killed in the middle and started again.
+The command line runs in a separate process, which is killed in the middle and restarted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from ragkit.answer.score_calibration import CALIBRATION_TEXTS
 from ragkit.embed.base import PROBE_TEXT
-from tests.wire_embed.dialects import Asked, tokens_of
+from tests.wire_embed.dialects import EmbeddingRequest, tokens_of
 from tests.wire_embed.server import Fault, WireServer
 
 FILES, PARAGRAPHS = 100, 50
@@ -31,7 +32,7 @@ WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "su", "te") for seco
 
 
 def write_files(folder: Path) -> None:
-    """Paragraphs of some twenty words, each a chunk of its own, none like another."""
+    """Distinct paragraphs of about twenty words, one chunk each."""
     folder.mkdir()
     chance = random.Random(7)
     for number in range(FILES):
@@ -41,8 +42,8 @@ def write_files(folder: Path) -> None:
         (folder / f"file{number:03}.txt").write_text("\n\n".join(paragraphs))
 
 
-def some_go_wrong(number: int, asked: Asked) -> Fault | None:
-    """A tenth is refused, with Retry-After and without in turn; a hundredth is cut, before the answer or in it."""
+def some_faults(number: int, request: EmbeddingRequest) -> Fault | None:
+    """10 % are rejected, alternately with and without Retry-After; 1 % are cut, before or in the response."""
     if number % 10 == 3:
         return Fault("status", 429, "slow down", {"Retry-After": "0"} if number % 20 == 3 else {})
     if number % 100 == 50:
@@ -58,11 +59,11 @@ def ragkit(*arguments: str, folder: Path, server: WireServer) -> subprocess.Pope
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
 
 
-def said(process: subprocess.Popen[str]) -> dict[str, Any]:
+def output_json(process: subprocess.Popen[str]) -> dict[str, Any]:
     out, err = process.communicate(timeout=200)
     assert process.returncode == 0, err
-    found: dict[str, Any] = json.loads(out)
-    return found
+    results: dict[str, Any] = json.loads(out)
+    return results
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def workplace(tmp_path: Path) -> Path:
 
 
 def wait_for_silence(server: WireServer, process: subprocess.Popen[str]) -> None:
-    """Until the server has fallen silent, and whoever asked it has had the time to write down what had come."""
+    """Wait until the server has stopped responding and its client had time to store the received vectors."""
     end = time.monotonic() + 120
     while not server.silent.is_set():
         assert process.poll() is None, process.communicate()[1]
@@ -82,29 +83,32 @@ def wait_for_silence(server: WireServer, process: subprocess.Popen[str]) -> None
     time.sleep(1.5)
 
 
-def assert_all_there_once(workplace: Path, server: WireServer, runs: int) -> None:
-    """Every chunk is in the knowledge base, was embedded once, and the probe of the model once in each run."""
+def assert_each_chunk_embedded_once(workplace: Path, server: WireServer, runs: int) -> None:
+    """Every chunk and calibration text was embedded once, and the probe text once per run."""
     probes = server.answered.pop(("", PROBE_TEXT))
     assert probes == runs
+    assert [server.answered.pop(("", text)) for text in CALIBRATION_TEXTS] == [1] * len(CALIBRATION_TEXTS)
     assert Counter(server.answered.values()) == {1: FILES * PARAGRAPHS}
-    status = said(ragkit("status", "--json", folder=workplace, server=server))
+    status = output_json(ragkit("status", "--json", folder=workplace, server=server))
     assert (status["chunks"], status["vectors"], status["failed"]) == (5000, 5000, 0)
-    assert said(ragkit("verify", "--json", folder=workplace, server=server))["problems"] == []
+    assert output_json(ragkit("verify", "--json", folder=workplace, server=server))["problems"] == []
 
 
 @pytest.mark.slow
 def test_every_chunk_is_embedded_once_although_requests_fail(workplace: Path) -> None:
-    with WireServer("openai", some_go_wrong).running() as server:
-        report = said(ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server))
+    with WireServer("openai", some_faults).running() as server:
+        report = output_json(
+            ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server)
+        )
         assert (report["embedded"], report["chunks"]["added"]) == (5000, 5000)
         assert report["usage"]["embedding_tokens"] == server.tokens
         assert server.tokens == tokens_of([text for _, text in server.answered])
         assert len(server.requests) >= 5000 / 8 * 1.1
-        assert_all_there_once(workplace, server, runs=1)
+        assert_each_chunk_embedded_once(workplace, server, runs=1)
 
 
 def test_a_killed_run_is_resumed(workplace: Path) -> None:
-    with WireServer("openai", some_go_wrong).running() as server:
+    with WireServer("openai", some_faults).running() as server:
         server.silent_after = 300
         first = ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server)
         wait_for_silence(server, first)
@@ -114,6 +118,8 @@ def test_a_killed_run_is_resumed(workplace: Path) -> None:
         assert 1500 < paid < 300 * 8
         server.silent_after = 0
         server.silent.clear()
-        report = said(ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server))
+        report = output_json(
+            ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server)
+        )
         assert report["embedded"] == 5000 - paid
-        assert_all_there_once(workplace, server, runs=2)
+        assert_each_chunk_embedded_once(workplace, server, runs=2)

@@ -25,7 +25,7 @@ HITS = [Hit(Chunk(text, "d", "", text, 0, len(text), 1, 1), 0.0, {}, 1) for text
 
 
 class Reranking:
-    """Answers `/v2/rerank`: the longer a document, the more relevant. The first answers are refusals."""
+    """Implements `/v2/rerank`: longer documents are more relevant. The first responses are errors."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals
@@ -63,7 +63,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Reranking
                 self.wfile.write(raw)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         thread = Thread(target=http.serve_forever, args=(0.02,))
@@ -81,7 +81,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Reranking
         thread.join()
 
 
-def test_scores_stand_in_the_order_of_the_hits_after_refusals(serve: Callable[[int], Reranking]) -> None:
+def test_scores_are_in_the_order_of_the_hits_after_retries(serve: Callable[[int], Reranking]) -> None:
     from ragkit.retrieve.rerank_cohere import CohereReranker
 
     service, meter = serve(2), Meter()
@@ -101,7 +101,7 @@ def test_a_missing_api_key_names_the_variable_to_set() -> None:
         CohereReranker(RerankOptions("cohere"), HashingEmbedder()).scores("which?", HITS)
 
 
-def test_a_pipeline_names_a_reranker_and_its_hits_tell_its_scores(
+def test_a_pipeline_names_a_reranker_and_its_hits_have_its_scores(
     tmp_path: Path, serve: Callable[[int], Reranking]
 ) -> None:
     serve(0)

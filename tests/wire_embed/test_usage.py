@@ -1,4 +1,4 @@
-"""What a run of an agent reports as embedding is what the service counted: for one run, and for a hundred at once."""
+"""The embedding usage of agent runs equals the count of the service, for one run and for a hundred concurrent runs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ragkit.answer.tool import TOOL_NAME
 from ragkit.records import Document
 from ragkit.usage.pricing import PriceBook
 from ragkit.usage.tokens import Tokens
-from tests.wire_embed.conftest import Wire
-from tests.wire_embed.dialects import Asked, tokens_of
+from tests.wire_embed.conftest import ServiceUnderTest
+from tests.wire_embed.dialects import EmbeddingRequest, tokens_of
 from tests.wire_embed.server import Fault, Faults
 
-Start = Callable[[str, Faults], Wire]
+Start = Callable[[str, Faults], ServiceUnderTest]
 DOCUMENTS = [Document(f"Chapter {number} is about {animal}.") for number, animal in enumerate(("cats", "dogs", "owls"))]
 LLM = Tokens(100, 10, cost_usd=0.002)
 
 
 class SearchesOnce(InstantProvider):
-    """Searches for the question as often as it has words, then answers."""
+    """Searches once per word of the question, then answers."""
 
     def complete(self, request: ModelRequest) -> Completion:
         """One search for each word, all in one turn; then the answer."""
-        question = next(one.content for one in request.messages if one.role is Role.USER)
+        question = next(item.content for item in request.messages if item.role is Role.USER)
         if request.messages[-1].role is Role.TOOL:
             return Completion(Message.assistant("Found."), LLM)
         calls = [ToolCall(TOOL_NAME, {"query": f"{question} {word}"}) for word in question.split()]
@@ -42,21 +42,21 @@ def tokens_of_run(question: str) -> int:
     return tokens_of([f"{question} {word}" for word in question.split()])
 
 
-def busy(number: int, asked: Asked) -> Fault | None:
-    """One request in seven is refused at first."""
+def sometimes_busy(number: int, request: EmbeddingRequest) -> Fault | None:
+    """Every seventh request is rejected at first."""
     return Fault("status", 429, "slow down", {"Retry-After": "0"}) if number % 7 == 5 else None
 
 
-def price(wire: Wire, model: str, bills: Sequence[int]) -> float:
-    """What the service charges for requests of so many tokens."""
+def price(wire: ServiceUnderTest, model: str, bills: Sequence[int]) -> float:
+    """The price of requests with these token counts."""
     if wire.service == "ollama":
         return 0.0
     prices = [PriceBook().embedding_cost(wire.service, model, tokens) for tokens in bills]
-    return sum(one for one in prices if one is not None)
+    return sum(item for item in prices if item is not None)
 
 
-def test_a_run_reports_what_the_server_counted(service: str, wire_of: Start) -> None:
-    wire = wire_of(service, busy)
+def test_a_run_reports_the_usage_counted_by_the_server(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, sometimes_busy)
     embedder = wire.embedder()
     agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder)
     before = len(wire.server.bills)
@@ -71,8 +71,8 @@ def test_a_run_reports_what_the_server_counted(service: str, wire_of: Start) -> 
     assert usage.iterations[0].embedding_tokens == usage.embedding_tokens
 
 
-def test_an_answer_without_a_model_reports_what_the_server_counted(service: str, wire_of: Start) -> None:
-    wire = wire_of(service, busy)
+def test_an_extractive_answer_reports_the_usage_counted_by_the_server(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, sometimes_busy)
     agent = RAGAgent.from_documents(DOCUMENTS, embedder=wire.embedder())
     before = wire.server.tokens
     usage = agent.run("which chapter is about owls?").usage
@@ -80,8 +80,8 @@ def test_an_answer_without_a_model_reports_what_the_server_counted(service: str,
     assert usage.embedding_tokens >= tokens_of(["which chapter is about owls?"])
 
 
-def test_a_hundred_runs_at_once_report_their_own_and_add_up_to_the_servers(service: str, wire_of: Start) -> None:
-    wire = wire_of(service, busy)
+def test_a_hundred_concurrent_runs_report_their_own_usage_and_add_up_to_the_total(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, sometimes_busy)
     embedder = wire.embedder(concurrency=16)
     agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder)
     agent.run("what is embedded once, for all runs, is embedded now")
@@ -98,5 +98,5 @@ def test_a_hundred_runs_at_once_report_their_own_and_add_up_to_the_servers(servi
     assert [usage.embedding_tokens for usage in usages] == [tokens_of_run(question) for question in questions]
     assert sum(usage.embedding_tokens for usage in usages) == wire.server.tokens - before
     bills = [[tokens_of([f"{question} {word}"]) for word in question.split()] for question in questions]
-    costs = [price(wire, embedder.model, one) for one in bills]
+    costs = [price(wire, embedder.model, item) for item in bills]
     assert [usage.embedding_cost_usd for usage in usages] == pytest.approx(costs, rel=1e-9)

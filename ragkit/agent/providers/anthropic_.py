@@ -79,34 +79,34 @@ class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
         self, request: ModelRequest, *, live: bool
     ) -> AsyncGenerator[types.RawMessageStreamEvent, None]:
         create = self._client.get().messages.create
-        sent = cast("dict[str, Any]", build_payload(request)) | {"timeout": request.settings.timeout_s}
+        payload = cast("dict[str, Any]", build_payload(request)) | {"timeout": request.settings.timeout_s}
         if not live:
-            for event in _to_stream_events(await create(**sent)):
+            for event in _to_stream_events(await create(**payload)):
                 yield event
             return
-        async with await create(**sent, stream=True) as stream:
+        async with await create(**payload, stream=True) as stream:
             async for event in stream:
                 yield event
 
-    def _add_chunk(self, chunk: types.RawMessageStreamEvent, draft: CompletionBuilder) -> Iterator[StreamDelta]:
+    def _add_chunk(self, chunk: types.RawMessageStreamEvent, builder: CompletionBuilder) -> Iterator[StreamDelta]:
         match chunk.type:
             case "message_start":
-                draft.model = chunk.message.model
-                draft.usage = _to_tokens(chunk.message.usage)
+                builder.model = chunk.message.model
+                builder.usage = _to_tokens(chunk.message.usage)
             case "content_block_start":
-                yield from _start_block(chunk.index, chunk.content_block, draft)
+                yield from _start_block(chunk.index, chunk.content_block, builder)
             case "content_block_delta":
-                yield from _extend_block(chunk.index, chunk.delta, draft)
+                yield from _extend_block(chunk.index, chunk.delta, builder)
             case "message_delta":
                 reason = chunk.delta.stop_reason or "end_turn"
-                draft.stop_reason = _STOP_REASONS.get(reason, reason)
-                draft.usage = _update_tokens(draft.usage, chunk.usage)
+                builder.stop_reason = _STOP_REASONS.get(reason, reason)
+                builder.usage = _update_tokens(builder.usage, chunk.usage)
 
 
 def build_payload(request: ModelRequest) -> dict[str, object]:
     """The payload of a request."""
     settings = request.settings
-    sent: dict[str, object] = {
+    payload: dict[str, object] = {
         "model": request.model,
         "max_tokens": settings.max_tokens,
         "messages": list(_to_turns(request.messages)),
@@ -115,27 +115,27 @@ def build_payload(request: ModelRequest) -> dict[str, object]:
     cached = {"cache_control": {"type": "ephemeral"}}
     if system:
         # the cache marker covers everything before it as well: the tools
-        sent["system"] = [{"type": "text", "text": system, **cached}]
+        payload["system"] = [{"type": "text", "text": system, **cached}]
     if request.tools:
-        sent["tools"] = [
+        payload["tools"] = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
             for tool in request.tools
         ]
     if settings.response_schema is not None:
         schema = anthropic.transform_schema(cast("dict[str, Any]", settings.response_schema))
-        sent["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-    chosen = {
+        payload["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    selected = {
         key: getattr(settings, key)
         for key in ("temperature", "top_p")
         if getattr(settings, key) != getattr(_DEFAULT_SETTINGS, key)
     }
-    return {**sent, "extra_body": chosen} if chosen else sent
+    return {**payload, "extra_body": selected} if selected else payload
 
 
 def _to_turns(messages: tuple[Message, ...]) -> Iterator[dict[str, object]]:
     """Alternating user and assistant messages: the tool results of a turn are one user message."""
-    for assistant, group in groupby(conversation_messages(messages), lambda one: one.role is Role.ASSISTANT):
-        blocks = [block for one in group for block in _to_blocks(one)]
+    for assistant, group in groupby(conversation_messages(messages), lambda message: message.role is Role.ASSISTANT):
+        blocks = [block for message in group for block in _to_blocks(message)]
         yield {"role": "assistant" if assistant else "user", "content": blocks}
 
 
@@ -171,31 +171,31 @@ def _to_stream_events(message: object) -> Iterator[types.RawMessageStreamEvent]:
     yield types.RawMessageDeltaEvent(type="message_delta", delta=end, usage=used)
 
 
-def _start_block(index: int, block: types.ContentBlock, draft: CompletionBuilder) -> Iterator[StreamDelta]:
+def _start_block(index: int, block: types.ContentBlock, builder: CompletionBuilder) -> Iterator[StreamDelta]:
     """Start a block; in a whole answer it is complete."""
     if isinstance(block, types.TextBlock):
-        yield from draft.add_text(block.text)
+        yield from builder.add_text(block.text)
     elif isinstance(block, types.ToolUseBlock):
-        given = cast("Mapping[str, JSON]", block.input or {})
-        yield from draft.add_call(index, block.name, canonical_json(given) if given else "", block.id)
+        arguments = cast("Mapping[str, JSON]", block.input or {})
+        yield from builder.add_call(index, block.name, canonical_json(arguments) if arguments else "", block.id)
     elif isinstance(block, types.ThinkingBlock):
-        draft.add_reasoning(block.thinking)
-        draft.state_blocks[index] = {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+        builder.add_reasoning(block.thinking)
+        builder.state_blocks[index] = {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
     elif isinstance(block, types.RedactedThinkingBlock):
-        draft.state_blocks[index] = {"type": "redacted_thinking", "data": block.data}
+        builder.state_blocks[index] = {"type": "redacted_thinking", "data": block.data}
 
 
-def _extend_block(index: int, delta: types.RawContentBlockDelta, draft: CompletionBuilder) -> Iterator[StreamDelta]:
+def _extend_block(index: int, delta: types.RawContentBlockDelta, builder: CompletionBuilder) -> Iterator[StreamDelta]:
     """Add a delta to a block."""
     if isinstance(delta, types.TextDelta):
-        yield from draft.add_text(delta.text)
+        yield from builder.add_text(delta.text)
     elif isinstance(delta, types.InputJSONDelta):
-        yield from draft.add_call(index, arguments=delta.partial_json)
+        yield from builder.add_call(index, arguments=delta.partial_json)
     elif isinstance(delta, types.ThinkingDelta):
-        draft.add_reasoning(delta.thinking)
-        draft.append_state(index, "thinking", delta.thinking)
+        builder.add_reasoning(delta.thinking)
+        builder.append_state(index, "thinking", delta.thinking)
     elif isinstance(delta, types.SignatureDelta):
-        draft.append_state(index, "signature", delta.signature)
+        builder.append_state(index, "signature", delta.signature)
 
 
 def _to_tokens(usage: types.Usage) -> Tokens:
@@ -208,5 +208,5 @@ def _update_tokens(tokens: Tokens, usage: types.MessageDeltaUsage) -> Tokens:
     read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     read = tokens.cached_tokens if read is None else read
     written = tokens.cache_write_tokens if written is None else written
-    sent = tokens.prompt_tokens if usage.input_tokens is None else usage.input_tokens + read + written
-    return Tokens(sent, usage.output_tokens, read, written)
+    payload = tokens.prompt_tokens if usage.input_tokens is None else usage.input_tokens + read + written
+    return Tokens(payload, usage.output_tokens, read, written)

@@ -6,7 +6,6 @@ are the business of the loop.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -135,6 +134,8 @@ class Provider(Protocol):
         """Return the whole answer."""
         if _overrides(self, "astream"):
             return get_completion([delta async for delta in self.astream(request)], self.name)
+        import asyncio
+
         return await asyncio.wrap_future(THREAD_POOL.submit(lambda: self.complete(request)))
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:

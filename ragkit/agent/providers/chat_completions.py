@@ -88,18 +88,21 @@ class ChatCompletionChunk(TypedDict, total=False):
 def build_payload(request: ModelRequest) -> dict[str, object]:
     """The payload of a request."""
     settings = request.settings
-    sent: dict[str, object] = {"model": request.model, "messages": [_to_chat_message(one) for one in request.messages]}
+    payload: dict[str, object] = {
+        "model": request.model,
+        "messages": [_to_chat_message(message) for message in request.messages],
+    }
     if _REASONING_MODELS.search(request.model):
-        sent["max_completion_tokens"] = settings.max_tokens
+        payload["max_completion_tokens"] = settings.max_tokens
     else:
-        sent |= {"max_tokens": settings.max_tokens, "temperature": settings.temperature, "top_p": settings.top_p}
+        payload |= {"max_tokens": settings.max_tokens, "temperature": settings.temperature, "top_p": settings.top_p}
     if request.tools:
-        sent["tools"] = [tool.to_schema() for tool in request.tools]
+        payload["tools"] = [tool.to_schema() for tool in request.tools]
     if settings.response_schema is not None:
         schema = settings.response_schema
         answer = {"name": "answer", "schema": schema, "strict": supports_strict_mode(schema)}
-        sent["response_format"] = {"type": "json_schema", "json_schema": answer}
-    return sent
+        payload["response_format"] = {"type": "json_schema", "json_schema": answer}
+    return payload
 
 
 def supports_strict_mode(schema: JSON) -> bool:
@@ -125,15 +128,19 @@ def _to_chat_message(message: Message) -> dict[str, object]:
         return {"role": message.role.value, "content": message.content}
     calls = [
         # malformed arguments are left out: some servers parse them and fail
-        {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": canonical_json(one.arguments)}}
-        for one in message.tool_calls
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": canonical_json(call.arguments)},
+        }
+        for call in message.tool_calls
     ]
     return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
 
 
 def _content_parts(message: Message) -> list[dict[str, object]]:
     text: list[dict[str, object]] = [{"type": "text", "text": message.content}] if message.content else []
-    urls = [f"data:{one.media_type};base64,{one.data}" for one in message.images]
+    urls = [f"data:{image.media_type};base64,{image.data}" for image in message.images]
     return text + [{"type": "image_url", "image_url": {"url": url}} for url in urls]
 
 
@@ -146,41 +153,41 @@ class ChatCompletionsProvider(HTTPProvider[ChatCompletionChunk]):
 
     async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ChatCompletionChunk, None]:
         create = self._client.get().chat.completions.create
-        sent = build_payload(request) | {"timeout": request.settings.timeout_s}
+        payload = build_payload(request) | {"timeout": request.settings.timeout_s}
         if not live:
-            yield _to_chunk(await create(**sent))
+            yield _to_chunk(await create(**payload))
             return
-        async with await create(**sent, stream=True, **self.stream_options) as stream:
+        async with await create(**payload, stream=True, **self.stream_options) as stream:
             async for chunk in stream:
                 yield _to_chunk(chunk)
 
-    def _add_chunk(self, chunk: ChatCompletionChunk, draft: CompletionBuilder) -> Iterator[StreamDelta]:
-        draft.model = chunk.get("model") or draft.model
+    def _add_chunk(self, chunk: ChatCompletionChunk, builder: CompletionBuilder) -> Iterator[StreamDelta]:
+        builder.model = chunk.get("model") or builder.model
         extra = chunk.get("x_groq") or {}
         if extra.get("error"):
             raise ConnectionFailed(self.name, f"the stream ended with an error: {extra.get('error')}")
         usage = chunk.get("usage") or extra.get("usage")
         if usage:
-            draft.usage = _to_tokens(usage)
+            builder.usage = _to_tokens(usage)
         for choice in (chunk.get("choices") or [])[:1]:
-            said = choice.get("delta") or choice.get("message") or {}
-            draft.add_reasoning(said.get("reasoning_content") or said.get("reasoning"))
-            yield from draft.add_text(said.get("content"))
-            yield from draft.add_text(said.get("refusal"))
-            for position, call in enumerate(said.get("tool_calls") or []):
+            delta = choice.get("delta") or choice.get("message") or {}
+            builder.add_reasoning(delta.get("reasoning_content") or delta.get("reasoning"))
+            yield from builder.add_text(delta.get("content"))
+            yield from builder.add_text(delta.get("refusal"))
+            for position, call in enumerate(delta.get("tool_calls") or []):
                 function = call.get("function") or {}
                 name, arguments = function.get("name") or "", function.get("arguments") or ""
-                yield from draft.add_call(call.get("index", position), name, arguments, call.get("id") or "")
+                yield from builder.add_call(call.get("index", position), name, arguments, call.get("id") or "")
             reason = choice.get("finish_reason")
             if reason:
-                refusal = said.get("refusal") and reason == "stop"
-                draft.stop_reason = "content_filter" if refusal else _STOP_REASONS.get(reason, reason)
+                refusal = delta.get("refusal") and reason == "stop"
+                builder.stop_reason = "content_filter" if refusal else _STOP_REASONS.get(reason, reason)
 
 
-def _to_chunk(found: object) -> ChatCompletionChunk:
-    to_dict = getattr(found, "to_dict", None)
+def _to_chunk(chunk: object) -> ChatCompletionChunk:
+    to_dict = getattr(chunk, "to_dict", None)
     if to_dict is None:  # a server that is not the API returns text
-        raise ValueError(f"no JSON object: {str(found)[:80]!r}")
+        raise ValueError(f"no JSON object: {str(chunk)[:80]!r}")
     return cast("ChatCompletionChunk", to_dict())
 
 

@@ -25,14 +25,14 @@ HOST_VARIABLES: Mapping[str, str] = {
 """Service -> the variable that holds its URL."""
 
 
-def find_key(service: str, given: str | None = None, *, needed: bool = True) -> str:
+def find_key(service: str, value: str | None = None, *, required: bool = True) -> str:
     """The API key of a service: the argument, else the environment variable.
 
     Raises AuthenticationFailed if a required key is missing, or if a key is malformed.
     """
-    found = given or next((os.environ[name] for name in KEY_VARIABLES[service] if os.environ.get(name)), "")
-    key = found.strip()  # a key read from a file often ends with a newline
-    if not key and needed:
+    raw_key = value or next((os.environ[name] for name in KEY_VARIABLES[service] if os.environ.get(name)), "")
+    key = raw_key.strip()  # a key read from a file often ends with a newline
+    if not key and required:
         raise AuthenticationFailed(service, f"no API key: set {' or '.join(KEY_VARIABLES[service])}, or pass api_key")
     if not is_valid_key(key):
         raise AuthenticationFailed(service, "the API key contains an invalid character: copy it again")
@@ -40,6 +40,6 @@ def find_key(service: str, given: str | None = None, *, needed: bool = True) -> 
     return key
 
 
-def find_host(service: str, given: str | None = None) -> str:
+def find_host(service: str, value: str | None = None) -> str:
     """The URL of a service: the argument, else the environment variable, else ''."""
-    return given or os.environ.get(HOST_VARIABLES[service], "")
+    return value or os.environ.get(HOST_VARIABLES[service], "")

@@ -62,13 +62,13 @@ class ServiceErrorResponse:
     @staticmethod
     def parse(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> ServiceErrorResponse:
         """Parse the body of an error response: `{"error": {"message", "code" or "type" or "status"}}`, or text."""
-        found = body.get("error", body) if isinstance(body, Mapping) else body
-        wait = parse_retry_after(headers or {})
-        if not isinstance(found, Mapping):
-            return ServiceErrorResponse(status, _to_message(found), retry_after=wait)
-        code = found.get("code") if isinstance(found.get("code"), str) else found.get("type") or found.get("status")
-        wait = _parse_retry_info(found.get("details")) if wait is None else wait
-        return ServiceErrorResponse(status, _to_message(found.get("message", found)), str(code or ""), wait)
+        error = body.get("error", body) if isinstance(body, Mapping) else body
+        retry_after = parse_retry_after(headers or {})
+        if not isinstance(error, Mapping):
+            return ServiceErrorResponse(status, _to_message(error), retry_after=retry_after)
+        code = error.get("code") if isinstance(error.get("code"), str) else error.get("type") or error.get("status")
+        retry_after = _parse_retry_info(error.get("details")) if retry_after is None else retry_after
+        return ServiceErrorResponse(status, _to_message(error.get("message", error)), str(code or ""), retry_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +81,27 @@ class RequestTarget:
     """The URL."""
 
 
-def to_provider_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
+def to_provider_error(target: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
     """The ProviderError for an error response."""
-    return _permanent_error(asked, refusal) or _transient_error(asked, refusal)
+    return _permanent_error(target, refusal) or _transient_error(target, refusal)
 
 
-def _permanent_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError | None:
+def _permanent_error(target: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError | None:
     """The error if the request or the account must change before a retry; None if it is unknown."""
-    name, status, code, words = asked.provider, refusal.status, refusal.code, refusal.message
+    name, status, code, words = target.provider, refusal.status, refusal.code, refusal.message
     if code in _NO_CREDIT_CODES or status == 402:
         return AuthenticationFailed(name, f"the account has no credit: {words}", status=status)
     if status in {401, 403} or code in _AUTHENTICATION_CODES or (status == 400 and _MENTIONS_API_KEY.search(words)):
         return AuthenticationFailed(name, f"the API key was rejected: {words}", status=status)
     if status == 413 or (status in {400, 422, None} and _TOO_LONG.search(f"{code} {words}")):
         hint = "send fewer or shorter messages, or choose a model with a larger context"
-        return ContextTooLong(name, f"too long for {asked.model}: {words}: {hint}", status=status)
-    return _not_found_error(asked, words) if status == 404 else None
+        return ContextTooLong(name, f"too long for {target.model}: {words}: {hint}", status=status)
+    return _not_found_error(target, words) if status == 404 else None
 
 
-def _transient_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
+def _transient_error(target: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
     """A retryable error if a retry may help; else an InvalidRequest."""
-    name, status, code, words = asked.provider, refusal.status, refusal.code, refusal.message
+    name, status, code, words = target.provider, refusal.status, refusal.code, refusal.message
     if status == 429 or "rate_limit" in code or (status in {503, 529} and refusal.retry_after is not None):
         return RateLimited(name, words, status=status, retry_after=refusal.retry_after)
     if status in {408, 504}:
@@ -111,15 +111,15 @@ def _transient_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> Pro
     return InvalidRequest(name, words, status=status)
 
 
-def _not_found_error(asked: RequestTarget, words: str) -> ProviderError:
+def _not_found_error(target: RequestTarget, words: str) -> ProviderError:
     if not _MENTIONS_MODEL.search(words):
-        hint = f"is {asked.host} the address of its API?" if asked.host else "is its address right?"
-        return InvalidRequest(asked.provider, f"not found ({words}): {hint}", status=404)
-    if asked.provider == "ollama":
-        return ModelNotFound("ollama", f"has no model {asked.model!r}: ollama pull {asked.model}", status=404)
-    near = suggest_models(asked.provider, asked.model)
-    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
-    return ModelNotFound(asked.provider, f"has no model {asked.model!r}{hint}: {words}", status=404)
+        hint = f"is {target.host} the address of its API?" if target.host else "is its address right?"
+        return InvalidRequest(target.provider, f"not found ({words}): {hint}", status=404)
+    if target.provider == "ollama":
+        return ModelNotFound("ollama", f"has no model {target.model!r}: ollama pull {target.model}", status=404)
+    similar = suggest_models(target.provider, target.model)
+    hint = f" (did you mean {' or '.join(map(repr, similar))}?)" if similar else ""
+    return ModelNotFound(target.provider, f"has no model {target.model!r}{hint}: {words}", status=404)
 
 
 def suggest_models(provider: str, model: str) -> list[str]:
@@ -143,16 +143,16 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _seconds_until(date: str) -> float | None:
     try:
-        moment = parsedate_to_datetime(date)
+        retry_at = parsedate_to_datetime(date)
     except ValueError:
         return None
-    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+    return max(0.0, (retry_at.astimezone(UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _parse_retry_info(details: object) -> float | None:
     """Google's services put the delay into the body: `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "13s"}`."""
-    for one in details if isinstance(details, list) else []:
-        delay = cast("object", one.get("retryDelay")) if isinstance(one, Mapping) else None
+    for detail in details if isinstance(details, list) else []:
+        delay = cast("object", detail.get("retryDelay")) if isinstance(detail, Mapping) else None
         if isinstance(delay, str) and re.fullmatch(r"[\d.]+s", delay):
             return float(delay[:-1])
     return None

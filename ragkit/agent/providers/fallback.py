@@ -52,9 +52,9 @@ class FallbackProvider(Provider):
             raise InvalidOption("the number of models of FallbackProvider", len(models), expected)
         self.providers = tuple(providers)
         self.default_model = models[0] if models else providers[0].default_model
-        self.native_tools = all(one.native_tools for one in providers)
-        self.blocking = any(one.blocking for one in providers)
-        self.remote = any(one.remote for one in providers)
+        self.native_tools = all(provider.native_tools for provider in providers)
+        self.blocking = any(provider.blocking for provider in providers)
+        self.remote = any(provider.remote for provider in providers)
         self._models = models
         self._max_failures, self._cooldown_s, self._clock = max_failures, cooldown_s, clock
         self._circuits = [_CircuitBreaker() for _ in providers]
@@ -63,25 +63,25 @@ class FallbackProvider(Provider):
     def complete(self, request: ModelRequest) -> Completion:
         """Return the answer of the first provider that succeeds."""
         chain = _FallbackChain(self, request)
-        for provider, own in chain:
+        for provider, model_request in chain:
             with chain:
-                return chain.add_provider_info(provider.complete(own))
+                return chain.add_provider_info(provider.complete(model_request))
         raise chain.error
 
     async def acomplete(self, request: ModelRequest) -> Completion:
         """Return the answer of the first provider that succeeds."""
         chain = _FallbackChain(self, request)
-        for provider, own in chain:
+        for provider, model_request in chain:
             with chain:
-                return chain.add_provider_info(await provider.acomplete(own))
+                return chain.add_provider_info(await provider.acomplete(model_request))
         raise chain.error
 
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """Stream the answer of the first provider that sends a chunk."""
         chain = _FallbackChain(self, request)
-        for provider, own in chain:
+        for provider, model_request in chain:
             with chain:
-                for delta in provider.stream(own):
+                for delta in provider.stream(model_request):
                     yield chain.forward(delta)
                 return
         raise chain.error
@@ -89,9 +89,9 @@ class FallbackProvider(Provider):
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
         """Stream the answer of the first provider that sends a chunk."""
         chain = _FallbackChain(self, request)
-        for provider, own in chain:
+        for provider, model_request in chain:
             with chain:
-                async for delta in provider.astream(own):
+                async for delta in provider.astream(model_request):
                     yield chain.forward(delta)
                 return
         raise chain.error
@@ -99,7 +99,9 @@ class FallbackProvider(Provider):
     def available_names(self) -> list[str]:
         """Names of the providers that are not skipped."""
         now = self._clock()
-        return [one.name for one, c in zip(self.providers, self._circuits, strict=True) if c.open_until <= now]
+        return [
+            provider.name for provider, c in zip(self.providers, self._circuits, strict=True) if c.open_until <= now
+        ]
 
     def model_for(self, index: int, request: ModelRequest) -> str:
         """The request for the provider at `index`."""

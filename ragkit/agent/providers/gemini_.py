@@ -101,18 +101,18 @@ class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
         async for piece in await models.generate_content_stream(model=name, contents=contents, config=config):
             yield piece
 
-    def _add_chunk(self, chunk: types.GenerateContentResponse, draft: CompletionBuilder) -> Iterator[StreamDelta]:
-        draft.model = chunk.model_version or draft.model
+    def _add_chunk(self, chunk: types.GenerateContentResponse, builder: CompletionBuilder) -> Iterator[StreamDelta]:
+        builder.model = chunk.model_version or builder.model
         if chunk.usage_metadata is not None:
-            draft.usage = _to_tokens(chunk.usage_metadata)
+            builder.usage = _to_tokens(chunk.usage_metadata)
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
-            draft.stop_reason = "content_filter"
+            builder.stop_reason = "content_filter"
         for candidate in (chunk.candidates or [])[:1]:
             for part in (candidate.content and candidate.content.parts) or []:
-                yield from _add_part(part, draft)
+                yield from _add_part(part, builder)
             if candidate.finish_reason is not None:
                 reason = str(candidate.finish_reason.value)
-                draft.stop_reason = _STOP_REASONS.get(reason, reason.lower())
+                builder.stop_reason = _STOP_REASONS.get(reason, reason.lower())
 
     def _read_error(self, error: Exception) -> ServiceErrorResponse:
         assert isinstance(error, errors.APIError)  # noqa: S101 - the only class in api_errors
@@ -124,10 +124,12 @@ class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
 def _build_config(request: ModelRequest) -> types.GenerateContentConfig:
     settings = request.settings
     form = settings.response_schema
-    told = form if form is not None and request.tools and _NO_SCHEMA_WITH_TOOLS.search(request.model) else None
+    schema_in_prompt = (
+        form if form is not None and request.tools and _NO_SCHEMA_WITH_TOOLS.search(request.model) else None
+    )
     timeout = None if settings.timeout_s is None else max(1, round(settings.timeout_s * 1000))
     config = types.GenerateContentConfig(
-        system_instruction=join_system_messages(request.messages, told) or None,
+        system_instruction=join_system_messages(request.messages, schema_in_prompt) or None,
         temperature=settings.temperature,
         top_p=settings.top_p,
         max_output_tokens=settings.max_tokens,
@@ -136,26 +138,28 @@ def _build_config(request: ModelRequest) -> types.GenerateContentConfig:
     )
     if request.tools:
         declared = [
-            types.FunctionDeclaration(name=one.name, description=one.description, parameters_json_schema=one.parameters)
-            for one in request.tools
+            types.FunctionDeclaration(
+                name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
+            )
+            for tool in request.tools
         ]
         config.tools = [types.Tool(function_declarations=declared)]
-    if form is not None and told is None:
+    if form is not None and schema_in_prompt is None:
         config.response_mime_type, config.response_json_schema = "application/json", form
     return config
 
 
 def _to_contents(messages: tuple[Message, ...]) -> Iterator[types.Content]:
     """Alternating user and model messages: the tool results of a turn are one user message."""
-    for model, group in groupby(conversation_messages(messages), lambda one: one.role is Role.ASSISTANT):
-        parts = [part for one in group for part in _to_parts(one)]
+    for model, group in groupby(conversation_messages(messages), lambda message: message.role is Role.ASSISTANT):
+        parts = [part for message in group for part in _to_parts(message)]
         yield types.Content(role="model" if model else "user", parts=parts)
 
 
 def _to_parts(message: Message) -> Iterator[types.Part]:
     if message.role is Role.TOOL:
-        said: dict[str, object] = {"error" if message.is_error else "result": message.content}
-        result = types.FunctionResponse(id=message.tool_call_id or None, name=message.name, response=said)
+        response: dict[str, object] = {"error" if message.is_error else "result": message.content}
+        result = types.FunctionResponse(id=message.tool_call_id or None, name=message.name, response=response)
         yield types.Part(function_response=result)
         return
     signatures = {block.get("part"): str(block.get("signature")) for block in get_state_blocks(message, "gemini")}
@@ -164,23 +168,25 @@ def _to_parts(message: Message) -> Iterator[types.Part]:
     for image in message.images:
         yield types.Part(inline_data=types.Blob(data=decode_image(image), mime_type=image.media_type))
     for position, call in enumerate(message.tool_calls):
-        asked = types.FunctionCall(id=call.id or None, name=call.name, args=dict(call.arguments))
-        yield types.Part(function_call=asked, thought_signature=_decode_signature(signatures.get(position)))
+        function_call = types.FunctionCall(id=call.id or None, name=call.name, args=dict(call.arguments))
+        yield types.Part(function_call=function_call, thought_signature=_decode_signature(signatures.get(position)))
 
 
-def _add_part(part: types.Part, draft: CompletionBuilder) -> Iterator[StreamDelta]:
+def _add_part(part: types.Part, builder: CompletionBuilder) -> Iterator[StreamDelta]:
     call = part.function_call
     if part.thought_signature:
         # thought signatures: the next request must repeat them with their part
-        where: JSON = "text" if call is None else draft.call_count
+        where: JSON = "text" if call is None else builder.call_count
         signature = base64.b64encode(part.thought_signature).decode("ascii")
-        draft.state_blocks[len(draft.state_blocks)] = {"part": where, "signature": signature}
+        builder.state_blocks[len(builder.state_blocks)] = {"part": where, "signature": signature}
     if call is not None:
-        yield from draft.add_complete_call(call.name or "", cast("Mapping[str, JSON]", call.args or {}), call.id or "")
+        yield from builder.add_complete_call(
+            call.name or "", cast("Mapping[str, JSON]", call.args or {}), call.id or ""
+        )
     elif part.thought:
-        draft.add_reasoning(part.text)
+        builder.add_reasoning(part.text)
     else:
-        yield from draft.add_text(part.text)
+        yield from builder.add_text(part.text)
 
 
 def _decode_signature(signature: str | None) -> bytes | None:
@@ -188,6 +194,6 @@ def _decode_signature(signature: str | None) -> bytes | None:
 
 
 def _to_tokens(usage: types.GenerateContentResponseUsageMetadata) -> Tokens:
-    sent = (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
+    payload = (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
     written = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
-    return Tokens(sent, written, usage.cached_content_token_count or 0)
+    return Tokens(payload, written, usage.cached_content_token_count or 0)

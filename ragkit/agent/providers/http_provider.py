@@ -123,8 +123,8 @@ class CompletionBuilder:
         """The completion. Raises ConnectionFailed if the answer is incomplete."""
         if not self.stop_reason:
             raise ConnectionFailed(self.target.provider, "the stream ended before the answer was complete: retry")
-        cut = self.stop_reason == "length"
-        calls = [_to_tool_call(call, cut=cut) for call in self._calls.values()]
+        truncated = self.stop_reason == "length"
+        calls = [_to_tool_call(call, truncated=truncated) for call in self._calls.values()]
         message = Message(
             Role.ASSISTANT,
             "".join(self.text_parts),
@@ -138,8 +138,8 @@ class CompletionBuilder:
         return Completion(message, self.usage, reason, model or self.target.model)
 
 
-def _to_tool_call(call: _PartialCall, *, cut: bool) -> ToolCall:
-    if cut and call.arguments and not _is_json(call.arguments):
+def _to_tool_call(call: _PartialCall, *, truncated: bool) -> ToolCall:
+    if truncated and call.arguments and not _is_json(call.arguments):
         # a truncated call must not be repaired: half a path is another path
         return ToolCall(call.name, {}, call.id, malformed=call.arguments)
     return parse_arguments(call.name, call.arguments, call.id)
@@ -200,7 +200,7 @@ class HTTPProvider(Provider, Generic[ChunkT]):
         """Send the request; yield the chunks of the answer: one or more if not `streaming`."""
 
     @abstractmethod
-    def _add_chunk(self, chunk: ChunkT, draft: CompletionBuilder) -> Iterator[StreamDelta]:
+    def _add_chunk(self, chunk: ChunkT, builder: CompletionBuilder) -> Iterator[StreamDelta]:
         """Parse a chunk into the builder; yield its deltas."""
 
     def _read_error(self, error: Exception) -> ServiceErrorResponse:
@@ -226,35 +226,35 @@ class HTTPProvider(Provider, Generic[ChunkT]):
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
         """Stream the answer."""
-        async with aclosing(iterate_on_loop(self._stream_deltas(request, live=True), PROVIDER_LOOP)) as found:
-            async for delta in found:
+        async with aclosing(iterate_on_loop(self._stream_deltas(request, live=True), PROVIDER_LOOP)) as deltas:
+            async for delta in deltas:
                 yield delta
 
     async def _complete(self, request: ModelRequest) -> Completion:
-        found = [delta async for delta in self._stream_deltas(request, live=False)]
-        assert isinstance(found[-1], StreamCompleted)  # noqa: S101 - without an error the last item is a StreamCompleted
-        return found[-1].completion
+        deltas = [delta async for delta in self._stream_deltas(request, live=False)]
+        assert isinstance(deltas[-1], StreamCompleted)  # noqa: S101 - without an error the last item is a StreamCompleted
+        return deltas[-1].completion
 
     async def _stream_deltas(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[StreamDelta, None]:
         model = request.model.removeprefix(f"{self.name}:") or self.default_model
-        draft = CompletionBuilder(RequestTarget(self.name, model, self.host))
+        builder = CompletionBuilder(RequestTarget(self.name, model, self.host))
         try:
             async with aclosing(self._send_request(replace(request, model=model), live=live)) as chunks:
                 async for chunk in chunks:
-                    for delta in self._add_chunk(chunk, draft):
+                    for delta in self._add_chunk(chunk, builder):
                         yield delta
         except self.sdk_errors.all as error:
-            raise self._translate_error(error, draft.target, request.settings.timeout_s) from error
-        yield StreamCompleted(draft.build())
+            raise self._translate_error(error, builder.target, request.settings.timeout_s) from error
+        yield StreamCompleted(builder.build())
 
-    def _translate_error(self, error: Exception, asked: RequestTarget, timeout_s: float | None) -> ProviderError:
+    def _translate_error(self, error: Exception, target: RequestTarget, timeout_s: float | None) -> ProviderError:
         if isinstance(error, self.sdk_errors.timeouts):
             return RequestTimeout(self.name, f"no answer within {timeout_s or 0.0:g} seconds")
         where = f" at {self.host}" if self.host else ""
         if isinstance(error, self.sdk_errors.connection_errors):
             return ConnectionFailed(self.name, f"connection{where} failed: {_root_cause(error)}")
         if isinstance(error, self.sdk_errors.api_errors):
-            return to_provider_error(asked, self._read_error(error))
+            return to_provider_error(target, self._read_error(error))
         return ConnectionFailed(self.name, f"invalid response{where}: {_root_cause(error)}")
 
 
@@ -272,7 +272,7 @@ def join_system_messages(messages: tuple[Message, ...], form: Mapping[str, JSON]
     `form`: a JSON Schema of the answer, added to the text, for services that do not support a response schema
     together with tools. The loop validates the answer in any case.
     """
-    parts = [one.content for one in messages if one.role is Role.SYSTEM and one.content]
+    parts = [message.content for message in messages if message.role is Role.SYSTEM and message.content]
     if form is not None:
         parts.append(f"When you answer, answer with JSON alone that keeps this JSON Schema:\n{canonical_json(form)}")
     return "\n\n".join(parts)
@@ -293,6 +293,8 @@ def decode_image(image: Image) -> bytes:
 
 def conversation_messages(messages: tuple[Message, ...]) -> Iterator[Message]:
     """The messages without system messages and empty ones, which services reject."""
-    for one in messages:
-        if one.role is not Role.SYSTEM and (one.content or one.tool_calls or one.images or one.role is Role.TOOL):
-            yield one
+    for message in messages:
+        if message.role is not Role.SYSTEM and (
+            message.content or message.tool_calls or message.images or message.role is Role.TOOL
+        ):
+            yield message

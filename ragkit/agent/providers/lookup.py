@@ -21,7 +21,7 @@ def get_provider(name: str) -> Provider:
     if service not in HOST_VARIABLES:
         return PROVIDERS.find(service)()
     variables = (*KEY_VARIABLES.get(service, ()), HOST_VARIABLES[service])
-    return _cached_provider(service, tuple(os.environ.get(one) for one in variables))
+    return _cached_provider(service, tuple(os.environ.get(variable) for variable in variables))
 
 
 def detect_provider() -> Provider | None:
@@ -34,7 +34,7 @@ def detect_provider() -> Provider | None:
     if script is not None or os.environ.get("RAGKIT_OFFLINE") == "1":
         return script
     for service in KEY_VARIABLES:
-        if find_key(service, needed=False):
+        if find_key(service, required=False):
             try:
                 return get_provider(service)
             except MissingExtra:

@@ -61,24 +61,24 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
 
     async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ollama.ChatResponse, None]:
         chat = self._get_client(request.settings.timeout_s).chat
-        sent = cast("dict[str, Any]", self._build_payload(request))
+        payload = cast("dict[str, Any]", self._build_payload(request))
         if not live:
-            yield await chat(**sent)
+            yield await chat(**payload)
             return
-        async for piece in await chat(**sent, stream=True):
+        async for piece in await chat(**payload, stream=True):
             yield piece
 
-    def _add_chunk(self, chunk: ollama.ChatResponse, draft: CompletionBuilder) -> Iterator[StreamDelta]:
-        draft.add_reasoning(chunk.message.thinking)
-        yield from draft.add_text(chunk.message.content)
+    def _add_chunk(self, chunk: ollama.ChatResponse, builder: CompletionBuilder) -> Iterator[StreamDelta]:
+        builder.add_reasoning(chunk.message.thinking)
+        yield from builder.add_text(chunk.message.content)
         for call in chunk.message.tool_calls or ():
             arguments = cast("Mapping[str, JSON]", call.function.arguments)
-            yield from draft.add_complete_call(call.function.name, arguments)
+            yield from builder.add_complete_call(call.function.name, arguments)
         if chunk.done:
-            draft.stop_reason = chunk.done_reason or "stop"
+            builder.stop_reason = chunk.done_reason or "stop"
             # a local model costs nothing; the price of Ollama's cloud is unknown
             cost = None if "ollama.com" in self.host else 0.0
-            draft.usage = Tokens(chunk.prompt_eval_count or 0, chunk.eval_count or 0, cost_usd=cost)
+            builder.usage = Tokens(chunk.prompt_eval_count or 0, chunk.eval_count or 0, cost_usd=cost)
 
     def _read_error(self, error: Exception) -> ServiceErrorResponse:
         status = error.status_code if isinstance(error, ollama.ResponseError) else 400
@@ -103,19 +103,19 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
         if self._context_window is not None:
             options["num_ctx"] = self._context_window
         # a format constrains the whole answer, so that no tool could be called
-        told = settings.response_schema if request.tools else None
-        system = join_system_messages(request.messages, told)
-        said = [_to_ollama_message(one) for one in request.messages if one.role is not Role.SYSTEM]
-        sent: dict[str, object] = {
+        schema_in_prompt = settings.response_schema if request.tools else None
+        system = join_system_messages(request.messages, schema_in_prompt)
+        messages = [_to_ollama_message(message) for message in request.messages if message.role is not Role.SYSTEM]
+        payload: dict[str, object] = {
             "model": request.model,
-            "messages": [{"role": "system", "content": system}, *said] if system else said,
+            "messages": [{"role": "system", "content": system}, *messages] if system else messages,
             "options": options,
         }
         if request.tools:
-            sent["tools"] = [tool.to_schema() for tool in request.tools]
+            payload["tools"] = [tool.to_schema() for tool in request.tools]
         if settings.response_schema is not None and not request.tools:
-            sent["format"] = settings.response_schema
-        return sent
+            payload["format"] = settings.response_schema
+        return payload
 
 
 def is_local_host(host: str) -> bool:
@@ -129,13 +129,13 @@ def is_local_host(host: str) -> bool:
 
 
 def _to_ollama_message(message: Message) -> dict[str, object]:
-    found: dict[str, object] = {"role": message.role.value, "content": message.content}
+    data: dict[str, object] = {"role": message.role.value, "content": message.content}
     if message.role is Role.TOOL:
-        found["tool_name"] = message.name
+        data["tool_name"] = message.name
     if message.images:
-        found["images"] = [decode_image(one) for one in message.images]
+        data["images"] = [decode_image(image) for image in message.images]
     if message.tool_calls:
-        found["tool_calls"] = [
-            {"function": {"name": one.name, "arguments": dict(one.arguments)}} for one in message.tool_calls
+        data["tool_calls"] = [
+            {"function": {"name": call.name, "arguments": dict(call.arguments)}} for call in message.tool_calls
         ]
-    return found
+    return data

@@ -42,6 +42,6 @@ class OpenAIProvider(ChatCompletionsProvider):
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
         self.host = find_host("openai", base_url)
         self.default_model = default_model or OpenAIProvider.default_model
-        key = find_key("openai", api_key, needed=not self.host) or "none"
+        key = find_key("openai", api_key, required=not self.host) or "none"
         create = partial(openai.AsyncOpenAI, api_key=key, base_url=self.host or None, max_retries=0)
         self._client = LoopBoundClient(create, openai.AsyncOpenAI.close)

@@ -178,7 +178,7 @@ class LocalProvider(InstantProvider):
 
 
 def _last_user_text(request: ModelRequest) -> str:
-    return next((one.content for one in reversed(request.messages) if one.role is Role.USER), "")
+    return next((message.content for message in reversed(request.messages) if message.role is Role.USER), "")
 
 
 def _to_completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
@@ -194,10 +194,10 @@ def _to_completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
         return _to_completion(turn(request), request)
     else:
         message = Message.assistant("", [turn] if isinstance(turn, ToolCall) else turn)
-    sent = sum(estimate_tokens(one.content) for one in request.messages)
+    payload = sum(estimate_tokens(message.content) for message in request.messages)
     received = estimate_tokens(message.content)
     reason = "tool_calls" if message.tool_calls else "stop"
-    return Completion(message, Tokens(sent, received, cost_usd=0.0), reason)
+    return Completion(message, Tokens(payload, received, cost_usd=0.0), reason)
 
 
 def _parse_turn(turn: JSON) -> ScriptedTurn:

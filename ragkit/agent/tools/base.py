@@ -98,11 +98,11 @@ class Tool:
             check_schema(self.parameters, f"the parameters of {self.name}")
         target = unwrap_callable(self.function)
         pieces = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
-        told = self.signature is not None and bool(self.signature.context_parameter)
-        waits = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
-        object.__setattr__(self, "takes_context", told)
-        object.__setattr__(self, "is_async", waits)
-        object.__setattr__(self, "only_returns", not (told or pieces))
+        takes_context = self.signature is not None and bool(self.signature.context_parameter)
+        is_async = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
+        object.__setattr__(self, "takes_context", takes_context)
+        object.__setattr__(self, "is_async", is_async)
+        object.__setattr__(self, "only_returns", not (takes_context or pieces))
 
     @classmethod
     def from_function(
@@ -162,10 +162,10 @@ class Tool:
         self, checked: Mapping[str, object], context: ToolContext | None, injected: Mapping[str, object] = NO_ARGUMENTS
     ) -> object:
         """Call the function with validated arguments, and with the context if it `takes_context`."""
-        given = {**self.injected_kwargs, **injected, **checked}
+        kwargs = {**self.injected_kwargs, **injected, **checked}
         if self.signature is not None and self.signature.context_parameter:
-            given[self.signature.context_parameter] = context
-        return self.function(**given)
+            kwargs[self.signature.context_parameter] = context
+        return self.function(**kwargs)
 
     def to_schema(self) -> dict[str, JSON]:
         """The tool in the format of OpenAI's `tools` parameter."""
@@ -230,8 +230,8 @@ def tool(
     words = subject if subject is not None else description
 
     def make(function: ToolCallable) -> Tool:
-        made = Tool.from_function(function, words, name=name, injected_kwargs=injected_kwargs)
-        return replace(made, timeout_s=timeout_s, retries=retries)
+        built = Tool.from_function(function, words, name=name, injected_kwargs=injected_kwargs)
+        return replace(built, timeout_s=timeout_s, retries=retries)
 
     return make
 

@@ -152,7 +152,7 @@ class FolderTools:
 
     def tools(self) -> list[Tool]:
         """The three tools."""
-        return [Tool.from_function(one) for one in (self.read_file, self.list_files, self.search_files)]
+        return [Tool.from_function(method) for method in (self.read_file, self.list_files, self.search_files)]
 
     def read_file(self, path: str, first_line: int = 1, lines: int = 2000) -> str:
         """Read a text file.
@@ -162,10 +162,10 @@ class FolderTools:
             first_line: counted from 1.
             lines: the maximum number of lines.
         """
-        found = self._resolve_inside(path)
-        if not found.is_file():
+        target = self._resolve_inside(path)
+        if not target.is_file():
             raise ToolError(f"{path!r} is not a file: use list_files to see the files")
-        with found.open("rb") as file:
+        with target.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
         if b"\0" in raw[:8192]:
             raise ToolError(f"{path!r} is not a text file")
@@ -180,8 +180,8 @@ class FolderTools:
         Args:
             pattern: of the path relative to the root directory; * matches any characters, slashes too.
         """
-        found = [name for name in self._list_paths() if fnmatch.fnmatchcase(name, pattern)]
-        return _to_list_result(found, "no file matches")
+        names = [name for name in self._list_paths() if fnmatch.fnmatchcase(name, pattern)]
+        return _to_list_result(names, "no file matches")
 
     def search_files(self, text: str, pattern: str = "*") -> ToolResult:
         """Find lines that contain a text, case-insensitively.
@@ -190,7 +190,7 @@ class FolderTools:
             text: what to look for.
             pattern: of the path relative to the root directory; * matches any characters, slashes too.
         """
-        found: list[str] = []
+        matches: list[str] = []
         for name in self._list_paths():
             path = self.root / name
             if not fnmatch.fnmatchcase(name, pattern) or path.stat().st_size > MAX_FILE_BYTES:
@@ -200,16 +200,16 @@ class FolderTools:
                 continue
             for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
                 if text.lower() in line.lower():
-                    found.append(f"{name}:{number}: {line.strip()[:200]}")
-            if len(found) > MAX_RESULTS:
+                    matches.append(f"{name}:{number}: {line.strip()[:200]}")
+            if len(matches) > MAX_RESULTS:
                 break
-        return _to_list_result(found, "no line contains that")
+        return _to_list_result(matches, "no line contains that")
 
     def _list_paths(self) -> list[str]:
         """Sorted paths of the files relative to the root, without hidden ones and links that lead out."""
         names: list[str] = []
         for folder, folders, files in os.walk(self.root):
-            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
             for file in files:
                 path = Path(folder, file)
                 if not file.startswith(".") and path.resolve().is_relative_to(self.root) and path.is_file():
@@ -218,12 +218,12 @@ class FolderTools:
 
     def _resolve_inside(self, path: str) -> Path:
         try:
-            found = (self.root / path).resolve()
+            resolved = (self.root / path).resolve()
         except (OSError, ValueError) as error:
             raise ToolError(f"{path!r} is not a path") from error
-        if not found.is_relative_to(self.root):
+        if not resolved.is_relative_to(self.root):
             raise ToolError(f"{path!r} is outside the directory")
-        return found
+        return resolved
 
 
 class WebSearchEngine(Protocol):
@@ -243,9 +243,9 @@ def create_web_search_tool(engine: WebSearchEngine) -> Tool:
             query: what to look for.
             num_results: 1 to 20.
         """
-        found = list(engine.search(query, min(20, max(1, num_results))))
-        lines = [f"{n}. {title}\n{address}\n{excerpt}" for n, (title, address, excerpt) in enumerate(found, 1)]
-        return ToolResult("\n\n".join(lines) or "nothing was found", [list(one) for one in found])
+        results = list(engine.search(query, min(20, max(1, num_results))))
+        lines = [f"{n}. {title}\n{address}\n{excerpt}" for n, (title, address, excerpt) in enumerate(results, 1)]
+        return ToolResult("\n\n".join(lines) or "nothing was found", [list(result) for result in results])
 
     return Tool.from_function(web_search)
 
@@ -256,6 +256,6 @@ def create_default_registry(root: str | Path | None = None, *, search: WebSearch
     return ToolRegistry([calculator, *folder, *([create_web_search_tool(search)] if search else [])])
 
 
-def _to_list_result(found: Sequence[str], nothing: str) -> ToolResult:
-    more = f"\n[the first {MAX_RESULTS} of more]" if len(found) > MAX_RESULTS else ""
-    return ToolResult("\n".join(found[:MAX_RESULTS]) + more if found else nothing, list(found[:MAX_RESULTS]))
+def _to_list_result(items: Sequence[str], nothing: str) -> ToolResult:
+    more = f"\n[the first {MAX_RESULTS} of more]" if len(items) > MAX_RESULTS else ""
+    return ToolResult("\n".join(items[:MAX_RESULTS]) + more if items else nothing, list(items[:MAX_RESULTS]))

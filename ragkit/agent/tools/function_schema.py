@@ -256,16 +256,16 @@ def _infer_type(parameter: inspect.Parameter) -> object:
 def _describe_errors(error: ValidationError, signature: ToolSignature) -> Iterator[str]:
     properties = signature.schema.get("properties")
     known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
-    for one in error.errors(include_url=False):
-        place = ".".join(str(part) for part in one["loc"])
-        if one["type"] == "missing":
+    for detail in error.errors(include_url=False):
+        place = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "missing":
             yield f"parameter {place!r} is missing{_describe_parameter(known.get(place))}"
-        elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+        elif detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
             yield _describe_unknown(place, [parameter.name for parameter in signature.parameters])
         else:
-            words = one["msg"][:1].lower() + one["msg"][1:]
-            got = shorten(repr(one["input"]), 80)
-            yield f"{place!r} is {got}: {words}{_suggest_choice(one['input'], known.get(place))}"
+            words = detail["msg"][:1].lower() + detail["msg"][1:]
+            got = shorten(repr(detail["input"]), 80)
+            yield f"{place!r} is {got}: {words}{_suggest_choice(detail['input'], known.get(place))}"
 
 
 def _describe_unknown(name: str, known: Sequence[str]) -> str:
@@ -278,9 +278,9 @@ def _describe_parameter(rule: JSON) -> str:
         return ""
     kind, words, choices = rule.get("type"), rule.get("description"), rule.get("enum")
     if isinstance(choices, list | tuple):
-        kind = "one of " + ", ".join(repr(one) for one in choices)
-    told = ", ".join(str(part) for part in (kind, words) if part)
-    return f" ({told})" if told else ""
+        kind = "one of " + ", ".join(repr(choice) for choice in choices)
+    description = ", ".join(str(part) for part in (kind, words) if part)
+    return f" ({description})" if description else ""
 
 
 def _suggest_choice(value: object, rule: JSON) -> str:

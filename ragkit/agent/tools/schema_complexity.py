@@ -192,12 +192,12 @@ def _parts(schema: Subschema, value: JSON) -> Iterator[tuple[JSON, JSON]]:
         properties = schema.get("properties")
         known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
         patterns = list(_select(schema, ("patternProperties",)))
-        others = list(_select(schema, ("additionalProperties", "unevaluatedProperties")))
+        additional = list(_select(schema, ("additionalProperties", "unevaluatedProperties")))
         names = list(_select(schema, ("propertyNames",)))
         for name, item in value.items():
             yield from ((subschema, name) for subschema in names)
             yield from ((subschema, item) for subschema in patterns)
-            yield from ((subschema, item) for subschema in ([known[name]] if name in known else others))
+            yield from ((subschema, item) for subschema in ([known[name]] if name in known else additional))
     elif isinstance(value, list | tuple):
         tuple_keyword = "items" if isinstance(schema.get("items"), list) else "prefixItems"  # draft 7: `items`
         first = list(_select(schema, (tuple_keyword,)))
@@ -212,10 +212,10 @@ def _parts(schema: Subschema, value: JSON) -> Iterator[tuple[JSON, JSON]]:
 def _select(schema: Subschema, keywords: tuple[str, ...]) -> Iterator[JSON]:
     """The subschemas under these keywords."""
     for keyword in keywords:
-        found = schema.get(keyword)
-        if isinstance(found, Mapping) and keyword in _MAPS:
-            yield from found.values()
-        elif isinstance(found, list):
-            yield from found
-        elif found is not None:
-            yield found
+        value = schema.get(keyword)
+        if isinstance(value, Mapping) and keyword in _MAPS:
+            yield from value.values()
+        elif isinstance(value, list):
+            yield from value
+        elif value is not None:
+            yield value

@@ -176,8 +176,8 @@ def _describe_value(error: ValidationError) -> str:
     from jsonschema_rs import ValidationErrorKind
 
     text, kind = shorten(repr(value), 80), error.kind
-    near = closest_match(str(value), map(str, kind.options)) if isinstance(kind, ValidationErrorKind.Enum) else None
-    return f"{text}, did you mean {near!r}?" if near else text
+    similar = closest_match(str(value), map(str, kind.options)) if isinstance(kind, ValidationErrorKind.Enum) else None
+    return f"{text}, did you mean {similar!r}?" if similar else text
 
 
 def _known_properties(schema: JSON, path: Sequence[str | int]) -> list[str]:

@@ -293,9 +293,9 @@ def _fetch_documents(collection: Collection, names: Sequence[str]) -> dict[str, 
     """Document and vector by Chroma's id; missing ids are skipped."""
     documents: dict[str, tuple[Document, Rows]] = {}
     for batch in batches(names, _READ_BATCH):
-        found = collection.get(ids=list(batch), include=["documents", "embeddings"])
-        rows = np.asarray(found["embeddings"], np.float32)
-        for name, text, row in zip(found["ids"], found["documents"] or [], rows, strict=True):
+        response = collection.get(ids=list(batch), include=["documents", "embeddings"])
+        rows = np.asarray(response["embeddings"], np.float32)
+        for name, text, row in zip(response["ids"], response["documents"] or [], rows, strict=True):
             documents[name] = document_from_json(text), row
     return documents
 
@@ -318,9 +318,9 @@ def _search(
 
 def _fetch_hits(collection: Collection, query: Rows, names: Sequence[str]) -> list[SearchResult]:
     """The documents with these ids, with exact scores; missing ids are skipped."""
-    wide = query.astype(np.float64)
+    query64 = query.astype(np.float64)
     documents = _fetch_documents(collection, names)
-    return [SearchResult(document, float((row * wide).sum())) for document, row in documents.values()]
+    return [SearchResult(document, float((row * query64).sum())) for document, row in documents.values()]
 
 
 def _exact_scores(collection: Collection, query: Rows, documents: Sequence[Document]) -> list[float]:
@@ -351,8 +351,10 @@ def _scan_nearest(collection: Collection, query: Rows, where: Where | None, limi
     names = collection.get(where=where, include=[])["ids"]
     scores: dict[str, float] = {}
     for batch in batches(names, _READ_BATCH):
-        found = collection.get(ids=list(batch), include=["embeddings"])
-        scores.update(zip(found["ids"], (np.asarray(found["embeddings"], np.float32) @ query).tolist(), strict=True))
+        response = collection.get(ids=list(batch), include=["embeddings"])
+        scores.update(
+            zip(response["ids"], (np.asarray(response["embeddings"], np.float32) @ query).tolist(), strict=True)
+        )
     return sorted(names, key=lambda name: -scores.get(name, -2.0))[:limit]
 
 

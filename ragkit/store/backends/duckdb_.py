@@ -233,8 +233,8 @@ class _SearchQuery:
 
     def fetch(self, connection: Connection, limit: int) -> list[SearchResult]:
         """The nearest documents that match the condition; fewer than `limit` only if there are no more."""
-        found = connection.execute(f"{self._sql_text} {limit}))", self._values).fetchall()
-        return [SearchResult(_decode_document(values), score) for score, *values in found]
+        fetched = connection.execute(f"{self._sql_text} {limit}))", self._values).fetchall()
+        return [SearchResult(_decode_document(values), score) for score, *values in fetched]
 
     def _render(self, condition: Condition) -> str:
         match condition:

@@ -201,7 +201,7 @@ def _search_index(
     index: FaissIndex, query: Rows, k: int, allowed: NDArray[np.bool_] | None, allowed_count: int
 ) -> RowNumbers | None:
     """Candidates for the `k` nearest of the allowed rows; None if the index returns too few."""
-    slack = len(query) * 2.0**-23 * 1.01 + 1e-6
+    margin = len(query) * 2.0**-23 * 1.01 + 1e-6
     limit = k * index.refine_factor + _EXTRA_CANDIDATES
     while True:
         limit = min(limit, allowed_count)
@@ -212,7 +212,7 @@ def _search_index(
             return rows
         ascending = scores[::-1].tolist()
         # rows that tie with the k-th are candidates too; if the last one ties, there may be more, with lower ids
-        floor = min(ascending[-min(k, limit)], 1.0) - slack  # scores above 1 are clipped to 1, and tie
+        floor = min(ascending[-min(k, limit)], 1.0) - margin  # scores above 1 are clipped to 1, and tie
         if limit == allowed_count or ascending[0] < floor:
             return rows[: limit - bisect_left(ascending, floor)]
         limit *= 4

@@ -157,8 +157,8 @@ class LancedbStore(VectorStore):
             keys = table.search().select(["key"]).with_row_id(True).to_arrow()
             order = np.argsort(np.array(keys["key"].to_pylist(), object), kind="stable")
             for batch in batches(keys["_rowid"].to_numpy()[order].tolist(), _READ_BATCH):
-                found = table.take_row_ids(list(batch)).select(["key", "document", "vector"]).to_arrow()
-                documents = {document.id: (document, row) for document, row in _iter_documents(found)}
+                table_rows = table.take_row_ids(list(batch)).select(["key", "document", "vector"]).to_arrow()
+                documents = {document.id: (document, row) for document, row in _iter_documents(table_rows)}
                 for name in sorted(documents):
                     yield name, *documents[name]
 
@@ -173,16 +173,16 @@ class LancedbStore(VectorStore):
         builder = search.distance_type("dot").limit(limit).select(["document", "vector", "_distance"])
         if condition is not True:
             builder = builder.where(to_datafusion_sql(condition), prefilter=True)
-        found = None
+        results = None
         if self._options.method != "exact":
             builder = builder.nprobes(self._options.nprobes).refine_factor(self._options.refine)
             if self._options.method == "hnsw":  # Lance rejects fewer candidates than results
                 builder = builder.ef(max(self._options.ef, limit * self._options.refine))
-            found = builder.to_arrow()
-        if found is None or len(found) < limit:  # an index that returns too few may have missed some
-            found = builder.bypass_vector_index().to_arrow()
-        wide = query.astype(np.float64)
-        return [SearchResult(document, float((row * wide).sum())) for document, row in _iter_documents(found)]
+            results = builder.to_arrow()
+        if results is None or len(results) < limit:  # an index that returns too few may have missed some
+            results = builder.bypass_vector_index().to_arrow()
+        query64 = query.astype(np.float64)
+        return [SearchResult(document, float((row * query64).sum())) for document, row in _iter_documents(results)]
 
     @contextmanager
     def _latest_table(self) -> Iterator[Table | None]:
@@ -279,8 +279,8 @@ def _to_arrow(documents: Sequence[Document], rows: Rows, schema: pa.Schema) -> p
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _iter_documents(found: pa.Table) -> Iterator[tuple[Document, Rows]]:
-    for batch in found.to_batches():
+def _iter_documents(results: pa.Table) -> Iterator[tuple[Document, Rows]]:
+    for batch in results.to_batches():
         matrix = batch["vector"].flatten().to_numpy().reshape(len(batch), -1)
         for text, row in zip(batch["document"].to_pylist(), matrix, strict=True):
             yield document_from_json(text), row.copy()

@@ -136,8 +136,8 @@ class MilvusStore(VectorStore):
             query = validate_query(query_embedding, self._expected_dimension(np.shape(query_embedding)))
             if condition is False or self._dimension != len(query):
                 return []
-            expression, wide = to_expression(condition), query.astype(np.float64)
-            exact = partial(self._exact_scores, wide)
+            expression, query64 = to_expression(condition), query.astype(np.float64)
+            exact = partial(self._exact_scores, query64)
             return collect_top_k(lambda limit: self._search(query, limit, expression), node, top_k, exact)
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -171,8 +171,10 @@ class MilvusStore(VectorStore):
                 keys = [key for _, key in sorted((json.loads(row["name"]), row["key"]) for row in pairs)]
             for batch in batches(keys, _READ_BATCH):
                 with self._lock.read():
-                    found = [(join_document(row["document"]), row["row"]) for row in self._get(batch, _DOCUMENT_FIELDS)]
-                for document, row in sorted(found, key=lambda pair: pair[0].id):
+                    documents = [
+                        (join_document(row["document"]), row["row"]) for row in self._get(batch, _DOCUMENT_FIELDS)
+                    ]
+                for document, row in sorted(documents, key=lambda pair: pair[0].id):
                     yield document.id, document, np.array(row, np.float32)
 
     def close(self) -> None:
@@ -272,17 +274,17 @@ class MilvusStore(VectorStore):
             # a graph search may return too few
             if len(results) == limit or self._options.method == "exact" or self._count(expression) == len(results):
                 return results
-        wide = query.astype(np.float64)
+        query64 = query.astype(np.float64)
         return [
-            SearchResult(join_document(row["document"]), _score(row, wide))
+            SearchResult(join_document(row["document"]), _score(row, query64))
             for row in self._iter_rows(expression, _DOCUMENT_FIELDS)
         ]
 
     def _exact_scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
         """Exact scores; -1 for documents that another client has deleted."""
         keys = [primary_key(document.id) for document in documents]
-        found = (row for batch in batches(keys, _READ_BATCH) for row in self._get(batch, ["key", "row"]))
-        scores = {row["key"]: _score(row, query) for row in found}
+        fetched = (row for batch in batches(keys, _READ_BATCH) for row in self._get(batch, ["key", "row"]))
+        scores = {row["key"]: _score(row, query) for row in fetched}
         return [scores.get(key, -1.0) for key in keys]
 
     def _count(self, expression: str) -> int:

@@ -152,8 +152,8 @@ class PineconeStore(VectorStore):
             index = self._get_index()
             if index is None or condition is False or self._dimension != len(query):
                 return []
-            clause, wide = to_pinecone_filter(condition), query.astype(np.float64)
-            return collect_top_k(lambda limit: self._search(index, wide, limit, clause), node, top_k)
+            clause, query64 = to_pinecone_filter(condition), query.astype(np.float64)
+            return collect_top_k(lambda limit: self._search(index, query64, limit, clause), node, top_k)
 
     def delete(self, ids: Sequence[str]) -> int:
         """See `Store.delete`."""
@@ -221,12 +221,12 @@ class PineconeStore(VectorStore):
                     self._open_index(self._client.indexes.describe(self._options.index_name))
             return self._index
 
-    def _open_index(self, found: IndexModel) -> None:
-        if found.metric not in {"dotproduct", "cosine"}:
-            raise StoreError(f"the metric of {self._location} must be dotproduct or cosine (got {found.metric})")
-        index = self._client.index(host=found.host or "")
+    def _open_index(self, description: IndexModel) -> None:
+        if description.metric not in {"dotproduct", "cosine"}:
+            raise StoreError(f"the metric of {self._location} must be dotproduct or cosine (got {description.metric})")
+        index = self._client.index(host=description.host or "")
         self._has_parts = self._parts_namespace in index.describe_index_stats().namespaces
-        self._index, self._dimension = index, found.dimension or 0
+        self._index, self._dimension = index, description.dimension or 0
 
     def _expected_dimension(self, shape: tuple[int, ...]) -> int | None:
         stored = self._dimension if self._get_index() is not None else 0
@@ -240,11 +240,11 @@ class PineconeStore(VectorStore):
         if index is not None:
             counts = index.describe_index_stats().namespaces.items()
             own = {self._namespace or "__default__", self._parts_namespace}
-            others = [name for name, statistics in counts if statistics.vector_count and name not in own]
-            if others:
+            other_namespaces = [name for name, statistics in counts if statistics.vector_count and name not in own]
+            if other_namespaces:
                 raise StoreError(
                     f"embedding dimension mismatch: {self._location} has {self._dimension} in other namespaces "
-                    f"({others[0]!r}), got {dimension}: choose another index with the option `index_name`"
+                    f"({other_namespaces[0]!r}), got {dimension}: choose another index with the option `index_name`"
                 )
             index.close()
             self._index = None

@@ -147,8 +147,8 @@ class QdrantStore(VectorStore):
             keys = [key for _, key in sorted(self._engine.scroll_names())] if self._load_dimension() else []
         for batch in batches(keys, _SCAN_ROWS):
             with self._lock.read():
-                found = [(document_from_json(text), row) for text, row in self._engine.retrieve(batch)]
-            for document, row in sorted(found, key=lambda pair: pair[0].id):
+                documents = [(document_from_json(text), row) for text, row in self._engine.retrieve(batch)]
+            for document, row in sorted(documents, key=lambda pair: pair[0].id):
                 yield document.id, document, np.array(row, np.float32)
 
     def close(self) -> None:

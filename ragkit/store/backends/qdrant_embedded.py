@@ -93,15 +93,15 @@ class QdrantEmbeddedEngine:
             with_vector=False,
             params=edge.SearchParams(exact=True),
         )
-        found = self._call(lambda: self._require_shard().query(request))
-        payloads = [(point.payload or {}) for point in found]
+        points = self._call(lambda: self._require_shard().query(request))
+        payloads = [(point.payload or {}) for point in points]
         if any(DOCUMENT_KEY not in payload for payload in payloads):
             raise StoreError(f"{self._path} is damaged (a point lacks its document){_REPAIR_HINT}")
-        return [(payload[DOCUMENT_KEY], point.score) for payload, point in zip(payloads, found, strict=True)]
+        return [(payload[DOCUMENT_KEY], point.score) for payload, point in zip(payloads, points, strict=True)]
 
     def filter_existing(self, keys: Sequence[str]) -> list[str]:
-        found = self._call(lambda: self._require_shard().retrieve([UUID(key) for key in keys], False, False))
-        return [str(point.id) for point in found]
+        points = self._call(lambda: self._require_shard().retrieve([UUID(key) for key in keys], False, False))
+        return [str(point.id) for point in points]
 
     def delete(self, keys: Sequence[str]) -> None:
         self._update(edge.UpdateOperation.delete_points([UUID(key) for key in keys]))
@@ -120,8 +120,8 @@ class QdrantEmbeddedEngine:
         return self._call(lambda: self._require_shard().scroll(request))
 
     def retrieve(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
-        found = self._call(lambda: self._require_shard().retrieve([UUID(key) for key in keys], [DOCUMENT_KEY], True))
-        return [((point.payload or {})[DOCUMENT_KEY], cast("list[float]", point.vector)) for point in found]
+        points = self._call(lambda: self._require_shard().retrieve([UUID(key) for key in keys], [DOCUMENT_KEY], True))
+        return [((point.payload or {})[DOCUMENT_KEY], cast("list[float]", point.vector)) for point in points]
 
     def count(self) -> int:
         return self._call(lambda: self._require_shard().count(edge.CountRequest(exact=True)))

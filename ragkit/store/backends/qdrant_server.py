@@ -89,9 +89,9 @@ class QdrantServerEngine:
 
     def search(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
         if self._options.method == "hnsw":
-            found = self._query(query, limit, condition, exact=False)
-            if len(found) == limit:
-                return found
+            points = self._query(query, limit, condition, exact=False)
+            if len(points) == limit:
+                return points
         # a graph search may return too few
         return self._query(query, limit, condition, exact=True)
 
@@ -114,8 +114,8 @@ class QdrantServerEngine:
         return models.SearchParams(exact=exact, hnsw_ef=None if exact else max(self._options.ef, limit))
 
     def filter_existing(self, keys: Sequence[str]) -> list[str]:
-        found = self._call(lambda client: client.retrieve(self._collection_name, list(keys), with_payload=False))
-        return [str(point.id) for point in found]
+        points = self._call(lambda client: client.retrieve(self._collection_name, list(keys), with_payload=False))
+        return [str(point.id) for point in points]
 
     def delete(self, keys: Sequence[str]) -> None:
         points = models.PointIdsList(points=list(keys))
@@ -138,8 +138,8 @@ class QdrantServerEngine:
 
     def retrieve(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
         name, payload = self._collection_name, [DOCUMENT_KEY]
-        found = self._call(lambda client: client.retrieve(name, list(keys), with_payload=payload, with_vectors=True))
-        return [(self._payload_text(point, DOCUMENT_KEY), cast("list[float]", point.vector)) for point in found]
+        points = self._call(lambda client: client.retrieve(name, list(keys), with_payload=payload, with_vectors=True))
+        return [(self._payload_text(point, DOCUMENT_KEY), cast("list[float]", point.vector)) for point in points]
 
     def count(self) -> int:
         return self._call(lambda client: client.count(self._collection_name, exact=True)).count

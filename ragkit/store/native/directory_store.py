@@ -249,8 +249,8 @@ class DirectoryStore(VectorStore):
         replaced = _mark_dead(connection, [document.id for document in documents], generation)
         texts = [json.dumps(document.metadata) for document in documents]
         numbered = range(first, first + len(documents))
-        sums = row_checksums(rows).tolist()
-        rows_to_insert = map(encode_document, numbered, documents, sums)
+        checksums = row_checksums(rows).tolist()
+        rows_to_insert = map(encode_document, numbered, documents, checksums)
         connection.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows_to_insert)
         pairs = zip(numbered, texts, strict=True)
         metadata = ((row, text, column_checksum((text,))) for row, text in pairs)

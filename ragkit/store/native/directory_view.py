@@ -122,9 +122,9 @@ class StoreView:
 
     def _verify_vectors(self, rows: RowNumbers, block: Sequence[Sequence[Any]]) -> None:
         """Raise KnowledgeBaseDamaged if the vector of a document was altered."""
-        sums = row_checksums(self.matrix.take(rows, axis=0)).tolist()
-        if sums != [columns[6] for columns in block]:
-            altered = next(columns[0] for columns, vector in zip(block, sums, strict=True) if columns[6] != vector)
+        checksums = row_checksums(self.matrix.take(rows, axis=0)).tolist()
+        if checksums != [columns[6] for columns in block]:
+            altered = next(columns[0] for columns, vector in zip(block, checksums, strict=True) if columns[6] != vector)
             path = str(self.directory / self.state.file)
             raise KnowledgeBaseDamaged(path, f"has a checksum mismatch in row {altered}", REPAIR_HINT)
 

@@ -52,8 +52,8 @@ def find_nearest(
     """
     scores, rows = _scan_scores(matrix, query, allowed)
     # the error of a float32 product of unit rows is below dimension * 2**-24, and two of them are compared
-    slack = matrix.shape[1] * 2.0**-23 * 1.01 + 1e-7
-    candidates = find_candidates(scores, k, slack)
+    margin = matrix.shape[1] * 2.0**-23 * 1.01 + 1e-7
+    candidates = find_candidates(scores, k, margin)
     return rank_rows(matrix, query, k, candidates if rows is None else rows[candidates], order)
 
 
@@ -66,12 +66,12 @@ def to_mask(allowed: NDArray[np.bool_] | RowNumbers, rows: int) -> NDArray[np.bo
     return mask
 
 
-def find_candidates(scores: NDArray[np.float32], k: int, slack: float) -> RowNumbers:
+def find_candidates(scores: NDArray[np.float32], k: int, margin: float) -> RowNumbers:
     """Positions of at least all scores down to `slack` below the k-th highest, without those of `-inf`."""
     floor = kth_score_floor(scores, k)
     if floor == -np.inf:
         return np.flatnonzero(scores > -np.inf)
-    return np.flatnonzero(scores >= min(floor, 1.0) - slack)  # scores above 1 are clipped to 1, and tie
+    return np.flatnonzero(scores >= min(floor, 1.0) - margin)  # scores above 1 are clipped to 1, and tie
 
 
 def rank_rows(
@@ -101,14 +101,14 @@ def _is_descending(scores: Sequence[float]) -> bool:
 
 def exact_scores(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.float64]:
     """The dot products of some rows with the query, in float64; due to rounding, slightly outside [-1, 1] at times."""
-    wide = query.astype(np.float64)
+    query64 = query.astype(np.float64)
     if len(rows) <= _FEW_ROWS:
         few = matrix.take(rows, axis=0).astype(np.float64)  # a product of mixed types has more overhead
-        few *= wide
+        few *= query64
         return np.asarray(np.add.reduce(few, axis=1))
     scores = np.empty(len(rows))
     for start in range(0, len(rows), _GATHER_ROWS):
-        block = matrix[rows[start : start + _GATHER_ROWS]] * wide
+        block = matrix[rows[start : start + _GATHER_ROWS]] * query64
         scores[start : start + _GATHER_ROWS] = block.sum(axis=1)  # the same sum at any position of the row
     return scores
 

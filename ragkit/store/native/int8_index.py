@@ -86,8 +86,8 @@ class Int8Index:
             np.copyto(lowest, -np.inf, where=~to_mask(allowed, rows))
         longest = float(errors.max(initial=0))
         # the error of the query, which affects both the upper and the lower bounds
-        slack = 2 * float(error[0]) * (_ERROR_MARGIN + longest) + 1e-6
-        floor = min(kth_score_floor(lowest, k), 1.0) - slack  # scores above 1 are clipped to 1, and tie
+        margin = 2 * float(error[0]) * (_ERROR_MARGIN + longest) + 1e-6
+        floor = min(kth_score_floor(lowest, k), 1.0) - margin  # scores above 1 are clipped to 1, and tie
         best = np.flatnonzero(lowest >= floor - 2 * longest) if floor > -np.inf else np.flatnonzero(lowest > -np.inf)
         best = best[lowest[best] + 2 * errors[best] >= floor]
         return best if gathered is None else gathered[best]

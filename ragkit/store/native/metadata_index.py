@@ -230,8 +230,8 @@ class _ScalarIndex:
             pairs = sorted((value, position) for position, value in enumerate(self._values) if isinstance(value, str))
             self._strings = [value for value, _ in pairs]
             self._string_positions = np.array([position for _, position in pairs], np.int64)
-        cut = (bisect_left if op in {"lt", "gte"} else bisect_right)(self._strings, operand)
-        return self._string_positions[:cut] if op in {"lt", "lte"} else self._string_positions[cut:]
+        boundary = (bisect_left if op in {"lt", "gte"} else bisect_right)(self._strings, operand)
+        return self._string_positions[:boundary] if op in {"lt", "lte"} else self._string_positions[boundary:]
 
     def _mark_numbers(self, matches: Mask, op: Operator, operand: float) -> None:
         inexact: Iterable[int] = self._inexact_positions

@@ -125,7 +125,7 @@ def _checksum(codes: Int8Codes, numbers: Rows) -> int:
     """A checksum of the copy that, like `row_checksums`, detects every single flipped bit."""
     if codes.shape[1] % 4:
         codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 4)))
-    sums = row_checksums(codes.view(np.float32))
-    weights = np.arange(1, 2 * len(sums) + 1, 2, dtype=np.uint64)  # odd and distinct
-    total = int(np.dot(sums.view(np.uint64), weights)) + int(row_checksums(numbers[None])[0])
+    checksums = row_checksums(codes.view(np.float32))
+    weights = np.arange(1, 2 * len(checksums) + 1, 2, dtype=np.uint64)  # odd and distinct
+    total = int(np.dot(checksums.view(np.uint64), weights)) + int(row_checksums(numbers[None])[0])
     return (total + 2**63) % 2**64 - 2**63

@@ -202,15 +202,15 @@ def row_checksums(rows: Rows) -> Checksums:
     if dimension % 2 == 0 and n <= _FEW_ROWS:  # `einsum` is faster for many rows, but has more overhead
         few: NDArray[np.uint64] = np.vecdot(rows.view("<u8"), _weights(dimension // 2))
         return few.view(np.int64)
-    sums = np.empty(n, np.uint64)
+    checksums = np.empty(n, np.uint64)
     if dimension % 2 == 0:
-        np.einsum("ij,j->i", rows.view("<u8"), _weights(dimension // 2), out=sums)
+        np.einsum("ij,j->i", rows.view("<u8"), _weights(dimension // 2), out=checksums)
     else:
         weights = _weights(dimension)
         for start in range(0, n, _BLOCK_ROWS):  # in blocks, because the uint64 copy is twice as large as the rows
             block = rows[start : start + _BLOCK_ROWS].view("<u4").astype(np.uint64)
-            np.einsum("ij,j->i", block, weights, out=sums[start : start + _BLOCK_ROWS])
-    return sums.view(np.int64)
+            np.einsum("ij,j->i", block, weights, out=checksums[start : start + _BLOCK_ROWS])
+    return checksums.view(np.int64)
 
 
 @lru_cache(maxsize=16)

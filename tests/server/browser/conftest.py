@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ragkit import KnowledgeBase
 from tests.server.browser.serving import Serving
-from tests.server.browser.watch import Watch
+from tests.server.browser.watch import PageMonitor
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -73,21 +73,21 @@ def serving(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def profile(browser: Browser, serving: Serving) -> Iterator[Watch]:
-    """One profile for the tests of a module, watched; what is loaded once need not be compiled again."""
-    watch = Watch(browser.new_context(viewport={"width": 1280, "height": 800}), serving.origin)
+def profile(browser: Browser, serving: Serving) -> Iterator[PageMonitor]:
+    """One monitored profile for the tests of a module, so that scripts are compiled once."""
+    watch = PageMonitor(browser.new_context(viewport={"width": 1280, "height": 800}), serving.origin)
     yield watch
     watch.context.close()
 
 
 @pytest.fixture
-def open_page(browser: Browser, profile: Watch) -> Iterator[Opener]:
-    """Opens a page of the server, with options in a profile of its own. At the end of a test all are looked at."""
-    opened: list[tuple[Page, Watch]] = []
+def open_page(browser: Browser, profile: PageMonitor) -> Iterator[Opener]:
+    """Opens a page of the server; with options, in its own profile. All pages are checked at the end of a test."""
+    opened: list[tuple[Page, PageMonitor]] = []
     profile.forget()
 
     def open_it(address: str = "", origin: str = "", expected: str = "", **options: Any) -> Page:
-        watch = Watch(browser.new_context(**options), origin or profile.origin) if options or origin else profile
+        watch = PageMonitor(browser.new_context(**options), origin or profile.origin) if options or origin else profile
         if expected:
             watch.expect(expected)
         page = watch.open(address)
@@ -103,5 +103,5 @@ def open_page(browser: Browser, profile: Watch) -> Iterator[Opener]:
 
 @pytest.fixture
 def page(open_page: Opener) -> Page:
-    """The page as it first shows itself."""
+    """The page after loading."""
     return open_page()

@@ -1,6 +1,6 @@
-"""Texts that try to run a script, to load something, to lead elsewhere or to pass for something else.
+"""Hostile texts: they try to run a script, load a resource, link to another site or imitate other text.
 
-`EVIL` is a host that no page may ask; `MARK` is what a script of the attacker would do.
+`EVIL` is a host that no page may request; `MARK` is the call of an injected script.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ANSWERS: Mapping[str, str] = {
     "a mail with a body": f"[write](mailto:a@{EVIL}?subject=x&body=secret) <mailto:b@{EVIL}>",
     "a deep nest": ">" * 3000 + " deep " + "[" * 3000 + "*" * 3001 + "`" * 3001 + "- " * 2000,
 }
-"""Answers of a model, by what they try."""
+"""Answers of a model, by attack."""
 
 FILES: Mapping[str, str] = {
     f"<img src=x onerror={RUN}>.md": f"# <script>{RUN}</script>\n\nThe kraken sleeps. <img src=x onerror={RUN}>\n",
@@ -87,4 +87,4 @@ ADDRESSES = (
     f"#javascript:{RUN}",
     "#/s/%E0%A4%A",
 )
-"""What stands behind the # of the page's own address."""
+"""Fragments of the URL of the page."""

@@ -41,11 +41,11 @@ class Serving:
         self.kb.close()
 
     def staged(self, plays: Mapping[str, Play]) -> None:
-        """From now on a model answers, with these plays; an empty mapping: quotes again."""
+        """Use these scripted answers from now on; an empty mapping: extractive answers."""
         self.kb.stage = Stage(plays) if plays else None
 
     def ask(self, method: str, path: str, body: object = None, token: str = "") -> Any:
-        """Ask the server past the page."""
+        """Send a request to the server without the page."""
         request = urllib.request.Request(f"{self.origin}/{path}", method=method)
         request.add_header("Content-Type", "application/json")
         if token:
@@ -55,10 +55,10 @@ class Serving:
             return json.load(response)
 
     def message(self, session: str, index: int = -1) -> dict[str, Any]:
-        """A message of a session, once nothing is written there any more."""
-        until = time.monotonic() + 20
+        """A message of a session, when no answer is running any more."""
+        deadline = time.monotonic() + 20
         while True:
             history: list[dict[str, Any]] = self.ask("GET", f"session/{session}")["history"]
-            if all(one["status"] != "running" for one in history) or time.monotonic() > until:
+            if all(item["status"] != "running" for item in history) or time.monotonic() > deadline:
                 return history[index]
             time.sleep(0.02)

@@ -20,16 +20,16 @@ LIMIT = 30.0
 Turn: TypeAlias = ToolCall | Exception | Sequence[str | Event]
 """A tool call, an error, or pieces of text; at an Event the answer waits until the test sets it."""
 Play: TypeAlias = Sequence[Turn]
-"""What a model says to one question, turn by turn."""
+"""The turns of the answer to one question."""
 
 
 def search(query: str) -> ToolCall:
-    """The model looks into the documents."""
+    """A call of the search tool."""
     return ToolCall(name="search_knowledge_base", arguments={"query": query})
 
 
 class Stage(Provider):
-    """Answers each question with its play; a question without one is a mistake of the test."""
+    """Answers each question with its script; a question without a script fails the test."""
 
     name = "staged"
     default_model = "staged"
@@ -38,36 +38,36 @@ class Stage(Provider):
         self._plays = plays if callable(plays) else plays.__getitem__
 
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
-        """The next turn of the play, piece by piece."""
-        asked = max(i for i, one in enumerate(request.messages) if one.role is Role.USER)
+        """Stream the next turn of the script."""
+        asked = max(i for i, item in enumerate(request.messages) if item.role is Role.USER)
         turn = self._plays(request.messages[asked].content)[len(request.messages) - asked >> 1]
         if isinstance(turn, Exception):
             raise turn
         if isinstance(turn, ToolCall):
             yield StreamCompleted(Completion(Message.assistant("", [turn]), TOKENS, "tool_calls"))
             return
-        said = []
+        result = []
         for piece in turn:
             if isinstance(piece, Event):
                 piece.wait(LIMIT)
             else:
-                said.append(piece)
+                result.append(piece)
                 yield TextDelta(piece)
-        yield StreamCompleted(Completion(Message.assistant("".join(said)), TOKENS))
+        yield StreamCompleted(Completion(Message.assistant("".join(result)), TOKENS))
 
 
 TOKENS = Tokens(120, 30, cost_usd=0.00042)
 
 
 class StagedKnowledgeBase(KnowledgeBase):
-    """A knowledge base that a staged model answers from; without a stage it quotes the documents."""
+    """A knowledge base with a scripted model; without one, answers are extractive."""
 
     stage: Provider | None = None
 
     def agent(
         self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
     ) -> RAGAgent:
-        """The agent that answers."""
+        """The agent of an answer."""
         if self.stage is None:
             return super().agent(model or "extractive", max_cost_usd, memory)
         config = AgentConfig(max_iterations=6, text_tool_calls=False)

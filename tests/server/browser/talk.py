@@ -17,7 +17,7 @@ def ask(page: Page, question: str) -> Locator:
     return turns.nth(count)
 
 
-def answered(page: Page, question: str) -> Locator:
+def ask_and_wait(page: Page, question: str) -> Locator:
     """Asks and waits for the end of the answer."""
     turn = ask(page, question)
     expect(turn).to_have_attribute("aria-busy", "false")
@@ -37,7 +37,7 @@ def cited_lines(page: Page) -> dict[int, str]:
     return {int(number): str(text) for number, text in rows}
 
 
-def in_menu(page: Page, name: str) -> Locator:
-    """A button of the session's menu, which is opened for it."""
+def click_in_menu(page: Page, name: str) -> Locator:
+    """Open the menu of the session and click a button."""
     page.locator("#session-menu").click()
     return page.get_by_role("group", name="This session").get_by_role("button", name=name)

@@ -14,15 +14,15 @@ from ragkit.errors import InvalidRequest
 from tests.server.browser.conftest import Opener
 from tests.server.browser.serving import Serving
 from tests.server.browser.stage import search
-from tests.server.browser.talk import answered, ask, cited_lines, in_menu, session_of
-from tests.server.browser.watch import Watch
+from tests.server.browser.talk import ask, ask_and_wait, cited_lines, click_in_menu, session_of
+from tests.server.browser.watch import PageMonitor
 
 DEWAR = "How long does a full dewar stay cold?"
 SALARY = "What is the salary of the Director?"
 
 
 @pytest.fixture(autouse=True)
-def _quotes_again(serving: Serving) -> Iterator[None]:
+def _restore_extractive_answers(serving: Serving) -> Iterator[None]:
     yield
     serving.staged({})
 
@@ -52,7 +52,7 @@ def test_the_answer_grows_while_the_model_writes_it(page: Page, serving: Serving
     expect(turn.get_by_role("button", name="Citation 1:")).to_have_count(1)
 
 
-def test_a_tool_call_is_shown_with_what_it_was_asked_and_what_it_found(page: Page, serving: Serving) -> None:
+def test_a_tool_call_is_shown_with_its_arguments_and_result(page: Page, serving: Serving) -> None:
     held = Event()
     serving.staged({DEWAR: [search("dewar cold hours"), [held, "For 16 hours [1]."]]})
     call = ask(page, DEWAR).get_by_role("list", name="Tool calls").get_by_role("listitem")
@@ -64,22 +64,22 @@ def test_a_tool_call_is_shown_with_what_it_was_asked_and_what_it_found(page: Pag
 def test_every_citation_opens_its_document_with_exactly_the_cited_lines_highlighted(
     page: Page, serving: Serving
 ) -> None:
-    turn = answered(page, DEWAR)
+    turn = ask_and_wait(page, DEWAR)
     citations = serving.message(session_of(page))["citations"]
-    assert [one["source"].endswith("liquid-nitrogen.pdf") for one in citations] == [True] * len(citations)
-    for one in citations:
-        turn.get_by_role("button", name=f"Citation {one['n']}:").click()
+    assert [item["source"].endswith("liquid-nitrogen.pdf") for item in citations] == [True] * len(citations)
+    for item in citations:
+        turn.get_by_role("button", name=f"Citation {item['n']}:").click()
         panel = page.get_by_role("complementary")
         expect(panel.get_by_role("heading", level=2)).to_have_text("liquid-nitrogen.pdf")
-        first, last = one["start_line"], one["end_line"]
+        first, last = item["start_line"], item["end_line"]
         where = f"line {first}" if first == last else f"lines {first}–{last}"
-        expect(panel).to_contain_text(f"page {one['page']}, {where} verified")
-        document = serving.ask("GET", f"documents/{one['document_id']}")
+        expect(panel).to_contain_text(f"page {item['page']}, {where} verified")
+        document = serving.ask("GET", f"documents/{item['document_id']}")
         lines = document["text"].split("\n")
-        wanted = {n: lines[n - 1] for n in range(one["start_line"], one["end_line"] + 1)}
-        expect(page.locator(".line.cited")).to_have_count(len(wanted))
-        assert cited_lines(page) == wanted
-        assert "\n".join(page.locator(".line mark").all_text_contents()) == one["quote"]
+        expected = {n: lines[n - 1] for n in range(item["start_line"], item["end_line"] + 1)}
+        expect(page.locator(".line.cited")).to_have_count(len(expected))
+        assert cited_lines(page) == expected
+        assert "\n".join(page.locator(".line mark").all_text_contents()) == item["quote"]
         expect(page.locator(".line.cited").first).to_be_in_viewport(ratio=1)
         assert page.locator(".line").count() == len(lines)
         page.keyboard.press("Escape")
@@ -87,7 +87,7 @@ def test_every_citation_opens_its_document_with_exactly_the_cited_lines_highligh
 
 
 def test_the_panel_steps_through_citations(page: Page, serving: Serving) -> None:
-    turn = answered(page, DEWAR)
+    turn = ask_and_wait(page, DEWAR)
     first, second = serving.message(session_of(page))["citations"][:2]
     turn.get_by_role("button", name="Citation 1:").click()
     expect(page.locator(".line.cited").first).to_have_attribute("data-line", str(first["start_line"]))
@@ -98,7 +98,7 @@ def test_the_panel_steps_through_citations(page: Page, serving: Serving) -> None
 
 
 def test_an_unanswerable_question_shows_a_refusal(page: Page, serving: Serving) -> None:
-    turn = answered(page, SALARY)
+    turn = ask_and_wait(page, SALARY)
     message = serving.message(session_of(page))
     assert message["abstained"] is True
     expect(turn.locator(".abstained")).to_have_text("Not in these documents")
@@ -110,16 +110,16 @@ def test_an_unanswerable_question_shows_a_refusal(page: Page, serving: Serving) 
 
 
 def test_the_evidence_bar_is_as_long_as_the_evidence(page: Page, serving: Serving) -> None:
-    meter = answered(page, DEWAR).get_by_role("meter", name="Evidence")
+    meter = ask_and_wait(page, DEWAR).get_by_role("meter", name="Evidence")
     evidence = serving.message(session_of(page))["evidence"]
     expect(meter).to_have_attribute("aria-valuenow", f"{evidence:.2f}")
     share = meter.evaluate("bar => bar.firstChild.getBoundingClientRect().width / bar.getBoundingClientRect().width")
     assert share == pytest.approx(evidence, abs=0.01)
 
 
-def test_a_reload_finds_the_session_with_everything_in_it(page: Page, serving: Serving) -> None:
-    turn = answered(page, DEWAR)
-    answered(page, SALARY)
+def test_a_reload_restores_the_whole_session(page: Page, serving: Serving) -> None:
+    turn = ask_and_wait(page, DEWAR)
+    ask_and_wait(page, SALARY)
     before = turn.inner_text()
     session = session_of(page)
     page.reload()
@@ -133,16 +133,16 @@ def test_a_reload_finds_the_session_with_everything_in_it(page: Page, serving: S
     )
 
 
-def test_a_session_goes_on_with_what_was_said_before(page: Page, serving: Serving) -> None:
-    answered(page, DEWAR)
-    answered(page, SALARY)
-    found = serving.ask("GET", f"session/{session_of(page)}")
-    assert [one["content"] for one in found["history"] if one["role"] == "user"] == [DEWAR, SALARY]
+def test_a_session_continues_with_its_earlier_messages(page: Page, serving: Serving) -> None:
+    ask_and_wait(page, DEWAR)
+    ask_and_wait(page, SALARY)
+    result = serving.ask("GET", f"session/{session_of(page)}")
+    assert [item["content"] for item in result["history"] if item["role"] == "user"] == [DEWAR, SALARY]
 
 
 def test_a_session_is_renamed_in_place(page: Page, serving: Serving) -> None:
-    answered(page, DEWAR)
-    in_menu(page, "Rename").click()
+    ask_and_wait(page, DEWAR)
+    click_in_menu(page, "Rename").click()
     field = page.get_by_role("textbox", name="Title of the session")
     expect(field).to_have_value(DEWAR)
     field.fill("Dewars, again")
@@ -152,12 +152,12 @@ def test_a_session_is_renamed_in_place(page: Page, serving: Serving) -> None:
     assert serving.ask("GET", f"session/{session_of(page)}")["title"] == "Dewars, again"
 
 
-def test_a_session_ends_after_a_question_and_takes_no_more(page: Page, serving: Serving) -> None:
-    answered(page, DEWAR)
-    in_menu(page, "End").click()
+def test_a_session_ends_after_confirmation_and_takes_no_more_messages(page: Page, serving: Serving) -> None:
+    ask_and_wait(page, DEWAR)
+    click_in_menu(page, "End").click()
     page.get_by_role("dialog", name="End this session?").get_by_role("button", name="Cancel").click()
     assert serving.ask("GET", f"session/{session_of(page)}")["ended"] is None
-    in_menu(page, "End").click()
+    click_in_menu(page, "End").click()
     page.get_by_role("dialog").get_by_role("button", name="End session").click()
     expect(page.get_by_role("textbox", name="Question")).to_be_disabled()
     assert serving.ask("GET", f"session/{session_of(page)}")["ended"] is not None
@@ -165,14 +165,14 @@ def test_a_session_ends_after_a_question_and_takes_no_more(page: Page, serving: 
 
 @pytest.mark.parametrize(("button", "suffix"), [("Export Markdown", ".md"), ("Export JSON", ".json")])
 def test_a_session_is_exported_as_a_file(page: Page, serving: Serving, button: str, suffix: str) -> None:
-    answered(page, DEWAR)
+    ask_and_wait(page, DEWAR)
     with page.expect_download() as started:
-        in_menu(page, button).click()
+        click_in_menu(page, button).click()
     assert started.value.suggested_filename == f"How-long-does-a-full-dewar-stay-cold{suffix}"
     text = Path(started.value.path()).read_text("utf-8")
     message = serving.message(session_of(page))
     if suffix == ".json":
-        assert [one["content"] for one in json.loads(text)["history"]] == [DEWAR, message["content"]]
+        assert [item["content"] for item in json.loads(text)["history"]] == [DEWAR, message["content"]]
     else:
         assert text.startswith(f"# {DEWAR}\n")
         assert message["content"] in text
@@ -186,7 +186,7 @@ def test_the_stop_button_ends_the_work_on_the_server(page: Page, serving: Servin
     page.get_by_role("button", name="Stop").click()
     expect(turn.locator(".end")).to_have_text("Stopped.")
     expect(page.get_by_role("button", name="Ask")).to_be_visible()
-    message = serving.message(session_of(page))  # while the model is held
+    message = serving.message(session_of(page))  # while the model is paused
     assert (message["status"], message["content"]) == ("cancelled", "It keeps cold")
     held.set()
     page.reload()
@@ -205,23 +205,23 @@ def test_an_answer_continues_while_another_view_is_open(page: Page, serving: Ser
     assert serving.message(session_of(page))["status"] == "done"
 
 
-def test_an_answer_that_fails_is_one_line_and_can_be_tried_again(page: Page, serving: Serving) -> None:
+def test_a_failed_answer_gives_one_line_and_can_be_retried(page: Page, serving: Serving) -> None:
     serving.staged({DEWAR: [InvalidRequest("staged", "no such model"), ["For 16 hours."]]})
-    turn = answered(page, DEWAR)
+    turn = ask_and_wait(page, DEWAR)
     expect(turn.get_by_role("alert")).to_contain_text("the model provider failed")
     serving.staged({DEWAR: [["For 16 hours."]]})
     turn.get_by_role("button", name="Try again").click()
     expect(page.locator(".turn .text")).to_have_text(["For 16 hours."])
 
 
-def test_a_server_that_is_gone_is_one_line_that_says_what_to_do(page: Page, profile: Watch) -> None:
+def test_an_unreachable_server_gives_one_line_that_says_what_to_do(page: Page, profile: PageMonitor) -> None:
     profile.expect("ERR_")
     page.route("**/chat", lambda route: route.abort("connectionrefused"))
-    turn = answered(page, DEWAR)
+    turn = ask_and_wait(page, DEWAR)
     expect(turn.get_by_role("alert")).to_contain_text("The server is not reachable. Check that ragkit serve is running")
 
 
-def test_a_session_that_is_not_there_is_one_line_and_a_way_on(open_page: Opener, profile: Watch) -> None:
+def test_a_missing_session_gives_one_line_with_a_link(open_page: Opener, profile: PageMonitor) -> None:
     page = open_page("#/s/ses_never")
     profile.expect("404")
     expect(page.get_by_role("alert")).to_contain_text("session not found")
@@ -229,9 +229,9 @@ def test_a_session_that_is_not_there_is_one_line_and_a_way_on(open_page: Opener,
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6 documents")
 
 
-def test_the_trace_tells_the_steps_the_tokens_and_the_cost(page: Page, serving: Serving) -> None:
+def test_the_trace_shows_steps_tokens_and_cost(page: Page, serving: Serving) -> None:
     serving.staged({DEWAR: [search("dewar cold hours"), ["For 16 hours [1]."]]})
-    turn = answered(page, DEWAR)
+    turn = ask_and_wait(page, DEWAR)
     expect(turn.locator(".figures")).to_contain_text("300 tokens")
     expect(turn.locator(".figures")).to_contain_text("$0.00084")
     turn.get_by_role("button", name="Trace").click()
@@ -241,7 +241,7 @@ def test_the_trace_tells_the_steps_the_tokens_and_the_cost(page: Page, serving: 
     expect(steps).to_contain_text(["iteration 1", "search_knowledge_base"])
     trace = serving.ask("GET", f"traces/{serving.message(session_of(page))['trace_id']}")
     panel.get_by_role("button", name="under 1 ms").click()
-    expect(panel.locator(".timeline .label")).to_have_text([one["name"] for one in trace["spans"]])
+    expect(panel.locator(".timeline .label")).to_have_text([item["name"] for item in trace["spans"]])
     expect(panel.locator(".timeline .label:visible")).to_have_count(len(trace["spans"]))
 
 
@@ -250,7 +250,7 @@ def test_a_citation_of_a_changed_file_is_marked(page: Page, indexed: Path) -> No
     text = file.read_text("utf-8")
     try:
         file.write_text(f"{text}\nOne more line.\n", "utf-8")
-        turn = answered(page, "How many days of holiday does a full-time employee get each year?")
+        turn = ask_and_wait(page, "How many days of holiday does a full-time employee get each year?")
         expect(turn.locator(".sources")).to_contain_text("changed since")
         turn.get_by_role("button", name="changed since").first.click()
         expect(page.get_by_role("complementary")).to_contain_text("This is the indexed text")

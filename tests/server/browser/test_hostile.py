@@ -14,14 +14,14 @@ from tests.server.browser.conftest import Opener
 from tests.server.browser.hostile import ADDRESSES, ANSWERS, EVIL, FILES, RUN, SECRET, TITLES
 from tests.server.browser.serving import Serving
 from tests.server.browser.stage import Play, Stage, search
-from tests.server.browser.talk import answered
-from tests.server.browser.watch import Watch
+from tests.server.browser.talk import ask_and_wait
+from tests.server.browser.watch import PageMonitor
 
 QUESTION = "What does the kraken eat?"
 
 
 def play(question: str) -> Play:
-    """The answer of the entry that the question names, with a citation where there is none."""
+    """The hostile answer that the question names, with a citation if it has none."""
     return [search("kraken"), [f"{ANSWERS[question]}\n\nSaid [1]."]]
 
 
@@ -40,23 +40,23 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 @pytest.fixture(scope="module")
-def chat(profile: Watch) -> Page:
-    """A page that goes from one answer to the next."""
+def chat(profile: PageMonitor) -> Page:
+    """A page that asks one question after another."""
     return profile.open()
 
 
 @pytest.mark.parametrize("entry", ANSWERS)
-def test_an_answer_is_text_whatever_it_tries(chat: Page, profile: Watch, entry: str) -> None:
+def test_hostile_answers_are_shown_as_text(chat: Page, profile: PageMonitor, entry: str) -> None:
     chat.get_by_role("link", name="New session").click()
     expect(chat.locator(".turn")).to_have_count(0)
-    turn = answered(chat, entry)
+    turn = ask_and_wait(chat, entry)
     expect(turn.get_by_role("button", name="Citation 1:")).to_have_count(1)
     turn.locator(".text > *").first.hover()
     profile.check(chat)
 
 
-def test_an_image_is_a_link_that_says_where_it_leads(chat: Page) -> None:
-    turn = answered(chat, "an image")
+def test_an_image_becomes_a_link_that_shows_its_address(chat: Page) -> None:
+    turn = ask_and_wait(chat, "an image")
     link = turn.locator(".text .link")
     expect(link).to_have_text(f"chart ({EVIL})")
     expect(link.get_by_role("link")).to_have_attribute("href", SECRET)
@@ -69,26 +69,26 @@ def test_an_image_is_a_link_that_says_where_it_leads(chat: Page) -> None:
         ("a script address", []),
         ("an address of a file", []),
         ("an address without a scheme", []),
-        ("a host behind a user name", []),  # an address that stands in no passage is taken out before it gets here
+        ("a host behind a user name", []),  # the server removes addresses that are in no passage
         ("a host of look-alike letters", []),
         ("a text that runs backwards", [f"[U+202E]moc.knab ({EVIL})"]),
         ("a number that is no citation", []),
         ("a link in a link", []),
     ],
 )
-def test_a_link_says_where_it_leads_or_is_no_link(chat: Page, entry: str, links: list[str]) -> None:
-    turn = answered(chat, entry)
+def test_a_link_shows_its_address_or_is_not_a_link(chat: Page, entry: str, links: list[str]) -> None:
+    turn = ask_and_wait(chat, entry)
     expect(turn.locator(".text .link")).to_have_text(links)
     expect(turn.locator(".text a")).to_have_count(len(links))
 
 
-def test_the_words_of_an_attack_can_be_read_as_they_were_written(chat: Page) -> None:
-    turn = answered(chat, "a script")
+def test_the_text_of_an_attack_is_shown_verbatim(chat: Page) -> None:
+    turn = ask_and_wait(chat, "a script")
     expect(turn.locator(".text p").first).to_have_text(f"<script>{RUN}</script>")
 
 
 @pytest.mark.parametrize("name", FILES, ids=range(len(FILES)))
-def test_a_document_is_text_whatever_it_and_its_name_try(chat: Page, profile: Watch, name: str) -> None:
+def test_hostile_documents_and_names_are_shown_as_text(chat: Page, profile: PageMonitor, name: str) -> None:
     page = chat
     page.goto(f"{profile.origin}/#/status")
     row = page.locator(".documents tbody tr").nth(sorted(FILES).index(name))
@@ -104,7 +104,7 @@ def test_a_document_is_text_whatever_it_and_its_name_try(chat: Page, profile: Wa
     page.keyboard.press("Escape")
 
 
-def test_hits_are_text_whatever_they_try(open_page: Opener) -> None:
+def test_hostile_hits_are_shown_as_text(open_page: Opener) -> None:
     page = open_page("#/search?q=kraken&k=20")
     expect(page.locator(".hit")).to_have_count(len(FILES))
     for hit in page.locator(".hit-open").all():
@@ -115,17 +115,17 @@ def test_hits_are_text_whatever_they_try(open_page: Opener) -> None:
 
 
 @pytest.mark.parametrize("title", TITLES, ids=range(len(TITLES)))
-def test_a_title_is_text_whatever_it_tries(chat: Page, profile: Watch, serving: Serving, title: str) -> None:
+def test_hostile_titles_are_shown_as_text(chat: Page, profile: PageMonitor, serving: Serving, title: str) -> None:
     session = serving.ask("POST", "session/start", {"title": "plain"})["id"]
-    kept = serving.ask("PATCH", f"session/{session}", {"title": title})["title"]
+    stored = serving.ask("PATCH", f"session/{session}", {"title": title})["title"]
     page = chat
     page.goto(f"{profile.origin}/#/s/{session}")
-    shown = kept.replace("\u202e", "[U+202E]")
+    shown = stored.replace("\u202e", "[U+202E]")
     expect(page.get_by_role("heading", level=1)).to_have_text(shown)
     expect(page).to_have_title(f"{shown} - ragkit")
     page.locator("#session-menu").click()
     page.get_by_role("button", name="Rename").click()
-    expect(page.get_by_role("textbox", name="Title of the session")).to_have_value(kept)
+    expect(page.get_by_role("textbox", name="Title of the session")).to_have_value(stored)
     page.goto(f"{profile.origin}/#/search")
     page.reload()
     expect(page.locator("#sessions .title").first).to_have_text(shown)
@@ -133,7 +133,7 @@ def test_a_title_is_text_whatever_it_tries(chat: Page, profile: Watch, serving: 
 
 
 @pytest.mark.parametrize("address", ADDRESSES, ids=range(len(ADDRESSES)))
-def test_an_address_is_text_whatever_it_tries(open_page: Opener, profile: Watch, address: str) -> None:
+def test_hostile_addresses_are_shown_as_text(open_page: Opener, profile: PageMonitor, address: str) -> None:
     page = open_page(address)
     profile.expect("status of 4")
     expect(page.locator("#sessions li")).not_to_have_count(0)
@@ -141,11 +141,11 @@ def test_an_address_is_text_whatever_it_tries(open_page: Opener, profile: Watch,
 
 
 @pytest.mark.parametrize("what", [f"<img src=x onerror={RUN}>", f"[x](javascript:{RUN})", "\u202ekraken"])
-def test_what_a_tool_is_asked_and_says_is_text(open_page: Opener, serving: Serving, what: str) -> None:
+def test_arguments_and_results_of_tools_are_shown_as_text(open_page: Opener, serving: Serving, what: str) -> None:
     call = ToolCall(name="search_knowledge_base", arguments={"query": what, f"<b>{what}": what})
     serving.kb.stage = Stage({QUESTION: [call, search(what), ["Fish."]]})
     try:
-        turn = answered(open_page(), QUESTION)
+        turn = ask_and_wait(open_page(), QUESTION)
         expect(turn.locator(".calls li").last).to_contain_text(what.replace("\u202e", "[U+202E]"))
         turn.get_by_role("button", name="Trace").click()
         expect(turn.page.locator(".timeline li")).not_to_have_count(0)
@@ -156,13 +156,13 @@ def test_what_a_tool_is_asked_and_says_is_text(open_page: Opener, serving: Servi
 
 
 @pytest.mark.parametrize("what", [f"<img src=x onerror={RUN}>", f"</p><script>{RUN}</script>", f"![x]({SECRET})"])
-def test_an_error_is_text_whatever_it_says(open_page: Opener, profile: Watch, what: str) -> None:
+def test_hostile_errors_are_shown_as_text(open_page: Opener, profile: PageMonitor, what: str) -> None:
     page = open_page()
     profile.expect("status of 500")
-    said = json.dumps({"error": {"message": what, "type": what, "param": None, "code": what}})
+    result = json.dumps({"error": {"message": what, "type": what, "param": None, "code": what}})
     for path in ("chat", "status", "v1/search", "sessions?*"):
-        page.route(f"**/{path}", lambda route: route.fulfill(status=500, body=said, content_type="text/html"))
-    expect(answered(page, "a script").get_by_role("alert")).to_contain_text(what)
+        page.route(f"**/{path}", lambda route: route.fulfill(status=500, body=result, content_type="text/html"))
+    expect(ask_and_wait(page, "a script").get_by_role("alert")).to_contain_text(what)
     page.goto(f"{profile.origin}/#/search?q=kraken")
     expect(page.get_by_role("alert")).to_have_text(what)
     page.goto(f"{profile.origin}/#/status")

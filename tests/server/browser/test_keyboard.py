@@ -7,13 +7,13 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from tests.server.browser.conftest import Opener
-from tests.server.browser.talk import answered
+from tests.server.browser.talk import ask_and_wait
 
 DEWAR = "How long does a full dewar stay cold?"
 
 
 def tab_to(page: Page, wanted: Locator, key: str = "Tab", limit: int = 40) -> None:
-    """Presses a key until an element has the focus; every stop on the way must be seen."""
+    """Press a key until an element has the focus; each focused element must be visible."""
     for _ in range(limit):
         page.keyboard.press(key)
         stop: dict[str, Any] = page.evaluate(
@@ -64,7 +64,7 @@ def test_a_whole_conversation_needs_no_mouse(open_page: Opener) -> None:
 
 
 def test_the_menu_of_a_session_needs_no_mouse(page: Page) -> None:
-    answered(page, DEWAR)
+    ask_and_wait(page, DEWAR)
     tab_to(page, page.locator("#session-menu"), "Shift+Tab")
     page.keyboard.press("Enter")
     tab_to(page, page.get_by_role("button", name="Rename"))
@@ -88,8 +88,8 @@ def test_the_menu_of_a_session_needs_no_mouse(page: Page) -> None:
     expect(page.get_by_role("textbox", name="Question")).to_be_enabled()
 
 
-def test_a_slash_comes_back_to_the_question(page: Page) -> None:
-    answered(page, DEWAR).get_by_role("button", name="Citation 1:").click()
+def test_a_slash_focuses_the_question(page: Page) -> None:
+    ask_and_wait(page, DEWAR).get_by_role("button", name="Citation 1:").click()
     page.keyboard.press("/")
     expect(page.get_by_role("complementary")).to_be_hidden()
     expect(page.get_by_role("textbox", name="Question")).to_be_focused()
@@ -98,7 +98,7 @@ def test_a_slash_comes_back_to_the_question(page: Page) -> None:
 
 def test_events_are_announced_to_screen_readers(page: Page) -> None:
     announced = page.get_by_role("status")
-    turn = answered(page, DEWAR)
+    turn = ask_and_wait(page, DEWAR)
     count = turn.get_by_role("region", name="Sources").get_by_role("listitem").count()
     expect(announced).to_have_text(f"The answer is complete, with {count} citations.")
     expect(page.get_by_role("log", name="Conversation").locator("[aria-busy=false]")).to_have_count(1)
@@ -115,17 +115,17 @@ def test_the_page_has_landmarks_and_one_first_heading_in_every_view(open_page: O
         expect(page.get_by_role("navigation", name="Sessions and views")).to_have_count(1)
 
 
-def test_everything_that_can_be_operated_has_a_name(page: Page, open_page: Opener) -> None:
-    answered(page, DEWAR).get_by_role("button", name="Trace").click()
+def test_every_control_has_an_accessible_name(page: Page, open_page: Opener) -> None:
+    ask_and_wait(page, DEWAR).get_by_role("button", name="Trace").click()
     expect(page.locator(".timeline")).to_be_visible()
-    for one in (page, open_page("#/search?q=dewar"), open_page("#/status")):
-        expect(one.locator(".waiting:visible")).to_have_count(0)
-        tree = one.context.new_cdp_session(one).send("Accessibility.getFullAXTree")["nodes"]
+    for item in (page, open_page("#/search?q=dewar"), open_page("#/status")):
+        expect(item.locator(".waiting:visible")).to_have_count(0)
+        tree = item.context.new_cdp_session(item).send("Accessibility.getFullAXTree")["nodes"]
         operable = {"button", "link", "textbox", "searchbox", "combobox", "spinbutton", "DisclosureTriangle", "meter"}
-        found = [
+        results = [
             (node["role"]["value"], node.get("name", {}).get("value", ""))
             for node in tree
             if not node["ignored"] and node["role"]["value"] in operable
         ]
-        assert len(found) > 8
-        assert [role for role, name in found if not name.strip()] == []
+        assert len(results) > 8
+        assert [role for role, name in results if not name.strip()] == []

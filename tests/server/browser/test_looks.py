@@ -1,4 +1,4 @@
-"""Light and dark, wide and narrow, still and printed."""
+"""Color schemes, screen sizes, reduced motion and printing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.server.browser.conftest import Opener
 from tests.server.browser.serving import Serving
 from tests.server.browser.stage import search
-from tests.server.browser.talk import answered
+from tests.server.browser.talk import ask_and_wait
 
 DEWAR = "How long does a full dewar stay cold?"
 SALARY = "What is the salary of the Director?"
@@ -48,15 +48,15 @@ _TEXTS = """() => {
 
 
 @pytest.fixture(autouse=True)
-def _quotes_again(serving: Serving) -> Iterator[None]:
+def _restore_extractive_answers(serving: Serving) -> Iterator[None]:
     yield
     serving.staged({})
 
 
 def luminance(color: list[int]) -> float:
     """Relative luminance, in [0, 1]. Source: WCAG 2.2."""
-    parts = [one / 255 for one in color]
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    parts = [item / 255 for item in color]
+    linear = [item / 12.92 if item <= 0.04045 else ((item + 0.055) / 1.055) ** 2.4 for item in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -66,55 +66,55 @@ def contrast(one: list[int], other: list[int]) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def too_faint(page: Page) -> list[Any]:
-    """The texts of a page that are hard to read, and how many were looked at."""
+def low_contrast_texts(page: Page) -> list[Any]:
+    """The texts of a page with low contrast, and the number of checked texts."""
     texts = page.evaluate(_TEXTS)
     assert len(texts) >= 12
-    return [one for one in texts if contrast(one["color"], one["behind"]) < 4.5]
+    return [item for item in texts if contrast(item["color"], item["behind"]) < 4.5]
 
 
 def background(page: Page, selector: str = "main") -> list[int]:
-    """The colour behind an element, as the browser computes it."""
+    """The computed background color of an element."""
     color = page.locator(selector).evaluate("element => getComputedStyle(element).backgroundColor")
     return [int(part) for part in color.removeprefix("rgb(").removesuffix(")").split(",")]
 
 
-def test_contrast_is_computed_as_wcag_says() -> None:
+def test_contrast_is_computed_by_the_wcag_formula() -> None:
     assert contrast([0, 0, 0], [255, 255, 255]) == pytest.approx(21)
     assert contrast([118, 118, 118], [255, 255, 255]) == pytest.approx(4.54, abs=0.01)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_has_enough_contrast(open_page: Opener, serving: Serving, scheme: str) -> None:
-    said = ["# T\n\n> quote [1] and `code` ![x](https://example.org/)\n\n| a | b |\n|---|---|\n| 1 | 2 |"]
-    serving.staged({DEWAR: [search("dewar cold hours"), said], SALARY: [["Not in these documents."]]})
+    result = ["# T\n\n> quote [1] and `code` ![x](https://example.org/)\n\n| a | b |\n|---|---|\n| 1 | 2 |"]
+    serving.staged({DEWAR: [search("dewar cold hours"), result], SALARY: [["Not in these documents."]]})
     page = open_page(color_scheme=scheme)
     expect(page.locator(".welcome .keys")).to_be_visible()
-    assert too_faint(page) == []
-    turn = answered(page, DEWAR)
+    assert low_contrast_texts(page) == []
+    turn = ask_and_wait(page, DEWAR)
     serving.staged({})
-    answered(page, SALARY)
+    ask_and_wait(page, SALARY)
     turn.get_by_role("button", name="Citation 1:").click()
     expect(page.locator(".line mark")).not_to_have_count(0)
     expect(page.locator(".panel")).to_have_css("opacity", "1")
-    assert too_faint(page) == []
+    assert low_contrast_texts(page) == []
     turn.get_by_role("button", name="Trace").click()
     page.locator("summary.row:visible").last.click()
-    assert too_faint(page) == []
+    assert low_contrast_texts(page) == []
     for address, ready in (("search?q=dewar", ".hit"), ("status", ".documents tbody tr")):
         page.goto(f"{page.url.partition('#')[0]}#/{address}")
         expect(page.locator(ready)).not_to_have_count(0)
-        assert too_faint(page) == []
+        assert low_contrast_texts(page) == []
 
 
-def test_dark_is_dark_and_light_is_light(open_page: Opener) -> None:
+def test_the_color_scheme_follows_the_system(open_page: Opener) -> None:
     light, dark = open_page(color_scheme="light"), open_page(color_scheme="dark")
     assert luminance(background(light)) > 0.9
     assert luminance(background(dark)) < 0.02
     assert background(dark, "body") != background(dark)
 
 
-def test_the_switch_overrules_the_system_and_is_kept(open_page: Opener) -> None:
+def test_the_theme_switch_overrides_the_system_and_is_stored(open_page: Opener) -> None:
     page = open_page(color_scheme="light")
     switch = page.locator("#theme")
     expect(switch).to_have_text("Theme: system")
@@ -135,7 +135,7 @@ def test_nothing_is_wider_than_a_phone(open_page: Opener) -> None:
     page = open_page(**PHONE)
     width = "document.documentElement.scrollWidth"
     assert page.evaluate(width) == 390
-    turn = answered(page, "On which shelf are the fuses for the heater of the rain sensor?")
+    turn = ask_and_wait(page, "On which shelf are the fuses for the heater of the rain sensor?")
     assert page.evaluate(width) == 390
     turn.get_by_role("button", name="Trace").click()
     expect(page.locator(".timeline")).to_be_visible()
@@ -150,7 +150,7 @@ def test_nothing_is_wider_than_a_phone(open_page: Opener) -> None:
 
 def test_on_a_phone_the_panel_is_a_sheet_over_everything_else(open_page: Opener) -> None:
     page = open_page(**PHONE)
-    chip = answered(page, DEWAR).get_by_role("button", name="Citation 1:")
+    chip = ask_and_wait(page, DEWAR).get_by_role("button", name="Citation 1:")
     chip.tap()
     sheet = page.get_by_role("dialog", name="liquid-nitrogen.pdf")
     expect(sheet).to_be_in_viewport(ratio=1)
@@ -162,7 +162,7 @@ def test_on_a_phone_the_panel_is_a_sheet_over_everything_else(open_page: Opener)
     expect(chip).to_be_focused()
 
 
-def test_on_a_phone_the_menu_holds_the_sidebar(open_page: Opener) -> None:
+def test_on_a_phone_the_sidebar_is_in_the_menu(open_page: Opener) -> None:
     page = open_page(**PHONE)
     search_link = page.get_by_role("link", name="Search")
     expect(search_link).to_be_hidden()
@@ -178,13 +178,13 @@ def test_reduced_motion_disables_animations(open_page: Opener, serving: Serving)
         page = open_page(reduced_motion=motion)
         page.add_init_script("window.moved = 0; addEventListener('animationstart', () => { window.moved += 1; })")
         page.reload()
-        answered(page, DEWAR).get_by_role("button", name="Citation 1:").click()
+        ask_and_wait(page, DEWAR).get_by_role("button", name="Citation 1:").click()
         expect(page.locator(".line.cited").first).to_be_in_viewport()
         assert (page.evaluate("window.moved") == 0) is still
 
 
 def test_printing_shows_only_the_conversation(page: Page) -> None:
-    turn = answered(page, DEWAR)
+    turn = ask_and_wait(page, DEWAR)
     page.emulate_media(media="print")
     expect(turn.get_by_role("region", name="Sources")).to_be_visible()
     for gone in (".side", ".composer", ".figures .tools"):

@@ -12,7 +12,7 @@ from ragkit import KnowledgeBase, Pipeline
 from ragkit.server.settings import ServerSettings
 from tests.server.browser.conftest import FILES, Opener
 from tests.server.browser.serving import Serving
-from tests.server.browser.talk import answered, cited_lines
+from tests.server.browser.talk import ask_and_wait, cited_lines
 
 TOKEN = "a-token-of-twenty-letters"
 
@@ -36,16 +36,16 @@ def guarded(notes: Path) -> Iterator[Serving]:
         yield served
 
 
-def test_hits_are_shown_with_the_reasons_for_their_rank(open_page: Opener, serving: Serving) -> None:
+def test_hits_are_shown_with_the_contributions_to_their_rank(open_page: Opener, serving: Serving) -> None:
     page = open_page("#/search")
     expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
     page.get_by_role("searchbox", name="Search").fill("dewar cold")
     page.get_by_role("spinbutton", name="Hits").fill("3")
     page.keyboard.press("Enter")
-    found = serving.ask("POST", "v1/search", {"query": "dewar cold", "top_k": 3, "explain": True})["hits"]
+    result = serving.ask("POST", "v1/search", {"query": "dewar cold", "top_k": 3, "explain": True})["hits"]
     hits = page.get_by_role("region", name="Hits").get_by_role("listitem")
     expect(hits).to_have_count(3)
-    for shown, hit in zip(hits.all(), found, strict=True):
+    for shown, hit in zip(hits.all(), result, strict=True):
         expect(shown).to_contain_text(hit["source"])
         expect(shown.locator(".score")).to_have_text(f"{hit['score']:.2f}")
         reasons = [
@@ -56,7 +56,7 @@ def test_hits_are_shown_with_the_reasons_for_their_rank(open_page: Opener, servi
         assert reasons
         expect(shown.locator(".reason", has_text="rank")).to_have_text(reasons)
     shares = hits.first.locator(".bar span").evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)")
-    first = found[0]["explain"]["shares"]
+    first = result[0]["explain"]["shares"]
     assert shares[0] / sum(shares) == pytest.approx(first["dense"] / (first["dense"] + first["lexical"]), abs=0.02)
 
 
@@ -70,7 +70,7 @@ def test_a_hit_opens_its_lines_and_the_address_keeps_the_search(open_page: Opene
     expect(page.get_by_role("combobox", name="Mode")).to_have_value("lexical")
 
 
-def test_a_filter_narrows_a_search_and_a_wrong_one_is_one_line(open_page: Opener) -> None:
+def test_a_filter_limits_a_search_and_an_invalid_one_gives_one_line(open_page: Opener) -> None:
     page = open_page("#/search?q=dewar")
     page.get_by_role("textbox", name="Only where").fill('format == "xlsx"')
     page.keyboard.press("Enter")
@@ -111,12 +111,12 @@ def test_the_token_is_requested_until_it_is_valid_and_kept_on_reload(open_page: 
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
     page.reload()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
-    turn = answered(page, "How long does green tea steep?")
+    turn = ask_and_wait(page, "How long does green tea steep?")
     expect(turn.get_by_role("button", name="Citation 1:")).to_be_visible()
     assert page.evaluate("JSON.stringify(localStorage)").find(TOKEN) == -1
 
 
-def test_a_file_that_could_not_be_read_is_listed_with_its_reason(open_page: Opener, notes: Path) -> None:
+def test_an_unreadable_file_is_listed_with_the_reason(open_page: Opener, notes: Path) -> None:
     with Serving(notes) as served:
         page = open_page("#/status", origin=served.origin)
         failures = page.get_by_role("region", name="Could not be read").get_by_role("listitem")
@@ -141,7 +141,7 @@ def test_a_search_that_finds_nothing_says_what_to_try(open_page: Opener) -> None
     expect(page.get_by_text("No results. Try other words or another mode.")).to_be_visible()
 
 
-def test_older_sessions_are_listed_when_they_are_asked_for(open_page: Opener, serving: Serving) -> None:
+def test_older_sessions_are_listed_on_request(open_page: Opener, serving: Serving) -> None:
     for n in range(35):
         serving.ask("POST", "session/start", {"title": f"Session {n}"})
     page = open_page()
@@ -151,7 +151,7 @@ def test_older_sessions_are_listed_when_they_are_asked_for(open_page: Opener, se
     expect(sessions.filter(has_text="Session")).to_have_count(35)
 
 
-def test_markdown_is_shown_as_it_is_meant(page: Page, serving: Serving) -> None:
+def test_markdown_is_rendered(page: Page, serving: Serving) -> None:
     text = (
         "## Steps\n\n1. **Open** the _valve_\n2. Wait\n   - one\n   - two\n\n> a quote\n\n"
         "| a | b |\n|---|---|\n| 1 | `x|y` |\n\n```sh\nls -l <dir>\n```\n\n"
@@ -159,7 +159,7 @@ def test_markdown_is_shown_as_it_is_meant(page: Page, serving: Serving) -> None:
     )
     serving.staged({"Markdown?": [[text[:40], text[40:]]]})
     try:
-        body = answered(page, "Markdown?").locator(".text")
+        body = ask_and_wait(page, "Markdown?").locator(".text")
     finally:
         serving.staged({})
     shape = body.evaluate("""function shape(node) {

@@ -40,7 +40,7 @@ _FOREIGN = """() => {
 }"""
 
 
-class Watch:
+class PageMonitor:
     """Listens to a context and its pages."""
 
     def __init__(self, context: BrowserContext, origin: str) -> None:
@@ -48,11 +48,11 @@ class Watch:
         self.origin = origin
         self.forget()
         context.add_init_script(_INIT)
-        context.on("request", self._asked)
+        context.on("request", self._on_request)
         context.on("page", lambda _: self._windows.append(1))
-        context.on("console", self._console)
+        context.on("console", self._on_console)
         context.on("weberror", lambda error: self._said.append(f"uncaught: {error.error}"))
-        context.on("dialog", self._dialog)
+        context.on("dialog", self._on_dialog)
 
     def forget(self) -> None:
         """Reset for another test."""
@@ -83,17 +83,17 @@ class Watch:
         state: dict[str, Any] = page.evaluate("() => ({ pwned: window.pwned ?? 0, violations: window.violations })")
         assert state == {"pwned": 0, "violations": []}
         assert page.evaluate(_FOREIGN) == []
-        unexpected = [one for one in self._said if not any(words in one for words in self._expected)]
+        unexpected = [item for item in self._said if not any(words in item for words in self._expected)]
         assert not unexpected, f"the console says: {unexpected}"
 
-    def _asked(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if not request.url.startswith((f"{self.origin}/", f"blob:{self.origin}/")):
             self._elsewhere.append(request.url)
 
-    def _console(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
             self._said.append(message.text)
 
-    def _dialog(self, dialog: Dialog) -> None:
+    def _on_dialog(self, dialog: Dialog) -> None:
         self._dialogs.append(dialog.message)
         dialog.dismiss()

@@ -6,6 +6,7 @@ A streamed run neither reads nor writes it.
 from __future__ import annotations
 
 import json
+import operator
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -159,9 +160,15 @@ def serialize_completion(completion: Completion) -> str:
     return json.dumps(data, ensure_ascii=False, default=dict)
 
 
-def parse_completion(text: str | bytes) -> Completion:
-    """The inverse of `serialize_completion`."""
-    data = json.loads(text)
-    prompt, completion, cached, written = data["usage"]
-    usage = Tokens(prompt, completion, cached, written, data["cost_usd"])
-    return Completion(Message.from_dict(data["message"]), usage, data["stop_reason"], data["model"], data["provider"])
+def parse_completion(text: str | bytes) -> Completion | None:
+    """The inverse of `serialize_completion`; None for anything else, which a shared server may hold under the key."""
+    try:
+        data = json.loads(text)
+        message, cost = Message.from_dict(data["message"]), data["cost_usd"]
+        prompt, completion, cached, written = map(operator.index, data["usage"])
+        names = [data[key] for key in ("stop_reason", "model", "provider")]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    if not all(isinstance(name, str) for name in names) or not isinstance(cost, int | float | None):
+        return None
+    return Completion(message, Tokens(prompt, completion, cached, written, cost), *names)

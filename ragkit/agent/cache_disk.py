@@ -56,9 +56,10 @@ class DiskCache:
         """The completion under the key, or None."""
         with self._lock, self._translate_errors():
             row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-            self._hits += row is not None
-            self._misses += row is None
-        return parse_completion(row[0]) if row is not None else None
+            completion = parse_completion(row[0]) if row is not None else None
+            self._hits += completion is not None
+            self._misses += completion is None
+        return completion
 
     def set(self, key: str, completion: Completion) -> None:
         """Store a completion under the key."""

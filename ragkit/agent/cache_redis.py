@@ -74,12 +74,13 @@ class RedisCache:
         """The unexpired completion under the key, or None."""
         try:
             data = cast("bytes | None", self._client.get(self.prefix + key))
-        except redis.RedisError:
+        except redis.RedisError:  # also a key that holds a list or a hash
             data = None
+        completion = parse_completion(data) if data is not None else None
         with self._lock:
-            self._hits += data is not None
-            self._misses += data is None
-        return parse_completion(data) if data is not None else None
+            self._hits += completion is not None
+            self._misses += completion is None
+        return completion
 
     def set(self, key: str, completion: Completion) -> None:
         """Store a completion under the key."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ragkit.agent import events as e
 from ragkit.agent.background_tasks import THREAD_POOL
+from ragkit.agent.coherence_check import CoherenceVerdict
 from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.guardrails import GuardrailFinding, apply_guardrails, apply_guardrails_to_arguments
 from ragkit.agent.messages import Message, Role, ToolCall
@@ -182,13 +183,16 @@ def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
             run.raise_if_stopped()
             effect = CallModel(run, provider, request, run.cap_timeout(run.config.request_timeout_s))
             completion = yield from call_model(effect)
-        except ProviderError as error:
-            span.attributes["error"] = str(error)
-            reasons = {} if check.fail_open else dict.fromkeys(range(len(indices)), f"it could not be checked: {error}")
-        else:
             name, model = completion.provider or provider.name, completion.model or request.model
             run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
-            reasons = dict(check.parse_refusals(completion, len(indices)))
+            verdict = check.parse_verdict(completion, len(indices))
+        except ProviderError as error:
+            verdict = CoherenceVerdict({}, str(error))
+        reasons = dict(verdict.refused)
+        if verdict.problem:
+            span.attributes["error"] = verdict.problem
+            if not check.fail_open:
+                reasons = dict.fromkeys(range(len(indices)), f"it could not be checked: {verdict.problem}") | reasons
         for position, reason in reasons.items():
             call = plan.calls[indices[position]]
             span.attributes[call.id] = reason

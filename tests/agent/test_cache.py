@@ -237,6 +237,34 @@ def test_redis_expires_entries(redis_url: str) -> None:
     client.close()
 
 
+ENTRY = '{"message": %s, "usage": [%s, 1, 0, 0], "cost_usd": %s, "stop_reason": "", "model": "", "provider": ""}'
+FOREIGN_VALUES = [
+    *("", "\xff\x00", "not json", "[]", "null", '{"message": {"role": "assistant"}}'),
+    ENTRY % ('{"role": "nobody"}', 1, 0),
+    ENTRY % ('{"role": "assistant"}', '"1"', 0),
+    ENTRY % ('{"role": "assistant"}', 1, '"0"'),
+    ENTRY % ("[]", 1, 0),
+]
+
+
+@pytest.mark.parametrize("value", FOREIGN_VALUES)
+def test_a_foreign_value_in_redis_is_a_miss_and_is_replaced(redis_url: str, value: str) -> None:
+    client = RedisCache(redis_url, prefix="foreign:")
+    client.clear()
+    agent = Agent(ScriptedProvider(["one", "two"]), config=AgentConfig(cache=client))
+    assert agent.run("x").content == "one"
+    [key] = client._keys()
+    client._client.set(key, value.encode("latin-1"))
+    assert agent.run("x").content == "two"
+    assert (client.stats.hits, client.stats.misses) == (0, 2)
+    assert agent.run("x").content == "two"
+    client._client.delete(key)
+    client._client.rpush(key, b"a list")
+    assert client.get(key.decode().removeprefix("foreign:")) is None
+    client.clear()
+    client.close()
+
+
 def test_prefixes_keep_caches_apart(redis_url: str) -> None:
     first, second = RedisCache(redis_url, prefix="one:"), RedisCache(redis_url, prefix="other:")
     first.set("k", FULL)

@@ -48,11 +48,37 @@ def test_the_cost_of_the_check_is_part_of_the_run() -> None:
     assert agent.run("x").usage.llm_cost_usd == 0.5
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "nonsense", "[]", '{"refused": "all"}', '{"refused": [{"call": 9}, {"call": "1"}, 3]}']
-)
-def test_an_empty_verdict_allows_the_calls(answer: str) -> None:
+UNREADABLE = ["", "nonsense", "[]", "{}", '{"refused": "all"}', '{"refused": [{"call": 9}, 3]}']
+
+
+@pytest.mark.parametrize("answer", UNREADABLE)
+def test_an_unreadable_verdict_allows_the_calls(answer: str) -> None:
     agent, _ = checked(ScriptedProvider([answer]), [CALLS, "ok"])
+    result = agent.run("x")
+    assert tool_messages(result) == ["3", "Error executing fail: no reason"]
+    assert "unreadable verdict" in str(result.trace.find_spans(StepType.COHERENCE)[0].attributes["error"])
+
+
+@pytest.mark.parametrize("answer", UNREADABLE)
+def test_an_unreadable_verdict_refuses_the_calls_if_the_check_fails_closed(answer: str) -> None:
+    agent, _ = checked(ScriptedProvider([answer]), [CALLS, "ok"], fail_open=False)
+    first, second = tool_messages(agent.run("x"))
+    assert first.startswith("Error: add does not fit the request: it could not be checked: unreadable verdict")
+    assert second.startswith("Error: fail does not fit the request: it could not be checked: unreadable verdict")
+
+
+@pytest.mark.parametrize("fail_open", [True, False])
+def test_the_readable_part_of_a_verdict_counts(fail_open: bool) -> None:
+    judge = ScriptedProvider(['{"refused": [{"call": 7}, {"call": "2", "reason": "not asked"}]}'])
+    agent, _ = checked(judge, [CALLS, "ok"], fail_open=fail_open)
+    first, second = tool_messages(agent.run("x"))
+    assert second == "Error: fail does not fit the request: not asked"
+    assert (first == "3") == fail_open
+
+
+@pytest.mark.parametrize("fail_open", [True, False])
+def test_an_empty_list_allows_the_calls(fail_open: bool) -> None:
+    agent, _ = checked(ScriptedProvider(['{"refused": []}']), [CALLS, "ok"], fail_open=fail_open)
     assert tool_messages(agent.run("x")) == ["3", "Error executing fail: no reason"]
 
 

@@ -57,27 +57,33 @@ class ToolCallParser:
     accept_bare_json: bool = True
     """Whether an object without the marker TOOL_CALL is a call if it names a known tool."""
 
-    def parse(self, text: str, known: Collection[str] = ()) -> ToolCall | None:
-        """The first call, or None."""
+    def parse(self, text: str, known: Collection[str] | None = None) -> ToolCall | None:
+        """The first call, or None. `known` as in `parse_all`."""
         return next(iter(self.parse_all(text, known)), None)
 
-    def parse_all(self, text: str, known: Collection[str] = ()) -> list[ToolCall]:
-        """Every call, in order. `known`: names of tools, needed to accept bare objects."""
+    def parse_all(self, text: str, known: Collection[str] | None = None) -> list[ToolCall]:
+        """Every call, in order.
+
+        Args:
+            text: the answer of a model.
+            known: names of tools; an object without the marker TOOL_CALL must name one of them. None: any object with
+                a name and arguments is a call.
+        """
         return [call for call, _ in self.find_calls(text, known)]
 
-    def find_calls(self, text: str, known: Collection[str] = ()) -> list[tuple[ToolCall, str]]:
-        """Every call with its source text."""
+    def find_calls(self, text: str, known: Collection[str] | None = None) -> list[tuple[ToolCall, str]]:
+        """Every call with its source text. `known` as in `parse_all`."""
         matches = [
             (call, piece) for piece in _find_marked_json(text) for call in _to_tool_calls(parse_lenient_json(piece))
         ]
-        if matches or not self.accept_bare_json or not known:
+        if matches or not self.accept_bare_json or (known is not None and not known):
             return matches
         pieces = (piece for piece in _find_bare_json(text) if any(f'"{name}"' in piece for name in _NAME_KEYS))
         return [
             (call, piece)
             for piece in pieces
-            for call in _to_tool_calls(parse_lenient_json(piece))
-            if call.name in known
+            for call in _to_tool_calls(parse_lenient_json(piece), require_arguments=known is None)
+            if known is None or call.name in known
         ]
 
     def text_before_calls(self, text: str) -> str:
@@ -137,11 +143,11 @@ def next_bracket(text: str, position: int = 0) -> int:
     return min(positions, default=-1)
 
 
-def _to_tool_calls(parsed: JSON) -> Iterator[ToolCall]:
+def _to_tool_calls(parsed: JSON, *, require_arguments: bool = False) -> Iterator[ToolCall]:
     if isinstance(parsed, list):
         for item in parsed:
-            yield from _to_tool_calls(item)
-    if not isinstance(parsed, Mapping):
+            yield from _to_tool_calls(item, require_arguments=require_arguments)
+    if not isinstance(parsed, Mapping) or (require_arguments and not any(key in parsed for key in _PARAMETER_KEYS)):
         return
     name = next((parsed[key] for key in _NAME_KEYS if isinstance(parsed.get(key), str)), None)
     arguments = next((parsed[key] for key in _PARAMETER_KEYS if key in parsed), {})

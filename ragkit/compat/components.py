@@ -11,6 +11,7 @@ from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.agent.parser import parse_arguments
 from ragkit.agent.tool_execution import collect_output, to_tool_result
 from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.errors import shorten
 from ragkit.records import JSON
 
 LOG = logging.getLogger("ragkit.agent")
@@ -61,8 +62,17 @@ class ToolExecutor:
         self.registry = registry
 
     def execute(self, tool_call: ToolCall | Mapping[str, JSON]) -> str:
-        """The result of a ToolCall or of OpenAI's equivalent as text; `Error executing <name>: ...` on failure."""
+        """The result of a ToolCall or of OpenAI's equivalent as text; `Error executing <name>: ...` on failure.
+
+        A call whose arguments cannot be read as JSON fails: the tool is not executed.
+        """
+        if not isinstance(tool_call, ToolCall | Mapping):
+            got = shorten(repr(tool_call), 80)
+            return f"Error executing tool: a tool call must be a ToolCall or a mapping (got {got})"
         call = _to_tool_call(tool_call)
+        if call.malformed:
+            LOG.error("Tool failed %s: unreadable arguments", call.name)
+            return f"Error executing {call.name}: no JSON object can be read from {shorten(repr(call.malformed), 200)}"
         LOG.info("Executing tool %s %s", call.name, canonical_json(dict(call.arguments)))
         try:
             value = self.registry.get(call.name).execute(call.arguments)
@@ -73,7 +83,7 @@ class ToolExecutor:
 
     def execute_all(self, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> list[tuple[str, str]]:
         """(id of the call, result) for each call, in order."""
-        return [(call.id, self.execute(call)) for call in map(_to_tool_call, tool_calls)]
+        return [(_call_id(call), self.execute(call)) for call in tool_calls]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +122,20 @@ def _to_openai_call(call: ToolCall) -> dict[str, JSON]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
+def _call_id(call: object) -> str:
+    if isinstance(call, ToolCall):
+        return call.id
+    return str(call.get("id", "")) if isinstance(call, Mapping) else ""
+
+
 def _to_tool_call(call: ToolCall | Mapping[str, JSON]) -> ToolCall:
     if isinstance(call, ToolCall):
         return call
     function = call.get("function")
-    found: Mapping[str, JSON] = function if isinstance(function, Mapping) else call
-    name, arguments = str(found.get("name", "")), found.get("arguments")
-    call_id = str(call.get("id", ""))
+    fields: Mapping[str, JSON] = function if isinstance(function, Mapping) else call
+    name, arguments = str(fields.get("name", "")), fields.get("arguments")
     if isinstance(arguments, Mapping):
-        return ToolCall(name, dict(arguments), call_id)
-    return parse_arguments(name, str(arguments or ""), call_id)
+        return ToolCall(name, dict(arguments), _call_id(call))
+    if arguments is None or isinstance(arguments, str):
+        return parse_arguments(name, arguments or "", _call_id(call))
+    return ToolCall(name, {}, _call_id(call), malformed=repr(arguments))

@@ -105,7 +105,7 @@ async def later(x: int) -> str:
     return f"later {x}"
 
 
-def openai_call(name: str, arguments: str) -> dict[str, object]:
+def openai_call(name: str, arguments: object) -> dict[str, object]:
     return {"id": "c9", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
@@ -120,6 +120,30 @@ def test_the_executor_gives_text_and_never_raises(caplog: pytest.LogCaptureFixtu
         assert executor.execute(call("add", a="x")).startswith("Error executing add: invalid arguments for add")
     assert 'Executing tool add {"a":1,"b":2}' in caplog.text
     assert "Tool failed fail" in caplog.text
+
+
+@pytest.mark.parametrize("arguments", ["{{{broken", "[1]", "null", 7, ["a"]])
+def test_the_executor_runs_no_tool_on_unreadable_arguments(arguments: object) -> None:
+    wiped: list[str] = []
+
+    def wipe(path: str = "/everything") -> str:
+        """Delete files."""
+        wiped.append(path)
+        return f"wiped {path}"
+
+    executor = ToolExecutor(ToolRegistry([wipe]))
+    [(call_id, result)] = executor.execute_all([openai_call("wipe", arguments)])  # type: ignore[list-item]
+    assert (call_id, wiped) == ("c9", [])
+    assert result.startswith("Error executing wipe: no JSON object can be read from ")
+
+
+@pytest.mark.parametrize("broken", [None, "add", 3, []])
+def test_the_executor_never_raises(broken: object) -> None:
+    executor = ToolExecutor(ToolRegistry([add]))
+    expected = "Error executing tool: a tool call must be a ToolCall or a mapping (got "
+    assert executor.execute(broken).startswith(expected)  # type: ignore[arg-type]
+    assert executor.execute({}).startswith("Error executing : unknown tool ''")
+    assert executor.execute_all([broken])[0][0] == ""  # type: ignore[list-item]
 
 
 def test_the_executor_keeps_the_order_and_the_ids() -> None:

@@ -73,6 +73,26 @@ def test_text_without_a_call_yields_no_call(text: str) -> None:
     assert PARSER.parse(text) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"tool": "add", "parameters": {"a": 1}}\n```',
+        'I call {"tool_name": "add", "params": {"a": 1}} now',
+        '{"name": "add", "arguments": "{\\"a\\": 1}"}',
+        '[{"name": "add", "args": {"a": 1}}]',
+    ],
+)
+def test_without_tool_names_any_object_with_a_name_and_arguments_is_a_call(text: str) -> None:
+    call = PARSER.parse(text)
+    assert call is not None
+    assert (call.tool_name, call.parameters) == ("add", {"a": 1})
+    assert PARSER.parse(text, []) is None
+
+
+def test_an_object_with_a_name_alone_is_no_call() -> None:
+    assert PARSER.parse('The user is {"name": "Bob", "age": 7}.') is None
+
+
 def test_parse_returns_the_first_call() -> None:
     call = PARSER.parse('TOOL_CALL {"tool": "a", "params": {"x": 1}} TOOL_CALL {"tool": "b"}')
     assert call is not None

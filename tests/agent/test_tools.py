@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterator
@@ -330,6 +331,21 @@ def test_a_registry_looks_up_lists_and_counts_tools() -> None:
     assert [tool_.name for tool_ in registry.list_all()] == [tool_.name for tool_ in registry] == ["lookup", "other"]
     assert (len(registry), "lookup" in registry, "nope" in registry) == (2, True, False)
     assert [schema["function"]["name"] for schema in registry.to_schemas()] == ["lookup", "other"]  # type: ignore[index, call-overload]
+
+
+def test_a_registered_tool_with_a_new_description_keeps_everything_else() -> None:
+    original = Tool(
+        "query",
+        "Query.",
+        lambda sql, db: f"{sql} on {db}",
+        {"type": "object", "properties": {"sql": {"type": "string"}}},
+        timeout_s=3.0,
+        retries=2,
+        injected_kwargs={"db": "main"},
+    )
+    registered = ToolRegistry().register_function(original, "Query the database.")
+    assert registered == dataclasses.replace(original, description="Query the database.")
+    assert registered.execute(sql="SELECT 1") == "SELECT 1 on main"
 
 
 def test_an_unknown_tool_is_an_error_with_the_nearest_name() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.errors import InvalidOption, UnknownName
@@ -35,7 +36,7 @@ class ToolRegistry:
     def register_function(self, func: Tool | ToolCallable, description: str | None = None) -> Tool:
         """Add a function or a tool; `description` overrides its docstring."""
         if isinstance(func, Tool):
-            new = func if description is None else Tool.from_function(func.function, description, name=func.name)
+            new = func if description is None else replace(func, description=description)
         else:
             new = Tool.from_function(func, description)
         return self.register(new)

@@ -123,6 +123,7 @@ def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
     span = run.trace.start_span(StepType.MEMORY)
     if run.memory is not None:
         run.messages += run.memory.get_history()
+        run.state = {**run.memory.tool_state, **run.state}
         run.new_messages_start = len(run.messages)
         span.attributes["messages"] = run.new_messages_start
     run.trace.end_span(span)
@@ -151,6 +152,6 @@ def _save_to_memory(run: RunState, result: AgentResult) -> EffectGenerator[None]
     if memory is None or result.suspended is not None or result.stop_reason == "routing_only":
         return
     new = run.messages[run.new_messages_start :]
-    dropped = yield from run_function(lambda: memory.add_many(new), blocking=memory.is_persistent)
+    dropped = yield from run_function(lambda: memory.record_turn(new, run.state), blocking=memory.is_persistent)
     if dropped:
         yield e.MemoryTrimmed(run.id, tuple(dropped))

@@ -5,6 +5,7 @@ A tool call and its results are kept or dropped together.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,18 +91,33 @@ class ConversationMemory:
         """Runs that share this memory take turns."""
         self._lock = Lock()
         self._store = store
+        self._messages = list(messages)
+        self._fields: dict[str, JSON] = {}
         saved = store.load() if store else None
-        self._messages = _parse_conversation(saved) if saved else list(messages)
+        if saved:
+            self._messages, self._fields = _parse_conversation(saved)
 
     @property
     def is_persistent(self) -> bool:
         """Whether adding a message writes to a file or database."""
         return self._store is not None
 
+    @property
+    def tool_state(self) -> dict[str, JSON]:
+        """A copy of the state of tools, `ToolContext.state`, after the last turn."""
+        state = self._fields.get("state")
+        return copy.deepcopy(dict(state)) if isinstance(state, Mapping) else {}
+
     def get_history(self) -> list[Message]:
         """Every message, the oldest first."""
         with self._lock:
             return list(self._messages)
+
+    def get_recent(self, n: int) -> list[Message]:
+        """The last `n` messages, the oldest first; `n` >= 0."""
+        if n < 0:
+            raise InvalidOption("n", n, ">= 0")
+        return self.get_history()[-n:] if n else []
 
     def add(self, message: Message) -> list[Message]:
         """Add a message. Returns the messages dropped to stay within the limits."""
@@ -113,6 +129,12 @@ class ConversationMemory:
             kept, dropped = self._prune([*self._messages, *messages])
             self._replace_messages(kept)
         return dropped
+
+    def record_turn(self, messages: Sequence[Message], tool_state: Mapping[str, JSON]) -> list[Message]:
+        """Add the messages of a turn and replace the state of tools. Returns the dropped messages."""
+        if tool_state or "state" in self._fields:
+            self._fields = {**self._fields, "state": copy.deepcopy(dict(tool_state))}
+        return self.add_many(messages)
 
     def add_user(self, text: str) -> None:
         """Add a user message."""
@@ -130,15 +152,18 @@ class ConversationMemory:
             self._replace_messages(changed)
 
     def clear(self) -> None:
-        """Remove all messages, pinned ones included."""
+        """Remove all messages, pinned ones included, and the state of tools."""
         with self._lock:
+            self._fields = {}
             self._replace_messages([])
 
     reset = clear
 
     def fork(self) -> ConversationMemory:
         """An independent copy, in memory only."""
-        return ConversationMemory(self.max_messages, self.max_tokens, messages=self.get_history())
+        copied = ConversationMemory(self.max_messages, self.max_tokens, messages=self.get_history())
+        copied._fields = copy.deepcopy(self._fields)
+        return copied
 
     def count_tokens(self) -> int:
         """Estimated tokens of all messages."""
@@ -146,22 +171,29 @@ class ConversationMemory:
 
     def to_json(self) -> str:
         """The conversation as JSON; any later version can read it."""
-        return serialize_messages(self.get_history())
+        return _serialize_conversation(self.get_history(), self._fields)
 
     @staticmethod
     def from_json(text: str, *, max_messages: int | None = None, max_tokens: int | None = None) -> ConversationMemory:
         """Parse a conversation. Raises InvalidOption for any other text or a later version."""
-        return ConversationMemory(max_messages, max_tokens, messages=_parse_conversation(text))
+        messages, fields = _parse_conversation(text)
+        memory = ConversationMemory(max_messages, max_tokens, messages=messages)
+        memory._fields = fields
+        return memory
 
     def __len__(self) -> int:
         return len(self._messages)
+
+    def __bool__(self) -> bool:
+        """True, also without messages: `if memory:` asks whether there is a memory."""
+        return True
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self.get_history())
 
     def _replace_messages(self, messages: list[Message]) -> None:
         if self._store is not None:
-            self._store.save(serialize_messages(messages))
+            self._store.save(_serialize_conversation(messages, self._fields))
         self._messages = messages
 
     def _prune(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
@@ -179,6 +211,8 @@ class ConversationMemory:
             dropped += unit
             count -= len(unit)
             size -= sum(map(estimate_message_tokens, unit)) if self.max_tokens else 0
+        if dropped:  # services reject a conversation that does not begin with a user message
+            dropped += _drop_leading_answers(kept)
         return [message for unit in kept for message in unit], dropped
 
 
@@ -188,14 +222,13 @@ def estimate_message_tokens(message: Message) -> int:
     return estimate_tokens(message.content) + calls + 4
 
 
-def serialize_messages(messages: Sequence[Message]) -> str:
-    """Messages in the JSON format of conversations."""
-    data = {"format": FORMAT, "version": VERSION, "messages": [message.to_dict() for message in messages]}
-    return json.dumps(data, ensure_ascii=False)
+def to_conversation_json(messages: Sequence[Message]) -> dict[str, JSON]:
+    """Messages as a JSON object in the format of conversations."""
+    return {"format": FORMAT, "version": VERSION, "messages": [message.to_dict() for message in messages]}
 
 
 def parse_messages(data: JSON) -> list[Message]:
-    """The inverse of `serialize_messages`, for JSON that has been parsed. Raises InvalidOption."""
+    """The inverse of `to_conversation_json`. Raises InvalidOption."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
         raise InvalidOption("a saved conversation", shorten(str(data), 60), f"a JSON object with format {FORMAT!r}")
     version = data.get("version")
@@ -204,11 +237,27 @@ def parse_messages(data: JSON) -> list[Message]:
     return [Message.from_dict(item) for item in json_objects(data.get("messages"))]
 
 
-def _parse_conversation(text: str) -> list[Message]:
+def _serialize_conversation(messages: Sequence[Message], fields: Mapping[str, JSON]) -> str:
+    return json.dumps({**to_conversation_json(messages), **fields}, ensure_ascii=False)
+
+
+def _parse_conversation(text: str) -> tuple[list[Message], dict[str, JSON]]:
+    """The messages, and the other fields of a `ConversationState`, which are kept."""
     try:
-        return parse_messages(json.loads(text))
+        data = json.loads(text)
     except json.JSONDecodeError as error:
         raise InvalidOption("a saved conversation", shorten(text, 60), "JSON") from error
+    messages = parse_messages(data)
+    return messages, {key: value for key, value in data.items() if key not in ("format", "version", "messages")}
+
+
+def _drop_leading_answers(units: list[list[Message]]) -> list[Message]:
+    """Remove the answers before the first user message, except pinned ones, if there is a user message."""
+    first = next((index for index, unit in enumerate(units) if unit[0].role is Role.USER), 0)
+    leading = [unit for unit in units[:first] if unit[0].role is Role.ASSISTANT and not any(m.pinned for m in unit)]
+    for unit in leading:
+        units.remove(unit)
+    return [message for unit in leading for message in unit]
 
 
 def _group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:

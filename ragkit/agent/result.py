@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragkit.agent.memory import parse_messages, serialize_messages
+from ragkit.agent.memory import parse_messages, to_conversation_json
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.trace import AgentTrace
 from ragkit.errors import InvalidOption
@@ -81,7 +81,7 @@ class SuspendedRun:
             {
                 "run_id": self.run_id,
                 "agent_name": self.agent_name,
-                "conversation": json.loads(serialize_messages(self.messages)),
+                "conversation": to_conversation_json(self.messages),
                 "first_new": self.new_messages_start,
                 "iteration": self.iteration,
                 "pending": [{"call": call.call.to_dict(), "reason": call.reason} for call in self.pending],

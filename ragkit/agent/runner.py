@@ -15,7 +15,7 @@ from ragkit.agent.async_driver import adrive
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.definition import AgentDefinition
 from ragkit.agent.events import Event
-from ragkit.agent.memory import FORMAT, parse_messages, serialize_messages
+from ragkit.agent.memory import FORMAT, parse_messages, to_conversation_json
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.run_state import RunOptions, RunState
@@ -45,7 +45,7 @@ class ConversationState:
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object; `from_dict` parses it."""
         return {
-            **json.loads(serialize_messages(self.messages)),
+            **to_conversation_json(self.messages),
             "current_agent": self.current_agent,
             "state": dict(self.state),
             "data": dict(self.data),

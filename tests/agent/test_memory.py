@@ -17,6 +17,8 @@ from ragkit.agent.memory import ConversationMemory, ConversationStore, FifoLock,
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
+from ragkit.agent.runner import ConversationState
+from ragkit.agent.tools.base import ToolContext
 from ragkit.errors import BudgetExceeded, InvalidOption
 from ragkit.usage.limits import Limits
 from tests.agent.parts import call, request_messages, scripted, user
@@ -53,9 +55,63 @@ def test_the_oldest_messages_go_when_there_are_too_many_tokens() -> None:
 def test_a_tool_call_and_its_results_are_dropped_together() -> None:
     memory = ConversationMemory(max_messages=4)
     memory.add_many([user("q"), *exchange(1), user("next")])
-    assert texts(memory) == ["call 1", "r", "r", "next"]
-    memory.add(user("more"))
-    assert texts(memory) == ["next", "more"]
+    assert texts(memory) == ["next"]
+    memory = ConversationMemory(max_messages=4)
+    memory.add_many([user("a"), user("b"), *exchange(1)])
+    assert texts(memory) == ["b", "call 1", "r", "r"]
+
+
+def test_the_history_begins_with_a_user_message() -> None:
+    memory = ConversationMemory(max_messages=3)
+    for number in range(4):
+        memory.add_user(f"question {number}")
+        memory.add_assistant(f"answer {number}")
+    assert texts(memory) == ["question 3", "answer 3"]
+    memory = ConversationMemory(max_messages=2, messages=[Message.assistant("only"), Message.assistant("answers")])
+    memory.add_assistant("here")
+    assert texts(memory) == ["answers", "here"]
+
+
+def test_recent_messages_and_truth() -> None:
+    memory = ConversationMemory()
+    assert memory
+    memory.add_many([user(text) for text in "abc"])
+    assert [[message.content for message in memory.get_recent(n)] for n in (0, 2, 9)] == [[], ["b", "c"], list("abc")]
+    with pytest.raises(InvalidOption, match=r"n must be >= 0 \(got -1\)"):
+        memory.get_recent(-1)
+
+
+def count_calls(x: int, context: ToolContext) -> str:
+    """Count."""
+    context.state["calls"] = int(str(context.state.get("calls", 0))) + x
+    return str(context.state["calls"])
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_state_of_tools_lives_as_long_as_the_memory(tmp_path: Path, is_async: bool) -> None:
+    store = FileConversationStore(tmp_path / "chat.json")
+    memory = ConversationMemory(store=store)
+    for turn in (1, 2, 3):
+        if turn == 3:
+            memory = ConversationMemory(store=store)
+        agent = Agent(ScriptedProvider([call("count_calls", x=1), "done"]), [count_calls], memory=memory)
+        result = asyncio.run(agent.arun("count")) if is_async else agent.run("count")
+        assert (result.state, memory.tool_state) == ({"calls": turn}, {"calls": turn})
+    memory.clear()
+    assert ConversationMemory(store=store).tool_state == {}
+
+
+def test_a_memory_over_a_saved_conversation_keeps_its_agent_state_and_data(tmp_path: Path) -> None:
+    store = FileConversationStore(tmp_path / "chat.json")
+    saved = ConversationState((user("hi"), Message.assistant("hello")), "billing", {"cart": [1]}, {"user": "anna"})
+    store.save(saved.to_json())
+    memory = ConversationMemory(store=store)
+    Agent(ScriptedProvider(["fine"]), memory=memory).run("how are you?")
+    after = ConversationState.from_json(store.load() or "")
+    assert (after.current_agent, after.state, after.data) == ("billing", {"cart": [1]}, {"user": "anna"})
+    assert [message.content for message in after.messages] == ["hi", "hello", "how are you?", "fine"]
+    for copied in (memory.fork(), ConversationMemory.from_json(memory.to_json())):
+        assert ConversationState.from_json(copied.to_json()) == after
 
 
 def test_the_newest_exchange_stays_whatever_its_size() -> None:

@@ -270,8 +270,13 @@ class Meter:
     def record_chat(
         self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0, tool: str = ""
     ) -> UsageStats:
-        """Record a chat request and return its usage and cost."""
+        """Record a chat request and return its usage and cost.
+
+        The cost of a request for which the service reported no usage is unknown, unless the model is free.
+        """
         cost = self.prices.chat_cost(provider, model, tokens)
+        if not tokens.total and tokens.cost_usd is None and self.prices.chat_cost(provider, model, Tokens(1, 1)):
+            cost = None
         stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
         self.record(MeteredCall("chat", provider, model, stats, tool, iteration, time.time()))
         return stats

@@ -67,6 +67,15 @@ def test_one_unknown_price_makes_the_sum_unknown_and_only_that_sum() -> None:
     assert meter.known_cost_usd == 0.5
 
 
+def test_the_cost_of_a_call_without_usage_is_unknown() -> None:
+    meter = Meter()
+    assert meter.record_chat("openai", "gpt-4o-mini", Tokens(1000, 10)).llm_cost_usd == pytest.approx(0.000156)
+    assert meter.record_chat("openai", "gpt-4o-mini", Tokens()).llm_cost_usd is None
+    assert (meter.usage().llm_cost_usd, meter.usage().total_cost_usd) == (None, None)
+    assert meter.record_chat("ollama", "llama3", Tokens()).llm_cost_usd == 0.0
+    assert meter.record_chat("openai", "gpt-4o-mini", Tokens(cost_usd=0.5)).llm_cost_usd == 0.5
+
+
 def test_a_local_model_costs_nothing() -> None:
     with use_meter(Meter()) as meter:
         record_embedding("minilm", 9, 0.0, provider="local")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Thread
 
@@ -13,6 +13,7 @@ import ragkit
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, NotAKnowledgeBase, SettingsMismatch
 from ragkit.index.build_fingerprint import check_embedder_weights
+from ragkit.index.catalog.directory import CATALOG_FILE
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.reader import MAX_IDLE_CONNECTIONS
 from ragkit.knowledge_base.indexing import IndexOptions
@@ -245,3 +246,20 @@ def _is_open(connection: sqlite3.Connection) -> bool:
 def _open_files(below: Path) -> int:
     found = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
     return sum(path.is_relative_to(below) for path in found)
+
+
+def test_a_repair_keeps_the_score_calibration(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        calibration = kb.stored_calibration()
+        assert calibration is not None
+    [vectors] = (tmp_path / "kb").glob("vectors-*.f32")
+    vectors.unlink()
+    catalog = tmp_path / "kb" / CATALOG_FILE
+    with closing(sqlite3.connect(catalog)) as connection:
+        [stored] = connection.execute("SELECT value FROM meta WHERE key = 'calibration'").fetchone()
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        assert kb.verify(repair=True).is_sound
+        assert kb.stored_calibration() == calibration
+    with closing(sqlite3.connect(catalog)) as connection:
+        assert connection.execute("SELECT value FROM meta WHERE key = 'calibration'").fetchone() == (stored,)

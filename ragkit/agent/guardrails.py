@@ -167,18 +167,15 @@ def _always_valid(_: str) -> bool:
     return True
 
 
-PII_PATTERNS: Mapping[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
-    "email": (re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.)+[A-Za-z]{2,24}\b"), _always_valid),
-    "card": (re.compile(r"(?<![\d-])(?:\d[ -]?){12,18}\d(?![\d-])"), _passes_luhn),
-    "iban": (re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"), _is_valid_iban),
-    "ssn": (re.compile(r"(?<![\d-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])"), _always_valid),
-    "ip": (
-        re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"),
-        _always_valid,
-    ),
-    "phone": (re.compile(r"(?<![\w+])\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d(?:[ .-]?\d){5,11}(?!\w)"), _always_valid),
+PII_PATTERNS: Mapping[str, tuple[str, Callable[[str], bool]]] = {
+    "email": (r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.)+[A-Za-z]{2,24}\b", _always_valid),
+    "card": (r"(?<![\d-])(?:\d[ -]?){12,18}\d(?![\d-])", _passes_luhn),
+    "iban": (r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", _is_valid_iban),
+    "ssn": (r"(?<![\d-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])", _always_valid),
+    "ip": (r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])", _always_valid),
+    "phone": (r"(?<![\w+])\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d(?:[ .-]?\d){5,11}(?!\w)", _always_valid),
 }
-"""Kinds of personal data: a pattern, and a check of its matches."""
+"""Kinds of personal data: a pattern, compiled on first use, and a check of its matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +206,7 @@ class PIIGuardrail:
                 kinds.append(kind)
                 return f"[{kind}]"
 
-            text = pattern.sub(mask, text)
+            text = re.sub(pattern, mask, text)
         if not kinds:
             return ALLOW
         return Verdict(self.action, f"personal data: {', '.join(sorted(set(kinds)))}", text)
@@ -228,7 +225,7 @@ class TopicGuardrail:
         """Find denied phrases."""
         for phrase in self.denied:
             if re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE):
-                return Verdict(self.action, f"it speaks of {phrase!r}")
+                return Verdict(self.action, f"denied topic {phrase!r}")
         return ALLOW
 
 
@@ -246,9 +243,8 @@ _INJECTION_PATTERNS = (
     r"\bnew\s+(?:system\s+)?instructions?\s*:",
     r"\bTOOL_CALL\s*+(?::\s*+)?[`{]",
 )
-_INJECTION_REGEXES = [re.compile(pattern, re.IGNORECASE) for pattern in _INJECTION_PATTERNS]
 _ANY_INJECTION = re.compile("|".join(f"(?:{pattern})" for pattern in _INJECTION_PATTERNS), re.IGNORECASE)
-"""A cheap test first: most texts contain no personal data."""
+"""Tested first: most texts contain no injection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +267,9 @@ class InjectionGuardrail:
             matches.append(" ".join(match.group().split()))
             return "[removed]"
 
-        for pattern in _INJECTION_REGEXES:
-            text = pattern.sub(mask, text)
-        return Verdict(self.action, f"it gives the model orders: {matches[0][:60]!r}", text) if matches else ALLOW
+        for pattern in _INJECTION_PATTERNS:
+            text = re.sub(pattern, mask, text, flags=re.IGNORECASE)
+        return Verdict(self.action, f"instructions to the model: {matches[0][:60]!r}", text) if matches else ALLOW
 
 
 @dataclass(frozen=True, slots=True)

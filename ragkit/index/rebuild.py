@@ -29,6 +29,8 @@ class RecoveredState:
         self.roots = read_marker_roots(directory)
         self.text_hashes: list[bytes] = []
         self.vectors: Rows | None = None
+        self.calibration: str | None = None
+        """The score calibration as stored, if the catalog is intact."""
         self.last_file_number = max((_file_number(path) for path in directory.glob("vectors-*.f32")), default=0)
         if not (directory / CATALOG_FILE).exists():
             return
@@ -37,6 +39,8 @@ class RecoveredState:
                 if not _is_foreign_catalog(connection, directory):
                     if not (self.roots and _is_intact(directory, MARKER_FILE)):
                         self.roots = Catalog(connection).roots() or self.roots
+                    if _is_intact(directory, CATALOG_FILE):
+                        self.calibration = Catalog(connection).get_meta("calibration")
                     self._recover_vectors(connection, directory, fingerprint)
         except (sqlite3.DatabaseError, KnowledgeBaseError, *CORRUPT_DATA_ERRORS):
             return  # unreadable data is rebuilt

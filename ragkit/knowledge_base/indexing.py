@@ -106,6 +106,8 @@ class Indexer:
             run = self._check_budget(roots, run, spool)
             with WriteSession(self.path, self._components.new_knowledge_base) as session:
                 report = self._run_build(session, roots, run, started)
+                if not run.dry_run:
+                    self._store_calibration(session.catalog)
         return replace(_add_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
 
     def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[FileFailure]]:
@@ -218,8 +220,6 @@ class Indexer:
                 run.on_event(event)
         if catalog.generation() != generation:
             vectors = compact_vectors(session, row, vectors)
-        if not run.dry_run:
-            self._store_calibration(catalog)
         notes = () if run.dry_run else self._sync_store(catalog, vectors)
         report = replace(build.report(plan, started), notes=notes)
         return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
@@ -318,6 +318,8 @@ class Indexer:
         embedder = self._components.embedder
         with session.catalog.transaction():
             session.catalog.set_meta("last_file", str(recovered.last_file_number))
+            if recovered.calibration is not None:
+                session.catalog.set_meta("calibration", recovered.calibration)
         row, file = session.open_vectors(embedder.fingerprint, embedder.dimension)
         if recovered.vectors is None or not len(recovered.vectors):
             return

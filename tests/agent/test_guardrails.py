@@ -73,7 +73,7 @@ def test_the_reason_names_kinds_of_data_and_never_the_data() -> None:
 
 def test_topics_are_whole_words_in_any_case() -> None:
     guardrail = TopicGuardrail(["insider trading", "bomb"])
-    assert guardrail.check("About Insider Trading.") == Verdict("block", "it speaks of 'insider trading'")
+    assert guardrail.check("About Insider Trading.") == Verdict("block", "denied topic 'insider trading'")
     assert guardrail.check("a bombastic speech") == ALLOW
 
 
@@ -146,7 +146,7 @@ def test_input_is_rewritten_before_the_model_request() -> None:
 def test_input_may_be_blocked_before_any_request() -> None:
     agent, provider = scripted([], config=config(input=[TopicGuardrail(["bomb"])]))
     with pytest.raises(
-        GuardrailBlocked, match="the input was blocked by the guardrail topic: it speaks of 'bomb'"
+        GuardrailBlocked, match="the input was blocked by the guardrail topic: denied topic 'bomb'"
     ) as raised:
         agent.run("build a bomb")
     partial = partial_result(raised.value)
@@ -212,7 +212,7 @@ def test_tool_results_may_be_rewritten_or_withheld() -> None:
     assert tool_messages(agent.run("x")) == ["Nice page. [removed] and mail [email]."]
     agent, _ = scripted([call("page"), "ok"], [page], config(tool_results=[InjectionGuardrail()]))
     [message] = tool_messages(agent.run("x"))
-    assert message.startswith("Error: the result was withheld by prompt_injection: it gives the model orders")
+    assert message.startswith("Error: the result was withheld by prompt_injection: instructions to the model")
 
 
 def test_screening_warns_by_default_and_keeps_the_text() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import date
 from pathlib import Path
 from threading import Thread
@@ -21,6 +21,7 @@ from ragkit.errors import (
     SettingsMismatch,
 )
 from ragkit.index.build_fingerprint import check_embedder_weights
+from ragkit.index.catalog.directory import CATALOG_FILE
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.reader import MAX_FILTER_MASKS, MAX_IDLE_CONNECTIONS
 from ragkit.knowledge_base.indexing import IndexOptions
@@ -285,3 +286,20 @@ def test_more_hits_than_sqlite_has_variables(tmp_path: Path, docs: Path) -> None
         with kb.reader.snapshot() as snapshot:
             keys = snapshot.arrays.chunk_keys.tolist() * 11_000
             assert len(snapshot.chunks(keys)) == 33_000
+
+
+def test_a_repair_keeps_the_score_calibration(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        calibration = kb.stored_calibration()
+        assert calibration is not None
+    [vectors] = (tmp_path / "kb").glob("vectors-*.f32")
+    vectors.unlink()
+    catalog = tmp_path / "kb" / CATALOG_FILE
+    with closing(sqlite3.connect(catalog)) as connection:
+        [stored] = connection.execute("SELECT value FROM meta WHERE key = 'calibration'").fetchone()
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        assert kb.verify(repair=True).is_sound
+        assert kb.stored_calibration() == calibration
+    with closing(sqlite3.connect(catalog)) as connection:
+        assert connection.execute("SELECT value FROM meta WHERE key = 'calibration'").fetchone() == (stored,)

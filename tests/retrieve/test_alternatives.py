@@ -41,16 +41,16 @@ def test_paragraphs_with_one_title_become_one_file_and_keep_their_offsets(script
     assert result["1"].path == result["3"].path != result["2"].path
     text = result["1"].path.read_text()
     assert text == "# A\n\nfirst one\n\nsecond one\n"
-    assert [text[slice(*result[key].places[key])] for key in "13"] == ["first one", "second one"]
+    assert [text[slice(*result[key].spans[key])] for key in "13"] == ["first one", "second one"]
 
 
 def test_an_answer_is_correct_if_a_quote_is_from_the_right_paragraph(script: ModuleType, tmp_path: Path) -> None:
-    places = script.articles([Document("the hedge", title="A", id="1"), Document("x", title="A", id="2")], tmp_path)
-    path, (start, end) = places["1"].path, places["1"].places["1"]
+    articles = script.articles([Document("the hedge", title="A", id="1"), Document("x", title="A", id="2")], tmp_path)
+    path, (start, end) = articles["1"].path, articles["1"].spans["1"]
 
     def judged(first: int, last: int, *, abstained: bool = False) -> dict[str, float]:
-        results: dict[str, float] = script.judged(
-            answer(path, first, last, abstained=abstained), ["August"], ["1"], places
+        results: dict[str, float] = script.judge_answer(
+            answer(path, first, last, abstained=abstained), ["August"], ["1"], articles
         )
         return results
 

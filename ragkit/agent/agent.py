@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.definition import AgentDefinition, HandoffTool
@@ -94,26 +94,52 @@ class Agent(AgentDefinition):
 
         return adrive(prepare_run(self, given, start))
 
-    def batch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
+    @overload
+    def batch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]: ...
+
+    @overload
+    def batch(
+        self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8, return_exceptions: bool
+    ) -> list[AgentResult | BaseException]: ...
+
+    def batch(
+        self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8, return_exceptions: bool = False
+    ) -> Sequence[AgentResult | BaseException]:
         """Run many inputs concurrently, each in its own conversation. Results keep the order of the inputs.
 
-        Raises the error of the first failed run (in order) after all have ended.
+        Args:
+            inputs: one per run.
+            max_concurrency: runs at once, >= 1.
+            return_exceptions: put the error of a failed run into the list. Otherwise the first error (in order) is
+                raised after all runs have ended, and the other results are lost.
         """
         with ThreadPoolExecutor(max_concurrency) as pool:
-            futures = [pool.submit(copy_context().run, self._run_isolated, input_item) for input_item in inputs]
-        return _results_or_raise([future.exception() or future.result() for future in futures])
+            futures = [pool.submit(copy_context().run, self._run_isolated, item) for item in inputs]
+        outcomes = [future.exception() or future.result() for future in futures]
+        return outcomes if return_exceptions else _results_or_raise(outcomes)
 
-    async def abatch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
+    @overload
+    async def abatch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]: ...
+
+    @overload
+    async def abatch(
+        self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8, return_exceptions: bool
+    ) -> list[AgentResult | BaseException]: ...
+
+    async def abatch(
+        self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8, return_exceptions: bool = False
+    ) -> Sequence[AgentResult | BaseException]:
         """Asynchronous version of `batch`."""
         import asyncio
 
         semaphore = asyncio.Semaphore(max_concurrency)
 
-        async def run_one(given: AgentInput) -> AgentResult:
+        async def run_one(item: AgentInput) -> AgentResult:
             async with semaphore:
-                return await arun_to_completion(prepare_run(self, given, RunOptions(memory=ConversationMemory())))
+                return await arun_to_completion(prepare_run(self, item, RunOptions(memory=ConversationMemory())))
 
-        return _results_or_raise(await asyncio.gather(*map(run_one, inputs), return_exceptions=True))
+        outcomes = await asyncio.gather(*map(run_one, inputs), return_exceptions=True)
+        return outcomes if return_exceptions else _results_or_raise(outcomes)
 
     def reset(self) -> None:
         """Clear the agent's own memory, if it has one."""

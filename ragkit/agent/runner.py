@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ragkit.agent.agent import AgentInput, arun_to_completion, prepare_run, run_to_completion
 from ragkit.agent.async_driver import adrive
@@ -92,7 +93,7 @@ class AgentRunner:
     def __init__(self, agents: Sequence[AgentDefinition]) -> None:
         if not agents:
             raise InvalidOption("agents of AgentRunner", [], "one or more")
-        self.agents: Mapping[str, AgentDefinition] = {agent.name: agent for agent in agents}
+        self.agents: Mapping[str, AgentDefinition] = MappingProxyType({agent.name: agent for agent in agents})
         if len(self.agents) != len(agents):
             raise InvalidOption("the names of agents", [agent.name for agent in agents], "unique")
         self.entry_agent = agents[0]

@@ -18,7 +18,7 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
-from ragkit.agent.result import partial_result
+from ragkit.agent.result import AgentResult, partial_result
 from ragkit.agent.tools.base import ToolContext, ToolResult, tool
 from ragkit.agent.trace import TURN_STEPS, AgentTrace, StepType
 from ragkit.errors import BudgetExceeded, InvalidOption, RateLimited
@@ -461,11 +461,17 @@ def test_batch_raises_the_error_of_the_first_failed_run() -> None:
             raise RuntimeError(request.messages[-1].content)
         return "ok"
 
-    agent = Agent(ScriptedProvider([answer] * 8))
+    agent, inputs = Agent(ScriptedProvider([answer] * 16)), ["fine", "bad 1", "bad 2", "fine"]
     with pytest.raises(RuntimeError, match="bad 1"):
-        agent.batch(["fine", "bad 1", "bad 2", "fine"])
+        agent.batch(inputs)
     with pytest.raises(RuntimeError, match="bad 1"):
-        asyncio.run(agent.abatch(["fine", "bad 1", "bad 2", "fine"]))
+        asyncio.run(agent.abatch(inputs))
+    for outcomes in (
+        agent.batch(inputs, return_exceptions=True),
+        asyncio.run(agent.abatch(inputs, return_exceptions=True)),
+    ):
+        shown = [item.content if isinstance(item, AgentResult) else repr(item) for item in outcomes]
+        assert shown == ["ok", "RuntimeError('bad 1')", "RuntimeError('bad 2')", "ok"]
 
 
 def test_tools_may_run_sequentially() -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import FrozenInstanceError
 from typing import TypeAlias, overload
 
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.events import Event
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.memory import ConversationMemory, RunMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.run_state import RunOptions, RunState
 from ragkit.agent.sync_driver import drive
+from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
 AgentInput: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
@@ -29,6 +31,26 @@ class Agent(AgentDefinition):
     `run` returns the result, `stream` yields the events; `arun` and `astream` are their asynchronous versions;
     `batch` and `abatch` run many inputs concurrently.
     """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Rejects changes: an agent is immutable. Subclasses may have attributes of their own."""
+        is_own = name in self.__dataclass_fields__ or type(self).__module__.startswith("ragkit.")
+        if is_own and name != "conversation":
+            raise FrozenInstanceError(f"cannot set {name!r}: an agent is immutable; use dataclasses.replace")
+        object.__setattr__(self, name, value)
+
+    @property
+    def conversation(self) -> RunMemory | None:
+        """The agent's own memory. It may be replaced: `agent.conversation = memory`."""
+        return self.memory
+
+    @conversation.setter
+    def conversation(self, memory: RunMemory) -> None:
+        missing = [name for name in ("run_lock", "load_messages", "record_turn", "clear") if not hasattr(memory, name)]
+        if missing:
+            expected = f"a ConversationMemory or an object with {', '.join(missing)}"
+            raise InvalidOption("conversation", type(memory).__name__, expected)
+        object.__setattr__(self, "memory", memory)
 
     def run(
         self,

@@ -122,7 +122,7 @@ def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
     run.trace.end_span(span)
     span = run.trace.start_span(StepType.MEMORY)
     if run.memory is not None:
-        run.messages += run.memory.get_history()
+        run.messages += run.memory.load_messages()
         run.state = {**run.memory.tool_state, **run.state}
         run.new_messages_start = len(run.messages)
         span.attributes["messages"] = run.new_messages_start

@@ -65,6 +65,31 @@ class FifoLock:
             self._locked = False
 
 
+class RunMemory(Protocol):
+    """What a run needs of a memory; `ConversationMemory` is one."""
+
+    @property
+    def run_lock(self) -> FifoLock:
+        """Runs that share the memory take turns."""
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether `record_turn` writes to a file or database."""
+
+    @property
+    def tool_state(self) -> Mapping[str, JSON]:
+        """The state of tools after the last turn."""
+
+    def load_messages(self) -> list[Message]:
+        """The earlier messages, the oldest first."""
+
+    def record_turn(self, messages: Sequence[Message], tool_state: Mapping[str, JSON]) -> list[Message]:
+        """Add the messages of a turn and replace the state of tools. Returns the dropped messages."""
+
+    def clear(self) -> None:
+        """Remove everything."""
+
+
 class ConversationMemory:
     """The messages of one conversation. Thread-safe.
 
@@ -87,8 +112,7 @@ class ConversationMemory:
             if value is not None and value < 1:
                 raise InvalidOption(name, value, ">= 1 or None")
         self.max_messages, self.max_tokens = max_messages, max_tokens
-        self.run_lock = FifoLock()
-        """Runs that share this memory take turns."""
+        self._run_lock = FifoLock()
         self._lock = Lock()
         self._store = store
         self._messages = list(messages)
@@ -96,6 +120,11 @@ class ConversationMemory:
         saved = store.load() if store else None
         if saved:
             self._messages, self._fields = _parse_conversation(saved)
+
+    @property
+    def run_lock(self) -> FifoLock:
+        """Runs that share this memory take turns."""
+        return self._run_lock
 
     @property
     def is_persistent(self) -> bool:
@@ -112,6 +141,10 @@ class ConversationMemory:
         """Every message, the oldest first."""
         with self._lock:
             return list(self._messages)
+
+    def load_messages(self) -> list[Message]:
+        """As `get_history`: what a run starts with."""
+        return self.get_history()
 
     def get_recent(self, n: int) -> list[Message]:
         """The last `n` messages, the oldest first; `n` >= 0."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ragkit.agent.bot import Bot
-from ragkit.agent.messages import ToolCall, canonical_json
+from ragkit.agent.memory import FifoLock
+from ragkit.agent.messages import Message, Role, ToolCall, canonical_json, json_objects
 from ragkit.agent.parser import parse_arguments
 from ragkit.agent.tool_execution import collect_output, to_tool_result
 from ragkit.agent.tools.registry import ToolRegistry
@@ -21,10 +23,15 @@ Groqqy = Bot
 
 
 class ConversationManager:
-    """The messages of a conversation in the format of OpenAI's chat API."""
+    """The messages of a conversation in the format of OpenAI's chat API.
 
-    def __init__(self) -> None:
-        self._messages: list[dict[str, JSON]] = []
+    It can be the memory of an agent: `agent.conversation = ConversationManager()`. Subclasses may keep the messages
+    elsewhere by overriding `get_history` and the methods that add messages; they need not call `__init__`.
+    """
+
+    @cached_property
+    def _messages(self) -> list[dict[str, JSON]]:
+        return []
 
     def add_user(self, text: str) -> None:
         """Add a user message."""
@@ -53,6 +60,47 @@ class ConversationManager:
 
     def __len__(self) -> int:
         return len(self._messages)
+
+    def __bool__(self) -> bool:
+        return True
+
+    # the memory of an agent
+
+    @cached_property
+    def run_lock(self) -> FifoLock:
+        """See `RunMemory`."""
+        return FifoLock()
+
+    @property
+    def is_persistent(self) -> bool:
+        """True for subclasses, which may write to a database."""
+        return type(self) is not ConversationManager
+
+    @property
+    def tool_state(self) -> Mapping[str, JSON]:
+        """Empty: the state of tools is not kept."""
+        return {}
+
+    def load_messages(self) -> list[Message]:
+        """The history as messages."""
+        return [_to_message(entry) for entry in self.get_history()]
+
+    def record_turn(self, messages: Sequence[Message], tool_state: Mapping[str, JSON]) -> list[Message]:
+        """Add the messages of a turn; none are dropped."""
+        for message in messages:
+            if message.role is Role.USER:
+                self.add_user(message.content)
+            elif message.role is Role.TOOL:
+                self.add_tool_result(message.tool_call_id, message.content)
+            elif message.tool_calls:
+                self.add_tool_calls(message.content, message.tool_calls)
+            elif message.role is Role.ASSISTANT:
+                self.add_assistant(message.content)
+        return []
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self.reset()
 
 
 class ToolExecutor:
@@ -115,6 +163,16 @@ class CostTracker:
     def reset(self) -> None:
         """Remove all entries."""
         self._entries.clear()
+
+
+def _to_message(entry: Mapping[str, JSON]) -> Message:
+    calls = entry.get("tool_calls")
+    return Message(
+        Role(str(entry["role"])),
+        str(entry.get("content") or ""),
+        tuple(_to_tool_call(call) for call in json_objects(calls)),
+        tool_call_id=str(entry.get("tool_call_id") or ""),
+    )
 
 
 def _to_openai_call(call: ToolCall) -> dict[str, JSON]:

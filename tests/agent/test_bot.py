@@ -1,10 +1,12 @@
 """The bot, and the components that work without an agent."""
 
+import asyncio
 import json
 import logging
 
 import pytest
 
+from ragkit.agent.agent import Agent
 from ragkit.agent.bot import Bot, default_provider
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion
@@ -12,8 +14,10 @@ from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
 from ragkit.agent.tools.base import tool
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.compat.components import ConversationManager, CostTracker, Groqqy, ToolExecutor
+from ragkit.errors import InvalidOption
+from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, fail, request_messages
+from tests.agent.parts import add, call, fail, request_messages, scripted
 
 
 def test_a_bot_works_with_its_defaults() -> None:
@@ -107,6 +111,64 @@ async def later(x: int) -> str:
 
 def openai_call(name: str, arguments: object) -> dict[str, object]:
     return {"id": "c9", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+class DatabaseConversation(ConversationManager):
+    """Keeps the messages in a list outside."""
+
+    def __init__(self, rows: list[dict[str, JSON]]) -> None:
+        self.rows = rows
+
+    def add_user(self, text: str) -> None:
+        self.rows.append({"role": "user", "content": text})
+
+    def add_assistant(self, text: str) -> None:
+        self.rows.append({"role": "assistant", "content": text})
+
+    def get_history(self) -> list[dict[str, JSON]]:
+        return self.rows
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_conversation_manager_is_a_memory_of_an_agent(is_async: bool) -> None:
+    rows: list[dict[str, JSON]] = []
+    for manager in (ConversationManager(), DatabaseConversation(rows)):
+        agent, provider = scripted(["hello anna", "anna"])
+        agent.conversation = manager
+        for text in ("I am anna", "who am I?"):
+            asyncio.run(agent.arun(text)) if is_async else agent.run(text)
+        sent = [("user", "I am anna"), ("assistant", "hello anna"), ("user", "who am I?")]
+        assert request_messages(provider) == sent
+        assert [entry["content"] for entry in manager.get_history()] == ["I am anna", "hello anna", "who am I?", "anna"]
+    assert len(rows) == 4
+
+
+def test_a_conversation_manager_keeps_tool_calls_and_results() -> None:
+    agent, _ = scripted([call("add", "c1", a=1, b=2), "three"])
+    agent.conversation = manager = ConversationManager()
+    agent.run("1 + 2?")
+    assert [entry["role"] for entry in manager.get_history()] == ["user", "assistant", "tool", "assistant"]
+    messages = manager.load_messages()
+    assert (messages[1].tool_calls[0].name, messages[2].tool_call_id, messages[2].content) == ("add", "c1", "3")
+    agent.reset()
+    assert (len(manager), bool(manager)) == (0, True)
+
+
+def test_an_agent_is_immutable_but_for_its_conversation() -> None:
+    agent, _ = scripted(["hi"])
+    for name in ("foo", "name", "tools", "memory"):
+        with pytest.raises(AttributeError, match=f"cannot set '{name}': an agent is immutable"):
+            setattr(agent, name, 1)
+    with pytest.raises(InvalidOption, match=r"conversation must be a ConversationMemory .* \(got 'list'\)"):
+        agent.conversation = []  # type: ignore[assignment]
+
+    class Planner(Agent):
+        """An agent with state of its own."""
+
+    planner = Planner(ScriptedProvider(["hi"]))
+    planner.plan = ["first"]  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="cannot set 'provider'"):
+        planner.provider = ScriptedProvider([])  # type: ignore[misc]
 
 
 def test_the_executor_gives_text_and_never_raises(caplog: pytest.LogCaptureFixture) -> None:

@@ -331,7 +331,7 @@ def test_the_defaults_are_unchanged() -> None:
 
 def test_an_agent_cannot_be_changed_and_does_not_follow_its_registry() -> None:
     agent, _ = scripted(["ok"])
-    with pytest.raises(AttributeError, match="cannot assign to field 'name'"):
+    with pytest.raises(AttributeError, match="cannot set 'name': an agent is immutable"):
         agent.name = "other"  # type: ignore[misc]
     assert agent.registry.frozen
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import FrozenInstanceError
-from typing import TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.definition import AgentDefinition, HandoffTool
@@ -32,12 +32,14 @@ class Agent(AgentDefinition):
     `batch` and `abatch` run many inputs concurrently.
     """
 
-    def __setattr__(self, name: str, value: object) -> None:
-        """Rejects changes: an agent is immutable. Subclasses may have attributes of their own."""
-        is_own = name in self.__dataclass_fields__ or type(self).__module__.startswith("ragkit.")
-        if is_own and name != "conversation":
-            raise FrozenInstanceError(f"cannot set {name!r}: an agent is immutable; use dataclasses.replace")
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Rejects changes: an agent is immutable. Subclasses may have attributes of their own."""
+            is_own = name in self.__dataclass_fields__ or type(self).__module__.startswith("ragkit.")
+            if is_own and name != "conversation":
+                raise FrozenInstanceError(f"cannot set {name!r}: an agent is immutable; use dataclasses.replace")
+            object.__setattr__(self, name, value)
 
     @property
     def conversation(self) -> RunMemory | None:

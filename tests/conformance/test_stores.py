@@ -14,11 +14,7 @@ from ragkit.testing.store_factory import StoreUnavailable, open_store, scratch_o
 from ragkit.testing.store_under_test import StoreUnderTest
 from ragkit.testing.stores import StoreCheck, checks_for
 
-RANDOM = (
-    "filters_mean_what_the_evaluator_says",
-    "any_sequence_of_writes_leaves_what_a_dict_would",
-    "a_writer_that_is_killed_leaves_whole_batches",
-)
+RANDOM = ("random_filters_match_the_evaluator", "random_writes_match_a_dict", "a_killed_writer_leaves_whole_batches")
 
 
 def cases(names: tuple[str, ...] = ()) -> Iterator[object]:

@@ -34,7 +34,7 @@ def test_a_new_file_is_indexed() -> None:
     assert (work.source, work.previous) == ("/docs/a", None)
 
 
-def test_a_file_with_the_same_size_times_and_inode_is_not_even_read() -> None:
+def test_a_file_with_the_same_size_times_and_inode_is_not_read() -> None:
     def never(path: Path) -> str:
         raise AssertionError("read")
 
@@ -42,24 +42,24 @@ def test_a_file_with_the_same_size_times_and_inode_is_not_even_read() -> None:
     assert (found.tasks, found.touched, found.removed, found.unchanged) == ((), (), (), 1)
 
 
-def test_other_times_and_the_same_content_only_touch_the_row() -> None:
+def test_new_times_with_the_same_content_update_only_the_row() -> None:
     found = plan(FoundFile(FILE.path, replace(STAT, mtime_ns=99)))
     assert (found.tasks, found.touched) == ((), (replace(ROW, mtime_ns=99),))
 
 
-def test_the_same_size_and_time_and_another_ctime_is_compared_by_content() -> None:
+def test_a_file_with_a_new_ctime_is_compared_by_content() -> None:
     found = plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=lambda path: "other")
     assert [work.previous for work in found.tasks] == [ROW]
 
 
-def test_a_file_that_cannot_be_read_is_a_task_so_that_its_failure_is_reported() -> None:
+def test_an_unreadable_file_is_a_task_that_reports_the_failure() -> None:
     def unreadable(path: Path) -> str:
         raise LoadError(str(path), "cannot be read")
 
     assert len(plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=unreadable).tasks) == 1
 
 
-def test_another_fingerprint_or_reindex_all_makes_a_file_a_task() -> None:
+def test_a_new_fingerprint_or_a_full_reindex_makes_a_file_a_task() -> None:
     assert len(plan(FILE, recipe="text:2").tasks) == 1
     assert len(plan(FILE, everything=True).tasks) == 1
 
@@ -75,7 +75,7 @@ def test_a_skipped_file_stays_skipped_with_its_reason() -> None:
     assert plan(FILE, known=(skipped,)).skipped == (("/docs/a", "binary file"),)
 
 
-def test_a_file_deleted_from_an_indexed_root_is_removed_and_one_elsewhere_is_not() -> None:
+def test_only_files_deleted_from_an_indexed_root_are_removed() -> None:
     elsewhere = replace(ROW, source="/more/b")
     assert plan(known=(ROW, elsewhere)).removed == (ROW,)
 

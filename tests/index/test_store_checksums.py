@@ -58,7 +58,7 @@ def flip_a_bit(place: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [lose_everything_unsynced, flip_a_bit, shutil.rmtree])
-def test_damage_of_the_store_changes_no_result_is_reported_and_repaired_without_embedding(
+def test_a_damaged_store_is_reported_bypassed_and_refilled_without_embedding(
     kb: KnowledgeBase, damage: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = hits(kb)

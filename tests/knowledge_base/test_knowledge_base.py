@@ -61,7 +61,7 @@ def test_a_knowledge_base_remembers_its_pipeline(tmp_path: Path, docs: Path) -> 
         assert len(kb.search("the")) <= 1
 
 
-def test_other_settings_raise_and_name_every_difference(tmp_path: Path, docs: Path) -> None:
+def test_different_settings_raise_an_error_with_all_differences(tmp_path: Path, docs: Path) -> None:
     KnowledgeBase.open(tmp_path / "kb", pipeline()).index(docs)
     other = "split: {name: recursive, chunk_size: 99}\n"
     with pytest.raises(SettingsMismatch, match=r"split\.chunk_size: index has 200, pipeline has 99"):
@@ -70,21 +70,21 @@ def test_other_settings_raise_and_name_every_difference(tmp_path: Path, docs: Pa
         assert kb.search("hedge")[0].chunk.title == "Garden"
 
 
-def test_other_weights_under_the_same_name_are_noticed() -> None:
+def test_different_weights_of_the_same_model_are_rejected() -> None:
     before = HashingEmbedder().embed_query("one text")
     check_embedder_weights("kb", before.tobytes(), before)
     with pytest.raises(SettingsMismatch, match="the embedder's weights differ"):
         check_embedder_weights("kb", before.tobytes(), HashingEmbedder().embed_query("something else"))
 
 
-def test_where_there_is_none_reading_says_so(tmp_path: Path) -> None:
+def test_a_missing_knowledge_base_or_source_is_reported(tmp_path: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb") as kb, pytest.raises(NotAKnowledgeBase, match="is not a knowledge base"):
         kb.search("anything")
     with pytest.raises(LoadError, match="does not exist"):
         KnowledgeBase.open(tmp_path / "kb").index(tmp_path / "nowhere")
 
 
-def test_a_second_writer_is_refused_by_name(tmp_path: Path, docs: Path) -> None:
+def test_a_second_writer_is_rejected_with_the_process_of_the_first(tmp_path: Path, docs: Path) -> None:
     kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
     kb.index(docs)
     with WriterLock(tmp_path / "kb"), pytest.raises(KnowledgeBaseLocked, match="is locked by process"):
@@ -92,7 +92,7 @@ def test_a_second_writer_is_refused_by_name(tmp_path: Path, docs: Path) -> None:
     assert len(kb.search("hedge")) == 3
 
 
-def test_many_threads_search_while_the_content_changes(tmp_path: Path, docs: Path) -> None:
+def test_concurrent_searches_never_mix_two_generations(tmp_path: Path, docs: Path) -> None:
     kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
     kb.index(docs)
     wrong: list[str] = []
@@ -119,7 +119,7 @@ def test_many_threads_search_while_the_content_changes(tmp_path: Path, docs: Pat
     assert wrong == []
 
 
-def test_a_rebuild_takes_up_every_source_that_was_ever_named(tmp_path: Path, docs: Path) -> None:
+def test_a_rebuild_includes_all_sources_of_earlier_runs(tmp_path: Path, docs: Path) -> None:
     more = tmp_path / "more"
     more.mkdir()
     (more / "other.txt").write_text("Something else.\n")
@@ -134,7 +134,7 @@ def test_a_rebuild_takes_up_every_source_that_was_ever_named(tmp_path: Path, doc
         assert kb.verify().is_sound
 
 
-def test_a_lost_catalog_is_built_again_with_the_vectors_that_are_left(tmp_path: Path, docs: Path) -> None:
+def test_a_lost_catalog_is_rebuilt_with_the_existing_vectors(tmp_path: Path, docs: Path) -> None:
     kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
     kb.index(docs)
     before = [chunk.id for chunk in kb.chunks()]
@@ -158,7 +158,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("beside")
-def test_a_store_beside_the_catalog_follows_it_and_finds_the_same(tmp_path: Path, docs: Path) -> None:
+def test_an_external_store_is_synchronized_and_returns_the_same_results(tmp_path: Path, docs: Path) -> None:
     kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
     kb.index(docs)
     store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
@@ -180,7 +180,7 @@ def test_a_store_beside_the_catalog_follows_it_and_finds_the_same(tmp_path: Path
 
 
 @pytest.mark.usefixtures("beside")
-def test_a_store_that_lost_something_is_named_and_filled_again_without_embedding(tmp_path: Path, docs: Path) -> None:
+def test_an_incomplete_store_is_reported_and_refilled_without_embedding(tmp_path: Path, docs: Path) -> None:
     kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
     kb.index(docs)
     store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
@@ -203,7 +203,7 @@ def test_every_public_name_can_be_imported_and_is_listed() -> None:
         getattr(ragkit, "Nothing")  # noqa: B009 - mypy knows that it is missing
 
 
-def test_threads_that_read_one_after_the_other_share_a_connection(tmp_path: Path, docs: Path) -> None:
+def test_sequential_threads_share_a_connection(tmp_path: Path, docs: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
         kb.index(docs)
         kb.search("hedge")
@@ -215,7 +215,7 @@ def test_threads_that_read_one_after_the_other_share_a_connection(tmp_path: Path
         assert _open_files(tmp_path) == before
 
 
-def test_of_many_views_at_the_same_time_few_connections_are_kept(tmp_path: Path, docs: Path) -> None:
+def test_the_number_of_idle_connections_is_limited(tmp_path: Path, docs: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
         kb.index(docs)
         kb.search("hedge")
@@ -225,7 +225,7 @@ def test_of_many_views_at_the_same_time_few_connections_are_kept(tmp_path: Path,
         assert sum(_is_open(view.connection) for view in views) == MAX_IDLE_CONNECTIONS
 
 
-def test_a_view_outlives_the_closing_and_its_connection_goes_with_it(tmp_path: Path, docs: Path) -> None:
+def test_a_snapshot_works_after_close_and_then_closes_its_connection(tmp_path: Path, docs: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
         kb.index(docs)
         with kb.reader.snapshot() as view:

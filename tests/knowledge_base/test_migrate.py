@@ -83,7 +83,7 @@ def subject(name: str, tmp_path: Path) -> object:
     return kind(**options) if kind else None
 
 
-def test_every_store_takes_a_copy_and_gives_it_back_without_one_embedding(
+def test_a_copy_to_every_store_and_back_needs_no_embedding(
     name: str, subject: object, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = hits(indexed)
@@ -121,7 +121,7 @@ def test_every_store_takes_a_copy_and_gives_it_back_without_one_embedding(
         assert back.notes == (f"the store {name!r} was emptied",)
 
 
-def test_an_index_run_after_a_copy_keeps_the_new_store_in_line(tmp_path: Path, docs: Path, indexed: Path) -> None:
+def test_an_index_run_after_a_copy_updates_the_new_store(tmp_path: Path, docs: Path, indexed: Path) -> None:
     options = SqliteOptions(tmp_path / "there")
     KnowledgeBase.open(indexed, with_store("sqlite", options)).copy()
     (docs / "keys3.md").unlink()
@@ -131,9 +131,7 @@ def test_an_index_run_after_a_copy_keeps_the_new_store_in_line(tmp_path: Path, d
     assert sorted(identity for identity, _, _ in SqliteStore(options).scan()) == wanted
 
 
-def test_a_file_that_is_silent_about_the_store_leaves_it_as_it_is_and_one_that_names_it_decides(
-    tmp_path: Path, indexed: Path
-) -> None:
+def test_a_pipeline_changes_the_store_only_if_it_names_one(tmp_path: Path, indexed: Path) -> None:
     KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
     for silent in (HASHING, "extends: default\n" + HASHING):
         kb = KnowledgeBase.open(indexed, Pipeline.from_yaml(silent))
@@ -144,7 +142,7 @@ def test_a_file_that_is_silent_about_the_store_leaves_it_as_it_is_and_one_that_n
         assert getattr(kb.pipeline.store.options, "path", "") == ""
 
 
-def test_a_store_that_a_file_names_before_it_is_filled_is_said_and_passed_over(tmp_path: Path, indexed: Path) -> None:
+def test_a_store_that_was_never_filled_is_reported_and_bypassed(tmp_path: Path, indexed: Path) -> None:
     wanted = hits(indexed)
     other = with_store("sqlite", SqliteOptions(tmp_path / "there"))
     assert hits(indexed, other) == wanted
@@ -155,7 +153,7 @@ def test_a_store_that_a_file_names_before_it_is_filled_is_said_and_passed_over(t
         ]
 
 
-def test_what_others_keep_in_a_store_is_not_touched(tmp_path: Path, docs: Path, indexed: Path) -> None:
+def test_foreign_documents_in_a_store_are_not_changed(tmp_path: Path, docs: Path, indexed: Path) -> None:
     options = SqliteOptions(tmp_path / "theirs")
     with closing(SqliteStore(options)) as theirs:
         theirs.add_documents([Document("theirs", id="theirs")], unit_rows(1, 64, 1))
@@ -170,7 +168,7 @@ def test_what_others_keep_in_a_store_is_not_touched(tmp_path: Path, docs: Path, 
     assert (report.problems, SqliteStore(options).count()) == ((), report.chunks)
 
 
-def test_a_second_copy_hands_over_what_is_missing_and_nothing_else(tmp_path: Path, docs: Path, indexed: Path) -> None:
+def test_a_second_copy_adds_only_missing_chunks(tmp_path: Path, docs: Path, indexed: Path) -> None:
     kb = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there")))
     first = kb.copy()
     assert kb.copy().copied == 0
@@ -181,7 +179,9 @@ def test_a_second_copy_hands_over_what_is_missing_and_nothing_else(tmp_path: Pat
     assert (again.copied, again.chunks, again.previous_store) == (1, first.chunks + 1, "sqlite")
 
 
-def test_progress_is_told_up_to_the_last_chunk(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_up_to_the_last_chunk(
+    tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(derived_module, "SYNC_BATCH_SIZE", 20)
     told: list[tuple[int, int]] = []
     kb = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there")))
@@ -220,7 +220,7 @@ class Mangling(SqliteStore):
     ],
     ids=["loses", "changes-text", "changes-metadata", "turns-vectors", "renames"],
 )
-def test_a_store_that_does_not_hold_what_it_was_given_is_not_taken(
+def test_a_store_with_wrong_content_is_not_used(
     tmp_path: Path,
     indexed: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -236,9 +236,7 @@ def test_a_store_that_does_not_hold_what_it_was_given_is_not_taken(
     assert SqliteStore(SqliteOptions(tmp_path / "there")).count() == 0
 
 
-def test_a_store_that_finds_too_little_is_not_taken(
-    tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_with_low_recall_is_not_used(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit is near enough
     report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
     assert report.problems == (
@@ -246,15 +244,13 @@ def test_a_store_that_finds_too_little_is_not_taken(
     )
 
 
-def test_other_settings_than_those_of_the_store_are_still_a_mismatch(indexed: Path) -> None:
+def test_a_new_store_does_not_hide_a_mismatch_of_other_settings(indexed: Path) -> None:
     other = replace(with_store("memory", MemoryOptions()), embedder=Pipeline.default().embedder)
     with pytest.raises(SettingsMismatch, match=r"embed\.name: index has hashing, pipeline has minilm"):
         KnowledgeBase.open(indexed, other)
 
 
-def test_variables_stay_variables_in_the_settings(
-    tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stored_settings_keep_variables(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHERE", str(tmp_path / "there"))
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: sqlite, path: '${WHERE}'}\n")).copy()
     assert 'path: "${WHERE}"' in str(read_stored_pipeline(indexed))
@@ -266,7 +262,7 @@ def test_variables_stay_variables_in_the_settings(
     assert hits(indexed)
 
 
-def test_a_relative_path_is_written_down_in_full(
+def test_a_relative_path_is_stored_as_an_absolute_one(
     tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -277,7 +273,7 @@ def test_a_relative_path_is_written_down_in_full(
         assert not kb.freshness().outdated_store
 
 
-def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path, indexed: Path) -> None:
+def test_a_repair_of_the_store_does_not_change_the_catalog(tmp_path: Path, indexed: Path) -> None:
     options = SqliteOptions(tmp_path / "there")
     KnowledgeBase.open(indexed, with_store("sqlite", options)).copy()
     with closing(SqliteStore(options)) as store:
@@ -325,7 +321,7 @@ class Frail(MemoryStore):
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_run_that_is_cut_off_at_any_step_is_taken_up_there(
+def test_an_interrupted_sync_resumes_at_the_interrupted_step(
     docs: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     monkeypatch.setattr(derived_module, "SYNC_BATCH_SIZE", 20)
@@ -362,14 +358,14 @@ def _matrix(session: WriteSession) -> Rows:
     return file.matrix(row.rows)
 
 
-def test_an_empty_knowledge_base_can_be_moved_too(tmp_path: Path, indexed: Path) -> None:
+def test_an_empty_knowledge_base_can_be_copied(tmp_path: Path, indexed: Path) -> None:
     with KnowledgeBase.open(indexed) as kb:
         kb.clear()
     report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
     assert (report.chunks, report.copied, report.problems) == (0, 0, ())
 
 
-def test_no_key_of_a_server_is_shown(indexed: Path) -> None:
+def test_errors_contain_no_api_key(indexed: Path) -> None:
     options = PineconeOptions(api_key="pc-secret", host="http://127.0.0.1:9", retries=0)
     with pytest.raises(StoreError, match="Pinecone") as caught:
         KnowledgeBase.open(indexed, with_store("pinecone", options)).copy()

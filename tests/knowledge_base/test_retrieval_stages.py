@@ -41,7 +41,7 @@ def knowledge_base(path: Path, docs: Path, retrieve: str) -> KnowledgeBase:
     return kb
 
 
-def test_a_hit_with_its_neighbours_is_the_text_of_its_document_at_its_offsets(tmp_path: Path, docs: Path) -> None:
+def test_a_hit_with_neighbours_equals_the_document_at_its_offsets(tmp_path: Path, docs: Path) -> None:
     retrieve = "{name: lexical, top_k: 1, distinct: {}, context: {name: neighbours}}"
     with knowledge_base(tmp_path / "kb", docs, retrieve) as kb:
         [hit] = kb.search("filter washed in water")
@@ -52,7 +52,7 @@ def test_a_hit_with_its_neighbours_is_the_text_of_its_document_at_its_offsets(tm
         assert (hit.chunk.start_line, hit.chunk.end_line) == (1, 7)
 
 
-def test_a_quote_from_beside_the_hit_is_cited_at_its_own_place(tmp_path: Path, docs: Path) -> None:
+def test_a_quote_from_the_context_of_a_hit_has_its_own_offsets(tmp_path: Path, docs: Path) -> None:
     with knowledge_base(tmp_path / "kb", docs, "{name: lexical, top_k: 1, context: {name: parent}}") as kb:
         answer = kb.ask("What is taken out and washed in water, and dry after an hour?", model="extractive")
         by_line = {cited.start_line: cited for cited in answer.citations}
@@ -60,14 +60,14 @@ def test_a_quote_from_beside_the_hit_is_cited_at_its_own_place(tmp_path: Path, d
         assert HANDBOOK[by_line[7].start : by_line[7].end] == STEPS[2]
 
 
-def test_a_copy_of_a_file_does_not_fill_the_list(tmp_path: Path, docs: Path) -> None:
+def test_duplicates_are_removed_from_the_hits(tmp_path: Path, docs: Path) -> None:
     with knowledge_base(tmp_path / "kb", docs, "{name: lexical, top_k: 2}") as kb:
         assert [Path(hit.chunk.source).name for hit in kb.search("washed")] == ["boiler.md", "copy of boiler.md"]
     with knowledge_base(tmp_path / "kb", docs, "{name: lexical, top_k: 2, distinct: {}}") as kb:
         assert [Path(hit.chunk.source).name for hit in kb.search("washed")] == ["boiler.md", "hedge.md"]
 
 
-def test_what_rewriting_costs_stands_in_the_usage_of_a_search_and_in_the_ledger(
+def test_the_cost_of_query_rewriting_is_in_the_usage_of_a_search_and_in_the_ledger(
     docs: Path,
     ragkit: Ragkit,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -83,7 +83,9 @@ def test_what_rewriting_costs_stands_in_the_usage_of_a_search_and_in_the_ledger(
     assert "scripted" in json.dumps(booked)
 
 
-def test_what_rewriting_costs_is_part_of_an_answer(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_query_rewriting_is_in_the_usage_of_an_answer(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([ANSWER]))
     with knowledge_base(tmp_path / "kb", docs, "{name: dense, rewrite: {name: hyde}}") as kb:
         answer = kb.ask("How does one clean it?", model="extractive")
@@ -91,7 +93,7 @@ def test_what_rewriting_costs_is_part_of_an_answer(tmp_path: Path, docs: Path, m
         assert answer.usage.by_tool["search_knowledge_base"].stats.prompt_tokens == 50
 
 
-def test_a_pipeline_that_needs_a_model_says_so_when_it_is_validated(
+def test_validation_reports_a_missing_model_provider(
     ragkit: Ragkit,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -108,21 +110,21 @@ def test_a_pipeline_that_needs_a_model_says_so_when_it_is_validated(
     Pipeline.load("mine.yaml").validate()
 
 
-def test_a_provider_that_is_not_known_is_met_with_those_that_are(ragkit: Ragkit) -> None:  # noqa: F811
+def test_an_unknown_provider_is_reported_with_a_suggestion(ragkit: Ragkit) -> None:  # noqa: F811
     text = "extends: default\nretrieve: {name: hybrid, rewrite: {provider: opanai}}\n"
     Path("mine.yaml").write_text(text)
     said = ragkit("pipeline", "validate", "mine.yaml", code=1).err
     assert "mine.yaml:2:35: rewrite: unknown provider 'opanai' (did you mean 'openai'?)" in said
 
 
-def test_a_passage_inside_a_wider_hit_is_found_by_why(docs: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_why_finds_a_passage_inside_a_wider_hit(docs: Path, ragkit: Ragkit) -> None:  # noqa: F811
     Path("ragkit.yaml").write_text(f"{EMBED}retrieve: {{name: lexical, top_k: 1, context: {{name: parent}}}}\n")
     ragkit("index", "docs")
     found = ragkit("why", "valve pressure", "--expect", "docs/boiler.md:7", "--json").json
     assert (found["rank"], found["advice"]) == (1, ["none: it is hit 1"])
 
 
-def test_why_gives_the_place_that_a_search_gives_though_deeper_rankings_differ(tmp_path: Path) -> None:
+def test_why_reports_the_rank_of_a_search_even_if_deeper_rankings_differ(tmp_path: Path) -> None:
     chance = random.Random(4)
     words = [f"{first}{second}" for first in "bdfgklmnpr" for second in ("ale", "oot", "ime", "ust")]
     (tmp_path / "docs").mkdir()

@@ -52,7 +52,7 @@ def test_boundaries_between_sections_are_preferred_to_those_between_subsections(
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.integers(60, 200))
-def test_a_heading_stays_with_the_text_behind_it(seed: int, size: int) -> None:
+def test_a_heading_stays_with_the_text_after_it(seed: int, size: int) -> None:
     for piece in chunk_texts(handbook(seed, sections=6), size, size // 5):
         assert not piece.rsplit("\n", 1)[-1].startswith("#")
 

@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_unchanged_files_are_sound(folder: Path) -> None:
+def test_unchanged_files_have_no_problems(folder: Path) -> None:
     assert find_changed_files(folder) == []
 
 

@@ -82,7 +82,7 @@ def test_repeated_changes_of_a_folder_do_not_fill_the_disk(tmp_path: Path, docs:
         assert found_in(kb, f"subject{n}") == found_in(fresh, f"subject{n}")
 
 
-def test_vectors_of_replaced_texts_are_kept_for_texts_that_come_back(tmp_path: Path, docs: Path) -> None:
+def test_vectors_of_replaced_texts_are_reused_for_restored_texts(tmp_path: Path, docs: Path) -> None:
     kb = indexed(tmp_path / "kb", docs)
     edit(docs, 1)
     kb.index(docs)
@@ -151,12 +151,12 @@ def overtaken(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "kb"
 
 
-def test_a_reader_whose_vector_file_was_just_replaced_opens_the_new_one(overtaken: Path) -> None:
+def test_a_reader_opens_the_new_file_if_its_vector_file_was_just_replaced(overtaken: Path) -> None:
     with KnowledgeBase.open(overtaken) as reader:
         assert "edition4" in found_in(reader, "subject2")[0][1]
 
 
-def test_a_file_that_goes_while_a_knowledge_base_is_verified_is_no_fault(overtaken: Path) -> None:
+def test_a_file_replaced_during_verification_is_not_a_problem(overtaken: Path) -> None:
     with KnowledgeBase.open(overtaken) as kb:
         assert kb.verify().problems == ()
 

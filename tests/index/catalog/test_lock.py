@@ -23,7 +23,7 @@ with WriterLock(Path(sys.argv[1])):
 """
 
 
-def test_a_second_writer_gets_the_name_of_the_first(tmp_path: Path) -> None:
+def test_the_error_of_a_second_writer_names_the_first(tmp_path: Path) -> None:
     with WriterLock(tmp_path):
         assert is_locked(tmp_path)
         with pytest.raises(KnowledgeBaseLocked, match=f"process {os.getpid()} on"), WriterLock(tmp_path, timeout_s=0):

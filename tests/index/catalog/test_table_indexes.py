@@ -38,7 +38,7 @@ def test_lookups_of_documents_and_chunks_use_an_index(tmp_path: Path) -> None:
             assert plan[0][3].endswith(f"USING INDEX {index}") or plan[0][3].endswith(f"USING COVERING INDEX {index}")
 
 
-def test_a_catalog_without_the_newer_index_works_and_gets_it_with_the_next_run(tmp_path: Path) -> None:
+def test_a_missing_index_is_created_by_the_next_run(tmp_path: Path) -> None:
     with filled(tmp_path) as kb:
         [row] = kb.document_rows()
     with WriteSession(tmp_path / "kb") as session:

@@ -1,4 +1,4 @@
-"""The stages of a retriever through a knowledge base and the command line: offsets, costs, what is missing."""
+"""Retrieval stages in a knowledge base and on the command line: offsets, costs, errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_hit_with_neighbours_equals_the_document_at_its_offsets(tmp_path: Path
 def test_a_quote_from_the_context_of_a_hit_has_its_own_offsets(tmp_path: Path, docs: Path) -> None:
     with knowledge_base(tmp_path / "kb", docs, "{name: lexical, top_k: 1, context: {name: parent}}") as kb:
         answer = kb.ask("What is taken out and washed in water, and dry after an hour?", model="extractive")
-        by_line = {cited.start_line: cited for cited in answer.citations}
+        by_line = {citation.start_line: citation for citation in answer.citations}
         assert (by_line[7].quote, by_line[7].verified) == (STEPS[2], True)
         assert HANDBOOK[by_line[7].start : by_line[7].end] == STEPS[2]
 
@@ -75,12 +75,12 @@ def test_the_cost_of_query_rewriting_is_in_the_usage_of_a_search_and_in_the_ledg
     Path("ragkit.yaml").write_text(f"{EMBED}retrieve: {{name: lexical, rewrite: {{name: multi_query}}}}\n")
     monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([ANSWER]))
     ragkit("index", "docs")
-    found = ragkit("search", "how does one clean it", "--json").json
-    assert {Path(hit["source"]).name for hit in found["hits"]} == {"boiler.md", "copy of boiler.md", "hedge.md"}
-    usage = found["usage"]
+    result = ragkit("search", "how does one clean it", "--json").json
+    assert {Path(hit["source"]).name for hit in result["hits"]} == {"boiler.md", "copy of boiler.md", "hedge.md"}
+    usage = result["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["llm_cost_usd"]) == (50, 5, 0.0)
-    booked = ragkit("usage", "--json").json
-    assert "scripted" in json.dumps(booked)
+    ledger = ragkit("usage", "--json").json
+    assert "scripted" in json.dumps(ledger)
 
 
 def test_the_cost_of_query_rewriting_is_in_the_usage_of_an_answer(
@@ -101,8 +101,8 @@ def test_validation_reports_a_missing_model_provider(
         monkeypatch.delenv(key, raising=False)
     text = "extends: default\nretrieve:\n  name: hybrid\n  rewrite: {name: hyde}\n"
     Path("mine.yaml").write_text(text)
-    said = ragkit("pipeline", "validate", "mine.yaml", code=1).err.splitlines()
-    assert said[0].startswith("mine.yaml:4:12: rewrite.provider must be an available provider")
+    output = ragkit("pipeline", "validate", "mine.yaml", code=1).err.splitlines()
+    assert output[0].startswith("mine.yaml:4:12: rewrite.provider must be an available provider")
     with pytest.raises(PipelineError, match=r"4:12: rewrite.provider must be an available provider"):
         Pipeline.load("mine.yaml").validate()
     monkeypatch.setenv("RAGKIT_MOCK_JSON", "[]")
@@ -113,23 +113,23 @@ def test_validation_reports_a_missing_model_provider(
 def test_an_unknown_provider_is_reported_with_a_suggestion(ragkit: Ragkit) -> None:  # noqa: F811
     text = "extends: default\nretrieve: {name: hybrid, rewrite: {provider: opanai}}\n"
     Path("mine.yaml").write_text(text)
-    said = ragkit("pipeline", "validate", "mine.yaml", code=1).err
-    assert "mine.yaml:2:35: rewrite: unknown provider 'opanai' (did you mean 'openai'?)" in said
+    output = ragkit("pipeline", "validate", "mine.yaml", code=1).err
+    assert "mine.yaml:2:35: rewrite: unknown provider 'opanai' (did you mean 'openai'?)" in output
 
 
 def test_why_finds_a_passage_inside_a_wider_hit(docs: Path, ragkit: Ragkit) -> None:  # noqa: F811
     Path("ragkit.yaml").write_text(f"{EMBED}retrieve: {{name: lexical, top_k: 1, context: {{name: parent}}}}\n")
     ragkit("index", "docs")
-    found = ragkit("why", "valve pressure", "--expect", "docs/boiler.md:7", "--json").json
-    assert (found["rank"], found["advice"]) == (1, ["none: it is hit 1"])
+    result = ragkit("why", "valve pressure", "--expect", "docs/boiler.md:7", "--json").json
+    assert (result["rank"], result["advice"]) == (1, ["none: it is hit 1"])
 
 
 def test_why_reports_the_rank_of_a_search_even_if_deeper_rankings_differ(tmp_path: Path) -> None:
-    chance = random.Random(4)
+    rng = random.Random(4)
     words = [f"{first}{second}" for first in "bdfgklmnpr" for second in ("ale", "oot", "ime", "ust")]
     (tmp_path / "docs").mkdir()
     for number in range(150):
-        (tmp_path / "docs" / f"{number}.txt").write_text(" ".join(chance.choices(words, k=30)))
+        (tmp_path / "docs" / f"{number}.txt").write_text(" ".join(rng.choices(words, k=30)))
     with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
         kb.index(tmp_path / "docs")
         question = "bale doot fime gust kale"
@@ -138,6 +138,6 @@ def test_why_reports_the_rank_of_a_search_even_if_deeper_rankings_differ(tmp_pat
         assert len(near) == NEAR_DEPTH
         moved = [source for source, rank in near.items() if deep[source] != rank]
         for source in moved[:3]:
-            found = diagnose(kb, DiagnosisQuery(question, top_k=1), source)
-            assert [stage.rank for stage in found.stages[-1:]] == [near[source]]
+            result = diagnose(kb, DiagnosisQuery(question, top_k=1), source)
+            assert [stage.rank for stage in result.stages[-1:]] == [near[source]]
         assert moved

@@ -49,7 +49,7 @@ def test_small_functions_share_a_chunk() -> None:
 
 
 def test_decorators_and_comments_stay_with_their_definition() -> None:
-    head = "# What it is for.\n@cached\n@checked\n"
+    head = "# A comment.\n@cached\n@checked\n"
     functions = [head + function(f"f{number}", 15) for number in range(4)]
     document = python("\n\n\n".join(functions))
     assert texts(document, recursive(document, 100)) == functions

@@ -41,14 +41,14 @@ def subject(name: str, tmp_path: Path, record_property: Callable[[str, object], 
 
 
 @pytest.mark.parametrize(("name", "check"), [*cases()])
-def test_the_store_keeps_its_promise(subject: StoreUnderTest, check: StoreCheck) -> None:
+def test_the_store_passes_the_check(subject: StoreUnderTest, check: StoreCheck) -> None:
     check(subject)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("name", "check"), [*cases(RANDOM)])
-def test_the_store_keeps_its_promise_on_thousands_of_cases(
+def test_the_store_passes_the_check_on_thousands_of_cases(
     subject: StoreUnderTest, check: StoreCheck, pytestconfig: pytest.Config
 ) -> None:
     check(replace(subject, examples=pytestconfig.getoption("cases")))

@@ -29,28 +29,28 @@ SUITE = "tests/conformance/test_stores.py"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "documents and ids": (
         "an_empty_store_finds_nothing",
-        "documents_come_back_as_they_went_in",
-        "metadata_are_copied",
-        "ids_come_from_the_content",
+        "documents_round_trip",
+        "metadata_is_copied",
+        "default_ids_depend_on_the_content",
         "ids_are_ordered_by_code_point",
     ),
     "replacing": (
-        "an_id_that_exists_is_replaced",
-        "the_last_of_equal_ids_in_a_call_stays",
-        "replacing_all_again_and_again_keeps_only_the_last",
+        "an_existing_id_is_replaced",
+        "the_last_document_of_duplicate_ids_is_stored",
+        "repeated_replacement_keeps_only_the_latest_documents",
     ),
-    "deleting": ("deleted_documents_are_never_found_again", "clear_removes_all_and_forgets_the_dimension"),
-    "ranking": ("equal_scores_are_ordered_by_id", "nearly_all_of_the_nearest_are_found_among_many"),
+    "deleting": ("deleted_documents_are_never_found_again", "clear_removes_all_documents_and_the_dimension"),
+    "ranking": ("equal_scores_are_ordered_by_id", "recall_is_high_among_many_documents"),
     "filters": (
-        "every_pair_of_values_is_compared_as_the_evaluator_does",
-        "filters_mean_what_the_evaluator_says",
+        "every_comparison_matches_the_evaluator",
+        "random_filters_match_the_evaluator",
         "results_are_complete_under_a_rare_filter",
     ),
-    "random writes": ("any_sequence_of_writes_leaves_what_a_dict_would",),
-    "bad input": ("bad_input_is_refused_and_changes_nothing",),
-    "threads": ("readers_see_whole_batches_while_one_thread_writes",),
-    "reopening, crash": ("what_was_added_is_there_after_reopening", "a_writer_that_is_killed_leaves_whole_batches"),
-    "processes": ("another_process_sees_what_is_committed", "a_second_handle_follows_while_all_is_replaced"),
+    "random writes": ("random_writes_match_a_dict",),
+    "bad input": ("invalid_input_is_rejected_without_changes",),
+    "threads": ("reader_threads_see_whole_batches",),
+    "reopening, crash": ("documents_persist_after_reopening", "a_killed_writer_leaves_whole_batches"),
+    "processes": ("another_process_sees_committed_documents", "a_second_handle_sees_replaced_documents"),
 }
 """Column of the table -> its checks; every check of `ragkit.testing.stores` appears once."""
 

@@ -30,7 +30,7 @@ EXAMPLES_PER_KILL = 50
 """Number of examples per killed writer."""
 
 
-def what_was_added_is_there_after_reopening(subject: StoreUnderTest) -> None:
+def documents_persist_after_reopening(subject: StoreUnderTest) -> None:
     store = subject.open()
     contents = fill_store(store, make_documents("abcde", {"v": 1}), sample_vectors()[:5])
     store.delete(["a"])
@@ -47,13 +47,13 @@ def what_was_added_is_there_after_reopening(subject: StoreUnderTest) -> None:
     store.close()
 
 
-def a_second_handle_follows_while_all_is_replaced(subject: StoreUnderTest) -> None:
+def a_second_handle_sees_replaced_documents(subject: StoreUnderTest) -> None:
     """Enough writes to trigger compaction while the other handle is open."""
     store, second = subject.open(), subject.open()
     contents: StoreContents = {}
     for n in range(5):
-        rows = sample_vectors()[[(n + place) % 12 for place in range(150)]]
-        contents = fill_store(store, make_documents([f"{place:03}" for place in range(150)], {"v": n}), rows)
+        rows = sample_vectors()[[(n + position) % 12 for position in range(150)]]
+        contents = fill_store(store, make_documents([f"{position:03}" for position in range(150)], {"v": n}), rows)
         check_search(store, contents, sample_vectors()[n], 20)
         check_search(second, contents, sample_vectors()[n], 20, {"v": n})
     store.close()
@@ -63,7 +63,7 @@ def a_second_handle_follows_while_all_is_replaced(subject: StoreUnderTest) -> No
     store.close()
 
 
-def a_writer_that_is_killed_leaves_whole_batches(subject: StoreUnderTest) -> None:
+def a_killed_writer_leaves_whole_batches(subject: StoreUnderTest) -> None:
     """After kill -9 at random moments, the store opens with every acknowledged batch, and no partial ones."""
     rng = random.Random(11)
     acknowledged = -1
@@ -88,7 +88,7 @@ def _check_batches(store: Store, acknowledged: int) -> None:
     assert_equal(len(stored), (last + 2) * BATCH_SIZE // 2, "documents")
 
 
-def another_process_sees_what_is_committed(subject: StoreUnderTest) -> None:
+def another_process_sees_committed_documents(subject: StoreUnderTest) -> None:
     store = subject.open()
     assert_equal(store.search(sample_vectors()[0], 5), [], "results")
     for batches in (1, 2):
@@ -107,8 +107,8 @@ def another_process_sees_what_is_committed(subject: StoreUnderTest) -> None:
 @contextmanager
 def _run_writer(subject: StoreUnderTest, batches: int) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
     command = [sys.executable, "-m", "ragkit.testing.writer", subject.name, str(subject.directory), str(batches)]
-    here = str(Path(__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:  # noqa: S603
         try:
             if process.stdout is None:
@@ -118,8 +118,8 @@ def _run_writer(subject: StoreUnderTest, batches: int) -> Iterator[tuple[subproc
             process.kill()
 
 
-PERSISTENT_CHECKS = (what_was_added_is_there_after_reopening, a_writer_that_is_killed_leaves_whole_batches)
+PERSISTENT_CHECKS = (documents_persist_after_reopening, a_killed_writer_leaves_whole_batches)
 """The checks of a store that declares `persistent`."""
 
-SHARED_CHECKS = (another_process_sees_what_is_committed, a_second_handle_follows_while_all_is_replaced)
+SHARED_CHECKS = (another_process_sees_committed_documents, a_second_handle_sees_replaced_documents)
 """The checks of a store that declares `shared`."""

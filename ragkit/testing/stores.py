@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from ragkit.errors import DimensionMismatch, InvalidFilter, InvalidOption, InvalidVector, StoreError
 from ragkit.records import JSON, Document, Heading
 from ragkit.store.base import Filter, Store
-from ragkit.testing import filter_strategies as dirty
+from ragkit.testing import filter_strategies
 from ragkit.testing.persistence_checks import PERSISTENT_CHECKS, SHARED_CHECKS
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
@@ -48,16 +48,16 @@ def an_empty_store_finds_nothing(subject: StoreUnderTest) -> None:
     assert_equal(store.search(sample_vectors()[0], 5), [], "results")
     assert_equal(store.search(sample_vectors()[0], 5, {"a": {"$ne": 1}}), [], "results")
     assert_equal(store.add_documents([], np.empty((0, DIMENSION), np.float32)), [], "ids returned")
-    assert_equal(store.delete(["never there"]), 0, "deleted")
+    assert_equal(store.delete(["missing"]), 0, "deleted")
     store.clear()
     check_contents(store, {})
     store.close()
     store.close()
 
 
-def documents_come_back_as_they_went_in(subject: StoreUnderTest) -> None:
+def documents_round_trip(subject: StoreUnderTest) -> None:
     store = subject.open()
-    whole = Document(
+    document = Document(
         text="Line one\n\n# Zwölf Boxkämpfer 😀\x00\ttail",
         metadata={
             "n": None,
@@ -75,13 +75,13 @@ def documents_come_back_as_they_went_in(subject: StoreUnderTest) -> None:
         id="an id with 'quotes', \"more\", % and 😀",
     )
     large = Document("x" * 300_000, {"words": ["w" * 1000] * 50})
-    contents = fill_store(store, [whole, large, Document("")], sample_vectors()[:3])
+    contents = fill_store(store, [document, large, Document("")], sample_vectors()[:3])
     check_contents(store, contents)
     check_search(store, contents, sample_vectors()[0], 3)
     store.close()
 
 
-def metadata_are_copied(subject: StoreUnderTest) -> None:
+def metadata_is_copied(subject: StoreUnderTest) -> None:
     store = subject.open()
     nested: list[JSON] = [1]
     metadata: dict[str, JSON] = {"a": nested, "pair": (1, 2)}
@@ -94,7 +94,7 @@ def metadata_are_copied(subject: StoreUnderTest) -> None:
     store.close()
 
 
-def an_id_that_exists_is_replaced(subject: StoreUnderTest) -> None:
+def an_existing_id_is_replaced(subject: StoreUnderTest) -> None:
     store = subject.open()
     fill_store(store, make_documents("abc", {"v": 1, "old": True}), sample_vectors()[:3])
     contents = fill_store(store, make_documents("abc", {"v": 2}), sample_vectors()[3:6])
@@ -104,7 +104,7 @@ def an_id_that_exists_is_replaced(subject: StoreUnderTest) -> None:
     store.close()
 
 
-def the_last_of_equal_ids_in_a_call_stays(subject: StoreUnderTest) -> None:
+def the_last_document_of_duplicate_ids_is_stored(subject: StoreUnderTest) -> None:
     store = subject.open()
     documents = [Document("first", id="x"), Document("other", id="y"), Document("last", id="x")]
     contents = fill_store(store, documents, sample_vectors()[:3])
@@ -113,7 +113,7 @@ def the_last_of_equal_ids_in_a_call_stays(subject: StoreUnderTest) -> None:
     store.close()
 
 
-def ids_come_from_the_content(subject: StoreUnderTest) -> None:
+def default_ids_depend_on_the_content(subject: StoreUnderTest) -> None:
     store = subject.open()
     duplicates = [
         Document("same text", source="/a"),
@@ -129,7 +129,7 @@ def ids_come_from_the_content(subject: StoreUnderTest) -> None:
 def deleted_documents_are_never_found_again(subject: StoreUnderTest) -> None:
     store = subject.open()
     contents = fill_store(store, make_documents("abcdef"), sample_vectors()[:6])
-    assert_equal(store.delete(["b", "never there", "d", "b"]), 2, "deleted")
+    assert_equal(store.delete(["b", "missing", "d", "b"]), 2, "deleted")
     assert_equal(store.delete(["b"]), 0, "deleted again")
     del contents["b"], contents["d"]
     for row in sample_vectors()[:6]:
@@ -140,7 +140,7 @@ def deleted_documents_are_never_found_again(subject: StoreUnderTest) -> None:
     store.close()
 
 
-def clear_removes_all_and_forgets_the_dimension(subject: StoreUnderTest) -> None:
+def clear_removes_all_documents_and_the_dimension(subject: StoreUnderTest) -> None:
     store = subject.open()
     fill_store(store, make_documents("abc"), sample_vectors()[:3])
     store.clear()
@@ -150,14 +150,14 @@ def clear_removes_all_and_forgets_the_dimension(subject: StoreUnderTest) -> None
     store.close()
 
 
-def replacing_all_again_and_again_keeps_only_the_last(subject: StoreUnderTest) -> None:
+def repeated_replacement_keeps_only_the_latest_documents(subject: StoreUnderTest) -> None:
     """Enough writes to trigger compaction."""
     store = subject.open()
-    names = [f"{place:03}" for place in range(150)]
+    names = [f"{position:03}" for position in range(150)]
     contents: StoreContents = {}
     for n in range(6):
         contents = fill_store(
-            store, make_documents(names, {"v": n}), sample_vectors()[[(n + place) % 12 for place in range(150)]]
+            store, make_documents(names, {"v": n}), sample_vectors()[[(n + position) % 12 for position in range(150)]]
         )
         check_search(store, contents, sample_vectors()[n], 20)
         check_search(store, contents, sample_vectors()[n], 20, {"v": n})
@@ -204,7 +204,7 @@ def results_are_complete_under_a_rare_filter(subject: StoreUnderTest) -> None:
     store.close()
 
 
-def nearly_all_of_the_nearest_are_found_among_many(subject: StoreUnderTest) -> None:
+def recall_is_high_among_many_documents(subject: StoreUnderTest) -> None:
     """Enough vectors to build an index: recall@10 is at least 0.95, and the results are complete.
 
     The vectors are clustered, like embeddings of texts.
@@ -217,25 +217,25 @@ def nearly_all_of_the_nearest_are_found_among_many(subject: StoreUnderTest) -> N
     for start in range(0, LARGE_COUNT, 1000):
         store.add_documents(documents[start : start + 1000], rows[start : start + 1000])
     for where, share in (({}, slice(None)), ({"tenth": 3}, slice(3, None, 10))):
-        right = 0
+        correct = 0
         for query in rows[:: LARGE_COUNT // 20][:20]:
             ids = [result.document.id for result in store.search(query, 10, where)]
             assert_equal(len(set(ids)), 10, "number of results")
             nearest = np.argsort(-(rows[share] @ query), kind="stable")[:10]
-            right += len({documents[share][place].id for place in nearest.tolist()}.intersection(ids))
-        if right < 0.95 * 200:
-            raise AssertionError(f"recall@10 with the filter {where!r} must be >= 0.95 (got {right / 200:.3f})")
+            correct += len({documents[share][position].id for position in nearest.tolist()}.intersection(ids))
+        if correct < 0.95 * 200:
+            raise AssertionError(f"recall@10 with the filter {where!r} must be >= 0.95 (got {correct / 200:.3f})")
     store.close()
 
 
-def bad_input_is_refused_and_changes_nothing(subject: StoreUnderTest) -> None:
+def invalid_input_is_rejected_without_changes(subject: StoreUnderTest) -> None:
     store = subject.open()
     contents = fill_store(store, make_documents("ab"), sample_vectors()[:2])
     document, row = make_documents("c"), sample_vectors()[2:3]
-    zero, query64 = np.zeros((1, DIMENSION), np.float32), unit_rows(1, DIMENSION + 1, seed=1)
+    zero, wrong_dimension = np.zeros((1, DIMENSION), np.float32), unit_rows(1, DIMENSION + 1, seed=1)
     nan = np.full((1, DIMENSION), np.nan, np.float32)
-    assert_raises(DimensionMismatch, f"got {DIMENSION + 1}", lambda: store.add_documents(document, query64))
-    assert_raises(DimensionMismatch, f"the store has {DIMENSION}", lambda: store.search(query64[0], 1))
+    assert_raises(DimensionMismatch, f"got {DIMENSION + 1}", lambda: store.add_documents(document, wrong_dimension))
+    assert_raises(DimensionMismatch, f"the store has {DIMENSION}", lambda: store.search(wrong_dimension[0], 1))
     assert_raises(InvalidVector, "length 0", lambda: store.add_documents(make_documents("cd"), np.vstack([row, zero])))
     assert_raises(InvalidVector, "length nan", lambda: store.add_documents(document, nan))
     assert_raises(InvalidVector, "length 2", lambda: store.add_documents(document, row * 2))
@@ -252,14 +252,14 @@ def bad_input_is_refused_and_changes_nothing(subject: StoreUnderTest) -> None:
     store.close()
 
 
-def every_pair_of_values_is_compared_as_the_evaluator_does(subject: StoreUnderTest) -> None:
+def every_comparison_matches_the_evaluator(subject: StoreUnderTest) -> None:
     """One document per value of a field, one search per operator and operand."""
     store = subject.open()
-    metadata: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
+    metadata: list[dict[str, JSON]] = [{"f": value} for value in filter_strategies.SCALARS]
     metadata += [{}, {"f": ["a", 1]}, {"f": {"b": 1}}]
-    documents = [Document(f"{n}", each, id=f"{n:03}") for n, each in enumerate(metadata)]
+    documents = [Document(f"{n}", fields, id=f"{n:03}") for n, fields in enumerate(metadata)]
     contents = fill_store(store, documents, sample_vectors()[[n % 12 for n in range(len(metadata))]])
-    for operand in dirty.SCALARS:
+    for operand in filter_strategies.SCALARS:
         wheres: list[Filter] = [{"f": {"$eq": operand}}, {"f": {"$ne": operand}}, {"f": {"$nin": [operand, "a"]}}]
         if operand is not None and not isinstance(operand, bool):
             wheres += [{"f": {operator: operand}} for operator in ("$gt", "$gte", "$lt", "$lte")]
@@ -268,16 +268,18 @@ def every_pair_of_values_is_compared_as_the_evaluator_does(subject: StoreUnderTe
     store.close()
 
 
-def filters_mean_what_the_evaluator_says(subject: StoreUnderTest) -> None:
+def random_filters_match_the_evaluator(subject: StoreUnderTest) -> None:
     """Random filters on random metadata."""
     store = subject.open()
-    records = st.lists(st.tuples(dirty.metadata(), st.integers(0, 11)), min_size=1, max_size=25)
-    searches = st.lists(st.tuples(dirty.filters(), st.integers(1, 30), st.integers(0, 11)), min_size=10, max_size=20)
+    records = st.lists(st.tuples(filter_strategies.metadata(), st.integers(0, 11)), min_size=1, max_size=25)
+    searches = st.lists(
+        st.tuples(filter_strategies.filters(), st.integers(1, 30), st.integers(0, 11)), min_size=10, max_size=20
+    )
 
     def run(records: list[tuple[dict[str, JSON], int]], searches: list[tuple[Filter, int, int]]) -> None:
         subject.counters.update(cases=1, searches=len(searches))
         store.clear()
-        documents = [Document(f"{n}", each, id=f"{n:03}") for n, (each, _) in enumerate(records)]
+        documents = [Document(f"{n}", fields, id=f"{n:03}") for n, (fields, _) in enumerate(records)]
         contents = fill_store(store, documents, sample_vectors()[[row for _, row in records]])
         for where, top_k, query in searches:
             check_search(store, contents, sample_vectors()[query], top_k, where)
@@ -286,7 +288,7 @@ def filters_mean_what_the_evaluator_says(subject: StoreUnderTest) -> None:
     store.close()
 
 
-def any_sequence_of_writes_leaves_what_a_dict_would(subject: StoreUnderTest) -> None:
+def random_writes_match_a_dict(subject: StoreUnderTest) -> None:
     """Random writes, with searches in between."""
     store = subject.open()
     ids = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=5)
@@ -319,7 +321,7 @@ def _apply_step(store: Store, contents: StoreContents, step: tuple[str, list[str
         contents.clear()
 
 
-def readers_see_whole_batches_while_one_thread_writes(subject: StoreUnderTest) -> None:
+def reader_threads_see_whole_batches(subject: StoreUnderTest) -> None:
     """Documents are added and deleted in pairs; a search returns both documents of a pair or none."""
     store = subject.open()
     stop = threading.Event()
@@ -360,23 +362,23 @@ def _run_property(run: Callable[..., None], examples: int, *strategies: st.Searc
 
 CHECKS: tuple[StoreCheck, ...] = (
     an_empty_store_finds_nothing,
-    documents_come_back_as_they_went_in,
-    metadata_are_copied,
-    an_id_that_exists_is_replaced,
-    the_last_of_equal_ids_in_a_call_stays,
-    ids_come_from_the_content,
+    documents_round_trip,
+    metadata_is_copied,
+    an_existing_id_is_replaced,
+    the_last_document_of_duplicate_ids_is_stored,
+    default_ids_depend_on_the_content,
     deleted_documents_are_never_found_again,
-    clear_removes_all_and_forgets_the_dimension,
-    replacing_all_again_and_again_keeps_only_the_last,
+    clear_removes_all_documents_and_the_dimension,
+    repeated_replacement_keeps_only_the_latest_documents,
     ids_are_ordered_by_code_point,
     equal_scores_are_ordered_by_id,
     results_are_complete_under_a_rare_filter,
-    nearly_all_of_the_nearest_are_found_among_many,
-    bad_input_is_refused_and_changes_nothing,
-    every_pair_of_values_is_compared_as_the_evaluator_does,
-    filters_mean_what_the_evaluator_says,
-    any_sequence_of_writes_leaves_what_a_dict_would,
-    readers_see_whole_batches_while_one_thread_writes,
+    recall_is_high_among_many_documents,
+    invalid_input_is_rejected_without_changes,
+    every_comparison_matches_the_evaluator,
+    random_filters_match_the_evaluator,
+    random_writes_match_a_dict,
+    reader_threads_see_whole_batches,
 )
 """The checks of every store."""
 

@@ -21,8 +21,8 @@ def built(workplace: Path, hashing: Path, ragkit: Ragkit) -> str:
     docs.mkdir()
     (docs / "mill.md").write_text("# The mill\n\nThe mill was built in 1790.\n\n## After\n\nNobody ground there.\n")
     (docs / "boat.txt").write_text("The boat has two oars and a sail. It leaks.\n" * 40)
-    ragkit("index", "docs", "--kb", "whole", "-q")
-    return ragkit("list", "--chunks", "--json", "--kb", "whole").out
+    ragkit("index", "docs", "--kb", "intact", "-q")
+    return ragkit("list", "--chunks", "--json", "--kb", "intact").out
 
 
 def cells(catalog: Path) -> Iterator[tuple[str, str, str]]:
@@ -65,7 +65,7 @@ def corrupt_copies(catalog: Path, values: Mapping[str, Sequence[object]], *, sea
 def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, workplace: Path) -> None:
     values = {"INTEGER": (-1, 2**40), "TEXT": ("x",), "BLOB": (b"\xff\x00\xff",)}
     tried = 0
-    for where in corrupt_copies(workplace / "whole" / "index.sqlite", values, seal=True):
+    for where in corrupt_copies(workplace / "intact" / "index.sqlite", values, seal=True):
         tried += 1
         result = ragkit("search", "oars", "--kb", "kb", code=None)
         assert (result.code, result.out, "verify --repair" in result.err) == (1, "", True), (where, result)
@@ -78,7 +78,7 @@ def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, wor
 def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragkit, built: str) -> None:
     values = {"INTEGER": (-1, 0, 7, 2**40), "TEXT": ("", "x", '{"a":'), "BLOB": (b"", b"\xff\x00\xff")}
     tried = 0
-    for where in corrupt_copies(Path("whole", "index.sqlite"), values, seal=False):
+    for where in corrupt_copies(Path("intact", "index.sqlite"), values, seal=False):
         tried += 1
         for verb in (("search", "oars"), ("list", "--chunks"), ("ask", "What leaks?"), ("verify",), ("index", "docs")):
             result = ragkit(*verb, "--kb", "kb", code=None)  # raises what would be a traceback

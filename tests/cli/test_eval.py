@@ -76,12 +76,12 @@ def test_dropped_metrics_are_failures(house: Path, ragkit: Ragkit) -> None:
 
 
 def test_questions_are_generated_from_the_documents(house: Path, ragkit: Ragkit) -> None:
-    first = ragkit("eval", "--auto", "10", "--write", "made.jsonl", "--retrieval-only", "--json")
-    created = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
+    first = ragkit("eval", "--auto", "10", "--write", "generated.jsonl", "--retrieval-only", "--json")
+    created = [json.loads(line) for line in (house / "generated.jsonl").read_text().splitlines()]
     assert {item["kind"] for item in created} >= {"off_topic", "cloze"}
     assert all(source.startswith("house/") for item in created for source in item["sources"])
     assert "questions could be generated from the documents" in first.err
-    again = ragkit("eval", "made.jsonl", "--retrieval-only", "--json").json
+    again = ragkit("eval", "generated.jsonl", "--retrieval-only", "--json").json
     assert again["figures"] == first.json["figures"]
 
 
@@ -187,8 +187,8 @@ def test_a_model_writes_the_questions_of_auto(house: Path, ragkit: Ragkit, monke
     by_word = {"Aldous": WRITTEN[0], "hedge": WRITTEN[1]}
     script = [json.dumps(by_word["Aldous"]), json.dumps(by_word["Aldous"])]
     monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([{"content": item} for item in script]))
-    result = ragkit("eval", "--auto", "2", "--write-with", "auto", "--write", "made.jsonl", "--retrieval-only")
-    created = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
+    result = ragkit("eval", "--auto", "2", "--write-with", "auto", "--write", "generated.jsonl", "--retrieval-only")
+    created = [json.loads(line) for line in (house / "generated.jsonl").read_text().splitlines()]
     assert [(item["question"], item["answers"], item["sources"]) for item in created] == [
         ("Who looks after the heating?", ["Ms Aldous"], {"house/boiler.md": 1})
     ]

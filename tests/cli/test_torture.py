@@ -20,10 +20,10 @@ WORDS = Path(__file__).read_text().replace("\n", " ").split()
 
 def prose(seed: int, sentences: int = 30) -> str:
     """Paragraphs of text; the same seed gives the same text."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     lines = []
     for number in range(sentences):
-        words = " ".join(chance.choice(WORDS) for _ in range(chance.randint(6, 18)))
+        words = " ".join(rng.choice(WORDS) for _ in range(rng.randint(6, 18)))
         lines.append(f"Sentence {number} of {seed}: {words}." + ("\n" if number % 5 == 4 else ""))
     return "\n".join(lines) + "\n"
 
@@ -48,8 +48,8 @@ def same_as_fresh(ragkit: Ragkit) -> Callable[..., None]:
         ragkit("index", *sources, "--kb", "kb", "-q", code=code)
         number = len(list(Path().glob("fresh*")))
         ragkit("index", *sources, "--kb", f"fresh{number}", "-q", code=code)
-        kept = ragkit("list", "--chunks", "--json", "--kb", "kb").out
-        assert kept == ragkit("list", "--chunks", "--json", "--kb", f"fresh{number}").out
+        chunks = ragkit("list", "--chunks", "--json", "--kb", "kb").out
+        assert chunks == ragkit("list", "--chunks", "--json", "--kb", f"fresh{number}").out
         assert ragkit("verify", "--json", "--kb", "kb").json["problems"] == []
         again = ragkit("index", *sources, "--kb", "kb", "--json", code=code).json
         assert (again["embedded"], again["chunks"]) == (0, {"added": 0, "removed": 0, "reused": 0})
@@ -61,10 +61,10 @@ Change = Callable[[Path], object]
 
 
 def swap(docs: Path) -> None:
-    item, other = docs / "file0.txt", docs / "file1.txt"
-    first = item.read_bytes()
-    item.write_bytes(other.read_bytes())
-    other.write_bytes(first)
+    first, second = docs / "file0.txt", docs / "file1.txt"
+    data = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(data)
 
 
 def same_size_and_mtime(docs: Path) -> None:
@@ -184,8 +184,8 @@ def test_changed_settings_are_an_error_with_the_command_that_helps(docs: Path, r
     assert ragkit("list", "--chunks", "--json", "--kb", "kb").out == before
     ragkit("index", "docs", "--kb", "kb", "--set", setting, "--rebuild", "-q")
     ragkit("index", "docs", "--kb", "fresh", "--set", setting, "-q")
-    built = ragkit("list", "--chunks", "--json", "--kb", "kb", "--config", "none.yaml", code=None)
-    assert built.code == 1  # a missing pipeline file is an error, not the default
+    missing_config = ragkit("list", "--chunks", "--json", "--kb", "kb", "--config", "none.yaml", code=None)
+    assert missing_config.code == 1  # a missing pipeline file is an error, not the default
     Path("ragkit.yaml").unlink()
     assert (
         ragkit("list", "--chunks", "--json", "--kb", "kb").out
@@ -200,8 +200,8 @@ def kb_files(folder: Path) -> list[Path]:
 
 def flip_a_bit(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    place = random.Random(len(data)).randrange(len(data))
-    data[place] ^= 1 << (place % 8)
+    position = random.Random(len(data)).randrange(len(data))
+    data[position] ^= 1 << (position % 8)
     path.write_bytes(data)
 
 
@@ -272,10 +272,10 @@ def test_a_second_writer_gets_the_lock_holder_and_nothing_is_duplicated(
 ) -> None:
     for number in range(60):
         (docs / f"more{number}.txt").write_text(prose(1000 + number))
-    both = [start("index", "docs", "--kb", "kb", "-q", cwd=workplace) for _ in range(2)]
-    ended = [(process.wait(timeout=120), process.communicate()[1]) for process in both]
-    assert 0 in [code for code, _ in ended]
-    for code, err in ended:
+    processes = [start("index", "docs", "--kb", "kb", "-q", cwd=workplace) for _ in range(2)]
+    results = [(process.wait(timeout=120), process.communicate()[1]) for process in processes]
+    assert 0 in [code for code, _ in results]
+    for code, err in results:
         assert code == 0 or "is locked by process" in err
     same_as_fresh("docs")
 
@@ -287,7 +287,7 @@ def test_a_search_during_a_run_sees_whole_generations(docs: Path, ragkit: Ragkit
 
     write("alpha")
     ragkit("index", "docs", "--kb", "kb", "-q")
-    seen: list[set[str]] = []
+    words_per_search: list[set[str]] = []
     for token in ("beta", "gamma"):
         write(token)
         writer = start("index", "docs", "--kb", "kb", "-q", cwd=workplace)
@@ -295,9 +295,9 @@ def test_a_search_during_a_run_sees_whole_generations(docs: Path, ragkit: Ragkit
             hits = ragkit("search", "word of the day", "-k", "40", "--kb", "kb", "--json").json["hits"]
             days = [str(hit["text"]).split()[-1] for hit in hits if "word of the day" in str(hit["text"])]
             assert len(days) == 40
-            seen.append(set(days))
+            words_per_search.append(set(days))
         assert writer.communicate() == ("", "")
-    assert all(len(days) == 1 for days in seen)
+    assert all(len(days) == 1 for days in words_per_search)
 
 
 KILLS = 50
@@ -308,33 +308,33 @@ def test_after_fifty_random_kills_the_index_is_intact(
 ) -> None:
     """A failure prints the seed: set it below to reproduce the kills."""
     seed = random.SystemRandom().randrange(10**6)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for number in range(30):
         (docs / f"more{number}.txt").write_text(prose(2000 + number))
     ragkit("index", "docs", "--kb", "kb", "-q")
     span = _seconds_of_a_run(workplace)
-    for round_ in range(KILLS):
-        _shuffle(docs, chance, round_)
+    for round_number in range(KILLS):
+        _change_files(docs, rng, round_number)
         process = start("index", "docs", "--kb", "kb", "-q", cwd=workplace)
-        time.sleep(chance.uniform(0, span))
+        time.sleep(rng.uniform(0, span))
         process.send_signal(signal.SIGKILL)
         process.communicate()
         result = ragkit("search", "Sentence 3 of 2", "--kb", "kb", "--json", code=None)
-        assert result.code == 0, f"seed {seed}, round {round_}: {result.err}"
-        assert result.json["hits"], f"seed {seed}, round {round_}: silently empty"
+        assert result.code == 0, f"seed {seed}, round {round_number}: {result.err}"
+        assert result.json["hits"], f"seed {seed}, round {round_number}: silently empty"
     same_as_fresh("docs")
 
 
 def _seconds_of_a_run(workplace: Path) -> float:
-    began = time.monotonic()
+    started = time.monotonic()
     assert start("index", "docs", "--kb", "kb-timed", "-q", cwd=workplace).communicate() == ("", "")
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
-def _shuffle(docs: Path, chance: random.Random, round_: int) -> None:
+def _change_files(docs: Path, rng: random.Random, round_number: int) -> None:
     """Change three files, add one, and sometimes delete one."""
-    for path in chance.sample(sorted(docs.glob("more*.txt")), 3):
-        path.write_text(prose(chance.randrange(10**6)))
-    (docs / f"more-{round_}-new.txt").write_text(prose(chance.randrange(10**6)))
-    if round_ % 3 == 0:
-        chance.choice(sorted(docs.glob("more*.txt"))).unlink()
+    for path in rng.sample(sorted(docs.glob("more*.txt")), 3):
+        path.write_text(prose(rng.randrange(10**6)))
+    (docs / f"more-{round_number}-new.txt").write_text(prose(rng.randrange(10**6)))
+    if round_number % 3 == 0:
+        rng.choice(sorted(docs.glob("more*.txt"))).unlink()

@@ -320,19 +320,19 @@ def test_importing_ragkit_and_asking_for_help_import_no_vendor_package() -> None
 
 def test_an_interrupted_run_exits_with_130_and_keeps_completed_work(house: Path, ragkit: Ragkit) -> None:
     for number in range(400):
-        words = (f"word{number * place % 7919}" for place in range(1, 200))
+        words = (f"word{number * step % 7919}" for step in range(1, 200))
         (house / f"note{number}.txt").write_text(" ".join(words))
     process = start("index", "house", "-q", cwd=Path())
     vectors = Path(".ragkit/vectors-1.f32")
-    until = time.monotonic() + 60
-    while (not vectors.exists() or vectors.stat().st_size < 100_000) and time.monotonic() < until:
+    deadline = time.monotonic() + 60
+    while (not vectors.exists() or vectors.stat().st_size < 100_000) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(2)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err.lstrip()) == (130, "interrupted; completed work is kept\n")
-    kept = (vectors.stat().st_size - 64) // (384 * 4)
+    written = (vectors.stat().st_size - 64) // (384 * 4)
     again = ragkit("index", "house", "--json").json["embedded"]
     total = ragkit("status", "--json").json["vectors"]
-    assert kept > 0
-    assert total - kept <= again <= total - kept + 256  # one window may have been written and not yet recorded
+    assert written > 0
+    assert total - written <= again <= total - written + 256  # one batch may be written but not yet recorded
     assert ragkit("verify").out.endswith("sound\n")

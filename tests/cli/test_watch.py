@@ -34,22 +34,22 @@ class Watching:
     def _read(self, stream: IO[str]) -> None:
         with stream:
             for line in stream:
-                self._take(line)
+                self._add(line)
 
-    def _take(self, line: str) -> None:
+    def _add(self, line: str) -> None:
         self.lines.put(re.sub(r"^\d\d:\d\d:\d\d ", "", line.rstrip("\n")))
 
     def until(self, *expected: str) -> None:
         """Wait for these lines, in any order; skip others."""
-        left = set(expected)
-        until = time.monotonic() + PATIENCE
-        seen: list[str] = []
-        while left:
+        missing = set(expected)
+        deadline = time.monotonic() + PATIENCE
+        lines: list[str] = []
+        while missing:
             try:
-                seen.append(self.lines.get(timeout=max(0.01, until - time.monotonic())))
+                lines.append(self.lines.get(timeout=max(0.01, deadline - time.monotonic())))
             except queue.Empty:
-                raise AssertionError(f"not said: {sorted(left)}; said: {seen}") from None
-            left.discard(seen[-1])
+                raise AssertionError(f"missing lines: {sorted(missing)}; printed: {lines}") from None
+            missing.discard(lines[-1])
 
     def interrupt(self) -> int:
         """Send Ctrl-C and return the exit code."""
@@ -155,7 +155,7 @@ def test_a_lock_or_a_folder_that_disappears_for_a_while_does_not_end_the_watch(
 def test_an_unreadable_file_is_reported_and_the_watch_continues(docs: Path, watch: Watch) -> None:
     running = watch("docs")
     running.until("1 added")
-    (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing that a reader takes\n")
+    (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nnot a valid file\n")
     line = ""
     while not line.startswith("failed docs/broken.pdf: "):
         line = running.lines.get(timeout=PATIENCE)

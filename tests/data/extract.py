@@ -1,6 +1,6 @@
-"""The plain text of a sample file, taken with the format's own library and nothing of ragkit.
+"""Extract the plain text of sample files without ragkit.
 
-So the questions are held against the files themselves and not against what our loaders make of them.
+The questions are compared with the files themselves, not with the output of the loaders.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from pptx import Presentation
 
 
 def text_of(path: Path) -> str:
-    """All words of a file, in reading order; formats that are text already are returned as they stand."""
-    take = {".pdf": _pdf, ".docx": _docx, ".xlsx": _xlsx, ".pptx": _pptx, ".eml": _eml, ".html": _html}.get(path.suffix)
-    return take(path) if take else path.read_text(encoding="utf-8")
+    """The words of a file in reading order; text formats are returned unchanged."""
+    extract = {".pdf": _pdf, ".docx": _docx, ".xlsx": _xlsx, ".pptx": _pptx, ".eml": _eml, ".html": _html}.get(
+        path.suffix
+    )
+    return extract(path) if extract else path.read_text(encoding="utf-8")
 
 
 def pages_of(path: Path) -> list[str]:
-    """The text of each page of a PDF, with plain line ends."""
+    """The text of each page of a PDF, with line feeds only."""
     with pypdfium2.PdfDocument(path) as document:
         return [page.get_textpage().get_text_range().replace("\r\n", "\n") for page in document]
 
@@ -69,6 +71,6 @@ def _eml(path: Path) -> str:
 
 def _html(path: Path) -> str:
     tree = html.fromstring(path.read_bytes().decode("utf-8"))
-    for unread in tree.xpath("//script | //style | //nav"):
-        unread.drop_tree()
+    for element in tree.xpath("//script | //style | //nav"):
+        element.drop_tree()
     return str(tree.text_content())

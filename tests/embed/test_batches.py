@@ -1,4 +1,4 @@
-"""Batches hold texts of one length under a budget; threads compute all of them or stop early."""
+"""Batches of texts of one length within a token budget; threads compute all of them or stop at an error."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def test_every_batch_is_computed_once(threads: int) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_an_error_is_raised_and_pending_batches_are_cancelled(error: type[BaseException]) -> None:
-    begun: list[list[int]] = []
+    started: list[list[int]] = []
 
     def fail(batch: list[int]) -> None:
-        begun.append(batch)
+        started.append(batch)
         time.sleep(0.005)
         raise error("stop")
 
     with pytest.raises(error, match="stop"):
         run_batches_in_threads(fail, [[n] for n in range(1000)], threads=2)
-    assert len(begun) < 500
+    assert len(started) < 500
 
 
-def test_as_many_cores_are_used_as_this_process_may_use() -> None:
+def test_the_cpu_count_is_that_available_to_the_process() -> None:
     assert usable_cpu_count() == len(os.sched_getaffinity(0))

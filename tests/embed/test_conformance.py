@@ -1,4 +1,4 @@
-"""What every embedder must do. A name in EMBEDDERS that needs no extra is tested here without another line."""
+"""Conformance tests of all registered embedders that need no extra."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, ProbingEmbedder, Rows, TokenizingEmbedder
 
 CORE = [name for name in EMBEDDERS if not EMBEDDERS.extra(name)]
-ODD = [
+UNUSUAL_TEXTS = [
     "",
     " \n\t",
     "a\x00b",
@@ -50,51 +50,51 @@ def assert_unit_rows(rows: Rows, count: int, embedder: EmbeddingProvider) -> Non
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
 
 
-def test_every_text_gets_a_row_of_length_1(embedder: EmbeddingProvider) -> None:
+def test_every_text_has_a_row_of_length_1(embedder: EmbeddingProvider) -> None:
     assert_unit_rows(embedder.embed_texts(TEXTS), len(TEXTS), embedder)
 
 
-def test_odd_texts_get_a_row_of_length_1_too(embedder: EmbeddingProvider) -> None:
-    assert_unit_rows(embedder.embed_texts(ODD), len(ODD), embedder)
+def test_unusual_texts_have_rows_of_length_1(embedder: EmbeddingProvider) -> None:
+    assert_unit_rows(embedder.embed_texts(UNUSUAL_TEXTS), len(UNUSUAL_TEXTS), embedder)
 
 
-@pytest.mark.parametrize("text", ODD)
-def test_an_odd_text_alone_gets_the_row_that_it_gets_among_others(embedder: EmbeddingProvider, text: str) -> None:
+@pytest.mark.parametrize("text", UNUSUAL_TEXTS)
+def test_the_row_of_an_unusual_text_does_not_depend_on_other_texts(embedder: EmbeddingProvider, text: str) -> None:
     together = embedder.embed_texts([*TEXTS, text])[-1]
     np.testing.assert_array_equal(embedder.embed_texts([text])[0], together)
 
 
-def test_no_texts_give_no_rows_of_the_right_width(embedder: EmbeddingProvider) -> None:
+def test_no_texts_give_an_empty_array_of_the_right_width(embedder: EmbeddingProvider) -> None:
     rows = embedder.embed_texts([])
     assert (rows.shape, rows.dtype) == ((0, embedder.dimension), np.dtype(np.float32))
 
 
-def test_rows_stand_in_the_order_of_their_texts(embedder: EmbeddingProvider) -> None:
+def test_rows_are_in_the_order_of_their_texts(embedder: EmbeddingProvider) -> None:
     forwards, backwards = embedder.embed_texts(TEXTS), embedder.embed_texts(TEXTS[::-1])
     np.testing.assert_array_equal(forwards, backwards[::-1])
     assert len({row.tobytes() for row in forwards}) == len(TEXTS)
 
 
-def test_equal_texts_get_equal_rows(embedder: EmbeddingProvider) -> None:
+def test_equal_texts_have_equal_rows(embedder: EmbeddingProvider) -> None:
     first, _, again = embedder.embed_texts(["cat", "dog", "cat"])
     np.testing.assert_array_equal(first, again)
 
 
-def test_a_question_gets_one_row_nearest_to_the_text_that_shares_its_words(embedder: EmbeddingProvider) -> None:
+def test_a_question_is_nearest_to_the_text_that_shares_its_words(embedder: EmbeddingProvider) -> None:
     row = embedder.embed_query("invoice")
     assert (row.shape, row.dtype) == ((embedder.dimension,), np.dtype(np.float32))
     assert TEXTS[int(np.argmax(embedder.embed_texts(TEXTS) @ row))] == "invoice"
 
 
-def test_several_threads_get_the_rows_that_one_gets(embedder: EmbeddingProvider) -> None:
+def test_rows_are_the_same_from_several_threads(embedder: EmbeddingProvider) -> None:
     alone = embedder.embed_texts(TEXTS)
-    found: list[Rows] = []
-    threads = [Thread(target=lambda: found.append(embedder.embed_texts(TEXTS))) for _ in range(6)]
+    results: list[Rows] = []
+    threads = [Thread(target=lambda: results.append(embedder.embed_texts(TEXTS))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [np.array_equal(rows, alone) for rows in found] == [True] * 6
+    assert [np.array_equal(rows, alone) for rows in results] == [True] * 6
 
 
 def test_the_probe_of_a_second_instance_agrees(embedder: EmbeddingProvider) -> None:
@@ -104,17 +104,17 @@ def test_the_probe_of_a_second_instance_agrees(embedder: EmbeddingProvider) -> N
     assert float(embedder.probe() @ again.probe()) >= PROBE_COSINE
 
 
-def test_token_starts_never_fall_and_lie_inside_the_text(embedder: EmbeddingProvider) -> None:
+def test_token_starts_are_non_decreasing_and_inside_the_text(embedder: EmbeddingProvider) -> None:
     assert isinstance(embedder, TokenizingEmbedder)
     assert embedder.max_tokens > 0
-    for text in [*ODD, *TEXTS]:
+    for text in [*UNUSUAL_TEXTS, *TEXTS]:
         starts = embedder.token_starts(text)
         assert starts.dtype == np.int64
         assert all(0 <= start < len(text) for start in starts)
         assert (np.diff(starts) >= 0).all()
 
 
-def test_words_begin_where_their_tokens_begin(embedder: EmbeddingProvider) -> None:
+def test_tokens_start_at_the_words(embedder: EmbeddingProvider) -> None:
     assert isinstance(embedder, TokenizingEmbedder)
     assert embedder.token_starts("the  cat\n\nsleeps").tolist() == [0, 5, 10]
 
@@ -130,5 +130,5 @@ def test_fingerprint_and_rows_are_the_same_in_another_process() -> None:
     assert len(output.splitlines()) == len(CORE)
 
 
-def test_fingerprints_differ_from_one_embedder_to_the_next() -> None:
+def test_every_embedder_has_a_different_fingerprint() -> None:
     assert len({EMBEDDERS.find(name)().fingerprint for name in CORE}) == len(CORE)

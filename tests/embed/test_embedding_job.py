@@ -1,4 +1,4 @@
-"""Texts embedded in the background: what has come is kept, what has not begun is dropped."""
+"""Background embedding: finished batches are kept, pending ones are cancelled at an error."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ragkit.usage.meter import Meter, record_embedding, use_meter
 TEXTS = ["one", "two", "three", "four", "five"]
 
 
-class OneByOne:
-    """Sends each text in a batch of its own, after `before` was called with it."""
+class OneByOneEmbedder:
+    """Embeds each text in its own batch, after a call of `before` with it."""
 
     dimension, fingerprint = 2, "one by one"
 
@@ -27,11 +27,11 @@ class OneByOne:
         self.embedded: list[str] = []
 
     def batches(self, texts: Sequence[str]) -> list[list[int]]:
-        """One text each."""
-        return [[place] for place in range(len(texts))]
+        """One text per batch."""
+        return [[index] for index in range(len(texts))]
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
-        """The length of a text and 1, scaled."""
+        """(length of the text, 1), normalized."""
         for text in texts:
             self.before(text)
             self.embedded.append(text)
@@ -39,53 +39,53 @@ class OneByOne:
         return normalize_rows(np.array([[len(text), 1] for text in texts], np.float32))
 
     def embed_query(self, text: str) -> Row:
-        """The same."""
+        """The same row as for a text."""
         return np.asarray(self.embed_texts([text])[0], np.float32)
 
 
-def test_an_embedder_without_batches_gets_all_texts_in_one() -> None:
-    embedding = EmbeddingJob(HashingEmbedder(), TEXTS)
-    [(places, rows)] = embedding.iter_remaining()
-    embedding.close()
-    assert places == [0, 1, 2, 3, 4]
+def test_an_embedder_without_batches_gets_all_texts_in_one_call() -> None:
+    job = EmbeddingJob(HashingEmbedder(), TEXTS)
+    [(indices, rows)] = job.iter_remaining()
+    job.close()
+    assert indices == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(rows, HashingEmbedder().embed_texts(TEXTS))
 
 
-def test_each_batch_comes_once_by_ready_or_by_rest() -> None:
+def test_each_batch_is_returned_once_by_take_finished_or_iter_remaining() -> None:
     gate = Event()
-    embedder = OneByOne(lambda text: gate.wait(5) if text == "three" else None)
-    embedding = EmbeddingJob(embedder, TEXTS)
+    embedder = OneByOneEmbedder(lambda text: gate.wait(5) if text == "three" else None)
+    job = EmbeddingJob(embedder, TEXTS)
     early: list[int] = []
     while len(early) < 2:
-        early += [place for places, _ in embedding.take_finished() for place in places]
+        early += [index for indices, _ in job.take_finished() for index in indices]
     gate.set()
-    late = [place for places, _ in embedding.iter_remaining() for place in places]
-    embedding.close()
+    late = [index for indices, _ in job.iter_remaining() for index in indices]
+    job.close()
     assert (early, sorted(late)) == ([0, 1], [2, 3, 4])
 
 
-def fails_at_two(text: str) -> None:
+def fail_at_two(text: str) -> None:
     if text == "two":
-        raise InvalidRequest("test", "two is refused")
+        raise InvalidRequest("test", "two is rejected")
 
 
-def test_at_an_error_what_came_before_is_given_and_what_has_not_begun_is_dropped() -> None:
+def test_after_an_error_finished_batches_are_returned_and_pending_ones_are_cancelled() -> None:
     def before(text: str) -> None:
-        fails_at_two(text)
-        stopped = STOP_EVENT.get()
-        assert stopped is not None
-        assert text == "one" or stopped.wait(5)
+        fail_at_two(text)
+        stop_event = STOP_EVENT.get()
+        assert stop_event is not None
+        assert text == "one" or stop_event.wait(5)
 
-    embedder, came = OneByOne(before), list[int]()
-    embedding = EmbeddingJob(embedder, TEXTS)
-    with pytest.raises(InvalidRequest, match="two is refused"):
-        for places, _ in embedding.iter_remaining():
-            came += places
-    embedding.close()
-    assert (embedder.embedded, came) == (["one", "three"], [0, 2])
+    embedder, returned = OneByOneEmbedder(before), list[int]()
+    job = EmbeddingJob(embedder, TEXTS)
+    with pytest.raises(InvalidRequest, match="two is rejected"):
+        for indices, _ in job.iter_remaining():
+            returned += indices
+    job.close()
+    assert (embedder.embedded, returned) == (["one", "three"], [0, 2])
 
 
-def test_what_is_under_way_at_an_error_still_comes() -> None:
+def test_a_batch_running_during_an_error_is_still_returned() -> None:
     failed = Event()
 
     def before(text: str) -> None:
@@ -93,38 +93,38 @@ def test_what_is_under_way_at_an_error_still_comes() -> None:
             failed.wait(5)
         if text == "two":
             failed.set()
-            fails_at_two(text)
+            fail_at_two(text)
 
-    embedding = EmbeddingJob(OneByOne(before, concurrency=2), ["one", "two"])
-    came: list[int] = []
-    with pytest.raises(InvalidRequest, match="two is refused"):
-        for places, _ in embedding.iter_remaining():
-            came += places
-    embedding.close()
-    assert came == [0]
+    job = EmbeddingJob(OneByOneEmbedder(before, concurrency=2), ["one", "two"])
+    returned: list[int] = []
+    with pytest.raises(InvalidRequest, match="two is rejected"):
+        for indices, _ in job.iter_remaining():
+            returned += indices
+    job.close()
+    assert returned == [0]
 
 
-def test_who_waits_is_told_when_nobody_wants_the_rows_any_more() -> None:
-    begun = Event()
+def test_closing_a_job_sets_the_stop_event_of_a_waiting_embedder() -> None:
+    started = Event()
 
     def before(text: str) -> None:
-        begun.set()
-        stopped = STOP_EVENT.get()
-        assert stopped is not None
-        assert stopped.wait(5)
+        started.set()
+        stop_event = STOP_EVENT.get()
+        assert stop_event is not None
+        assert stop_event.wait(5)
 
-    embedder = OneByOne(before)
-    embedding = EmbeddingJob(embedder, TEXTS)
-    begun.wait(5)
-    embedding.close()
-    assert [places for places, _ in embedding.take_finished()] == [[0]]
+    embedder = OneByOneEmbedder(before)
+    job = EmbeddingJob(embedder, TEXTS)
+    started.wait(5)
+    job.close()
+    assert [indices for indices, _ in job.take_finished()] == [[0]]
     assert embedder.embedded == ["one"]
 
 
-def test_the_meter_of_the_caller_counts() -> None:
+def test_usage_is_recorded_in_the_meter_of_the_caller() -> None:
     meter = Meter()
     with use_meter(meter):
-        embedding = EmbeddingJob(OneByOne(concurrency=3), TEXTS)
-        assert len(list(embedding.iter_remaining())) == 5
-        embedding.close()
+        job = EmbeddingJob(OneByOneEmbedder(concurrency=3), TEXTS)
+        assert len(list(job.iter_remaining())) == 5
+        job.close()
     assert meter.usage().embedding_tokens == 5

@@ -1,4 +1,4 @@
-"""The shipped model: right weights, right vectors, refused when it is not what was shipped."""
+"""The shipped model: checksums, vectors, and errors of damaged files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ragkit.embed.options import MiniLMOptions
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_minilm.json").read_text(encoding="utf-8"))
-PAIRS = 8
-"""The first eight golden texts are four pairs that say the same in other words."""
+PAIRED_TEXTS = 8
+"""The first eight golden texts are four pairs of paraphrases."""
 FILES = ["minilm.json", "model.onnx", "tokenizer.json"]
 
 
@@ -32,13 +32,13 @@ def minilm() -> MiniLM:
 
 @pytest.fixture(scope="module")
 def golden_rows() -> Rows:
-    """What sentence-transformers computes in float32."""
+    """Rows computed by sentence-transformers in float32."""
     return np.array(GOLDEN["rows"], np.float32)
 
 
 @pytest.fixture
 def own_copy(tmp_path: Path) -> Iterator[Path]:
-    """A copy of the model's folder that a test may spoil."""
+    """A copy of the model folder that tests may damage."""
     copy = tmp_path / "model"
     shutil.copytree(MODEL_FOLDER, copy)
     yield copy
@@ -46,16 +46,16 @@ def own_copy(tmp_path: Path) -> Iterator[Path]:
 
 
 def many_texts(count: int) -> list[str]:
-    """Texts of 1 to 60 words, no two alike."""
-    dice = random.Random(7)
+    """Distinct texts of 1 to 60 words."""
+    rng = random.Random(7)
     words = ["cat", "sleeps", "while", "seven", "engineers", "retry", "a", "failed", "request", "on", "port", "8080"]
-    return [f"{n} " + " ".join(dice.choices(words, k=dice.randint(1, 60))) for n in range(count)]
+    return [f"{n} " + " ".join(rng.choices(words, k=rng.randint(1, 60))) for n in range(count)]
 
 
-def test_the_files_are_the_ones_that_their_card_names() -> None:
+def test_the_files_match_the_checksums_of_the_model_card() -> None:
     card = json.loads((MODEL_FOLDER / "minilm.json").read_bytes())
-    found = {name: hashlib.sha256((MODEL_FOLDER / name).read_bytes()).hexdigest() for name in card["sha256"]}
-    assert card["sha256"] == found
+    checksums = {name: hashlib.sha256((MODEL_FOLDER / name).read_bytes()).hexdigest() for name in card["sha256"]}
+    assert card["sha256"] == checksums
     assert sorted(path.name for path in MODEL_FOLDER.iterdir()) == FILES
 
 
@@ -64,25 +64,25 @@ def test_every_row_is_within_cosine_099_of_float32(minilm: MiniLM, golden_rows: 
     assert cosines.min() >= 0.99
 
 
-def test_similarities_between_texts_are_those_of_float32(minilm: MiniLM, golden_rows: Rows) -> None:
+def test_similarities_between_texts_match_float32(minilm: MiniLM, golden_rows: Rows) -> None:
     rows = minilm.embed_texts(GOLDEN["texts"])
     np.testing.assert_allclose(rows @ rows.T, golden_rows @ golden_rows.T, atol=0.05)
 
 
 def test_the_nearest_neighbour_of_every_text_is_its_pair(minilm: MiniLM) -> None:
     rows = minilm.embed_texts(GOLDEN["texts"])
-    likeness = rows @ rows.T
-    np.fill_diagonal(likeness, -1)
-    assert likeness.argmax(axis=1)[:PAIRS].tolist() == [1, 0, 3, 2, 5, 4, 7, 6]
+    similarities = rows @ rows.T
+    np.fill_diagonal(similarities, -1)
+    assert similarities.argmax(axis=1)[:PAIRED_TEXTS].tolist() == [1, 0, 3, 2, 5, 4, 7, 6]
 
 
-def test_a_row_does_not_depend_on_the_texts_beside_it_nor_on_the_threads() -> None:
+def test_a_row_does_not_depend_on_other_texts_or_threads() -> None:
     texts = many_texts(120)
     alone = MiniLM(MiniLMOptions(threads=1, token_budget=1)).embed_texts(texts)
     order = random.Random(3).sample(range(120), 120)
     for threads, token_budget in [(1, 256), (2, 256), (4, 10_000)]:
         minilm = MiniLM(MiniLMOptions(threads, token_budget))
-        together = minilm.embed_texts([texts[place] for place in order])
+        together = minilm.embed_texts([texts[index] for index in order])
         np.testing.assert_array_equal(together, alone[order])
 
 
@@ -98,7 +98,7 @@ def test_a_text_of_megabytes_is_truncated(minilm: MiniLM) -> None:
     np.testing.assert_array_equal(second, minilm.embed_query("cat " * 254))
 
 
-def test_a_word_too_long_for_the_vocabulary_is_still_told_from_another(minilm: MiniLM) -> None:
+def test_words_too_long_for_the_vocabulary_have_different_vectors(minilm: MiniLM) -> None:
     first, second = minilm.embed_texts(["abcde" * 60, "vwxyz" * 60])
     assert float(first @ second) < 0.9
 
@@ -107,7 +107,7 @@ def test_names_of_special_tokens_in_a_text_are_words(minilm: MiniLM) -> None:
     assert minilm.token_starts("[SEP] x").tolist() == [0, 1, 4, 6]
 
 
-def test_asking_for_the_fingerprint_imports_neither_runtime_nor_tokenizer() -> None:
+def test_the_fingerprint_needs_neither_runtime_nor_tokenizer() -> None:
     code = (
         "import sys; from ragkit.embed.minilm import MiniLM; m = MiniLM(); m.fingerprint, m.dimension, m.max_tokens;"
         "print(sorted({'onnxruntime', 'tokenizers'} & set(sys.modules)))"
@@ -115,7 +115,7 @@ def test_asking_for_the_fingerprint_imports_neither_runtime_nor_tokenizer() -> N
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_settings_that_change_no_vector_change_no_fingerprint() -> None:
+def test_settings_without_effect_on_vectors_are_not_in_the_fingerprint() -> None:
     assert MiniLM(MiniLMOptions(threads=3, token_budget=999)).fingerprint == MiniLM().fingerprint
 
 
@@ -126,7 +126,7 @@ def test_another_model_file_changes_the_fingerprint(own_copy: Path) -> None:
     assert MiniLM(folder=own_copy).fingerprint != MiniLM().fingerprint
 
 
-def test_a_model_file_cut_short_is_named_with_the_way_to_mend_it(own_copy: Path) -> None:
+def test_a_truncated_model_file_is_reported_with_a_fix(own_copy: Path) -> None:
     with (own_copy / "model.onnx").open("r+b") as file:
         file.truncate(20_000_000)
     with pytest.raises(
@@ -135,7 +135,7 @@ def test_a_model_file_cut_short_is_named_with_the_way_to_mend_it(own_copy: Path)
         MiniLM(folder=own_copy).embed_query("cat")
 
 
-def test_one_flipped_bit_in_the_weights_is_noticed(own_copy: Path) -> None:
+def test_a_flipped_bit_in_the_weights_is_reported(own_copy: Path) -> None:
     with (own_copy / "model.onnx").open("r+b") as file:
         file.seek(10_000_000)
         byte = file.read(1)[0]
@@ -145,14 +145,14 @@ def test_one_flipped_bit_in_the_weights_is_noticed(own_copy: Path) -> None:
         MiniLM(folder=own_copy).embed_query("cat")
 
 
-def test_an_altered_tokenizer_is_noticed(own_copy: Path) -> None:
+def test_an_altered_tokenizer_is_reported(own_copy: Path) -> None:
     (own_copy / "tokenizer.json").write_text("{}")
     with pytest.raises(KnowledgeBaseDamaged, match=r"tokenizer\.json is truncated or altered"):
         MiniLM(folder=own_copy).token_starts("cat")
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
-def test_a_missing_file_is_named(own_copy: Path, name: str) -> None:
+def test_a_missing_file_is_reported(own_copy: Path, name: str) -> None:
     (own_copy / name).unlink()
     with pytest.raises(
         KnowledgeBaseDamaged, match=f"{name} cannot be read .No such file or directory.: run pip install"
@@ -186,6 +186,6 @@ def test_a_model_that_the_runtime_cannot_load_is_reported(own_copy: Path) -> Non
 @pytest.mark.parametrize(
     ("values", "message"), [((-1, 256), r"embed\.threads must be 0"), ((0, 0), r"embed\.token_budget must be >= 1")]
 )
-def test_options_out_of_range_are_refused(values: tuple[int, int], message: str) -> None:
+def test_options_out_of_range_are_rejected(values: tuple[int, int], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         MiniLMOptions(*values)

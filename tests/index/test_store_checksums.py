@@ -1,4 +1,4 @@
-"""A damaged external store is not searched, and is filled again without embedding."""
+"""A damaged external store is not searched, and is refilled without embedding."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ TEXTS = {f"file{n}.txt": f"Door {n} is opened with the key on hook {n * 7}.\n" f
 
 @pytest.fixture(params=["chroma", "lancedb", "faiss"])
 def kb(request: pytest.FixtureRequest, tmp_path: Path) -> KnowledgeBase:
-    """An indexed knowledge base with an external store: two whose library loses data in a power failure, and faiss."""
+    """An indexed knowledge base with an external store; chroma and lancedb can lose data in a power failure."""
     docs = tmp_path / "docs"
     docs.mkdir()
     for name, text in TEXTS.items():
         (docs / name).write_text(text)
     pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\nstore: {{name: {request.param}}}\n")
-    found = KnowledgeBase.open(tmp_path / "kb", pipeline)
-    found.index(docs)
-    return found
+    kb = KnowledgeBase.open(tmp_path / "kb", pipeline)
+    kb.index(docs)
+    return kb
 
 
 def store_of(kb: KnowledgeBase) -> Path:
@@ -38,40 +38,40 @@ def store_of(kb: KnowledgeBase) -> Path:
 
 
 def hits(kb: KnowledgeBase) -> list[tuple[str, str]]:
-    def plain(hit: Hit) -> tuple[str, str]:
+    def key(hit: Hit) -> tuple[str, str]:
         return hit.chunk.id, f"{hit.score:.5f}"
 
-    return [plain(hit) for hit in kb.search("which hook has the key of door 13", 20, mode="dense")]
+    return [key(hit) for hit in kb.search("which hook has the key of door 13", 20, mode="dense")]
 
 
-def lose_everything_unsynced(place: Path) -> None:
+def lose_unsynced_data(folder: Path) -> None:
     """Simulate a power failure of a library that never syncs: the files exist and are empty."""
-    for path in list_files(place):
+    for path in list_files(folder):
         path.write_bytes(b"")
 
 
-def flip_a_bit(place: Path) -> None:
-    path = max(list_files(place), key=lambda path: path.stat().st_size)
+def flip_a_bit(folder: Path) -> None:
+    path = max(list_files(folder), key=lambda path: path.stat().st_size)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("damage", [lose_everything_unsynced, flip_a_bit, shutil.rmtree])
-def test_damage_of_the_store_changes_no_result_is_reported_and_repaired_without_embedding(
+@pytest.mark.parametrize("damage", [lose_unsynced_data, flip_a_bit, shutil.rmtree])
+def test_a_damaged_store_is_reported_bypassed_and_refilled_without_embedding(
     kb: KnowledgeBase, damage: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = hits(kb)
     assert len(before) == 20
     kb.close()
     damage(store_of(kb))
-    assert hits(kb) == before  # the catalog is searched
+    assert hits(kb) == before  # from the catalog
     assert kb.freshness().outdated_store == kb.pipeline.store.name
     [problem] = kb.verify().problems
     assert problem.part == "store"
 
     def embed_texts(self: HashingEmbedder, texts: list[str]) -> None:
-        raise AssertionError("something was embedded")
+        raise AssertionError("a text was embedded")
 
     with monkeypatch.context() as patched:
         patched.setattr(HashingEmbedder, "embed_texts", embed_texts)
@@ -85,11 +85,11 @@ def test_damage_of_the_store_changes_no_result_is_reported_and_repaired_without_
 def test_a_store_without_checksums_is_compared_and_kept_if_complete(kb: KnowledgeBase, tmp_path: Path) -> None:
     kb.close()
     store_checksum_path(store_of(kb)).unlink()
-    kept = {path: path.stat().st_ino for path in list_files(store_of(kb)) if path.suffix in {".lance", ".f32"}}
+    inodes = {path: path.stat().st_ino for path in list_files(store_of(kb)) if path.suffix in {".lance", ".f32"}}
     assert [problem.message for problem in kb.verify().problems] == ["has no checksums: a run was interrupted"]
     kb.index(tmp_path / "docs")
     assert kb.verify().problems == ()
-    assert {path: path.stat().st_ino for path in kept if path.exists()} == kept
+    assert {path: path.stat().st_ino for path in inodes if path.exists()} == inodes
 
 
 def test_the_store_of_another_catalog_is_rejected(kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_run_with_nothing_to_do_does_not_open_the_store(
 
 
 class Killed(BaseException):
-    """Stops a writer."""
+    """Stops the writer."""
 
 
 @pytest.mark.parametrize("place", ["", ", path: {elsewhere}"], ids=["in the knowledge base", "elsewhere"])
@@ -137,29 +137,30 @@ def test_a_search_during_a_sync_returns_complete_results(
         (docs / name).write_text(text)
     store = f"store: {{name: faiss{place.format(elsewhere=tmp_path / 'elsewhere')}}}\n"
     pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\n{store}")
+    monkeypatch.setattr("ragkit.index.catalog.schema.BUSY_TIMEOUT_S", 0.5)  # the reader keeps the log open
     writer = KnowledgeBase.open(tmp_path / "kb", pipeline)
     writer.index(docs)
     reader = KnowledgeBase.open(tmp_path / "kb", pipeline)
     before = hits(reader)
     assert len(before) == 20
-    search, found = FaissStore.search, list[int]()
+    search, result_counts = FaissStore.search, list[int]()
 
-    def stopped(self: FaissStore, documents: Sequence[Document], embeddings: Rows) -> list[str]:
+    def stop_writer(self: FaissStore, documents: Sequence[Document], embeddings: Rows) -> list[str]:
         raise Killed
 
-    def overtaken(self: FaissStore, *arguments: object) -> list[SearchResult]:
+    def search_during_sync(self: FaissStore, *arguments: object) -> list[SearchResult]:
         for name, text in TEXTS.items():
             (docs / name).write_text(text.replace("Door", "Gate"))
         with monkeypatch.context() as patched, pytest.raises(Killed):
-            patched.setattr(FaissStore, "add_documents", stopped)
+            patched.setattr(FaissStore, "add_documents", stop_writer)
             writer.index(docs)
         results = search(self, *arguments)  # type: ignore[arg-type]
-        found.append(len(results))
+        result_counts.append(len(results))
         return results
 
     with monkeypatch.context() as patched:
-        patched.setattr(FaissStore, "search", overtaken)
+        patched.setattr(FaissStore, "search", search_during_sync)
         assert hits(reader) == before
-    assert found == [0]
+    assert result_counts == [0]
     assert len(hits(reader)) == 20
     assert all("Gate" in hit.chunk.text for hit in reader.search("gate", 20, mode="dense"))

@@ -20,24 +20,24 @@ URLS = st.text(min_size=1, max_size=700).map(lambda rest: "https://host/" + rest
 def test_the_path_of_a_copy_converts_back_to_its_url(url: str) -> None:
     url = url.encode("utf-8", "replace").decode()
     copies = WebPageCopies(Path("/kb/web"))
-    place = copies._base_path(url)
-    assert copies.copy_url(place.with_name(place.name + "=.html")) == url
-    assert all(len(part.encode()) <= 255 for part in place.parts)
-    assert place.is_relative_to("/kb/web") and ".." not in place.parts
+    path = copies._base_path(url)
+    assert copies.copy_url(path.with_name(path.name + "=.html")) == url
+    assert all(len(part.encode()) <= 255 for part in path.parts)
+    assert path.is_relative_to("/kb/web") and ".." not in path.parts
 
 
 @given(URLS, URLS)
-def test_copies_of_two_pages_never_collide_or_nest(one: str, other: str) -> None:
+def test_copies_of_two_pages_never_collide_or_nest(first_url: str, second_url: str) -> None:
     copies = WebPageCopies(Path("/kb/web"))
-    first, second = (copies._base_path(url.encode("utf-8", "replace").decode()) for url in (one, other))
+    first, second = (copies._base_path(url.encode("utf-8", "replace").decode()) for url in (first_url, second_url))
     if first != second:
         assert first not in second.parents and second not in first.parents
 
 
 def test_source_ids_of_other_files_are_their_paths(tmp_path: Path) -> None:
-    names = SourceResolver(tmp_path / "web")
-    assert names.source_id(tmp_path / "docs/a.md") == str(tmp_path / "docs/a.md")
-    assert names.resolve_path(str(tmp_path / "docs/a.md")) == tmp_path / "docs/a.md"
+    resolver = SourceResolver(tmp_path / "web")
+    assert resolver.source_id(tmp_path / "docs/a.md") == str(tmp_path / "docs/a.md")
+    assert resolver.resolve_path(str(tmp_path / "docs/a.md")) == tmp_path / "docs/a.md"
 
 
 def test_urls_are_normalized() -> None:

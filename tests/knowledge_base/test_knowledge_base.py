@@ -1,4 +1,4 @@
-"""A knowledge base in Python: the same as on the command line, and stores beside the catalog."""
+"""The Python API of a knowledge base, and external stores."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-def pipeline(text: str = "") -> Pipeline:
+def make_pipeline(text: str = "") -> Pipeline:
     return Pipeline.from_yaml(HASHING + text)
 
 
 def test_index_search_and_ask(tmp_path: Path, docs: Path) -> None:
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         report = kb.index(docs)
         assert (report.files["added"], report.chunks["added"], report.failures) == (3, 3, ())
         [hit] = kb.search("when is the hedge cut", top_k=1)
@@ -63,56 +63,56 @@ def test_index_search_and_ask(tmp_path: Path, docs: Path) -> None:
 
 
 def test_a_knowledge_base_remembers_its_pipeline(tmp_path: Path, docs: Path) -> None:
-    KnowledgeBase.open(tmp_path / "kb", pipeline("retrieve: {name: lexical, top_k: 1}\n")).index(docs)
+    KnowledgeBase.open(tmp_path / "kb", make_pipeline("retrieve: {name: lexical, top_k: 1}\n")).index(docs)
     with KnowledgeBase.open(tmp_path / "kb") as kb:
         assert kb.pipeline.embedder.name == "hashing"
         assert len(kb.search("the")) <= 1
 
 
-def test_other_settings_raise_and_name_every_difference(tmp_path: Path, docs: Path) -> None:
-    KnowledgeBase.open(tmp_path / "kb", pipeline()).index(docs)
+def test_different_settings_raise_an_error_with_all_differences(tmp_path: Path, docs: Path) -> None:
+    KnowledgeBase.open(tmp_path / "kb", make_pipeline()).index(docs)
     other = "split: {name: recursive, chunk_size: 99}\n"
     with pytest.raises(SettingsMismatch, match=r"split\.chunk_size: index has 200, pipeline has 99"):
-        KnowledgeBase.open(tmp_path / "kb", pipeline(other))
-    with KnowledgeBase.open(tmp_path / "kb", pipeline("retrieve: {name: lexical}\n")) as kb:
+        KnowledgeBase.open(tmp_path / "kb", make_pipeline(other))
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline("retrieve: {name: lexical}\n")) as kb:
         assert kb.search("hedge")[0].chunk.title == "Garden"
 
 
-def test_other_weights_under_the_same_name_are_noticed() -> None:
+def test_different_weights_of_the_same_model_are_rejected() -> None:
     before = HashingEmbedder().embed_query("one text")
     check_embedder_weights("kb", before.tobytes(), before)
     with pytest.raises(SettingsMismatch, match="the embedder's weights differ"):
         check_embedder_weights("kb", before.tobytes(), HashingEmbedder().embed_query("something else"))
 
 
-def test_where_there_is_none_reading_says_so(tmp_path: Path) -> None:
+def test_a_missing_knowledge_base_or_source_is_reported(tmp_path: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb") as kb, pytest.raises(NotAKnowledgeBase, match="is not a knowledge base"):
         kb.search("anything")
     with pytest.raises(LoadError, match="does not exist"):
-        KnowledgeBase.open(tmp_path / "kb").index(tmp_path / "nowhere")
+        KnowledgeBase.open(tmp_path / "kb").index(tmp_path / "missing")
 
 
-def test_a_second_writer_is_refused_by_name(tmp_path: Path, docs: Path) -> None:
-    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+def test_a_second_writer_is_rejected_with_the_process_of_the_first(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline())
     kb.index(docs)
     with WriterLock(tmp_path / "kb"), pytest.raises(KnowledgeBaseLocked, match="is locked by process"):
         kb.index(docs)
     assert len(kb.search("hedge")) == 3
 
 
-def test_many_threads_search_while_the_content_changes(tmp_path: Path, docs: Path) -> None:
-    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+def test_concurrent_searches_never_mix_two_generations(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline())
     kb.index(docs)
-    wrong: list[str] = []
-    ready = KnowledgeBase.open(tmp_path / "kb")
+    mixed: list[str] = []
+    reader = KnowledgeBase.open(tmp_path / "kb")
 
     def read() -> None:
         for _ in range(30):
             titles = {
-                hit.chunk.text.split()[-1] for hit in ready.search("the word is", top_k=20) if "word" in hit.chunk.text
+                hit.chunk.text.split()[-1] for hit in reader.search("the word is", top_k=20) if "word" in hit.chunk.text
             }
             if len(titles) > 1:
-                wrong.append(str(titles))
+                mixed.append(str(titles))
 
     threads = [Thread(target=read) for _ in range(4)]
     for thread in threads:
@@ -123,18 +123,18 @@ def test_many_threads_search_while_the_content_changes(tmp_path: Path, docs: Pat
         kb.index(docs)
     for thread in threads:
         thread.join()
-    ready.close()
-    assert wrong == []
+    reader.close()
+    assert mixed == []
 
 
-def test_a_rebuild_takes_up_every_source_that_was_ever_named(tmp_path: Path, docs: Path) -> None:
+def test_a_rebuild_includes_all_sources_of_earlier_runs(tmp_path: Path, docs: Path) -> None:
     more = tmp_path / "more"
     more.mkdir()
     (more / "other.txt").write_text("Something else.\n")
-    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+    kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline())
     kb.index(docs)
     kb.index(more)
-    smaller = KnowledgeBase.open(tmp_path / "kb", pipeline("split: {name: sentence}\n"), check=False)
+    smaller = KnowledgeBase.open(tmp_path / "kb", make_pipeline("split: {name: sentence}\n"), check=False)
     report = smaller.index(options=IndexOptions(rebuild=True))
     assert report.files["updated"] == 4
     with KnowledgeBase.open(tmp_path / "kb") as kb:
@@ -142,32 +142,32 @@ def test_a_rebuild_takes_up_every_source_that_was_ever_named(tmp_path: Path, doc
         assert kb.verify().is_sound
 
 
-def test_a_lost_catalog_is_built_again_with_the_vectors_that_are_left(tmp_path: Path, docs: Path) -> None:
-    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+def test_a_lost_catalog_is_rebuilt_with_the_existing_vectors(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline())
     kb.index(docs)
     before = [chunk.id for chunk in kb.chunks()]
     kb.close()
     (tmp_path / "kb" / "index.sqlite").write_bytes(b"")
     with (
-        KnowledgeBase.open(tmp_path / "kb", pipeline()) as damaged,
+        KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as damaged,
         pytest.raises(KnowledgeBaseDamaged, match=r"index\.sqlite has 0 bytes"),
     ):
         damaged.search("hedge")
-    report = KnowledgeBase.open(tmp_path / "kb", pipeline()).index(docs)
+    report = KnowledgeBase.open(tmp_path / "kb", make_pipeline()).index(docs)
     assert "rebuilt from 1 sources" in report.notes[0]
     with KnowledgeBase.open(tmp_path / "kb") as kb:
         assert [chunk.id for chunk in kb.chunks()] == before
 
 
 @pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the store `sqlite` stand beside the catalog, as every store does that is not part of it."""
+def external_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the store `sqlite` as an external store, not as part of the catalog."""
     monkeypatch.setattr(assemble, "CATALOG_STORES", frozenset())
 
 
-@pytest.mark.usefixtures("beside")
-def test_a_store_beside_the_catalog_follows_it_and_finds_the_same(tmp_path: Path, docs: Path) -> None:
-    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+@pytest.mark.usefixtures("external_sqlite")
+def test_an_external_store_is_synchronized_and_returns_the_same_results(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline())
     kb.index(docs)
     store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
     assert store.count() == 3
@@ -178,7 +178,7 @@ def test_a_store_beside_the_catalog_follows_it_and_finds_the_same(tmp_path: Path
     question = kb.embed_question("boiler")
     with kb.reader.snapshot() as view:
         from_store = view.search_dense(question, 2)
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as plain:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as plain:
         plain.reader.external_store = None
         with plain.reader.snapshot() as view:
             assert [key for key, _ in view.search_dense(question, 2)] == [key for key, _ in from_store]
@@ -187,13 +187,13 @@ def test_a_store_beside_the_catalog_follows_it_and_finds_the_same(tmp_path: Path
     assert store.count() == 1
 
 
-@pytest.mark.usefixtures("beside")
-def test_a_store_that_lost_something_is_named_and_filled_again_without_embedding(tmp_path: Path, docs: Path) -> None:
-    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+@pytest.mark.usefixtures("external_sqlite")
+def test_an_incomplete_store_is_reported_and_refilled_without_embedding(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline())
     kb.index(docs)
     store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
     store.delete([next(kb.chunks()).id])
-    [problem] = kb.verify().problems  # what was written behind its back, before anything is compared
+    [problem] = kb.verify().problems  # the file check fails before the contents are compared
     assert problem.message == "has an unexpected file store-sqlite/store.sqlite-wal"
     report = kb.index(docs)
     store.close()
@@ -211,8 +211,8 @@ def test_every_public_name_can_be_imported_and_is_listed() -> None:
         getattr(ragkit, "Nothing")  # noqa: B009 - mypy knows that it is missing
 
 
-def test_threads_that_read_one_after_the_other_share_a_connection(tmp_path: Path, docs: Path) -> None:
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+def test_sequential_threads_share_a_connection(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
         kb.search("hedge")
         before = _open_files(tmp_path)
@@ -223,8 +223,8 @@ def test_threads_that_read_one_after_the_other_share_a_connection(tmp_path: Path
         assert _open_files(tmp_path) == before
 
 
-def test_of_many_views_at_the_same_time_few_connections_are_kept(tmp_path: Path, docs: Path) -> None:
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+def test_the_number_of_idle_connections_is_limited(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
         kb.search("hedge")
         with ExitStack() as stack:
@@ -233,14 +233,14 @@ def test_of_many_views_at_the_same_time_few_connections_are_kept(tmp_path: Path,
         assert sum(_is_open(view.connection) for view in views) == MAX_IDLE_CONNECTIONS
 
 
-def test_a_view_outlives_the_closing_and_its_connection_goes_with_it(tmp_path: Path, docs: Path) -> None:
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+def test_a_snapshot_works_after_close_and_then_closes_its_connection(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
         with kb.reader.snapshot() as view:
             kb.close()
             assert len(list(view.iter_documents())) == 3
         with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
-            view.iter_documents().__next__()
+            next(iter(view.iter_documents()))
 
 
 def _is_open(connection: sqlite3.Connection) -> bool:
@@ -251,9 +251,9 @@ def _is_open(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _open_files(below: Path) -> int:
-    found = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
-    return sum(path.is_relative_to(below) for path in found)
+def _open_files(folder: Path) -> int:
+    paths = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return sum(path.is_relative_to(folder) for path in paths)
 
 
 def test_masks_and_columns_of_filters_are_bounded(tmp_path: Path, docs: Path) -> None:
@@ -289,7 +289,7 @@ def test_more_hits_than_sqlite_has_variables(tmp_path: Path, docs: Path) -> None
 
 
 def test_a_repair_keeps_the_score_calibration(tmp_path: Path, docs: Path) -> None:
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
         calibration = kb.stored_calibration()
         assert calibration is not None
@@ -298,7 +298,7 @@ def test_a_repair_keeps_the_score_calibration(tmp_path: Path, docs: Path) -> Non
     catalog = tmp_path / "kb" / CATALOG_FILE
     with closing(sqlite3.connect(catalog)) as connection:
         [stored] = connection.execute("SELECT value FROM meta WHERE key = 'calibration'").fetchone()
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         assert kb.verify(repair=True).is_sound
         assert kb.stored_calibration() == calibration
     with closing(sqlite3.connect(catalog)) as connection:

@@ -1,4 +1,4 @@
-"""A knowledge base moves between vector stores: the same answers, nothing embedded, no data of others lost."""
+"""Copy a knowledge base between vector stores: same results, no embedding, foreign data unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from ragkit.embed.base import Rows
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import PipelineError, SettingsMismatch, StoreError
-from ragkit.index import external_store as derived_module
+from ragkit.index import external_store
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.external_store import ExternalStore, StoreLocation
 from ragkit.knowledge_base import migrate
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 HASHING = "embed: {name: hashing, dimension: 64}\nsplit: {name: recursive, chunk_size: 30, chunk_overlap: 0}\n"
-QUESTIONS = [f"who keeps key number {number} of the {what}" for number in range(10) for what in ("shed", "attic")]
+QUESTIONS = [f"who keeps key number {number} of the {room}" for number in range(10) for room in ("shed", "attic")]
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def with_store(name: str, options: object = None) -> Pipeline:
 
 
 def hits(path: Path, pipeline: Pipeline | None = None) -> list[list[tuple[str, float]]]:
-    """What the questions find, by meaning alone, with scores as far as stores agree on them."""
+    """Chunk ids and rounded scores of dense searches for all questions."""
     with KnowledgeBase.open(path, pipeline) as kb:
-        found = [kb.search(question, 5, mode="dense") for question in QUESTIONS]
-        found += [kb.search(question, 5, {"year": {"$gte": 2006}}, "dense") for question in QUESTIONS]
-    return [sorted((hit.chunk.id, round(hit.score, 3)) for hit in one) for one in found]
+        results = [kb.search(question, 5, mode="dense") for question in QUESTIONS]
+        results += [kb.search(question, 5, {"year": {"$gte": 2006}}, "dense") for question in QUESTIONS]
+    return [sorted((hit.chunk.id, round(hit.score, 3)) for hit in hits) for hits in results]
 
 
 @pytest.fixture(params=sorted(STORES))
@@ -76,78 +76,76 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def subject(name: str, tmp_path: Path) -> object:
-    """The options of the store; its server runs."""
+def store_options(name: str, tmp_path: Path) -> object:
+    """The options of the store; its server is running."""
     kind = STORES.options_class(name)
     options = scratch_options(name, tmp_path / f"copy-{name}")
     return kind(**options) if kind else None
 
 
-def test_every_store_takes_a_copy_and_gives_it_back_without_one_embedding(
-    name: str, subject: object, indexed: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_copy_to_every_store_and_back_needs_no_embedding(
+    name: str, store_options: object, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = hits(indexed)
+    expected = hits(indexed)
     embedded: list[int] = []
     embed = HashingEmbedder.embed_texts
 
-    def counted(self: HashingEmbedder, texts: Sequence[str]) -> Rows:
+    def record_texts(self: HashingEmbedder, texts: Sequence[str]) -> Rows:
         embedded.append(len(texts))
         return embed(self, texts)
 
-    monkeypatch.setattr(HashingEmbedder, "embed_texts", counted)
-    there = KnowledgeBase.open(indexed, with_store(name, subject)).copy()
-    assert (there.problems, there.previous_store, there.store, there.embedding_tokens, embedded) == (
+    monkeypatch.setattr(HashingEmbedder, "embed_texts", record_texts)
+    report = KnowledgeBase.open(indexed, with_store(name, store_options)).copy()
+    assert (report.problems, report.previous_store, report.store, report.embedding_tokens, embedded) == (
         (),
         "sqlite",
         name,
         0,
         [],
     )
-    if there.comparison is not None:
-        assert there.comparison.is_equal
-        assert there.comparison.expected_checksum == there.comparison.stored_checksum
-        assert (there.comparison.stored, there.copied, there.searches_compared) == (there.chunks, there.chunks, 24)
-        assert there.recall == 1.0
+    if report.comparison is not None:
+        assert report.comparison.is_equal
+        assert report.comparison.expected_checksum == report.comparison.stored_checksum
+        assert (report.comparison.stored, report.copied, report.searches_compared) == (report.chunks, report.chunks, 24)
+        assert report.recall == 1.0
     with KnowledgeBase.open(indexed) as kb:
         assert (kb.pipeline.store.name, kb.verify().problems) == (name, ())
         assert not kb.freshness().outdated_store
-    assert hits(indexed) == wanted
-    embedded.clear()  # of the questions
+    assert hits(indexed) == expected
+    embedded.clear()  # remove the questions
     plain = Pipeline.from_yaml(HASHING + "store: {name: sqlite}\n")
-    back = KnowledgeBase.open(indexed, plain).copy(CopyOptions(drop_old=True))
-    assert (back.previous_store, back.store, back.problems, embedded) == (name, "sqlite", (), [])
-    assert hits(indexed) == wanted
-    if there.comparison is not None:
-        assert back.notes == (f"the store {name!r} was emptied",)
+    back_report = KnowledgeBase.open(indexed, plain).copy(CopyOptions(drop_old=True))
+    assert (back_report.previous_store, back_report.store, back_report.problems, embedded) == (name, "sqlite", (), [])
+    assert hits(indexed) == expected
+    if report.comparison is not None:
+        assert back_report.notes == (f"the store {name!r} was emptied",)
 
 
-def test_an_index_run_after_a_copy_keeps_the_new_store_in_line(tmp_path: Path, docs: Path, indexed: Path) -> None:
-    options = SqliteOptions(tmp_path / "there")
+def test_an_index_run_after_a_copy_updates_the_new_store(tmp_path: Path, docs: Path, indexed: Path) -> None:
+    options = SqliteOptions(tmp_path / "store")
     KnowledgeBase.open(indexed, with_store("sqlite", options)).copy()
     (docs / "keys3.md").unlink()
     with KnowledgeBase.open(indexed) as kb:
         kb.index(docs)
-        wanted = sorted(chunk.id for chunk in kb.chunks())
-    assert sorted(identity for identity, _, _ in SqliteStore(options).scan()) == wanted
+        expected = sorted(chunk.id for chunk in kb.chunks())
+    assert sorted(identity for identity, _, _ in SqliteStore(options).scan()) == expected
 
 
-def test_a_file_that_is_silent_about_the_store_leaves_it_as_it_is_and_one_that_names_it_decides(
-    tmp_path: Path, indexed: Path
-) -> None:
-    KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
-    for silent in (HASHING, "extends: default\n" + HASHING):
-        kb = KnowledgeBase.open(indexed, Pipeline.from_yaml(silent))
-        assert str(getattr(kb.pipeline.store.options, "path", "")) == str(tmp_path / "there")
-    for telling in ("store: {name: sqlite}\n", "store: {name: memory}\n"):
-        kb = KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + telling))
-        assert telling == f"store: {{name: {kb.pipeline.store.name}}}\n"
+def test_a_pipeline_changes_the_store_only_if_it_names_one(tmp_path: Path, indexed: Path) -> None:
+    KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "store"))).copy()
+    for text in (HASHING, "extends: default\n" + HASHING):
+        kb = KnowledgeBase.open(indexed, Pipeline.from_yaml(text))
+        assert str(getattr(kb.pipeline.store.options, "path", "")) == str(tmp_path / "store")
+    for section in ("store: {name: sqlite}\n", "store: {name: memory}\n"):
+        kb = KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + section))
+        assert section == f"store: {{name: {kb.pipeline.store.name}}}\n"
         assert getattr(kb.pipeline.store.options, "path", "") == ""
 
 
-def test_a_store_that_a_file_names_before_it_is_filled_is_said_and_passed_over(tmp_path: Path, indexed: Path) -> None:
-    wanted = hits(indexed)
-    other = with_store("sqlite", SqliteOptions(tmp_path / "there"))
-    assert hits(indexed, other) == wanted
+def test_a_store_that_was_never_filled_is_reported_and_bypassed(tmp_path: Path, indexed: Path) -> None:
+    expected = hits(indexed)
+    other = with_store("sqlite", SqliteOptions(tmp_path / "store"))
+    assert hits(indexed, other) == expected
     with KnowledgeBase.open(indexed, other) as kb:
         assert kb.freshness().outdated_store == "sqlite"
         assert kb.freshness().messages() == [
@@ -155,44 +153,46 @@ def test_a_store_that_a_file_names_before_it_is_filled_is_said_and_passed_over(t
         ]
 
 
-def test_what_others_keep_in_a_store_is_not_touched(tmp_path: Path, docs: Path, indexed: Path) -> None:
-    options = SqliteOptions(tmp_path / "theirs")
-    with closing(SqliteStore(options)) as theirs:
-        theirs.add_documents([Document("theirs", id="theirs")], unit_rows(1, 64, 1))
+def test_foreign_documents_in_a_store_are_not_changed(tmp_path: Path, docs: Path, indexed: Path) -> None:
+    options = SqliteOptions(tmp_path / "foreign")
+    with closing(SqliteStore(options)) as foreign:
+        foreign.add_documents([Document("foreign", id="foreign")], unit_rows(1, 64, 1))
     kb = KnowledgeBase.open(indexed, with_store("sqlite", options))
     with pytest.raises(StoreError, match="'sqlite' has 1 documents that this knowledge base did not write"):
         kb.copy()
     assert Pipeline.from_yaml(read_stored_pipeline(indexed) or "").store.options == SqliteOptions("")
     with pytest.raises(StoreError, match=r"or clear it with `ragkit copy --overwrite`"):
         kb.index(docs)
-    assert [identity for identity, _, _ in SqliteStore(options).scan()] == ["theirs"]
+    assert [identity for identity, _, _ in SqliteStore(options).scan()] == ["foreign"]
     report = kb.copy(CopyOptions(overwrite=True))
     assert (report.problems, SqliteStore(options).count()) == ((), report.chunks)
 
 
-def test_a_second_copy_hands_over_what_is_missing_and_nothing_else(tmp_path: Path, docs: Path, indexed: Path) -> None:
-    kb = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there")))
+def test_a_second_copy_adds_only_missing_chunks(tmp_path: Path, docs: Path, indexed: Path) -> None:
+    kb = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "store")))
     first = kb.copy()
     assert kb.copy().copied == 0
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: sqlite}\n")).index(docs)
     (docs / "more.md").write_text("One more key hangs in the cellar.\n")
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: sqlite}\n")).index(docs)
-    again = kb.copy()
-    assert (again.copied, again.chunks, again.previous_store) == (1, first.chunks + 1, "sqlite")
+    second = kb.copy()
+    assert (second.copied, second.chunks, second.previous_store) == (1, first.chunks + 1, "sqlite")
 
 
-def test_progress_is_told_up_to_the_last_chunk(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derived_module, "SYNC_BATCH_SIZE", 20)
-    told: list[tuple[int, int]] = []
-    kb = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there")))
-    report = kb.copy(CopyOptions(on_progress=lambda done, total: told.append((done, total))))
-    assert told[0] == (20, report.chunks)
-    assert told[-1] == (report.chunks, report.chunks)
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
+def test_progress_is_reported_up_to_the_last_chunk(
+    tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external_store, "SYNC_BATCH_SIZE", 20)
+    calls: list[tuple[int, int]] = []
+    kb = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "store")))
+    report = kb.copy(CopyOptions(on_progress=lambda done, total: calls.append((done, total))))
+    assert calls[0] == (20, report.chunks)
+    assert calls[-1] == (report.chunks, report.chunks)
+    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
 
 
-class Mangling(SqliteStore):
-    """A store that does something else than it was told."""
+class ManglingStore(SqliteStore):
+    """A store that writes something else than it was given."""
 
     mangle: Callable[[list[Document], Rows], tuple[list[Document], Rows]]
 
@@ -201,7 +201,7 @@ class Mangling(SqliteStore):
 
 
 @pytest.mark.parametrize(
-    ("mangle", "said"),
+    ("mangle", "message"),
     [
         (lambda documents, rows: (documents[1:], rows[1:]), "is missing 1 chunks"),
         (
@@ -220,42 +220,38 @@ class Mangling(SqliteStore):
     ],
     ids=["loses", "changes-text", "changes-metadata", "turns-vectors", "renames"],
 )
-def test_a_store_that_does_not_hold_what_it_was_given_is_not_taken(
+def test_a_store_with_wrong_content_is_not_used(
     tmp_path: Path,
     indexed: Path,
     monkeypatch: pytest.MonkeyPatch,
     mangle: Callable[[list[Document], Rows], tuple[list[Document], Rows]],
-    said: str,
+    message: str,
 ) -> None:
-    monkeypatch.setattr("ragkit.store.backends.sqlite.SqliteStore", Mangling)
-    monkeypatch.setattr(Mangling, "mangle", staticmethod(mangle), raising=False)
+    monkeypatch.setattr("ragkit.store.backends.sqlite.SqliteStore", ManglingStore)
+    monkeypatch.setattr(ManglingStore, "mangle", staticmethod(mangle), raising=False)
     before = read_stored_pipeline(indexed)
-    report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
-    assert re.search(said, " ".join(report.problems))
+    report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "store"))).copy()
+    assert re.search(message, " ".join(report.problems))
     assert read_stored_pipeline(indexed) == before
-    assert SqliteStore(SqliteOptions(tmp_path / "there")).count() == 0
+    assert SqliteStore(SqliteOptions(tmp_path / "store")).count() == 0
 
 
-def test_a_store_that_finds_too_little_is_not_taken(
-    tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(migrate, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit is near enough
-    report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
+def test_a_store_with_low_recall_is_not_used(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit counts as equal
+    report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "store"))).copy()
     assert report.problems == (
         "recall must be >= 90% (got 0% in 24 searches): raise the number of candidates of its index",
     )
 
 
-def test_other_settings_than_those_of_the_store_are_still_a_mismatch(indexed: Path) -> None:
+def test_a_new_store_does_not_hide_a_mismatch_of_other_settings(indexed: Path) -> None:
     other = replace(with_store("memory", MemoryOptions()), embedder=Pipeline.default().embedder)
     with pytest.raises(SettingsMismatch, match=r"embed\.name: index has hashing, pipeline has minilm"):
         KnowledgeBase.open(indexed, other)
 
 
-def test_variables_stay_variables_in_the_settings(
-    tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WHERE", str(tmp_path / "there"))
+def test_stored_settings_keep_variables(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHERE", str(tmp_path / "store"))
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: sqlite, path: '${WHERE}'}\n")).copy()
     assert 'path: "${WHERE}"' in str(read_stored_pipeline(indexed))
     monkeypatch.delenv("WHERE")
@@ -266,19 +262,19 @@ def test_variables_stay_variables_in_the_settings(
     assert hits(indexed)
 
 
-def test_a_relative_path_is_written_down_in_full(
+def test_a_relative_path_is_stored_as_an_absolute_one(
     tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions("there"))).copy()
+    KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions("store"))).copy()
     monkeypatch.chdir("/")
     with KnowledgeBase.open(indexed) as kb:
-        assert str(getattr(kb.pipeline.store.options, "path", "")) == str(tmp_path / "there")
+        assert str(getattr(kb.pipeline.store.options, "path", "")) == str(tmp_path / "store")
         assert not kb.freshness().outdated_store
 
 
-def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path, indexed: Path) -> None:
-    options = SqliteOptions(tmp_path / "there")
+def test_a_repair_of_the_store_does_not_change_the_catalog(tmp_path: Path, indexed: Path) -> None:
+    options = SqliteOptions(tmp_path / "store")
     KnowledgeBase.open(indexed, with_store("sqlite", options)).copy()
     with closing(SqliteStore(options)) as store:
         (identity, document, row) = next(iter(store.scan()))
@@ -295,66 +291,66 @@ def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path,
         assert identity in {chunk.id for chunk in kb.chunks()}
 
 
-class CutOff(BaseException):
-    """Stands for a process that ends here."""
+class ProcessKilled(BaseException):
+    """Simulates the end of the process."""
 
 
-class Frail(MemoryStore):
-    """A store whose process ends at the n-th change, before or after it was made."""
+class KillingStore(MemoryStore):
+    """A store that ends the process at the n-th change, before or after making it."""
 
-    left = 10**9
+    remaining = 10**9
     after = False
 
     def _step(self, change: Callable[[], object]) -> object:
-        self.left -= 1
-        if self.left == 0 and not self.after:
-            raise CutOff
-        done = change()
-        if self.left == 0:
-            raise CutOff
-        return done
+        self.remaining -= 1
+        if self.remaining == 0 and not self.after:
+            raise ProcessKilled
+        result = change()
+        if self.remaining == 0:
+            raise ProcessKilled
+        return result
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        return cast("list[str]", self._step(lambda: super(Frail, self).add_documents(documents, embeddings)))
+        return cast("list[str]", self._step(lambda: super(KillingStore, self).add_documents(documents, embeddings)))
 
     def delete(self, ids: Sequence[str]) -> int:
-        return cast("int", self._step(lambda: super(Frail, self).delete(ids)))
+        return cast("int", self._step(lambda: super(KillingStore, self).delete(ids)))
 
     def clear(self) -> None:
         self._step(super().clear)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_run_that_is_cut_off_at_any_step_is_taken_up_there(
+def test_an_interrupted_sync_resumes_at_the_interrupted_step(
     docs: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    monkeypatch.setattr(derived_module, "SYNC_BATCH_SIZE", 20)
-    store = Frail(MemoryOptions())
+    monkeypatch.setattr(external_store, "SYNC_BATCH_SIZE", 20)
+    store = KillingStore(MemoryOptions())
     store.after = after
-    derived = ExternalStore(StoreLocation("frail:1", lambda: store))
-    handed: list[int] = []
-    for step in range(1, 4):  # each time some steps get done, then the process ends
-        store.left = step
-        with WriteSession(indexed) as session, pytest.raises(CutOff):
-            derived.sync(session.catalog, _matrix(session))
-        handed.append(store.count())
-    assert handed == sorted(handed), "what was handed over is kept"
-    store.left = 10**9
+    external = ExternalStore(StoreLocation("killing:1", lambda: store))
+    counts: list[int] = []
+    for step in range(1, 4):  # the process ends after some steps
+        store.remaining = step
+        with WriteSession(indexed) as session, pytest.raises(ProcessKilled):
+            external.sync(session.catalog, _matrix(session))
+        counts.append(store.count())
+    assert counts == sorted(counts), "synchronized chunks were lost"
+    store.remaining = 10**9
     with WriteSession(indexed) as session:
-        rest = derived.sync(session.catalog, _matrix(session))
-        assert rest < session.catalog.connection.execute("SELECT count(*) FROM chunks").fetchone()[0]
-        assert derived.compare(session.catalog, _matrix(session)).is_equal
+        remaining = external.sync(session.catalog, _matrix(session))
+        assert remaining < session.catalog.connection.execute("SELECT count(*) FROM chunks").fetchone()[0]
+        assert external.compare(session.catalog, _matrix(session)).is_equal
     for path in list(docs.iterdir())[:9]:
         path.unlink()
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING)).index(docs)
     for _ in range(2):
-        store.left = 1
-        with WriteSession(indexed) as session, pytest.raises(CutOff):
-            derived.sync(session.catalog, _matrix(session))
-    store.left = 10**9
+        store.remaining = 1
+        with WriteSession(indexed) as session, pytest.raises(ProcessKilled):
+            external.sync(session.catalog, _matrix(session))
+    store.remaining = 10**9
     with WriteSession(indexed) as session:
-        derived.sync(session.catalog, _matrix(session))
-        assert derived.compare(session.catalog, _matrix(session)).is_equal
+        external.sync(session.catalog, _matrix(session))
+        assert external.compare(session.catalog, _matrix(session)).is_equal
 
 
 def _matrix(session: WriteSession) -> Rows:
@@ -362,14 +358,14 @@ def _matrix(session: WriteSession) -> Rows:
     return file.matrix(row.rows)
 
 
-def test_an_empty_knowledge_base_can_be_moved_too(tmp_path: Path, indexed: Path) -> None:
+def test_an_empty_knowledge_base_can_be_copied(tmp_path: Path, indexed: Path) -> None:
     with KnowledgeBase.open(indexed) as kb:
         kb.clear()
-    report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
+    report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "store"))).copy()
     assert (report.chunks, report.copied, report.problems) == (0, 0, ())
 
 
-def test_no_key_of_a_server_is_shown(indexed: Path) -> None:
+def test_errors_contain_no_api_key(indexed: Path) -> None:
     options = PineconeOptions(api_key="pc-secret", host="http://127.0.0.1:9", retries=0)
     with pytest.raises(StoreError, match="Pinecone") as caught:
         KnowledgeBase.open(indexed, with_store("pinecone", options)).copy()

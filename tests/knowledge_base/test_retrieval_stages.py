@@ -1,4 +1,4 @@
-"""The stages of a retriever through a knowledge base and the command line: offsets, costs, what is missing."""
+"""Retrieval stages in a knowledge base and on the command line: offsets, costs, errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def knowledge_base(path: Path, docs: Path, retrieve: str) -> KnowledgeBase:
     return kb
 
 
-def test_a_hit_with_its_neighbours_is_the_text_of_its_document_at_its_offsets(tmp_path: Path, docs: Path) -> None:
+def test_a_hit_with_neighbours_equals_the_document_at_its_offsets(tmp_path: Path, docs: Path) -> None:
     retrieve = "{name: lexical, top_k: 1, distinct: {}, context: {name: neighbours}}"
     with knowledge_base(tmp_path / "kb", docs, retrieve) as kb:
         [hit] = kb.search("filter washed in water")
@@ -52,22 +52,22 @@ def test_a_hit_with_its_neighbours_is_the_text_of_its_document_at_its_offsets(tm
         assert (hit.chunk.start_line, hit.chunk.end_line) == (1, 7)
 
 
-def test_a_quote_from_beside_the_hit_is_cited_at_its_own_place(tmp_path: Path, docs: Path) -> None:
+def test_a_quote_from_the_context_of_a_hit_has_its_own_offsets(tmp_path: Path, docs: Path) -> None:
     with knowledge_base(tmp_path / "kb", docs, "{name: lexical, top_k: 1, context: {name: parent}}") as kb:
         answer = kb.ask("What is taken out and washed in water, and dry after an hour?", model="extractive")
-        by_line = {cited.start_line: cited for cited in answer.citations}
+        by_line = {citation.start_line: citation for citation in answer.citations}
         assert (by_line[7].quote, by_line[7].verified) == (STEPS[2], True)
         assert HANDBOOK[by_line[7].start : by_line[7].end] == STEPS[2]
 
 
-def test_a_copy_of_a_file_does_not_fill_the_list(tmp_path: Path, docs: Path) -> None:
+def test_duplicates_are_removed_from_the_hits(tmp_path: Path, docs: Path) -> None:
     with knowledge_base(tmp_path / "kb", docs, "{name: lexical, top_k: 2}") as kb:
         assert [Path(hit.chunk.source).name for hit in kb.search("washed")] == ["boiler.md", "copy of boiler.md"]
     with knowledge_base(tmp_path / "kb", docs, "{name: lexical, top_k: 2, distinct: {}}") as kb:
         assert [Path(hit.chunk.source).name for hit in kb.search("washed")] == ["boiler.md", "hedge.md"]
 
 
-def test_what_rewriting_costs_stands_in_the_usage_of_a_search_and_in_the_ledger(
+def test_the_cost_of_query_rewriting_is_in_the_usage_of_a_search_and_in_the_ledger(
     docs: Path,
     ragkit: Ragkit,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -75,15 +75,17 @@ def test_what_rewriting_costs_stands_in_the_usage_of_a_search_and_in_the_ledger(
     Path("ragkit.yaml").write_text(f"{EMBED}retrieve: {{name: lexical, rewrite: {{name: multi_query}}}}\n")
     monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([ANSWER]))
     ragkit("index", "docs")
-    found = ragkit("search", "how does one clean it", "--json").json
-    assert {Path(hit["source"]).name for hit in found["hits"]} == {"boiler.md", "copy of boiler.md", "hedge.md"}
-    usage = found["usage"]
+    result = ragkit("search", "how does one clean it", "--json").json
+    assert {Path(hit["source"]).name for hit in result["hits"]} == {"boiler.md", "copy of boiler.md", "hedge.md"}
+    usage = result["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["llm_cost_usd"]) == (50, 5, 0.0)
-    booked = ragkit("usage", "--json").json
-    assert "scripted" in json.dumps(booked)
+    ledger = ragkit("usage", "--json").json
+    assert "scripted" in json.dumps(ledger)
 
 
-def test_what_rewriting_costs_is_part_of_an_answer(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_query_rewriting_is_in_the_usage_of_an_answer(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([ANSWER]))
     with knowledge_base(tmp_path / "kb", docs, "{name: dense, rewrite: {name: hyde}}") as kb:
         answer = kb.ask("How does one clean it?", model="extractive")
@@ -91,7 +93,7 @@ def test_what_rewriting_costs_is_part_of_an_answer(tmp_path: Path, docs: Path, m
         assert answer.usage.by_tool["search_knowledge_base"].stats.prompt_tokens == 50
 
 
-def test_a_pipeline_that_needs_a_model_says_so_when_it_is_validated(
+def test_validation_reports_a_missing_model_provider(
     ragkit: Ragkit,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -99,8 +101,8 @@ def test_a_pipeline_that_needs_a_model_says_so_when_it_is_validated(
         monkeypatch.delenv(key, raising=False)
     text = "extends: default\nretrieve:\n  name: hybrid\n  rewrite: {name: hyde}\n"
     Path("mine.yaml").write_text(text)
-    said = ragkit("pipeline", "validate", "mine.yaml", code=1).err.splitlines()
-    assert said[0].startswith("mine.yaml:4:12: rewrite.provider must be an available provider")
+    output = ragkit("pipeline", "validate", "mine.yaml", code=1).err.splitlines()
+    assert output[0].startswith("mine.yaml:4:12: rewrite.provider must be an available provider")
     with pytest.raises(PipelineError, match=r"4:12: rewrite.provider must be an available provider"):
         Pipeline.load("mine.yaml").validate()
     monkeypatch.setenv("RAGKIT_MOCK_JSON", "[]")
@@ -108,26 +110,26 @@ def test_a_pipeline_that_needs_a_model_says_so_when_it_is_validated(
     Pipeline.load("mine.yaml").validate()
 
 
-def test_a_provider_that_is_not_known_is_met_with_those_that_are(ragkit: Ragkit) -> None:  # noqa: F811
+def test_an_unknown_provider_is_reported_with_a_suggestion(ragkit: Ragkit) -> None:  # noqa: F811
     text = "extends: default\nretrieve: {name: hybrid, rewrite: {provider: opanai}}\n"
     Path("mine.yaml").write_text(text)
-    said = ragkit("pipeline", "validate", "mine.yaml", code=1).err
-    assert "mine.yaml:2:35: rewrite: unknown provider 'opanai' (did you mean 'openai'?)" in said
+    output = ragkit("pipeline", "validate", "mine.yaml", code=1).err
+    assert "mine.yaml:2:35: rewrite: unknown provider 'opanai' (did you mean 'openai'?)" in output
 
 
-def test_a_passage_inside_a_wider_hit_is_found_by_why(docs: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_why_finds_a_passage_inside_a_wider_hit(docs: Path, ragkit: Ragkit) -> None:  # noqa: F811
     Path("ragkit.yaml").write_text(f"{EMBED}retrieve: {{name: lexical, top_k: 1, context: {{name: parent}}}}\n")
     ragkit("index", "docs")
-    found = ragkit("why", "valve pressure", "--expect", "docs/boiler.md:7", "--json").json
-    assert (found["rank"], found["advice"]) == (1, ["none: it is hit 1"])
+    result = ragkit("why", "valve pressure", "--expect", "docs/boiler.md:7", "--json").json
+    assert (result["rank"], result["advice"]) == (1, ["none: it is hit 1"])
 
 
-def test_why_gives_the_place_that_a_search_gives_though_deeper_rankings_differ(tmp_path: Path) -> None:
-    chance = random.Random(4)
+def test_why_reports_the_rank_of_a_search_even_if_deeper_rankings_differ(tmp_path: Path) -> None:
+    rng = random.Random(4)
     words = [f"{first}{second}" for first in "bdfgklmnpr" for second in ("ale", "oot", "ime", "ust")]
     (tmp_path / "docs").mkdir()
     for number in range(150):
-        (tmp_path / "docs" / f"{number}.txt").write_text(" ".join(chance.choices(words, k=30)))
+        (tmp_path / "docs" / f"{number}.txt").write_text(" ".join(rng.choices(words, k=30)))
     with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
         kb.index(tmp_path / "docs")
         question = "bale doot fime gust kale"
@@ -136,6 +138,6 @@ def test_why_gives_the_place_that_a_search_gives_though_deeper_rankings_differ(t
         assert len(near) == NEAR_DEPTH
         moved = [source for source, rank in near.items() if deep[source] != rank]
         for source in moved[:3]:
-            found = diagnose(kb, DiagnosisQuery(question, top_k=1), source)
-            assert [stage.rank for stage in found.stages[-1:]] == [near[source]]
+            result = diagnose(kb, DiagnosisQuery(question, top_k=1), source)
+            assert [stage.rank for stage in result.stages[-1:]] == [near[source]]
         assert moved

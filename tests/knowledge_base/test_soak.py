@@ -1,4 +1,4 @@
-"""The soak: what its samples are held to, the folder that it changes, and a short run of all of it."""
+"""The soak test: bounds of its samples, changes of its folder, and a short run."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def folder_of(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def series(*values: float, every: float = MINUTE) -> list[dict[str, float]]:
-    """Samples of x, one a minute from 0 on."""
+    """Samples of x, one per minute from 0."""
     return [{"at": number * every, "x": value} for number, value in enumerate(values)]
 
 
 def rising(start: float, by: float) -> list[dict[str, float]]:
-    """An hour of samples that grow by so much."""
+    """Samples of an hour in which x grows by `by`."""
     return series(*(start + by * minute / 60 for minute in range(61)))
 
 
-def test_the_slope_of_a_line_is_its_slope_an_hour(figures: ModuleType) -> None:
+def test_the_slope_of_a_line_is_per_hour(figures: ModuleType) -> None:
     assert figures.theil_sen([0, 1800, 3600, 7200], [5, 6, 7, 9]) == pytest.approx(2)
 
 
-def test_a_quarter_of_wild_samples_does_not_move_a_slope(figures: ModuleType) -> None:
+def test_a_quarter_of_outliers_does_not_change_a_slope(figures: ModuleType) -> None:
     at = [minute * MINUTE for minute in range(60)]
     values = [1000.0 * minute if minute % 4 == 1 else 3 * minute / 60 for minute in range(60)]
     assert figures.theil_sen(at, values) == pytest.approx(3, abs=1)
@@ -55,42 +55,43 @@ def test_a_slope_needs_two_distinct_times(figures: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "by", "held"), [(100, 9.9, True), (100, 10.5, False), (400, 19, True), (400, 22, False), (100, -50, True)]
+    ("start", "by", "expected"),
+    [(100, 9.9, True), (100, 10.5, False), (400, 19, True), (400, 22, False), (100, -50, True)],
 )
 def test_memory_may_grow_by_a_twentieth_or_ten_megabytes_an_hour(
-    figures: ModuleType, start: float, by: float, held: bool
+    figures: ModuleType, start: float, by: float, expected: bool
 ) -> None:
-    found = figures.memory(rising(start, by), 0.0, "x", "memory")
-    assert found.slope == pytest.approx(by, abs=0.001)
-    assert found.held is held
+    finding = figures.memory(rising(start, by), 0.0, "x", "memory")
+    assert finding.slope == pytest.approx(by, abs=0.001)
+    assert finding.held is expected
 
 
-def test_a_count_that_grows_by_one_in_half_an_hour_again_and_again_is_not_held(figures: ModuleType) -> None:
+def test_a_count_that_grows_every_half_hour_fails(figures: ModuleType) -> None:
     assert figures.count(series(*(20 + minute // 30 for minute in range(121))), 0.0, "x", "files").held is False
     assert figures.count(series(*(20 + 5 * (minute % 7 == 0) for minute in range(121))), 0.0, "x", "files").held is True
 
 
-def test_what_grows_before_the_end_of_the_warm_up_does_not_count(figures: ModuleType) -> None:
+def test_growth_during_the_warm_up_is_ignored(figures: ModuleType) -> None:
     samples = series(*(min(minute, 15) * 10 for minute in range(61)))
     assert figures.memory(samples, 15 * MINUTE, "x", "memory").held is True
     assert figures.memory(samples, 0.0, "x", "memory").median == 150
     assert figures.memory(samples, 15 * MINUTE, "x", "memory").slope == 0
 
 
-def test_a_few_minutes_are_told_and_not_judged(figures: ModuleType) -> None:
-    found = figures.memory(series(1, 100, 200), 0.0, "x", "memory")
-    assert (found.held, found.slope) == (None, pytest.approx(5970))
+def test_a_slope_over_a_few_minutes_is_reported_but_not_judged(figures: ModuleType) -> None:
+    finding = figures.memory(series(1, 100, 200), 0.0, "x", "memory")
+    assert (finding.held, finding.slope) == (None, pytest.approx(5970))
     assert figures.memory(series(1), 0.0, "x", "memory").held is None
 
 
-def test_no_value_at_all_is_no_proof(figures: ModuleType) -> None:
+def test_an_empty_series_fails(figures: ModuleType) -> None:
     assert figures.at_most([], 2.0, "found").held is False
     assert figures.at_most([2.0, 0.5], 2.0, "found").held is True
     assert figures.at_most([2.1, 0.5], 2.0, "found").held is False
 
 
-def flat() -> dict[str, Any]:
-    """A result of an hour in which all is well."""
+def steady_result() -> dict[str, Any]:
+    """The result of an hour without growth or errors."""
     parts = ("rss_mb", "pss_mb", "fds", "threads")
     steady = {f"{who}_{part}": 20.0 for who in ("library", "server") for part in parts}
     samples = [{"at": minute * MINUTE, "index_mb": 2.0, "kb_files": 9, **steady} for minute in range(61)]
@@ -98,8 +99,8 @@ def flat() -> dict[str, Any]:
     return {"warm_up_s": 900, "samples": samples, "rounds": rounds, "errors": [], "wrong": [], "fresh": {"index_mb": 1}}
 
 
-def test_an_hour_in_which_nothing_grows_is_held(figures: ModuleType) -> None:
-    assert [one.name for one in figures.verdict(flat()) if not one.held] == []
+def test_an_hour_without_growth_passes(figures: ModuleType) -> None:
+    assert [finding.name for finding in figures.verdict(steady_result()) if not finding.held] == []
 
 
 @pytest.mark.parametrize(
@@ -115,29 +116,34 @@ def test_an_hour_in_which_nothing_grows_is_held(figures: ModuleType) -> None:
         ("samples", "index_mb", "index on disk"),
     ],
 )
-def test_each_series_that_grows_is_named(figures: ModuleType, where: str, key: str, name: str) -> None:
-    result = flat()
-    for number, one in enumerate(result[where]):
-        one[key] += number
-    assert [one.name for one in figures.verdict(result) if not one.held] == [name]
+def test_each_growing_series_is_reported(figures: ModuleType, where: str, key: str, name: str) -> None:
+    result = steady_result()
+    for number, sample in enumerate(result[where]):
+        sample[key] += number
+    assert [finding.name for finding in figures.verdict(result) if not finding.held] == [name]
 
 
-def test_without_a_whole_warm_up_slopes_are_told_and_not_judged(figures: ModuleType) -> None:
-    result = {**flat(), "warm_up_s": 300, "errors": ["what happened"]}
-    for number, one in enumerate(result["samples"]):
-        one["server_rss_mb"] += number
-    found = {one.name: one for one in figures.verdict(result)}
-    assert (found["server: resident memory"].slope, found["server: resident memory"].held) == (pytest.approx(60), None)
-    assert found["errors"].held is False
+def test_after_a_short_warm_up_slopes_are_reported_but_not_judged(figures: ModuleType) -> None:
+    result = {**steady_result(), "warm_up_s": 300, "errors": ["message"]}
+    for number, sample in enumerate(result["samples"]):
+        sample["server_rss_mb"] += number
+    findings = {finding.name: finding for finding in figures.verdict(result)}
+    assert (findings["server: resident memory"].slope, findings["server: resident memory"].held) == (
+        pytest.approx(60),
+        None,
+    )
+    assert findings["errors"].held is False
 
 
 @pytest.mark.parametrize(("key", "name"), [("errors", "errors"), ("wrong", "wrong answers")])
-def test_one_error_and_one_wrong_answer_are_too_many(figures: ModuleType, key: str, name: str) -> None:
-    assert [one.name for one in figures.verdict({**flat(), key: ["what happened"]}) if not one.held] == [name]
-    assert f"| {name} | 1 |  | 1 | <= 0 | **no** |" in figures.table(figures.verdict({**flat(), key: ["x"]}))
+def test_one_error_or_wrong_answer_fails(figures: ModuleType, key: str, name: str) -> None:
+    assert [finding.name for finding in figures.verdict({**steady_result(), key: ["message"]}) if not finding.held] == [
+        name
+    ]
+    assert f"| {name} | 1 |  | 1 | <= 0 | **no** |" in figures.table(figures.verdict({**steady_result(), key: ["x"]}))
 
 
-def test_the_folder_changes_as_it_says_and_by_its_seed_alone(tmp_path: Path, folder_of: Any) -> None:
+def test_changes_of_the_folder_are_deterministic_and_as_reported(tmp_path: Path, folder_of: Any) -> None:
     folders = [folder_of(tmp_path / name, SAMPLE, 12, seed=3) for name in ("one", "other")]
     before = set(folders[0].marks)
     steps = [folder.step() for folder in folders]
@@ -146,27 +152,27 @@ def test_the_folder_changes_as_it_says_and_by_its_seed_alone(tmp_path: Path, fol
     assert {"added": len(after - before), "removed": len(before - after), "updated": 3} == step.expected
     assert len(after) == len(before) == 12
     assert set(folders[0].root.glob("notes/*/*.md")) == after
-    everything = "".join(path.read_text() for path in after)
-    assert [mark for mark in step.gone if mark in everything] == []
+    text = "".join(path.read_text() for path in after)
+    assert [mark for mark in step.gone if mark in text] == []
     assert [mark for mark, path in step.new.items() if path.read_text().count(mark) != 8] == []
 
 
 @pytest.mark.slow
-def test_a_short_run_finds_nothing_wrong(tmp_path: Path) -> None:
-    ran = subprocess.run(
+def test_a_short_run_passes(tmp_path: Path) -> None:
+    process = subprocess.run(
         [sys.executable, str(BENCHMARKS / "soak.py"), "--minutes", "0.5", "--every", "6", "--sample-every", "2",
          "--embed", "hashing", "--notes", "12", "--out", str(tmp_path), "--json"],
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
-    found = json.loads((tmp_path / "soak.json").read_text())
-    assert (found["errors"], found["wrong"]) == ([], [])
-    assert found["asked"].keys() == {
+    assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
+    result = json.loads((tmp_path / "soak.json").read_text())
+    assert (result["errors"], result["wrong"]) == ([], [])
+    assert result["asked"].keys() == {
         "library search",
         "library ask",
         "server search",
         "server chat",
         "server completion",
     }
-    assert len(found["rounds"]) >= 2 and len(found["samples"]) >= 5 and found["verified"] == 1
+    assert len(result["rounds"]) >= 2 and len(result["samples"]) >= 5 and result["verified"] == 1
     assert (tmp_path / "soak.png").read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""The lexical index, on a real SQLite, against BM25 worked out by hand and by brute force."""
+"""The BM25 index in SQLite, compared with a brute-force implementation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragkit.lexical.bm25_index import Bm25Index, encode_term
 
 Texts = Mapping[int, Sequence[str]]
 
-any_character = st.characters(exclude_categories=())  # surrogates too
+any_character = st.characters(exclude_categories=())  # includes surrogates
 words = st.sampled_from(["wing", "tail", "v1.2", "c++", "東京"])
 texts = st.dictionaries(st.integers(0, 40), st.lists(words, max_size=6), max_size=12)
 
@@ -48,18 +48,18 @@ def in_memory(texts: Texts) -> Iterator[Bm25Index]:
         yield lexicon
 
 
-def by_hand(texts: Texts, question: Sequence[str]) -> dict[int, float]:
-    """Every score above 0, by the definition: BM25 of the terms, and 0.3 times that of pairs of neighbours."""
+def brute_force(texts: Texts, question: Sequence[str]) -> dict[int, float]:
+    """Every score above 0 by definition: BM25 of the terms plus 0.3 times BM25 of adjacent pairs."""
     mean = max(1.0, sum(map(len, texts.values())) / max(1, len(texts)))
     scores: dict[int, float] = dict.fromkeys(texts, 0.0)
-    asked = [((term,), 1.0) for term in question] + [(pair, 0.3) for pair in pairwise(question)]
-    for wanted, weight in asked:
+    weighted = [((term,), 1.0) for term in question] + [(pair, 0.3) for pair in pairwise(question)]
+    for phrase, weight in weighted:
         counts = {
-            key: sum(tuple(text[at : at + len(wanted)]) == wanted for at in range(len(text)))
+            key: sum(tuple(text[start : start + len(phrase)]) == phrase for start in range(len(text)))
             for key, text in texts.items()
         }
-        holders = sum(count > 0 for count in counts.values())
-        idf = log1p((len(texts) - holders + 0.5) / (holders + 0.5))
+        matches = sum(count > 0 for count in counts.values())
+        idf = log1p((len(texts) - matches + 0.5) / (matches + 0.5))
         for key, count in counts.items():
             scores[key] += weight * idf * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * len(texts[key]) / mean))
     return {key: score for key, score in scores.items() if score > 0}
@@ -73,7 +73,7 @@ def by_hand(texts: Texts, question: Sequence[str]) -> dict[int, float]:
 @example("\ue000")
 @example('"; DROP TABLE lexicon')
 @example("\ud800")
-def test_every_term_comes_back_from_fts5_as_one_token(term: str) -> None:
+def test_fts5_stores_every_term_as_one_token(term: str) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         lexicon = Bm25Index(connection)
         lexicon.create_tables()
@@ -99,7 +99,7 @@ def test_only_the_chunk_with_the_term_is_found(lexicon: Bm25Index) -> None:
     assert score == pytest.approx(log(2))  # idf ln(1 + 1.5 / 1.5); the rest of the formula is 2.2 / 2.2
 
 
-def test_neighbours_in_the_question_that_are_neighbours_in_the_chunk_count_as_a_third_term(lexicon: Bm25Index) -> None:
+def test_adjacent_terms_of_the_question_add_a_score_for_adjacent_terms_of_the_chunk(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2, 3], [["tail", "wing"], ["wing", "tail"], ["fin", "fin"]])
     (best, high), (second, low) = lexicon.search(["wing", "tail"], 5)
     assert (best, second) == (2, 1)
@@ -108,10 +108,10 @@ def test_neighbours_in_the_question_that_are_neighbours_in_the_chunk_count_as_a_
 
 
 @given(texts, st.lists(words, max_size=5))
-def test_search_gives_every_chunk_that_brute_force_gives(texts: Texts, question: list[str]) -> None:
+def test_search_matches_brute_force(texts: Texts, question: list[str]) -> None:
     with in_memory(texts) as lexicon:
         found = lexicon.search(question, 50)
-    assert dict(found) == pytest.approx(by_hand(texts, question), rel=1e-5)
+    assert dict(found) == pytest.approx(brute_force(texts, question), rel=1e-5)
     assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
 
@@ -125,22 +125,24 @@ def test_results_are_complete_under_every_filter(texts: Texts, question: list[st
 
 @given(texts, st.lists(words, max_size=4))
 def test_scores_are_those_of_search_and_0_elsewhere(texts: Texts, question: list[str]) -> None:
-    asked = [*texts, 1000, 999]
+    keys = [*texts, 1000, 999]
     with in_memory(texts) as lexicon:
         found = dict(lexicon.search(question, 50))
-        assert lexicon.scores(question, asked).tolist() == [found.get(key, 0.0) for key in asked]
+        assert lexicon.scores(question, keys).tolist() == [found.get(key, 0.0) for key in keys]
 
 
 @given(texts, texts, st.sets(st.integers(0, 40)))
-def test_replacing_and_removing_leaves_what_a_fresh_build_has(first: Texts, second: Texts, removed: set[int]) -> None:
-    left = {key: text for key, text in {**first, **second}.items() if key not in removed}
+def test_after_replacing_and_removing_the_index_equals_a_new_one(
+    first: Texts, second: Texts, removed: set[int]
+) -> None:
+    remaining = {key: text for key, text in {**first, **second}.items() if key not in removed}
     question = ["wing", "v1.2", "東京"]
-    with in_memory(first) as lexicon, in_memory(left) as fresh:
+    with in_memory(first) as lexicon, in_memory(remaining) as fresh:
         lexicon.add(list(second), list(second.values()))
         lexicon.remove(sorted(removed))
         assert lexicon.search(question, 50) == fresh.search(question, 50)
-        assert lexicon.keys().tolist() == sorted(left)
-        assert lexicon.count() == len(left)
+        assert lexicon.keys().tolist() == sorted(remaining)
+        assert lexicon.count() == len(remaining)
         assert lexicon.find_problems() == []
 
 
@@ -149,21 +151,21 @@ def test_equal_scores_are_ordered_by_key(lexicon: Bm25Index) -> None:
     assert [key for key, _ in lexicon.search(["wing"], 2)] == [4, 7]
 
 
-def test_a_term_that_every_chunk_holds_still_counts(lexicon: Bm25Index) -> None:
+def test_a_term_in_every_chunk_has_a_positive_score(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2], [["wing"], ["wing", "wing"]])
     assert [key for key, _ in lexicon.search(["wing"], 5)] == [2, 1]
 
 
-def test_the_filter_is_asked_once_about_every_match(lexicon: Bm25Index) -> None:
-    asked: list[list[int]] = []
+def test_the_filter_is_called_once_with_all_matches(lexicon: Bm25Index) -> None:
+    filter_calls: list[list[int]] = []
 
-    def none_of(keys: ChunkKeys) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        asked.append(keys.tolist())
+    def reject_all(keys: ChunkKeys) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        filter_calls.append(keys.tolist())
         return np.zeros(len(keys), np.bool_)
 
     lexicon.add([3, 5, 8], [["wing"], ["tail"], ["wing"]])
-    assert lexicon.search(["wing"], 1, none_of) == []
-    assert asked == [[3, 8]]
+    assert lexicon.search(["wing"], 1, reject_all) == []
+    assert filter_calls == [[3, 8]]
 
 
 def test_an_empty_index_finds_nothing(lexicon: Bm25Index) -> None:
@@ -182,10 +184,10 @@ def test_chunks_without_terms_are_kept_and_never_found(lexicon: Bm25Index) -> No
 def test_rarer_terms_have_a_higher_idf(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2, 3], [["wing", "tail", "wing"], ["wing"], ["fin"]])
     expected = [log(1 + 1.5 / 2.5), log(1 + 2.5 / 1.5), log(1 + 3.5 / 0.5)]
-    assert lexicon.idf(["wing", "tail", "never"]).tolist() == pytest.approx(expected)
+    assert lexicon.idf(["wing", "tail", "missing"]).tolist() == pytest.approx(expected)
 
 
-def test_a_question_repeats_a_term_to_stress_it(lexicon: Bm25Index) -> None:
+def test_a_repeated_term_of_the_question_counts_twice(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2], [["wing"], ["tail"]])
     once, twice = lexicon.scores(["wing"], [1]), lexicon.scores(["wing", "fin", "wing"], [1])
     assert twice.tolist() == pytest.approx((2 * once).tolist())
@@ -196,7 +198,7 @@ def test_a_question_of_thousands_of_terms_is_answered(lexicon: Bm25Index) -> Non
     assert [key for key, _ in lexicon.search([f"t{n}" for n in range(2000)], 5)] == [1]
 
 
-def test_what_is_rolled_back_is_not_found(lexicon: Bm25Index, connection: sqlite3.Connection) -> None:
+def test_rolled_back_chunks_are_not_found(lexicon: Bm25Index, connection: sqlite3.Connection) -> None:
     lexicon.add([1], [["wing"]])
     connection.execute("BEGIN")
     lexicon.add([2], [["wing"]])
@@ -264,7 +266,7 @@ def test_find_problems_reports_terms_without_postings(lexicon: Bm25Index, connec
     assert problem.startswith("the postings do not match the terms of the chunks")
 
 
-def test_two_indexes_live_in_one_database(connection: sqlite3.Connection) -> None:
+def test_one_database_can_have_two_indexes(connection: sqlite3.Connection) -> None:
     first, second = Bm25Index(connection, "first"), Bm25Index(connection, "second")
     first.create_tables()
     second.create_tables()

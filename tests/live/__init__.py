@@ -1,1 +1,1 @@
-"""The real services: `make test-live`."""
+"""Tests with real services: `make test-live`."""

@@ -16,7 +16,7 @@ from ragkit.agent.tools.base import tool
 
 pytestmark = pytest.mark.live
 MODEL = "RAGKIT_LIVE_MODEL_"
-"""With the service's name in capitals behind it: another model than the default one."""
+"""Prefix of variables that override the default model; the name of the service in upper case follows."""
 
 
 @tool
@@ -41,20 +41,20 @@ def test_a_conversation_with_tools(service: str) -> None:
 
 @pytest.mark.parametrize("service", HOST_VARIABLES, indirect=True)
 def test_a_conversation_with_tools_asynchronously(service: str) -> None:
-    async def listen() -> list[Event]:
+    async def collect() -> list[Event]:
         return [event async for event in make_agent(service).astream(QUESTION)]
 
-    _check(asyncio.run(listen()))
+    _check(asyncio.run(collect()))
 
 
 def _check(events: list[Event]) -> None:
     last = events[-1]
     assert isinstance(last, RunEnded)
     result = last.result
-    digits = "".join(sign for sign in result.content if sign.isdigit())
+    digits = "".join(character for character in result.content if character.isdigit())
     assert "717710" in digits
     assert "291940" in digits
-    assert sorted(str(one.arguments["city"]).lower() for one in result.tool_calls) == ["bergen", "oslo"]
+    assert sorted(str(call.arguments["city"]).lower() for call in result.tool_calls) == ["bergen", "oslo"]
     assert "".join(event.text for event in events if isinstance(event, TextChunk)).endswith(result.content)
     assert result.usage.prompt_tokens > 50
     assert result.usage.completion_tokens > 10

@@ -28,10 +28,10 @@ def _crash() -> None:
     ctypes.string_at(0)
 
 
-def _eat() -> None:
+def _exhaust_memory() -> None:
     blocks = []
     while True:
-        blocks.append(bytes(50_000_000))  # never written to, so the limit is reached quickly
+        blocks.append(bytes(50_000_000))  # untouched memory: the limit is reached quickly
 
 
 def _recurse() -> None:
@@ -48,18 +48,18 @@ def _divide() -> None:
     raise ZeroDivisionError("by a hostile file")
 
 
-HELD: list[bytes] = []
+LEAKED_BLOCKS: list[bytes] = []
 
 
 def _grow() -> None:
-    HELD.append(bytes(330_000_000))
+    LEAKED_BLOCKS.append(bytes(330_000_000))
 
 
-DEEDS: Mapping[str, Callable[[], None]] = {
+BEHAVIORS: Mapping[str, Callable[[], None]] = {
     "chatter": _chatter,
     "crash": _crash,
     "divide": _divide,
-    "eat": _eat,
+    "exhaust memory": _exhaust_memory,
     "exit": lambda: os._exit(3),
     "grow": _grow,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -83,5 +83,5 @@ class HostileLoader:
             return Document(text="x" * int(words[5:]))
         if words == "nonsense":
             return Document(text="x", headings=(Heading(99, 1, "beyond the end"),))
-        DEEDS[words]()
+        BEHAVIORS[words]()
         return Document(text=f"{words} by {os.getpid()}", source=source)

@@ -109,9 +109,9 @@ def test_an_encrypted_office_file_is_reported_as_password_protected() -> None:
 
 def test_an_encrypted_zip_is_reported_as_password_protected() -> None:
     data = bytearray(sample_files.word())
-    for at in range(len(data) - 10):
-        if data[at : at + 4] == b"PK\x01\x02":
-            data[at + 8] |= 1
+    for offset in range(len(data) - 10):
+        if data[offset : offset + 4] == b"PK\x01\x02":
+            data[offset + 8] |= 1
     with pytest.raises(LoadError, match="password-protected"):
         detect_loader(bytes(data), "a.docx")
 

@@ -72,8 +72,8 @@ def test_every_file_of_a_folder_with_text_is_loaded(folder: Path, jobs: int) -> 
 
 
 def test_glob_and_recursive_select_files(folder: Path) -> None:
-    def names(**narrowed: object) -> list[str]:
-        return [Path(d.source).name for d in DocumentLoader.from_directory(str(folder), **narrowed)]  # type: ignore[arg-type]
+    def names(**options: object) -> list[str]:
+        return [Path(d.source).name for d in DocumentLoader.from_directory(str(folder), **options)]  # type: ignore[arg-type]
 
     assert names(glob="*.md") == ["a.md", "c.md"]
     assert names(glob=["*.txt", "sub/"]) == ["b.txt", "c.md"]

@@ -23,10 +23,10 @@ class Site(BaseHTTPRequestHandler):
     """A web site with all kinds of responses."""
 
     protocol_version = "HTTP/1.1"
-    asked: list[str]
+    requested_paths: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requested_paths.append(self.path)
         name = self.path.split("?")[0].strip("/")
         getattr(self, f"page_{name}", self.page_missing)()
 
@@ -48,8 +48,8 @@ class Site(BaseHTTPRequestHandler):
     def page_table(self) -> None:
         self.send(b"a,b\n1,2\n", "text/csv")
 
-    def page_there(self) -> None:
-        self.send(b"", status=302, Location="/hello?from=there")
+    def page_moved(self) -> None:
+        self.send(b"", status=302, Location="/hello?from=moved")
 
     def page_round(self) -> None:
         self.send(b"", status=301, Location="/round")
@@ -91,7 +91,7 @@ class Quiet(ThreadingHTTPServer):
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    Site.asked = []
+    Site.requested_paths = []
     with Quiet(("127.0.0.1", 0), Site) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -105,14 +105,14 @@ def test_a_page_is_fetched_with_its_media_type(site: str) -> None:
 
 
 def test_redirects_are_followed(site: str) -> None:
-    assert fetch_url(f"{site}/there", OPEN).url == f"{site}/hello?from=there"
-    assert Site.asked == ["/there", "/hello?from=there"]
+    assert fetch_url(f"{site}/moved", OPEN).url == f"{site}/hello?from=moved"
+    assert Site.requested_paths == ["/moved", "/hello?from=moved"]
 
 
 def test_private_addresses_are_rejected_by_default(site: str) -> None:
     with pytest.raises(LoadError, match=r"127\.0\.0\.1 has a non-public address .*: set allow_private=True"):
         fetch_url(f"{site}/hello")
-    assert Site.asked == []
+    assert Site.requested_paths == []
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_redirect_to_a_private_address_is_not_followed(site: str, monkeypatch:
     monkeypatch.setattr("ragkit.load.fetch.is_public_address", lambda address: str(address) == "127.0.0.1")
     with pytest.raises(LoadError, match=r"169\.254\.169\.254 has a non-public address"):
         fetch_url(f"{site}/meta", FetchOptions(timeout_s=10))
-    assert Site.asked == ["/meta"]
+    assert Site.requested_paths == ["/meta"]
 
 
 def test_a_host_is_resolved_once_and_the_checked_address_is_used(site: str, monkeypatch: pytest.MonkeyPatch) -> None:

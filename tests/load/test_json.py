@@ -19,7 +19,7 @@ def lines(text: str) -> Document:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ('{"a": {"b": [1, 2]}, "c": "x"}', "a.b: 1, 2\nc: x"),
         ('[{"a": 1}, {"a": 2, "b": {"c": null}}]', "a: 1\n\na: 2\nb.c: null"),
@@ -37,8 +37,8 @@ def lines(text: str) -> Document:
         ("", ""),
     ],
 )
-def test_values_are_written_with_their_path(text: str, shown: str) -> None:
-    assert load(text).text == shown
+def test_values_are_written_with_their_path(text: str, expected: str) -> None:
+    assert load(text).text == expected
 
 
 def test_a_number_of_a_million_digits_stays_as_written() -> None:

@@ -75,12 +75,12 @@ def test_results_are_equal_with_and_without_processes(tmp_path: Path) -> None:
     assert [outcome for outcome in inline_outcomes if isinstance(outcome, ParsedFile)] == [
         outcome for outcome in process_outcomes if isinstance(outcome, ParsedFile)
     ]
-    failed = [
+    failures = [
         [(o.task, type(o.error), str(o.error), o.content_hash, o.stat) for o in outcomes if isinstance(o, ParseFailure)]
         for outcomes in (inline_outcomes, process_outcomes)
     ]
-    assert failed[0] == failed[1]
-    assert [kind for _, kind, *_ in failed[0]] == [UnsupportedFormat, LoadError]
+    assert failures[0] == failures[1]
+    assert [kind for _, kind, *_ in failures[0]] == [UnsupportedFormat, LoadError]
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
@@ -135,7 +135,7 @@ def test_a_relative_path_is_relative_to_the_working_directory_of_the_caller(
         ("crash", LoadError, "the parser crashed (SIGSEGV)"),
         ("kill", LoadLimitExceeded, "the parser was killed by the system, probably out of memory"),
         ("exit", LoadError, "the parser exited without a result (exit code 3)"),
-        ("eat", MemoryLimitExceeded, "needs more than 600 MB of memory"),
+        ("exhaust memory", MemoryLimitExceeded, "needs more than 600 MB of memory"),
         ("recurse", LoadLimitExceeded, "nested too deeply"),
         ("divide", LoadError, "the parser failed (ZeroDivisionError: by a hostile file)"),
         ("long 1100000", LoadLimitExceeded, "the text is longer than 1 million characters"),
@@ -186,30 +186,30 @@ def test_a_process_is_reused_until_it_uses_too_much_memory(tmp_path: Path, plugi
 
 
 def test_no_process_is_started_before_the_first_task_and_none_is_left_after(tmp_path: Path) -> None:
-    this = psutil.Process()
-    before = len(this.children())
+    current_process = psutil.Process()
+    before = len(current_process.children())
     with ParsePool(2) as pool:
         assert list(pool.parse([])) == []
-        assert len(this.children()) == before
+        assert len(current_process.children()) == before
         list(pool.parse(tasks(tmp_path, ["a", "b", "c"])))
-        assert len(this.children()) > before
-    assert len(this.children()) == before
+        assert len(current_process.children()) > before
+    assert len(current_process.children()) == before
 
 
 def test_tasks_are_consumed_lazily(tmp_path: Path) -> None:
-    taken = []
+    consumed = []
 
     def source() -> Iterator[ParseTask]:
         for task in tasks(tmp_path, ["x"] * 50):
-            taken.append(task)
+            consumed.append(task)
             yield task
 
     with ParsePool(2) as pool:
         results = pool.parse(source())
         next(results)
-        assert len(taken) == 2 * MAX_PENDING_PER_PROCESS
+        assert len(consumed) == 2 * MAX_PENDING_PER_PROCESS
         next(results)
-        assert len(taken) == 2 * MAX_PENDING_PER_PROCESS + 1
+        assert len(consumed) == 2 * MAX_PENDING_PER_PROCESS + 1
 
 
 def test_unused_results_can_be_abandoned(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:

@@ -87,8 +87,8 @@ def test_a_damaged_pdf_is_an_error(loader: Loader, data: bytes) -> None:
 
 
 def test_junk_before_the_header_and_a_missing_xref_table_are_tolerated(loader: Loader) -> None:
-    lost = re.sub(rb"startxref\s+\d+", b"startxref\n0", THREE)
-    for data in (b"junk\n" * 20 + THREE, lost):
+    without_xref = re.sub(rb"startxref\s+\d+", b"startxref\n0", THREE)
+    for data in (b"junk\n" * 20 + THREE, without_xref):
         assert "Page three" in loader.load(data, "").text
 
 
@@ -167,7 +167,7 @@ def test_joining_hyphens_can_be_disabled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "sensible"),
+    ("title", "expected"),
     [
         ("The  Report", "The Report"),
         ("Microsoft Word - Plan for 2024", "Plan for 2024"),
@@ -181,5 +181,5 @@ def test_joining_hyphens_can_be_disabled() -> None:
         ("y" * 301, ""),
     ],
 )
-def test_placeholder_titles_are_ignored(title: str, sensible: str) -> None:
-    assert clean_title(title) == sensible
+def test_placeholder_titles_are_ignored(title: str, expected: str) -> None:
+    assert clean_title(title) == expected

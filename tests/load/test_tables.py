@@ -16,23 +16,23 @@ def load(text: str | bytes, source: str = "/x/a.csv", options: CsvOptions | None
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_found(delimiter: str) -> None:
+def test_the_delimiter_is_detected(delimiter: str) -> None:
     rows = [["name", "city, or town"], ["Ann", "Köln; Deutz"], ["Bo", 'the "best"']]
     text = "\r\n".join(delimiter.join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows)
     assert load(text).text == 'name: Ann; city, or town: Köln; Deutz\nname: Bo; city, or town: the "best"'
 
 
-def test_a_delimiter_can_be_given() -> None:
+def test_a_delimiter_can_be_set() -> None:
     assert load("a:b\n1:2\n", options=CsvOptions(delimiter=":")).text == "a: 1; b: 2"
 
 
 @pytest.mark.parametrize("delimiter", ["ab", '"', "\n"])
-def test_a_delimiter_that_cannot_be_one_is_refused(delimiter: str) -> None:
+def test_an_invalid_delimiter_is_rejected(delimiter: str) -> None:
     with pytest.raises(InvalidOption, match="delimiter must be one character other than a quote or a line break"):
         CsvOptions(delimiter=delimiter)
 
 
-def test_tabs_part_a_tsv_whatever_else_is_in_it() -> None:
+def test_a_tsv_file_is_split_at_tabs_only() -> None:
     assert load("a,b\tc\n1,2\t3\n", "/x/a.tsv").text == "a,b: 1,2; c: 3"
 
 
@@ -56,7 +56,7 @@ def test_columns_are_metadata() -> None:
         ("", ""),
     ],
 )
-def test_every_shape_of_table_has_its_lines(text: str, lines: str) -> None:
+def test_tables_of_every_shape_become_lines(text: str, lines: str) -> None:
     assert load(text).text == lines
 
 
@@ -66,7 +66,7 @@ def test_a_field_of_a_megabyte_and_ten_thousand_columns_are_read() -> None:
     assert load(wide).text.endswith("c9999: 1")
 
 
-def test_an_old_encoding_is_found() -> None:
+def test_a_legacy_encoding_is_detected() -> None:
     document = load("name;stadt\nJörg;Köln\n".encode("latin-1"))
     assert document.text == "name: Jörg; stadt: Köln"
     assert document.metadata["encoding"] == "cp1252"
@@ -88,5 +88,5 @@ def test_a_header_is_short_distinct_words_over_a_filled_row(first: list[str], se
     assert is_header(first, second) is header
 
 
-def test_text_without_a_delimiter_is_parted_by_commas() -> None:
+def test_the_default_delimiter_is_a_comma() -> None:
     assert sniff_delimiter("one\ntwo\n") == ","

@@ -19,7 +19,7 @@ def load(data: bytes, source: str = "/x/a.txt", encoding: str = "") -> Document:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le"])
-def test_every_form_of_unicode_is_read_with_and_without_its_mark(encoding: str) -> None:
+def test_every_unicode_encoding_is_read_with_and_without_bom(encoding: str) -> None:
     assert load(GERMAN.encode(encoding)).text == GERMAN
 
 
@@ -36,11 +36,11 @@ def test_every_form_of_unicode_is_read_with_and_without_its_mark(encoding: str) 
         (JAPANESE, "euc_jp"),
     ],
 )
-def test_older_encodings_are_found_from_the_bytes(text: str, encoding: str) -> None:
+def test_legacy_encodings_are_detected(text: str, encoding: str) -> None:
     assert load(text.encode(encoding)).text == text
 
 
-def test_an_encoding_can_be_given() -> None:
+def test_an_encoding_can_be_set() -> None:
     assert load("Zażółć".encode("cp1250"), encoding="cp1250").text == "Zażółć"
 
 
@@ -60,7 +60,7 @@ def test_a_codec_that_is_not_for_text_is_rejected(encoding: str) -> None:
         ("é".encode() * 9 + b"\xed\xa0\x80", "é" * 9 + "\ufffd" * 3),
     ],
 )
-def test_bytes_that_mean_nothing_become_replacement_characters(data: bytes, text: str) -> None:
+def test_invalid_bytes_become_replacement_characters(data: bytes, text: str) -> None:
     assert load(data).text == text
 
 
@@ -112,7 +112,7 @@ Too long a title
 """
 
 
-def test_headings_of_restructured_text_are_found() -> None:
+def test_headings_of_restructured_text_are_detected() -> None:
     document = load(RST.encode(), "/x/a.rst")
     assert document.text == RST
     assert [(h.level, h.text) for h in document.headings] == [(1, "Title"), (2, "Intro"), (3, "Deeper"), (2, "Second")]

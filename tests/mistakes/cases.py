@@ -33,7 +33,7 @@ def documents(stage: Stage) -> None:
     stage.write("ragkit.yaml", HASHING)
 
 
-def pipeline(text: str) -> Prepare:
+def documents_with_pipeline(text: str) -> Prepare:
     """Documents and a ragkit.yaml with this text."""
 
     def prepare(stage: Stage) -> None:
@@ -43,7 +43,7 @@ def pipeline(text: str) -> Prepare:
     return prepare
 
 
-def file(name: str, content: str | bytes) -> Prepare:
+def documents_with_file(name: str, content: str | bytes) -> Prepare:
     """Documents, and a file with this content."""
 
     def prepare(stage: Stage) -> None:
@@ -53,7 +53,7 @@ def file(name: str, content: str | bytes) -> Prepare:
     return prepare
 
 
-def beside(name: str, content: str) -> Prepare:
+def indexed_with_file(name: str, content: str) -> Prepare:
     """A knowledge base, and a file with this content."""
 
     def prepare(stage: Stage) -> None:
@@ -63,13 +63,13 @@ def beside(name: str, content: str) -> Prepare:
     return prepare
 
 
-def changed(stage: Stage) -> None:
+def changed_settings(stage: Stage) -> None:
     """A knowledge base, and different settings."""
     stage.index()
     stage.write("ragkit.yaml", HASHING + "split: {name: recursive, chunk_size: 100}\n")
 
 
-def newer(stage: Stage) -> None:
+def newer_version(stage: Stage) -> None:
     """A knowledge base of a later version of ragkit."""
     stage.index()
     with sqlite3.connect(".ragkit/index.sqlite") as connection:
@@ -78,25 +78,25 @@ def newer(stage: Stage) -> None:
     write_checksums(Path(".ragkit"), read_checksums(Path(".ragkit")) or ())  # as that version does
 
 
-def overwritten(stage: Stage) -> None:
+def overwritten_catalog(stage: Stage) -> None:
     """A knowledge base whose catalog is overwritten."""
     stage.index()
     Path(".ragkit/index.sqlite").write_bytes(b"not a database" * 100)
 
 
-def vectors_gone(stage: Stage) -> None:
+def missing_vectors(stage: Stage) -> None:
     """A knowledge base without its vector file."""
     stage.index()
     for path in Path(".ragkit").glob("vectors-*.f32"):
         path.unlink()
 
 
-def foreign(stage: Stage) -> None:
+def foreign_directory(stage: Stage) -> None:
     """A directory that is not a knowledge base."""
     stage.write(".ragkit/notes.txt", "nothing")
 
 
-def moved(stage: Stage) -> None:
+def moved_documents(stage: Stage) -> None:
     """A knowledge base whose documents were moved."""
     stage.index()
     shutil.move("docs", "elsewhere")
@@ -116,7 +116,9 @@ INDEX = (
     Mistake("A folder without documents", "index empty", lambda stage: (stage.folder / "empty").mkdir()),
     Mistake("A typo in a command", "idnex docs"),
     Mistake("A typo in an option", "index docs --dryrun", documents),
-    Mistake("A file instead of a knowledge base", "index docs --kb notes.txt", file("notes.txt", "hello")),
+    Mistake(
+        "A file instead of a knowledge base", "index docs --kb notes.txt", documents_with_file("notes.txt", "hello")
+    ),
     Mistake("An invalid number of workers", "index docs --jobs 0", documents),
     Mistake("A budget that is not a number", "index docs --max-cost cheap", documents),
     Mistake("A negative budget", "index docs --max-cost -1", documents),
@@ -126,37 +128,57 @@ INDEX = (
     ),
     Mistake("A web page while offline", "index https://example.org/", documents, env={"RAGKIT_OFFLINE": "1"}),
     Mistake("A URL that is not a web page", "index ftp://example.org/file.txt", documents),
-    Mistake("An encrypted file", "index docs", file("docs/secret.pdf", _encrypted())),
-    Mistake("A truncated file", "index docs", file("docs/report.pdf", sample_files.pdf([["words"]])[:120])),
-    Mistake("A file in an unsupported format", "index docs -v", file("docs/data.bin", bytes(range(256)) * 8)),
-    Mistake("An empty file", "index docs", file("docs/empty.md", "")),
-    Mistake("A file with secrets", "index docs", file("docs/.env", "KEY=1")),
+    Mistake("An encrypted file", "index docs", documents_with_file("docs/secret.pdf", _encrypted())),
+    Mistake(
+        "A truncated file", "index docs", documents_with_file("docs/report.pdf", sample_files.pdf([["words"]])[:120])
+    ),
+    Mistake(
+        "A file in an unsupported format", "index docs -v", documents_with_file("docs/data.bin", bytes(range(256)) * 8)
+    ),
+    Mistake("An empty file", "index docs", documents_with_file("docs/empty.md", "")),
+    Mistake("A file with secrets", "index docs", documents_with_file("docs/.env", "KEY=1")),
     Mistake(
         "A file that is too large",
         "index docs --set load.max_file_mb=0.001",
-        file("docs/long.txt", "many words " * 1000),
+        documents_with_file("docs/long.txt", "many words " * 1000),
     ),
 )
 SETTINGS = (
-    Mistake("Changed settings while indexing", "index docs", changed),
-    Mistake("Changed settings while searching", f"search {QUESTION}", changed),
+    Mistake("Changed settings while indexing", "index docs", changed_settings),
+    Mistake("Changed settings while searching", f"search {QUESTION}", changed_settings),
     Mistake("A typo in the name of a pipeline", "index docs --pipeline defualt", documents),
     Mistake("A pipeline file that does not exist", "index docs --pipeline mine.yaml", documents),
-    Mistake("A typo in a section", "index docs", pipeline("splti: {name: recursive}\n")),
-    Mistake("A typo in the name of a component", "index docs", pipeline("store: {name: qdarnt}\n")),
-    Mistake("A typo in a component option", "index docs", pipeline("split:\n  name: recursive\n  chunk_szie: 100\n")),
-    Mistake("Text instead of a number", "index docs", pipeline("split: {name: recursive, chunk_size: ten}\n")),
+    Mistake("A typo in a section", "index docs", documents_with_pipeline("splti: {name: recursive}\n")),
+    Mistake("A typo in the name of a component", "index docs", documents_with_pipeline("store: {name: qdarnt}\n")),
     Mistake(
-        "A value out of range", "index docs", pipeline("split: {name: recursive, chunk_size: 10, chunk_overlap: 20}\n")
+        "A typo in a component option",
+        "index docs",
+        documents_with_pipeline("split:\n  name: recursive\n  chunk_szie: 100\n"),
     ),
     Mistake(
-        "Several mistakes at once", "index docs", pipeline("splti: {}\nstore: {name: nowhere}\nretrieve: {top_k: -1}\n")
+        "Text instead of a number", "index docs", documents_with_pipeline("split: {name: recursive, chunk_size: ten}\n")
     ),
-    Mistake("Invalid YAML", "index docs", pipeline("split: {name: recursive\nstore: [\n")),
-    Mistake("A tab in YAML", "index docs", pipeline("split:\n\tname: recursive\n")),
-    Mistake("A duplicate key", "index docs", pipeline("split: {name: recursive}\nsplit: {name: fixed}\n")),
-    Mistake("A variable that is not set", "index docs", pipeline("store: {name: pgvector, dsn: '${DATABASE}'}\n")),
-    Mistake("A file that extends itself", "index docs", pipeline("extends: ragkit.yaml\n")),
+    Mistake(
+        "A value out of range",
+        "index docs",
+        documents_with_pipeline("split: {name: recursive, chunk_size: 10, chunk_overlap: 20}\n"),
+    ),
+    Mistake(
+        "Several mistakes at once",
+        "index docs",
+        documents_with_pipeline("splti: {}\nstore: {name: nowhere}\nretrieve: {top_k: -1}\n"),
+    ),
+    Mistake("Invalid YAML", "index docs", documents_with_pipeline("split: {name: recursive\nstore: [\n")),
+    Mistake("A tab in YAML", "index docs", documents_with_pipeline("split:\n\tname: recursive\n")),
+    Mistake(
+        "A duplicate key", "index docs", documents_with_pipeline("split: {name: recursive}\nsplit: {name: fixed}\n")
+    ),
+    Mistake(
+        "A variable that is not set",
+        "index docs",
+        documents_with_pipeline("store: {name: pgvector, dsn: '${DATABASE}'}\n"),
+    ),
+    Mistake("A file that extends itself", "index docs", documents_with_pipeline("extends: ragkit.yaml\n")),
     Mistake("--set without a value", "index docs --set split.chunk_size", documents),
     Mistake("--set of an unknown option", "index docs --set split.size=100", documents),
     Mistake("--config with a file that does not exist", "index docs --config mine.yaml", documents),
@@ -164,7 +186,7 @@ SETTINGS = (
 )
 ASKING = (
     Mistake("No knowledge base yet", f"ask {QUESTION}"),
-    Mistake("A directory that is not a knowledge base", f"search {QUESTION}", foreign),
+    Mistake("A directory that is not a knowledge base", f"search {QUESTION}", foreign_directory),
     Mistake(
         "RAGKIT_KB with a directory that does not exist", f"search {QUESTION}", indexed, env={"RAGKIT_KB": "elsewhere"}
     ),
@@ -176,7 +198,7 @@ ASKING = (
     Mistake("One equals sign in a filter", f"search {QUESTION} --where 'format = \"markdown\"'", indexed),
     Mistake("A filter that ends with `and`", f"search {QUESTION} --where 'format >= 3 and'", indexed),
     Mistake("A question that the documents do not answer", "ask 'Who won the cup in 1974?' --strict", indexed),
-    Mistake("Moved documents", f"search {QUESTION} -k 1", moved),
+    Mistake("Moved documents", f"search {QUESTION} -k 1", moved_documents),
     Mistake("An unknown id", "show 1234", indexed),
     Mistake("A source that is not indexed", "rm docs/other.md", indexed),
     Mistake("Clearing without --yes", "clear", indexed),
@@ -210,34 +232,38 @@ MODELS = (
         env=KEY,
     ),
     Mistake("RAGKIT_MAX_COST that is not a number", ASK, indexed, env={**KEY, "RAGKIT_MAX_COST": "much"}),
-    Mistake("An embedder without its key", "index docs", pipeline("embed: {name: openai}\n")),
+    Mistake("An embedder without its key", "index docs", documents_with_pipeline("embed: {name: openai}\n")),
     Mistake(
         "A store without its server",
         "index docs",
-        pipeline("embed: {name: hashing, dimension: 64}\nstore: {name: chroma, host: 127.0.0.1, port: 9}\n"),
+        documents_with_pipeline(
+            "embed: {name: hashing, dimension: 64}\nstore: {name: chroma, host: 127.0.0.1, port: 9}\n"
+        ),
     ),
     Mistake(
         "A store without its key",
         "index docs",
-        pipeline("embed: {name: hashing, dimension: 64}\nstore: {name: pinecone}\n"),
+        documents_with_pipeline("embed: {name: hashing, dimension: 64}\nstore: {name: pinecone}\n"),
     ),
     Mistake("An unknown model", "models nosuchmodel"),
 )
 DAMAGE = (
-    Mistake("Built with a newer version", f"search {QUESTION}", newer),
-    Mistake("An overwritten catalog", f"search {QUESTION}", overwritten),
-    Mistake("A missing vector file", f"search {QUESTION}", vectors_gone),
-    Mistake("Verifying a damaged knowledge base", "verify", overwritten),
+    Mistake("Built with a newer version", f"search {QUESTION}", newer_version),
+    Mistake("An overwritten catalog", f"search {QUESTION}", overwritten_catalog),
+    Mistake("A missing vector file", f"search {QUESTION}", missing_vectors),
+    Mistake("Verifying a damaged knowledge base", "verify", overwritten_catalog),
 )
 EVALUATION = (
     Mistake("A file of questions that does not exist", "eval mine.jsonl", indexed),
     Mistake(
-        "Questions that are not JSON", "eval mine.jsonl", beside("mine.jsonl", '{"question": "How?"}\nHow often?\n')
+        "Questions that are not JSON",
+        "eval mine.jsonl",
+        indexed_with_file("mine.jsonl", '{"question": "How?"}\nHow often?\n'),
     ),
     Mistake(
         "Questions without answers and sources",
         "eval mine.jsonl",
-        beside("mine.jsonl", json.dumps({"question": "How?"}) + "\n"),
+        indexed_with_file("mine.jsonl", json.dumps({"question": "How?"}) + "\n"),
     ),
     Mistake("A baseline that does not exist", "eval --auto 2 --baseline before.json --retrieval-only", indexed),
     Mistake("A typo in a store of a benchmark", "bench --stores fais --generate 100 --dim 8"),

@@ -87,7 +87,7 @@ def run_cli(arguments: list[str], stdin: str = "") -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def prepared(mistake: Mistake, folder: Path) -> Iterator[Stage]:
+def prepared_folder(mistake: Mistake, folder: Path) -> Iterator[Stage]:
     """The prepared folder as working directory, without settings of the environment."""
     kept = {name: value for name, value in os.environ.items() if not _is_setting(name)}
     env = {**kept, "XDG_CONFIG_HOME": str(folder / "no-config"), "COLUMNS": "100", "NO_COLOR": "1"}
@@ -123,7 +123,7 @@ def _is_setting(name: str) -> bool:
 
 def render_section(mistake: Mistake, folder: Path) -> str:
     """The section of docs/mistakes.md: command, output and exit code."""
-    with prepared(mistake, folder):
+    with prepared_folder(mistake, folder):
         code, out = run_cli(shlex.split(mistake.command), mistake.stdin)
     command = "ragkit " + mistake.command
     command = "".join(f"{name}={value} " for name, value in mistake.env.items()) + command

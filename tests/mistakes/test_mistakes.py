@@ -15,11 +15,11 @@ MISTAKES = [mistake for group in GROUPS.values() for mistake in group]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.title)
-def test_every_mistake_gives_the_message_of_the_page(mistake: Mistake, tmp_path: Path) -> None:
+def test_every_mistake_gives_the_message_in_the_docs(mistake: Mistake, tmp_path: Path) -> None:
     assert render_section(mistake, tmp_path) in PAGE.read_text()
 
 
-def test_the_page_holds_exactly_the_tested_mistakes() -> None:
+def test_the_page_has_exactly_the_tested_mistakes() -> None:
     assert len(MISTAKES) >= 60
     assert re.findall(r"^### (.*)$", PAGE.read_text(), re.MULTILINE) == [mistake.title for mistake in MISTAKES]
 

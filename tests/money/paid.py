@@ -71,7 +71,7 @@ class CarelessEmbedder(PaidEmbedder):
 class NamelessEmbedder(PaidEmbedder):
     """An embedder with an unknown price."""
 
-    model = "nobody-knows-this-one"
+    model = "unknown-model"
     fingerprint = "nameless-1"
 
 

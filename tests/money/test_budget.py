@@ -163,9 +163,9 @@ def test_with_an_unknown_price_a_budget_is_rejected_and_the_cost_is_null(
     shop: Path, wire: Wire, ragkit: Ragkit
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text("extends: default\nembed: {name: nameless}\n")
-    assert "price unknown (openai:nobody-knows-this-one)" in ragkit("index", "docs", "--dry-run").out
+    assert "price unknown (openai:unknown-model)" in ragkit("index", "docs", "--dry-run").out
     refused = ragkit("index", "docs", "--max-cost", "5", code=4)
-    assert "the price of openai:nobody-knows-this-one is unknown" in refused.err
+    assert "the price of openai:unknown-model is unknown" in refused.err
     assert wire.requests == []
     assert "price unknown" in ragkit("index", "docs").out
     assert ragkit("index", "docs", "--rebuild", "--json").json["usage"]["embedding_cost_usd"] == 0.0
@@ -317,8 +317,8 @@ def test_the_cost_of_a_killed_run_is_recorded(shop: Path, wire: Wire, ragkit: Ra
         (shop / f"{number:04}.md").write_text(f"Boiler {number} takes {number} minutes to warm up.\n", "utf-8")
     script = "import sys; sys.path.insert(0, 'site'); from ragkit.cli import main; main(['index', 'docs', '-q'])"
     process = subprocess.Popen([sys.executable, "-c", script], env=os.environ)
-    until = time.monotonic() + 60
-    while embedded(wire) < 600 and time.monotonic() < until:
+    deadline = time.monotonic() + 60
+    while embedded(wire) < 600 and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()

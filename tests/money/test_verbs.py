@@ -71,14 +71,14 @@ def test_the_cost_of_a_failed_run_is_recorded(used: Path, wire: Wire, monkeypatc
     with KnowledgeBase.open(".ragkit") as kb:
         agent = kb.agent()
         before = kb.ledger.total_spending().calls
-        seen: list[ModelRequest] = []
+        requests: list[ModelRequest] = []
         complete = PaidProvider.complete
 
-        def once(self: PaidProvider, request: ModelRequest) -> Completion:
-            seen.append(request)
-            return complete(self, request) if len(seen) == 1 else refuse()
+        def fail_after_one(self: PaidProvider, request: ModelRequest) -> Completion:
+            requests.append(request)
+            return complete(self, request) if len(requests) == 1 else refuse()
 
-        monkeypatch.setattr(PaidProvider, "complete", once)
+        monkeypatch.setattr(PaidProvider, "complete", fail_after_one)
         with pytest.raises(ProviderError, match="down"):
             agent.ask("How long does boiler 7 take?")
         assert kb.ledger.total_spending().calls > before

@@ -113,8 +113,8 @@ def _embed(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
     wire.count(CountedRequest("/embeddings", tokens, texts=len(texts)))
     packed = body.get("encoding_format") == "base64"
     data = [
-        {"object": "embedding", "index": place, "embedding": _packed(row_of(text)) if packed else row_of(text)}
-        for place, text in enumerate(texts)
+        {"object": "embedding", "index": index, "embedding": _packed(row_of(text)) if packed else row_of(text)}
+        for index, text in enumerate(texts)
     ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "model": body["model"], "data": data, "usage": usage}
@@ -157,9 +157,9 @@ def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _events(reply: dict[str, Any]) -> bytes:
-    """A whole answer as server-sent events: one for the message, one for its end, one for the usage."""
+    """An answer as server-sent events: one for the message, one for its end, one for the usage."""
     choice = reply["choices"][0]
-    calls = [{"index": place, **call} for place, call in enumerate(choice["message"].get("tool_calls", []))]
+    calls = [{"index": index, **call} for index, call in enumerate(choice["message"].get("tool_calls", []))]
     delta = {**choice["message"], **({"tool_calls": calls} if calls else {})}
     head = {"id": reply["id"], "object": "chat.completion.chunk", "created": 1, "model": reply["model"]}
     chunks: list[dict[str, Any]] = [

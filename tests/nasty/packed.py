@@ -71,7 +71,7 @@ def many_parts() -> bytes:
     return out.getvalue()
 
 
-def twice() -> bytes:
+def duplicate_entry() -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("[Content_Types].xml", TYPES)
@@ -80,15 +80,15 @@ def twice() -> bytes:
     return out.getvalue().replace(b"word/documenT.xml", b"word/document.xml")
 
 
-def named(name: str) -> bytes:
+def with_entry(name: str) -> bytes:
     return word(more={name: "owned"})
 
 
 def name_with_nul() -> bytes:
-    return named("word/evilXtxt").replace(b"evilXtxt", b"evil\0txt")
+    return with_entry("word/evilXtxt").replace(b"evilXtxt", b"evil\0txt")
 
 
-def locked_zip() -> bytes:
+def encrypted_zip() -> bytes:
     data = bytearray(word())
     for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         position = data.find(mark)
@@ -114,7 +114,7 @@ def quadratic() -> bytes:
     return word("&e;" * 10_000, prolog=f"<!DOCTYPE d [{QUADRATIC}]>")
 
 
-def outside_relation() -> bytes:
+def external_relationship() -> bytes:
     kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/attachedTemplate"
     relations = (
         '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
@@ -123,7 +123,7 @@ def outside_relation() -> bytes:
     return word(more={"word/_rels/document.xml.rels": relations})
 
 
-def last_corner() -> bytes:
+def last_cell() -> bytes:
     sheet = (
         '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
         '<row r="1048576"><c r="XFD1048576" t="inlineStr"><is><t>corner</t></is></c></row></sheetData></worksheet>'
@@ -164,19 +164,19 @@ CASES: Sequence[Case] = (
     case("zip-nested.docx", nested_zip, "plain words"),
     case("zip-overlap.docx", overlapping, Failed("overlapping zip entries (zip bomb)")),
     case("zip-65536-parts.docx", many_parts, Failed("has 65536 zip entries, the limit is 10000")),
-    case("zip-twice.docx", twice, "second"),
-    case("zip-climbs.docx", lambda: named("../../../tmp/ragkit-owned"), "plain words"),
-    case("zip-absolute.docx", lambda: named("/tmp/ragkit-owned"), "plain words"),
-    case("zip-drive.docx", lambda: named("C:\\ragkit-owned"), "plain words"),
+    case("zip-twice.docx", duplicate_entry, "second"),
+    case("zip-climbs.docx", lambda: with_entry("../../../tmp/ragkit-owned"), "plain words"),
+    case("zip-absolute.docx", lambda: with_entry("/tmp/ragkit-owned"), "plain words"),
+    case("zip-drive.docx", lambda: with_entry("C:\\ragkit-owned"), "plain words"),
     case("zip-nul.docx", name_with_nul, "plain words"),
-    case("zip-locked.docx", locked_zip, Failed("password-protected")),
+    case("zip-locked.docx", encrypted_zip, Failed("password-protected")),
     case("zip-compound.docx", compound, Failed("password-protected")),
     case("xml-file.docx", lambda: entity('<!ENTITY e SYSTEM "file:///etc/passwd">'), "[]"),
     case("xml-http.docx", lambda: entity('<!ENTITY e SYSTEM "http://127.0.0.1:9/">'), "[]"),
     case("xml-laughs.docx", lambda: entity(LAUGHS), "[]"),
     case("xml-quadratic.docx", quadratic, Failed("part 'word/document.xml' is not valid XML (…")),
-    case("zip-outside.docx", outside_relation, "plain words"),
-    case("xlsx-corner.xlsx", last_corner, "one\n\n" + " | " * 16 + "corner"),
+    case("zip-outside.docx", external_relationship, "plain words"),
+    case("xlsx-corner.xlsx", last_cell, "one\n\n" + " | " * 16 + "corner"),
     case("xlsx-many-strings.xlsx", many_strings, f"one\n\n{STRINGS - 1}"),
     case(
         "zip-no-types.docx",

@@ -23,7 +23,7 @@ def stream(data: bytes, extra: bytes = b"") -> bytes:
     return b"<<%s/Length %d>>stream\n%s\nendstream" % (extra, len(data), data)
 
 
-def written(objects: Sequence[bytes], *, trailer: bytes = b"", table: bool = True) -> bytes:
+def build_pdf(objects: Sequence[bytes], *, trailer: bytes = b"", table: bool = True) -> bytes:
     """A PDF of these objects, numbered from 1; the first is its catalog."""
     out = bytearray(b"%PDF-1.7\n")
     offsets: list[int] = []
@@ -42,7 +42,7 @@ def page(
     content: bytes, *, kids: bytes = b"3 0 R", catalog: bytes = b"", resources: bytes = b"", more: Sequence[bytes] = ()
 ) -> bytes:
     """A PDF of one page with this content object; `more` starts with object 6."""
-    return written(
+    return build_pdf(
         [
             b"<</Type/Catalog/Pages 2 0 R%s>>" % catalog,
             b"<</Type/Pages/Count 1/Kids[%s]>>" % kids,
@@ -60,16 +60,16 @@ def plain() -> bytes:
     return sample_files.pdf([[f"line {number} of the report"] for number in range(20)])
 
 
-def whole() -> str:
+def plain_text() -> str:
     return "\n\n".join(f"line {number} of the report" for number in range(20))
 
 
-def cut(share: float) -> bytes:
+def truncated(share: float) -> bytes:
     return plain()[: int(len(plain()) * share)]
 
 
 def unknown_handler() -> bytes:
-    return written(
+    return build_pdf(
         [
             b"<</Type/Catalog/Pages 2 0 R>>",
             b"<</Type/Pages/Count 1/Kids[3 0 R]>>",
@@ -80,7 +80,7 @@ def unknown_handler() -> bytes:
     )
 
 
-def table_that_leads_to_itself() -> bytes:
+def cyclic_xref_table() -> bytes:
     data = page(stream(WORDS))
     start = data.index(b"xref\n")
     return data.replace(b"/Root 1 0 R", b"/Root 1 0 R/Prev %d" % start)
@@ -89,7 +89,7 @@ def table_that_leads_to_itself() -> bytes:
 def deep_tree(levels: int) -> bytes:
     nodes = [b"<</Type/Pages/Count 1/Kids[%d 0 R]/Parent %d 0 R>>" % (n + 1, n - 1) for n in range(3, levels + 3)]
     last = b"<</Type/Page/Parent %d 0 R/MediaBox[0 0 9 9]/Contents %d 0 R>>" % (levels + 2, levels + 4)
-    return written(
+    return build_pdf(
         [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Count 1/Kids[3 0 R]>>", *nodes, last, stream(WORDS)]
     )
 
@@ -97,7 +97,7 @@ def deep_tree(levels: int) -> bytes:
 def many_pages(count: int) -> bytes:
     kids = b" ".join(b"%d 0 R" % number for number in range(3, count + 3))
     leaf = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>"
-    return written(
+    return build_pdf(
         [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Count %d/Kids[%s]>>" % (count, kids), *[leaf] * count]
     )
 
@@ -133,7 +133,7 @@ def lzw_bomb() -> bytes:
 
 def wrong_object_stream() -> bytes:
     body = b"3 0 " + b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>"
-    return written(
+    return build_pdf(
         [
             b"<</Type/Catalog/Pages 2 0 R>>",
             b"<</Type/Pages/Count 1/Kids[3 0 R]>>",
@@ -143,7 +143,7 @@ def wrong_object_stream() -> bytes:
     )
 
 
-def form_in_itself() -> bytes:
+def recursive_form() -> bytes:
     form = stream(b"/X Do", b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 6 0 R>>>>")
     return page(stream(b"/X Do " + WORDS), resources=b"/XObject<</X 6 0 R>>", more=[form])
 
@@ -168,7 +168,7 @@ def only_an_image() -> bytes:
     return page(stream(b"600 0 0 700 0 0 cm /Im Do"), resources=b"/XObject<</Im 6 0 R>>", more=[image])
 
 
-def outline_in_a_circle() -> bytes:
+def cyclic_outline() -> bytes:
     more = [
         b"<</Type/Outlines/First 7 0 R/Last 8 0 R/Count 2>>",
         b"<</Title(one)/Parent 6 0 R/Next 8 0 R/First 8 0 R/Dest[3 0 R/Fit]>>",
@@ -188,19 +188,19 @@ def attachment_and_script() -> bytes:
 
 
 CASES: Sequence[Case] = (
-    case("pdf-plain.pdf", plain, whole()),
+    case("pdf-plain.pdf", plain, plain_text()),
     case("pdf-user-password.pdf", lambda: sample_files.locked_pdf("user", "owner"), ENCRYPTED),
     case("pdf-owner-password.pdf", lambda: sample_files.locked_pdf("", "owner"), "secret words"),
     case("pdf-aes256-r6.pdf", lambda: sample_files.locked_pdf("user", "owner", "AES-256"), ENCRYPTED),
     case("pdf-unknown-handler.pdf", unknown_handler, Failed("unsupported encryption")),
-    case("pdf-cut-10.pdf", lambda: cut(0.1), DAMAGED),
-    case("pdf-cut-50.pdf", lambda: cut(0.5), DAMAGED),
-    case("pdf-cut-99.pdf", lambda: cut(0.99), DAMAGED),
+    case("pdf-cut-10.pdf", lambda: truncated(0.1), DAMAGED),
+    case("pdf-cut-50.pdf", lambda: truncated(0.5), DAMAGED),
+    case("pdf-cut-99.pdf", lambda: truncated(0.99), DAMAGED),
     case("pdf-empty.pdf", b"", Skipped("holds no text")),
     case("pdf-header-only.pdf", b"%PDF-1.7\n", DAMAGED),
-    case("pdf-junk-first.pdf", lambda: b"junk\n" * 20 + plain(), whole()),
-    case("pdf-no-startxref.pdf", lambda: plain().replace(b"startxref", b"startnone"), whole()),
-    case("pdf-table-circle.pdf", table_that_leads_to_itself, "plain words"),
+    case("pdf-junk-first.pdf", lambda: b"junk\n" * 20 + plain(), plain_text()),
+    case("pdf-no-startxref.pdf", lambda: plain().replace(b"startxref", b"startnone"), plain_text()),
+    case("pdf-table-circle.pdf", cyclic_xref_table, "plain words"),
     case("pdf-pages-self.pdf", lambda: page(stream(WORDS), kids=b"2 0 R"), UNREADABLE),
     case(
         "pdf-kids-circle.pdf",
@@ -216,11 +216,11 @@ CASES: Sequence[Case] = (
     case("pdf-hex-bomb.pdf", hex_bomb, SCAN),
     case("pdf-objstm-count.pdf", wrong_object_stream, UNREADABLE),
     case("pdf-length-2g.pdf", lambda: page(stream(WORDS).replace(b"/Length 42", b"/Length 2147483648")), "plain words"),
-    case("pdf-form-in-itself.pdf", form_in_itself, "plain words"),
+    case("pdf-form-in-itself.pdf", recursive_form, "plain words"),
     case("pdf-font-no-unicode.pdf", font_without_unicode, SCAN),
     case("pdf-million-unicode.pdf", endless_unicode_map, "plain words"),
     case("pdf-image-only.pdf", only_an_image, SCAN),
-    case("pdf-outline-circle.pdf", outline_in_a_circle, "plain words"),
+    case("pdf-outline-circle.pdf", cyclic_outline, "plain words"),
     case("pdf-attachment-script.pdf", attachment_and_script, "plain words"),
     case(
         "pdf-white-text.pdf",

@@ -107,6 +107,6 @@ OUTCOMES: Mapping[str, Outcome] = {
     "base": Skipped("knowledge base"),
     "txt-gigabyte-line.txt": TOO_LARGE,
 }
-"""Name -> outcome. The other device and the 100,000 files have separate tests."""
+"""Name -> outcome; another device and 100,000 files have separate tests."""
 EXTRA = 2
 """Additional files: two cases (upper and lower case, Unicode normalization) need two files each."""

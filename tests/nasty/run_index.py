@@ -13,27 +13,27 @@ from pathlib import Path
 
 PR_CAPBSET_DROP = 24
 DAC_OVERRIDE, DAC_READ_SEARCH = 1, 2
-DROPPED = "RAGKIT_TEST_DROPPED"
+DROPPED_VARIABLE = "RAGKIT_TEST_DROPPED"
 
 
 def main() -> None:
     """Drop the capabilities, restart, and run the command line."""
-    if DROPPED not in os.environ:
+    if DROPPED_VARIABLE not in os.environ:
         for capability in (DAC_OVERRIDE, DAC_READ_SEARCH):
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, DROPPED: "1"})
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, DROPPED_VARIABLE: "1"})
     from ragkit.cli import main as ragkit
     from ragkit.knowledge_base import source_files
     from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
     from tests.nasty.places import change
 
-    def changing(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:
+    def walk_and_change(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:
         for item in walk_files(source, options):
             if isinstance(item, FoundFile):
                 change(item.path)
             yield item
 
-    source_files.walk_files = changing  # type: ignore[attr-defined]
+    source_files.walk_files = walk_and_change  # type: ignore[attr-defined]
     ragkit(sys.argv[1:])
 
 

@@ -130,7 +130,7 @@ def normalize_whitespace(text: str) -> str:
     return re.sub("[\x1f\n\r ]+", " ", text).strip()
 
 
-def test_every_file_of_the_folder_is_accounted_for(run: Run) -> None:
+def test_every_file_of_the_folder_is_in_the_report(run: Run) -> None:
     good = {f"good-{number:02}.txt" for number in range(GOOD)}
     assert set(run.outcomes) == set(OUTCOMES) | good
     files = run.report["files"]

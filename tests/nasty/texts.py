@@ -37,4 +37,4 @@ CASES: Sequence[Case] = (
     case("txt-blank-lines.txt", b"\n" * 1_000_000 + b"end", "end"),
     case("txt-binary.txt", bytes(range(256)) * 40, Skipped("binary file")),
 )
-"""The 23rd, one line of a gigabyte, is in `places`."""
+"""The 23rd case, one line of a gigabyte, is in `places`."""

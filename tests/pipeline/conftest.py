@@ -1,4 +1,4 @@
-"""What the tests of pipelines share: sample parts, and sample pipelines in the place of the shipped ones."""
+"""Fixtures: sample components, and sample pipelines that replace the shipped ones."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_shipped: None)
     """Writes a file into an empty working directory."""
     monkeypatch.chdir(tmp_path)
 
-    def write_one(text: str, name: str = "ragkit.yaml") -> Path:
+    def write_file(text: str, name: str = "ragkit.yaml") -> Path:
         path = Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
 
-    return write_one
+    return write_file
 
 
 def read(path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> ParsedPipeline:
-    """A file, read against the sample parts."""
+    """Read a file with the sample components."""
     return read_path(path, replace(ReadOptions(environ or {}, tuple(overrides)), sections=SECTIONS))
 
 

@@ -1,6 +1,6 @@
-"""What is said about each file in `broken/`.
+"""The expected messages of the files in `broken/`.
 
-`python -m tests.pipeline.golden` writes all of it down anew, to be read in the diff.
+`python -m tests.pipeline.golden` rewrites them; review the diff.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ REQUESTS: Mapping[str, ReadOptions] = {
         sections=SECTIONS,
     ),
 }
-"""How the files are asked for that are not simply read."""
+"""Broken file -> read options, if they differ from the defaults."""
 
 
 def messages(name: str) -> str:
-    """Every problem in a broken file. Runs in `broken/`, with the sample pipelines as the shipped ones."""
+    """The problems of a broken file. Runs in `broken/`, with the sample pipelines as the shipped ones."""
     try:
         read_path(Path(f"{name}.yaml"), REQUESTS.get(name, ReadOptions(ENVIRON, sections=SECTIONS)))
     except PipelineError as error:
@@ -56,7 +56,7 @@ def messages(name: str) -> str:
 
 
 def names() -> list[str]:
-    """Every broken file."""
+    """The names of all broken files."""
     return sorted(path.stem for path in BROKEN.glob("*.yaml"))
 
 

@@ -16,10 +16,10 @@ HERE = "tests.pipeline.sample"
 
 @dataclass(frozen=True)
 class FolderOptions:
-    """Which files are read."""
+    """Selection of files."""
 
     include: tuple[str, ...] = ("**/*",)
-    """Only files that match one of these."""
+    """Patterns of the files to read."""
     max_file_mb: float = 50.0
     """Larger files are skipped."""
     hidden: bool = False
@@ -28,22 +28,22 @@ class FolderOptions:
 
 @dataclass(frozen=True)
 class PdfOptions:
-    """How PDF is read."""
+    """Options for PDF files."""
 
     max_pages: int = 100
-    """At most so many pages."""
+    """Maximum number of pages."""
 
 
 @dataclass(frozen=True)
 class RecursiveOptions:
-    """How long chunks are."""
+    """Size of chunks."""
 
     chunk_size: int = 200
-    """Units of one chunk."""
+    """Units per chunk."""
     chunk_overlap: int = 40
-    """Units that two neighbours share."""
+    """Units shared by neighboring chunks."""
     unit: Literal["tokens", "characters"] = "tokens"
-    """What is counted."""
+    """The unit of both options."""
 
     def __post_init__(self) -> None:
         if self.chunk_size < 1:
@@ -54,14 +54,14 @@ class RecursiveOptions:
 
 @dataclass(frozen=True)
 class RemoteOptions:
-    """A model behind an address."""
+    """A remote model."""
 
     model: str
-    """As the service names it."""
+    """The name of the model."""
     api_key: str = ""
-    """Empty: from the environment."""
+    """Empty: read from the environment."""
     dimensions: int | None = None
-    """Columns of a row; null: as many as the model has."""
+    """Dimension of the vectors; null: the default of the model."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     cache: Path | None = None
@@ -78,33 +78,33 @@ class FilesOptions:
     path: str
     """The folder."""
     sync: bool = True
-    """Wait for the disk."""
+    """Call fsync after each write."""
 
 
 @dataclass(frozen=True)
 class ServerOptions(FilesOptions):
-    """A store behind an address."""
+    """A remote store."""
 
     retries: int = 3
-    """How often a request is repeated."""
+    """Maximum number of retries."""
 
 
 @dataclass(frozen=True)
 class RerankOptions:
-    """How hits are ordered again."""
+    """Options of reranking."""
 
     depth: int = 20
-    """Hits that are looked at."""
+    """Number of hits to rerank."""
 
 
 @dataclass(frozen=True)
 class MixedOptions:
-    """Words and meaning."""
+    """Options of hybrid search."""
 
     top_k: int = 8
-    """Hits at most."""
+    """Maximum number of hits."""
     weight: float = 0.5
-    """Of meaning, in [0, 1]."""
+    """Weight of the vector score, in [0, 1]."""
     rerank: RerankOptions | None = None
     """Null: no reranking."""
 
@@ -115,30 +115,30 @@ class MixedOptions:
             raise InvalidOption("weight", self.weight, "between 0 and 1")
 
 
-class Part:
-    """Stands for every component; it is never run."""
+class Component:
+    """Placeholder for every component; it is never run."""
 
 
-def _place(options: str = "", target: str = "Part", extra: str = "") -> ComponentSpec:
+def _spec(options: str = "", target: str = "Component", extra: str = "") -> ComponentSpec:
     return ComponentSpec(f"{HERE}:{target}", extra, f"{HERE}:{options}" if options else "")
 
 
-def _registry(kind: str, **places: ComponentSpec) -> Registry[Part]:
-    return Registry(kind, f"tests-{kind}", places)
+def _registry(kind: str, **specs: ComponentSpec) -> Registry[Component]:
+    return Registry(kind, f"tests-{kind}", specs)
 
 
 LOADERS = _registry(
     "loader",
-    folder=_place("FolderOptions"),
-    markdown=_place(),
-    pdf=_place("PdfOptions"),
+    folder=_spec("FolderOptions"),
+    markdown=_spec(),
+    pdf=_spec("PdfOptions"),
     scans=ComponentSpec("tests.pipeline.no_such_package:Scans", "scans"),
 )
-SPLITTERS = _registry("splitter", recursive=_place("RecursiveOptions"), lines=_place())
-EMBEDDERS = _registry("embedder", small=_place(), remote=_place("RemoteOptions"))
-STORES = _registry("store", files=_place("FilesOptions"), server=_place("ServerOptions"))
-RETRIEVERS = _registry("retriever", mixed=_place("MixedOptions"), words=_place())
-PROVIDERS = _registry("provider", big=_place(), far=ComponentSpec("tests.pipeline.no_such_package:Far", "far"))
+SPLITTERS = _registry("splitter", recursive=_spec("RecursiveOptions"), lines=_spec())
+EMBEDDERS = _registry("embedder", small=_spec(), remote=_spec("RemoteOptions"))
+STORES = _registry("store", files=_spec("FilesOptions"), server=_spec("ServerOptions"))
+RETRIEVERS = _registry("retriever", mixed=_spec("MixedOptions"), words=_spec())
+PROVIDERS = _registry("provider", big=_spec(), far=ComponentSpec("tests.pipeline.no_such_package:Far", "far"))
 
 SECTIONS = (
     Section("load", "loaders", LOADERS, allows_list=True),

@@ -39,18 +39,20 @@ def test_every_file_on_the_page_can_be_read(number: int) -> None:
     assert read_text(FILES[number], "page", ReadOptions({}, thorough=True)).components
 
 
-def test_every_stage_of_retrieval_has_its_line_in_the_order_of_the_stages() -> None:
+def test_the_table_lists_every_retrieval_stage_in_order() -> None:
     lines = dict(re.findall(r"^\| `([a-z]+)` \|.*\| (.*) \|$", RETRIEVAL, re.MULTILINE))
-    stages = [one.name for one in fields(SearchOptions) if one.name != "top_k"]
+    stages = [field.name for field in fields(SearchOptions) if field.name != "top_k"]
     assert [name for name in lines if name != "name"] == stages == list(STAGES)
     for stage, options in STAGES.items():
-        assert re.findall(r"`([a-z_]+)`", lines[stage]) == [one.name for one in fields(options) if one.name != "name"]
+        assert re.findall(r"`([a-z_]+)`", lines[stage]) == [
+            field.name for field in fields(options) if field.name != "name"
+        ]
 
 
-def test_every_section_has_its_line() -> None:
+def test_the_table_lists_every_section() -> None:
     assert re.findall(r"^\| `([a-z]+)` \|", PAGE, re.MULTILINE) == section_keys()
 
 
-def test_the_figures_on_the_page_are_right() -> None:
+def test_the_number_of_tested_mistakes_is_current() -> None:
     assert f"one file for each of {len(golden.names())} kinds of mistakes" in PAGE
     assert discovery.pipeline_path("default") is not None

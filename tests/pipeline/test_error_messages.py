@@ -1,4 +1,4 @@
-"""One broken file for each kind of mistake, and exactly what is said about it."""
+"""One broken file for each kind of mistake, and its exact error messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD = re.compile(r"[\w-][\w./-]*:\d+:\d+: \S")
 
 
 @pytest.mark.parametrize("name", golden.names())
-def test_a_broken_file_is_met_with_the_messages_written_beside_it(
+def test_a_broken_file_gives_its_expected_messages(
     name: str, monkeypatch: pytest.MonkeyPatch, sample_shipped: None
 ) -> None:
     monkeypatch.chdir(BROKEN)
@@ -38,11 +38,11 @@ def test_every_message_begins_with_file_line_and_column_and_ends_with_a_caret() 
             assert lines[number + 1 : number + 3] == [] or lines[number + 2].strip() == "^", (path, lines[number])
 
 
-def test_no_message_says_what_a_secret_variable_holds() -> None:
+def test_no_message_contains_the_value_of_a_secret_variable() -> None:
     for path in BROKEN.glob("*.txt"):
         assert ENVIRON["SAMPLE_API_KEY"] not in path.read_text(encoding="utf-8"), path
 
 
-def test_no_message_carries_an_escape_sequence_to_the_terminal() -> None:
+def test_no_message_contains_an_escape_sequence() -> None:
     for path in BROKEN.glob("*.txt"):
         assert "\x1b" not in path.read_text(encoding="utf-8"), path

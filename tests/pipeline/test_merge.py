@@ -1,4 +1,4 @@
-"""`extends`, profiles, variables and `--set`, one over the other."""
+"""Precedence of `extends`, profiles, variables and `--set`."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from tests.pipeline.sample import (
 )
 
 
-def test_a_file_takes_over_what_it_extends_option_by_option(write: Write) -> None:
+def test_a_file_overrides_single_options_of_its_base(write: Write) -> None:
     reading = read(write("extends: plain\nsplit: {chunk_size: 300}\n"))
     assert reading.components["split"] == (ComponentConfig("recursive", RecursiveOptions(300)),)
     assert reading.components["load"] == (ComponentConfig("folder", FolderOptions()),)
 
 
-def test_a_chain_is_laid_one_over_the_other(write: Write) -> None:
+def test_a_chain_of_extends_is_merged_in_order(write: Write) -> None:
     write("extends: careful\nsplit: {unit: characters}\n", "base/middle.yaml")
     reading = read(write("extends: base/middle.yaml\nsplit: {chunk_overlap: 5}\n"))
     assert reading.components["split"] == (ComponentConfig("recursive", RecursiveOptions(100, 5, "characters")),)
     assert reading.components["retrieve"] == (ComponentConfig("mixed", MixedOptions(top_k=20)),)
 
 
-def test_another_part_replaces_the_section_with_all_of_its_options(write: Write) -> None:
+def test_another_component_replaces_the_section_with_all_its_options(write: Write) -> None:
     write("extends: plain\nstore: {name: server, path: 'http://one', retries: 9}\n", "base.yaml")
     reading = read(write("extends: base.yaml\nstore: {name: files}\n"))
     assert reading.components["store"] == (ComponentConfig("files", FilesOptions("")),)
 
 
-def test_the_same_part_named_again_keeps_the_options_below(write: Write) -> None:
+def test_the_same_component_named_again_keeps_inherited_options(write: Write) -> None:
     write("extends: plain\nstore: {name: server, path: 'http://one', retries: 9}\n", "base.yaml")
     reading = read(write("extends: base.yaml\nstore: {name: server, sync: false}\n"))
     assert reading.components["store"] == (ComponentConfig("server", ServerOptions("http://one", False, 9)),)
@@ -65,7 +65,7 @@ def test_extends_does_not_follow_a_link_out_of_the_folder(
     ]
 
 
-def test_more_than_ten_files_that_extend_one_another_are_refused(write: Write) -> None:
+def test_a_chain_of_more_than_ten_files_is_rejected(write: Write) -> None:
     for number in range(12):
         write(f"extends: f{number + 1}.yaml\n", f"f{number}.yaml")
     assert problems_of(Path("f0.yaml")) == ["f9.yaml:1:10: at most 10 files can extend one another"]
@@ -81,31 +81,31 @@ profiles:
 """
 
 
-def test_a_profile_is_laid_over_the_file(write: Write) -> None:
+def test_a_profile_overrides_the_file(write: Write) -> None:
     reading = read_path(write(PROFILES), ReadOptions({}, profile="production", sections=SECTIONS))
     assert reading.components["retrieve"] == (ComponentConfig("mixed", MixedOptions(20)),)
     assert reading.components["store"] == (ComponentConfig("server", ServerOptions("http://two")),)
 
 
-def test_without_a_choice_no_profile_holds(write: Write) -> None:
+def test_no_profile_applies_by_default(write: Write) -> None:
     assert read(write(PROFILES)).components["retrieve"] == (ComponentConfig("mixed", MixedOptions(5)),)
 
 
-def test_the_environment_chooses_a_profile_unless_an_argument_does(write: Write) -> None:
+def test_the_profile_argument_overrides_the_environment(write: Write) -> None:
     path = write(PROFILES + "  test: {retrieve: {top_k: 2}}\n")
-    chosen = ReadOptions({"RAGKIT_PROFILE": "production"}, sections=SECTIONS)
-    over = ReadOptions({"RAGKIT_PROFILE": "production"}, profile="test", sections=SECTIONS)
-    assert read_path(path, chosen).components["retrieve"] == (ComponentConfig("mixed", MixedOptions(20)),)
-    assert read_path(path, over).components["retrieve"] == (ComponentConfig("mixed", MixedOptions(2)),)
+    from_environment = ReadOptions({"RAGKIT_PROFILE": "production"}, sections=SECTIONS)
+    overridden = ReadOptions({"RAGKIT_PROFILE": "production"}, profile="test", sections=SECTIONS)
+    assert read_path(path, from_environment).components["retrieve"] == (ComponentConfig("mixed", MixedOptions(20)),)
+    assert read_path(path, overridden).components["retrieve"] == (ComponentConfig("mixed", MixedOptions(2)),)
 
 
-def test_a_file_without_profiles_does_not_mind_the_one_in_the_environment(write: Write) -> None:
+def test_a_file_without_profiles_ignores_the_profile_of_the_environment(write: Write) -> None:
     assert read(write("extends: plain\n"), environ={"RAGKIT_PROFILE": "production"}).components["embed"] == (
         ComponentConfig("small"),
     )
 
 
-def test_profiles_of_one_name_are_merged_along_the_chain(write: Write) -> None:
+def test_profiles_of_the_same_name_are_merged_along_the_chain(write: Write) -> None:
     write(PROFILES, "base.yaml")
     path = write("extends: base.yaml\nprofiles: {production: {retrieve: {weight: 0.9}}}\n")
     reading = read_path(path, ReadOptions({}, profile="production", sections=SECTIONS))
@@ -113,20 +113,20 @@ def test_profiles_of_one_name_are_merged_along_the_chain(write: Write) -> None:
     assert reading.components["store"] == (ComponentConfig("server", ServerOptions("http://two")),)
 
 
-def test_a_setting_holds_over_file_and_profile(write: Write) -> None:
+def test_a_setting_overrides_file_and_profile(write: Write) -> None:
     request = ReadOptions({}, ("retrieve.top_k=3",), "production", sections=SECTIONS)
     reading = read_path(write(PROFILES), request)
     assert reading.components["retrieve"] == (ComponentConfig("mixed", MixedOptions(3)),)
 
 
-def test_a_setting_that_names_another_part_drops_the_options_of_the_old_one_in_any_order(write: Write) -> None:
+def test_a_setting_that_names_another_component_drops_the_old_options_in_any_order(write: Write) -> None:
     path = write(PROFILES)
     for settings in (["store.path=/x", "store.name=server"], ["store.name=server", "store.path=/x"]):
         assert read(path, settings).components["store"] == (ComponentConfig("server", ServerOptions("/x")),)
     assert read(path, ["split.name=lines"]).components["split"] == (ComponentConfig("lines"),)
 
 
-def test_the_last_of_two_settings_for_one_option_holds(write: Write) -> None:
+def test_the_last_of_two_settings_for_an_option_applies(write: Write) -> None:
     assert read(write(PROFILES), ["retrieve.top_k=3", "retrieve.top_k=4"]).components["retrieve"][
         0
     ].options == MixedOptions(4)
@@ -145,16 +145,16 @@ def test_a_setting_is_read_as_yaml(write: Write) -> None:
     assert reading.components["split"] == (ComponentConfig("lines"),)
 
 
-def test_a_setting_reaches_into_a_list_by_number(write: Write) -> None:
+def test_a_setting_selects_a_list_entry_by_number(write: Write) -> None:
     path = write("extends: plain\nload: [{name: folder}, {name: pdf, only: [.pdf]}]\n")
     reading = read(path, ["load.1.max_pages=7", "load.1.only.0=.ps"])
     assert reading.components["load"][1].only == (".ps",)
     assert reading.origins["load.1.max_pages"].kind == "--set"
 
 
-def test_a_part_that_stands_alone_is_reached_with_and_without_its_number(write: Write) -> None:
-    alone, listed = write("extends: plain\n"), write("extends: plain\nsplit: [{name: recursive}]\n", "listed.yaml")
-    for path in (alone, listed):
+def test_a_single_component_is_selected_with_and_without_its_number(write: Write) -> None:
+    single, listed = write("extends: plain\n"), write("extends: plain\nsplit: [{name: recursive}]\n", "listed.yaml")
+    for path in (single, listed):
         for setting in ("split.chunk_size=300", "split.0.chunk_size=300"):
             assert read(path, [setting]).components["split"] == (ComponentConfig("recursive", RecursiveOptions(300)),)
 
@@ -163,7 +163,7 @@ ENVIRON = {"SIZE": "300", "EMPTY": "", "WORD": "007", "NULL": "null", "ADDRESS":
 
 
 @pytest.mark.parametrize("written", ["${SIZE}", "'${SIZE}'", "${NO_SIZE:-300}", "${EMPTY:-300}", "3${NONE:-00}"])
-def test_a_variable_becomes_a_number_where_one_is_wanted(write: Write, written: str) -> None:
+def test_a_variable_is_converted_for_a_numeric_option(write: Write, written: str) -> None:
     path = write(f"extends: plain\nsplit:\n  chunk_size: {written}\n")
     assert read(path, environ=ENVIRON).components["split"][0].options == RecursiveOptions(300)
 
@@ -181,18 +181,18 @@ def test_a_variable_becomes_a_number_where_one_is_wanted(write: Write, written: 
         ("${NO_SIZE:-$$}", "$$"),
     ],
 )
-def test_where_text_is_wanted_a_variable_stays_text(write: Write, written: str, text: str) -> None:
+def test_a_variable_stays_text_for_a_text_option(write: Write, written: str, text: str) -> None:
     path = write(f"extends: plain\nembed:\n  name: remote\n  model: {written}\n")
     assert read(path, environ=ENVIRON).components["embed"][0].options == RemoteOptions(text)
 
 
-def test_a_variable_may_say_null_where_null_is_allowed(write: Write) -> None:
+def test_a_variable_can_be_null_if_null_is_allowed(write: Write) -> None:
     path = write("extends: plain\nembed: {name: remote, model: m}\nanswer:\n  max_cost_usd: ${NULL}\n")
     assert read(path, ["embed.dimensions=${NULL}"], ENVIRON).components["embed"][0].options == RemoteOptions("m")
     assert read(path, environ=ENVIRON).answer.max_cost_usd is None
 
 
-def test_what_a_secret_variable_holds_is_never_said_wherever_it_stands(write: Write) -> None:
+def test_the_value_of_a_secret_variable_is_never_shown(write: Write) -> None:
     load = "[{name: folder, include: '${K_TOKEN}'}, {name: '${K_TOKEN}'}, {name: pdf, only: ['${K_TOKEN}']}]"
     split = "{unit: '${K_TOKEN}', chunk_size: '${K_TOKEN}'}"
     path = write(f"extends: plain\nload: {load}\nsplit: {split}\n")
@@ -202,12 +202,12 @@ def test_what_a_secret_variable_holds_is_never_said_wherever_it_stands(write: Wr
     assert "tokens7" not in str(caught.value)
 
 
-def test_a_variable_below_a_value_that_is_replaced_need_not_be_set(write: Write) -> None:
+def test_a_variable_in_a_replaced_value_need_not_be_set(write: Write) -> None:
     path = write("extends: plain\nembed:\n  name: remote\n  model: ${NOT_SET}\n")
     assert read(path, ["embed.model=m"]).components["embed"][0].options == RemoteOptions("m")
 
 
-def test_a_variable_can_bring_a_name_but_never_a_second_value(write: Write) -> None:
+def test_a_variable_can_set_a_name_but_cannot_inject_options(write: Write) -> None:
     path = write("extends: plain\nsplit:\n  name: ${SPLITTER}\n")
     assert read(path, environ={"SPLITTER": "lines"}).components["split"] == (ComponentConfig("lines"),)
     injected = {"SPLITTER": "recursive\n  chunk_size: 1"}
@@ -216,12 +216,12 @@ def test_a_variable_can_bring_a_name_but_never_a_second_value(write: Write) -> N
     ]
 
 
-def test_every_option_remembers_where_it_came_from(write: Write) -> None:
+def test_every_option_has_its_origin(write: Write) -> None:
     path = write(PROFILES + "split:\n  chunk_size: ${SIZE}\n")
     request = ReadOptions(ENVIRON, ("split.chunk_overlap=7",), "production", sections=SECTIONS)
     origins = read_path(path, request).origins
-    told = {key: f"{origins[key].kind} {origins[key]}" for key in ("load.name", "retrieve.top_k", "retrieve.name")}
-    assert told == {
+    shown = {key: f"{origins[key].kind} {origins[key]}" for key in ("load.name", "retrieve.top_k", "retrieve.name")}
+    assert shown == {
         "load.name": f"file {origins['load.name'].location}",
         "retrieve.top_k": "profile profile production (ragkit.yaml:5:23)",
         "retrieve.name": f"file {origins['retrieve.name'].location}",
@@ -232,7 +232,7 @@ def test_every_option_remembers_where_it_came_from(write: Write) -> None:
     assert "split.unit" not in origins
 
 
-def test_a_thorough_reading_looks_into_every_profile(write: Write) -> None:
+def test_thorough_reading_checks_every_profile(write: Write) -> None:
     path = write("extends: plain\nprofiles: {a: {split: {chunk_size: 0}}, b: {retrieve: {top_k: 0}}}\n")
     with pytest.raises(PipelineError, match=r"chunk_size must be >= 1 \(got 0\)") as caught:
         read_path(path, ReadOptions({}, thorough=True, sections=SECTIONS))
@@ -240,7 +240,7 @@ def test_a_thorough_reading_looks_into_every_profile(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("create", "message"),
     [
         (lambda path: path.mkdir(), "a directory: give the path of a pipeline file"),
         (lambda path: None, "cannot read the file: No such file or directory"),
@@ -248,8 +248,10 @@ def test_a_thorough_reading_looks_into_every_profile(write: Write) -> None:
         (lambda path: path.write_bytes(b"#" * 100_000_000), "the file must have at most 1,000,000 bytes"),
     ],
 )
-def test_what_is_no_file_of_a_sensible_size_is_refused_unread(write: Write, make: object, said: str) -> None:
+def test_a_path_that_is_no_file_of_reasonable_size_is_rejected_unread(
+    write: Write, create: object, message: str
+) -> None:
     path = Path("ragkit.yaml")
-    assert callable(make)
-    make(path)
-    assert problems_of(path) == [f"ragkit.yaml:1:1: {said}"]
+    assert callable(create)
+    create(path)
+    assert problems_of(path) == [f"ragkit.yaml:1:1: {message}"]

@@ -37,7 +37,7 @@ from ragkit.testing.stores import checks_for
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugin"
 PACKAGE = "ragkit_paragraphs"
 BROKEN = {
-    "ragkit.splitters": {"recursive": f"{PACKAGE}.components:ParagraphSplitter"},  # a name of ragkit's own
+    "ragkit.splitters": {"recursive": f"{PACKAGE}.components:ParagraphSplitter"},  # the name of a built-in splitter
     "ragkit.embedders": {"absent": f"{PACKAGE}:Absent", "unmade": f"{PACKAGE}.unmade:Embedder"},
 }
 """Entry points of the tests, in addition to those of the example."""
@@ -53,7 +53,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
     (info / "METADATA").write_text(metadata, encoding="utf-8")
     groups = [
-        "\n".join([f"[{group}]", *(f"{name} = {place}" for name, place in (points | BROKEN.get(group, {})).items())])
+        "\n".join([f"[{group}]", *(f"{name} = {target}" for name, target in (points | BROKEN.get(group, {})).items())])
         for group, points in project["entry-points"].items()
     ]
     (info / "entry_points.txt").write_text("\n\n".join(groups) + "\n", encoding="utf-8")
@@ -79,7 +79,7 @@ def problems_of(text: str) -> list[str]:
     return [problem.partition("\n")[0] for problem in caught.value.problems]
 
 
-def test_a_file_chooses_the_parts_of_a_plugin_by_name_with_their_options() -> None:
+def test_a_file_selects_the_components_of_a_plugin_by_name_with_options() -> None:
     pipeline = Pipeline.from_yaml(TEXT)
     pipeline.validate()
     choice = pipeline.splitters[0]
@@ -89,7 +89,7 @@ def test_a_file_chooses_the_parts_of_a_plugin_by_name_with_their_options() -> No
     assert Pipeline.from_yaml(pipeline.to_yaml()) == pipeline
 
 
-def test_the_parts_of_a_plugin_do_their_work() -> None:
+def test_the_splitter_and_the_embedder_of_a_plugin_work() -> None:
     pipeline = Pipeline.from_yaml(TEXT)
     splitter = SPLITTERS.find("paragraphs")(pipeline.splitters[0].options)  # type: ignore[call-arg]  # the protocol has no constructor
     text = "one\n\nstill one\n\n\ntwo"
@@ -114,7 +114,7 @@ answer: {provider: parrot}
 """
 
 
-def test_components_of_every_kind_make_a_knowledge_base(tmp_path: Path) -> None:
+def test_components_of_every_kind_work_in_a_knowledge_base(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "b.wiki").write_text("= Zebras =\nZebras *zigzag*.\n")
@@ -141,18 +141,18 @@ def test_a_knowledge_base_is_copied_to_the_store_of_a_plugin(tmp_path: Path) -> 
     assert (report.store, report.copied, report.problems, report.recall) == ("json-file", 1, (), 1.0)
 
 
-def test_the_store_of_a_plugin_is_made_by_its_name_with_its_options(tmp_path: Path) -> None:
+def test_the_store_of_a_plugin_is_created_by_name_with_options(tmp_path: Path) -> None:
     store = VectorStore.create("json-file", path=str(tmp_path / "store.json"))
     store.add_documents([Document("a", id="a")], np.array([[1, 0]], np.float32))
-    assert [one.document.id for one in store.search(np.array([1, 0], np.float32))] == ["a"]
+    assert [result.document.id for result in store.search(np.array([1, 0], np.float32))] == ["a"]
     with pytest.raises(InvalidOption, match="an option of the store 'json-file' \\(did you mean 'path'\\?\\)"):
         VectorStore.create("json-file", pth="x")
 
 
 def test_the_store_passes_the_conformance_suite(tmp_path: Path) -> None:
-    left_out = ("thread", "killed", "among_many")  # no lock, and too slow for thousands of documents
+    excluded = ("thread", "killed", "among_many")  # no lock, and too slow for thousands of documents
     checks = [
-        check for check in checks_for(STORES.find("json-file")) if not any(word in check.__name__ for word in left_out)
+        check for check in checks_for(STORES.find("json-file")) if not any(word in check.__name__ for word in excluded)
     ]
     assert len(checks) > 15
     for check in checks:
@@ -162,7 +162,7 @@ def test_the_store_passes_the_conformance_suite(tmp_path: Path) -> None:
         check(StoreUnderTest(lambda path=path: VectorStore.create("json-file", path=path), "json-file", directory, 5))  # type: ignore[misc]
 
 
-def test_the_options_of_a_plugin_are_checked_like_those_of_ours() -> None:
+def test_the_options_of_a_plugin_are_checked() -> None:
     assert problems_of("extends: default\nsplit: {name: paragraphs, blank_line: 2, short: drop, blank_lines: 0}\n") == [
         "pipeline:2:27: unknown option 'blank_line' of the splitter 'paragraphs' (did you mean 'blank_lines'?);"
         " available: blank_lines, short",
@@ -174,25 +174,25 @@ def test_the_options_of_a_plugin_are_checked_like_those_of_ours() -> None:
     ]
 
 
-def test_a_plugin_is_among_the_names_that_are_known_and_near() -> None:
+def test_plugins_are_among_the_suggested_and_available_names() -> None:
     [problem] = problems_of("extends: default\nembed: {name: leters}\n")
     assert "unknown embedder 'leters' (did you mean 'letters'?); available: absent, " in problem
     assert ", letters, " in problem
 
 
-def test_a_plugin_cannot_take_over_a_name_of_ours() -> None:
+def test_a_plugin_cannot_override_a_built_in_component() -> None:
     assert SPLITTERS.find("recursive").__module__ == "ragkit.split.recursive"
     assert Pipeline.from_yaml("extends: default\n") == Pipeline.default()
 
 
-def test_an_entry_point_that_leads_to_nothing_is_a_problem_at_its_line_and_no_traceback() -> None:
+def test_an_entry_point_that_cannot_be_imported_is_an_error_with_its_line() -> None:
     [absent] = problems_of("extends: default\nembed: {name: absent}\n")
     assert absent.startswith("pipeline:2:15: cannot import the embedder 'absent': module 'ragkit_paragraphs' has no")
     [unmade] = problems_of("extends: default\nembed: {name: unmade}\n")
     assert unmade.startswith("pipeline:2:15: cannot import the embedder 'unmade': No module named")
 
 
-def test_the_schema_holds_plugins_when_asked_only() -> None:
+def test_the_schema_contains_plugins_only_on_request() -> None:
     definitions = json_schema(plugins=True)["$defs"]
     assert isinstance(definitions, dict)
     paragraphs = definitions["split.paragraphs"]
@@ -226,7 +226,7 @@ def test_a_plugin_that_lacks_a_member_of_its_protocol_is_rejected_in_one_line(mo
         PipelineComponents(pipeline).split_document(Document("text", source="a.txt"))
 
 
-def test_the_command_line_indexes_and_asks_with_the_default_pipeline_and_a_plugin(tmp_path: Path) -> None:
+def test_the_command_line_works_with_the_default_pipeline_and_a_plugin(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "zoo.txt").write_text("Zebras zigzag at noon.\n\nAardvarks amble at night.\n")
     (tmp_path / "ragkit.yaml").write_text(
@@ -235,9 +235,9 @@ def test_the_command_line_indexes_and_asks_with_the_default_pipeline_and_a_plugi
 
     def ragkit(*arguments: str) -> str:
         command = [sys.executable, "-m", "ragkit", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     assert json.loads(ragkit("index", "docs", "--json"))["chunks"]["added"] == 2
     assert ragkit("ask", "When do aardvarks amble?").startswith("Aardvarks amble at night. [1]")
@@ -270,9 +270,9 @@ def test_the_table_of_the_readme_has_every_component_with_its_number_of_lines() 
     }
     groups = tomllib.loads((PLUGIN / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     rows = [
-        f"| {group[7:-1]} | `{name}` | `{(found := place.partition(':')[2])}` | {length[found]} |"
+        f"| {group[7:-1]} | `{name}` | `{(class_name := target.partition(':')[2])}` | {length[class_name]} |"
         for group, points in groups.items()
-        for name, place in points.items()
+        for name, target in points.items()
     ]
     readme = (PLUGIN / "README.md").read_text(encoding="utf-8")
     assert [line for line in readme.splitlines() if line.startswith("| ")][1:] == ["| --- | --- | --- | --- |", *rows]

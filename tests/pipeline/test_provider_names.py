@@ -1,4 +1,4 @@
-"""What a file can name as the provider is what can answer."""
+"""The provider names of a pipeline file are those of the answer providers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from ragkit.knowledge_base.answer_provider import resolve_answer_provider
 from ragkit.pipeline.sections import SECTIONS
 
 
-def test_the_providers_that_a_file_can_name_are_those_that_can_answer() -> None:
+def test_a_file_can_name_every_answer_provider_and_no_other() -> None:
     with pytest.raises(UnknownName, match="unknown provider 'nobody'") as caught:
-        resolve_answer_provider("nobody:x", cast("Searcher", None))  # refused before it searches
-    assert sorted(caught.value.known) == next(one for one in SECTIONS if one.key == "answer").provider_names()
+        resolve_answer_provider("nobody:x", cast("Searcher", None))  # rejected before a search
+    assert (
+        sorted(caught.value.known) == next(section for section in SECTIONS if section.key == "answer").provider_names()
+    )

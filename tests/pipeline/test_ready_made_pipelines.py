@@ -1,4 +1,4 @@
-"""The shipped pipelines at work, each with its services where they can be had here."""
+"""The shipped pipelines with real or simulated services."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from tests.servers.plugin import SERVERS
 from tests.wire_embed.dialects import DIALECTS
 from tests.wire_embed.server import WireServer
 
-ELSEWHERE = {
+EXCLUDED = {
     "local-faiss": "a model of sentence-transformers, which needs torch",
     "ray-cluster": "a cluster and a Qdrant server",
 }
-"""What is not run here, and what it would take; `tests/embed` and `tests/pipeline/run` test those parts."""
+"""Pipeline -> what it requires; `tests/embed` and `tests/pipeline/run` test these components."""
 
-PLACES = {"gemini-pgvector": "pgvector", "pinecone": "pinecone"}
-"""Pipeline -> its server, which the tests start."""
+SERVER_NAMES = {"gemini-pgvector": "pgvector", "pinecone": "pinecone"}
+"""Pipeline -> the server that the tests start."""
 
 
-@pytest.fixture(params=[name for name in discovery.pipeline_names() if name not in ELSEWHERE])
+@pytest.fixture(params=[name for name in discovery.pipeline_names() if name not in EXCLUDED])
 def pipeline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipeline]:
-    """One of them, with the addresses of the services that run here, and without a chat model."""
+    """A shipped pipeline with the addresses of the test services, and without a chat model."""
     name = str(request.param)
     overrides = ["answer.provider=extractive"]
-    if name in PLACES:
-        server = SERVERS[PLACES[name]]
+    if name in SERVER_NAMES:
+        server = SERVERS[SERVER_NAMES[name]]
         server.start()
         for variable, value in {**server.environment, **server.fresh()}.items():
-            option = variable.removeprefix(f"RAGKIT_TEST_{PLACES[name].upper()}_").lower()
+            option = variable.removeprefix(f"RAGKIT_TEST_{SERVER_NAMES[name].upper()}_").lower()
             overrides.append(f"store.{option}={value}")
     loaded = Pipeline.load(name, overrides, environ={})
     with ExitStack() as stack:
@@ -59,5 +59,5 @@ def test_a_shipped_pipeline_indexes_finds_and_answers(pipeline: Pipeline, tmp_pa
         assert kb.freshness(60).is_current
 
 
-def test_what_is_not_run_here_is_shipped() -> None:
-    assert set(ELSEWHERE) | set(PLACES) <= set(discovery.pipeline_names())
+def test_the_excluded_pipelines_exist() -> None:
+    assert set(EXCLUDED) | set(SERVER_NAMES) <= set(discovery.pipeline_names())

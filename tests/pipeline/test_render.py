@@ -1,4 +1,4 @@
-"""A pipeline as people read it."""
+"""Pipelines as text and diagrams."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 def rows(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
-    """`section.option` -> value and origin, read out of the text."""
-    found: dict[str, tuple[str, str]] = {}
+    """`section.option` -> value and origin, parsed from the text."""
+    result: dict[str, tuple[str, str]] = {}
     section = ""
     for line in render_resolved(pipeline).splitlines()[1:]:
         if line and not line.startswith(" "):
@@ -44,11 +44,11 @@ def rows(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
         elif line:
             setting, origin = line.strip().split("  ", 1)
             option, value = setting.split(": ", 1)
-            found[f"{section}.{option}"] = (value, origin.strip())
-    return found
+            result[f"{section}.{option}"] = (value, origin.strip())
+    return result
 
 
-def test_every_value_is_shown_with_where_it_came_from(pipeline: Pipeline) -> None:
+def test_every_value_is_shown_with_its_origin(pipeline: Pipeline) -> None:
     shown = rows(pipeline)
     default = discovery.pipelines_folder() / "default.yaml"
     lines = default.read_text(encoding="utf-8").splitlines()
@@ -64,20 +64,20 @@ def test_every_value_is_shown_with_where_it_came_from(pipeline: Pipeline) -> Non
     assert shown["store.path"] == ("(the knowledge base)", "default")
 
 
-def test_every_option_of_every_part_is_shown(pipeline: Pipeline) -> None:
+def test_every_option_of_every_component_is_shown(pipeline: Pipeline) -> None:
     shown = rows(pipeline)
     for _, key, choice in pipeline.components():
         for option in settable_fields(type(choice.options)) if choice.options else ():
             assert f"{key}.{option.name}" in shown
 
 
-def test_values_from_code_say_so(pipeline: Pipeline) -> None:
+def test_values_from_code_have_the_origin_code(pipeline: Pipeline) -> None:
     shown = rows(replace(pipeline, store=ComponentConfig("memory", MemoryOptions(dimension=3))))
     assert shown["store.dimension"] == ("3", "code")
     assert shown["store.name"] == ("memory", "code")
 
 
-def test_what_a_secret_variable_holds_is_not_shown() -> None:
+def test_the_value_of_a_secret_variable_is_hidden() -> None:
     text = "extends: default\nanswer: {provider: 'local:${OPENAI_API_KEY}'}\nload: {include: ['${DB_PASSWORD}']}\n"
     pipeline = Pipeline.from_yaml(text, {"OPENAI_API_KEY": "sk-1", "DB_PASSWORD": "hunter2"})
     shown = render_resolved(pipeline) + render_text_diagram(pipeline) + render_mermaid_diagram(pipeline)
@@ -111,11 +111,11 @@ def test_the_password_in_an_address_is_hidden() -> None:
         ("author", False),
     ],
 )
-def test_names_of_secrets_are_told_from_others(name: str, secret: bool) -> None:
+def test_option_names_of_secrets_are_recognized(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
 
 
-def test_the_diagram_shows_both_ways_and_what_differs_from_the_defaults(pipeline: Pipeline) -> None:
+def test_the_diagram_shows_indexing_and_retrieval_with_changed_options(pipeline: Pipeline) -> None:
     assert (
         render_text_diagram(pipeline)
         == """\
@@ -132,7 +132,7 @@ question
     )
 
 
-def test_the_mermaid_chart_is_the_same_and_quotes_are_escaped(pipeline: Pipeline) -> None:
+def test_the_mermaid_chart_has_the_same_content_with_escaped_quotes(pipeline: Pipeline) -> None:
     assert (
         render_mermaid_diagram(pipeline)
         == """\
@@ -156,7 +156,7 @@ flowchart LR
     )
 
 
-def test_a_diagram_says_who_runs_it_unless_it_is_this_machine() -> None:
+def test_a_diagram_names_a_runner_on_other_machines() -> None:
     remote = Pipeline.from_yaml("run: {name: ray, address: auto, workers: 4}\n", environ={})
     assert render_text_diagram(remote).startswith("files, run by ray, address auto, workers 4\n  -> load ")
     assert "    files([files, run by ray, address auto, workers 4])\n" in render_mermaid_diagram(remote)

@@ -1,4 +1,4 @@
-"""The JSON Schema says the same as the reader, as far as a schema can."""
+"""The JSON Schema agrees with the reader of pipeline files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.pipeline.sample import SECTIONS, RemoteOptions, ServerOptions
 
 
 def errors(text: str) -> list[str]:
-    """What an independent validator says against the schema of the sample parts."""
-    found = Draft202012Validator(json_schema(SECTIONS)).iter_errors(YAML(typ="safe", pure=True).load(text))
-    return sorted(error.message for error in found)
+    """The errors of an independent validator with the schema of the sample components."""
+    validation_errors = Draft202012Validator(json_schema(SECTIONS)).iter_errors(YAML(typ="safe", pure=True).load(text))
+    return sorted(error.message for error in validation_errors)
 
 
-def part(name: str) -> JSON:
+def component_schema(name: str) -> JSON:
     definitions = json_schema(SECTIONS)["$defs"]
     assert isinstance(definitions, dict)
-    found: JSON = definitions[name]
-    return found
+    definition: JSON = definitions[name]
+    return definition
 
 
 def test_the_file_in_the_repository_is_up_to_date() -> None:
@@ -34,7 +34,7 @@ def test_the_file_in_the_repository_is_up_to_date() -> None:
     assert text == expected, "run `ragkit pipeline schema > pipelines/ragkit.schema.json`"
 
 
-def test_the_schema_is_a_schema() -> None:
+def test_the_schema_is_valid() -> None:
     Draft202012Validator.check_schema(json_schema())
 
 
@@ -46,52 +46,52 @@ def test_every_shipped_pipeline_is_valid_against_the_file_in_the_repository(name
 
 
 @pytest.mark.parametrize("name", discovery.pipeline_names())
-def test_every_shipped_pipeline_tells_editors_of_the_schema_beside_it(name: str) -> None:
+def test_every_shipped_pipeline_references_the_schema(name: str) -> None:
     text = (discovery.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     assert text.startswith(f"# yaml-language-server: $schema={SCHEMA_FILE_NAME}\n")
 
 
 def test_the_docstring_below_a_field_is_its_description() -> None:
     assert field_descriptions(RemoteOptions) == {
-        "model": "As the service names it.",
-        "api_key": "Empty: from the environment.",
-        "dimensions": "Columns of a row; null: as many as the model has.",
+        "model": "The name of the model.",
+        "api_key": "Empty: read from the environment.",
+        "dimensions": "Dimension of the vectors; null: the default of the model.",
         "headers": "Sent with every request.",
         "cache": "A folder for answers.\n\n    A second paragraph, which is part of the docstring.",
     }
 
 
-def test_a_field_that_is_inherited_keeps_its_description() -> None:
+def test_an_inherited_field_keeps_its_description() -> None:
     assert field_descriptions(ServerOptions) == {
         "path": "The folder.",
-        "sync": "Wait for the disk.",
-        "retries": "How often a request is repeated.",
+        "sync": "Call fsync after each write.",
+        "retries": "Maximum number of retries.",
     }
 
 
-def test_every_option_of_every_shipped_part_has_a_description() -> None:
+def test_every_option_of_every_component_has_a_description() -> None:
     definitions = json_schema()["$defs"]
     assert isinstance(definitions, dict)
-    bare = [
+    undescribed = [
         f"{name}.{option}"
         for name, definition in definitions.items()
         if "." in name and isinstance(definition, dict) and isinstance(properties := definition["properties"], dict)
         for option, schema in properties.items()
         if option != "name" and isinstance(schema, dict) and "description" not in schema
     ]
-    assert bare == []
+    assert undescribed == []
 
 
-def test_a_part_is_written_out_in_full() -> None:
-    assert part("embed.remote") == {
-        "description": "A model behind an address.",
+def test_the_schema_of_a_component_is_complete() -> None:
+    assert component_schema("embed.remote") == {
+        "description": "A remote model.",
         "type": "object",
         "properties": {
             "name": {"const": "remote"},
-            "model": {"description": "As the service names it.", "type": "string"},
-            "api_key": {"description": "Empty: from the environment.", "type": "string", "default": ""},
+            "model": {"description": "The name of the model.", "type": "string"},
+            "api_key": {"description": "Empty: read from the environment.", "type": "string", "default": ""},
             "dimensions": {
-                "description": "Columns of a row; null: as many as the model has.",
+                "description": "Dimension of the vectors; null: the default of the model.",
                 "anyOf": [{"type": "integer"}, {"type": "null"}, {"$ref": "#/$defs/variable"}],
                 "default": None,
             },
@@ -112,8 +112,8 @@ def test_a_part_is_written_out_in_full() -> None:
     }
 
 
-def test_what_the_knowledge_base_fills_in_is_not_required() -> None:
-    definition = part("store.files")
+def test_an_option_set_by_the_knowledge_base_is_not_required() -> None:
+    definition = component_schema("store.files")
     assert isinstance(definition, dict)
     assert "required" not in definition
 
@@ -128,27 +128,27 @@ def test_the_sample_pipelines_are_valid(name: str) -> None:
     [
         "unknown-section",
         "section-is-a-word",
-        "list-where-one-part-is-wanted",
+        "list-for-a-single-component",
         "list-without-entries",
-        "unknown-part",
+        "unknown-component",
         "unknown-option",
         "text-for-a-whole-number",
         "yes-for-true",
-        "word-that-is-no-choice",
+        "value-not-among-the-choices",
         "text-for-a-list",
         "required-option-missing",
         "profile-with-an-unknown-section",
     ],
 )
-def test_what_a_schema_can_say_it_refuses_too(name: str) -> None:
+def test_the_schema_rejects_broken_files(name: str) -> None:
     assert errors((BROKEN / f"{name}.yaml").read_text(encoding="utf-8")) != []
 
 
-def test_a_variable_may_stand_for_a_number_and_for_a_name() -> None:
+def test_a_variable_is_allowed_for_a_number_and_a_name() -> None:
     text = "extends: plain\nsplit: {name: recursive, chunk_size: '${SIZE}'}\nembed: {name: '${EMBEDDER:-small}'}\n"
     assert errors(text) == []
 
 
-def test_options_without_a_name_may_be_any_parts() -> None:
+def test_options_without_a_name_can_belong_to_any_component() -> None:
     assert errors("extends: plain\nsplit: {chunk_size: 5}\n") == []
     assert errors("extends: plain\nsplit: {chunksize: 5}\n") != []

@@ -1,4 +1,4 @@
-"""Pipeline: from a file, from code, to YAML and back."""
+"""`Pipeline`: from a file, from code, and to YAML."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_default_is_the_shipped_file_of_that_name() -> None:
     assert Pipeline.default().name == "default"
 
 
-def test_the_default_is_what_it_says() -> None:
+def test_the_default_pipeline_has_the_documented_components() -> None:
     default = Pipeline.default()
     assert default.loaders == (ComponentConfig("folder", FolderOptions()),)
     assert [choice.name for choice in default.splitters] == ["recursive"]
@@ -48,13 +48,13 @@ def test_the_default_is_what_it_says() -> None:
     assert default.answer == AnswerOptions("auto", 6, 0.05)
 
 
-def test_the_default_takes_no_notice_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_ignores_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_PROFILE", "production")
     assert Pipeline.default().name == "default"
 
 
 @pytest.mark.parametrize("name", discovery.pipeline_names())
-def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> None:
+def test_every_shipped_pipeline_loads_validates_and_round_trips(name: str) -> None:
     environ = dict.fromkeys(variables_of(name), "value")
     pipeline = Pipeline.load(name, environ=environ)
     for check in (pipeline.validate, lambda: Pipeline.load(name, environ=environ, thorough=True)):
@@ -67,7 +67,7 @@ def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", discovery.pipeline_names())
-def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(name: str) -> None:
+def test_the_header_of_every_shipped_pipeline_names_its_extras_and_variables(name: str) -> None:
     text = (discovery.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     head = "\n".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
     pipeline = Pipeline.load(name, environ=dict.fromkeys(variables_of(name), "value"))
@@ -83,12 +83,12 @@ def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(nam
 
 
 def variables_of(name: str) -> list[str]:
-    """The variables that a shipped pipeline cannot do without."""
+    """The required variables of a shipped pipeline."""
     return re.findall(r"\$\{([A-Z_]+)\}", (discovery.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", discovery.pipeline_names())
-def test_every_shipped_pipeline_says_what_it_is_for(name: str) -> None:
+def test_every_shipped_pipeline_has_a_summary(name: str) -> None:
     assert discovery.pipeline_summary(name).endswith(".")
     assert "schema" not in discovery.pipeline_summary(name)
 
@@ -101,10 +101,10 @@ def test_shipped_pipelines_are_found_inside_the_package_first(tmp_path: Path, mo
     assert discovery.pipelines_folder() == package / "files"
 
 
-def test_an_unknown_name_is_met_with_the_nearest_one() -> None:
+def test_an_unknown_pipeline_is_reported_with_the_closest_name() -> None:
     known = ", ".join(discovery.pipeline_names())
-    said = f"unknown pipeline 'defualt' (did you mean 'default'?); available: {known}, or the path of"
-    with pytest.raises(PipelineError, match=f"^{re.escape(said)}"):
+    message = f"unknown pipeline 'defualt' (did you mean 'default'?); available: {known}, or the path of"
+    with pytest.raises(PipelineError, match=f"^{re.escape(message)}"):
         Pipeline.load("defualt")
 
 
@@ -115,7 +115,7 @@ def test_a_name_with_a_suffix_or_a_slash_is_a_file(tmp_path: Path, monkeypatch: 
             Pipeline.load(name)
 
 
-def test_overrides_a_profile_and_the_environment_are_taken_in(tmp_path: Path) -> None:
+def test_overrides_profile_and_environment_apply(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     text = (
         "extends: default\nembed: {name: hashing, dimension: '${COLUMNS}'}\nprofiles: {small: {retrieve: {top_k: 3}}}\n"
@@ -128,8 +128,8 @@ def test_overrides_a_profile_and_the_environment_are_taken_in(tmp_path: Path) ->
     assert (pipeline.name, pipeline.path) == ("own", path)
 
 
-def built() -> Pipeline:
-    """A pipeline out of code, with something of everything."""
+def custom_pipeline() -> Pipeline:
+    """A pipeline from code with several components and options."""
     default = Pipeline.default()
     return Pipeline(
         loaders=(
@@ -148,14 +148,14 @@ def built() -> Pipeline:
     )
 
 
-def test_a_pipeline_from_code_reads_back_as_the_same() -> None:
+def test_a_pipeline_from_code_round_trips() -> None:
     for complete in (False, True):
-        assert Pipeline.from_yaml(built().to_yaml(complete=complete), environ={}) == built()
+        assert Pipeline.from_yaml(custom_pipeline().to_yaml(complete=complete), environ={}) == custom_pipeline()
 
 
-def test_to_yaml_writes_what_differs_from_the_defaults() -> None:
+def test_to_yaml_writes_options_that_differ_from_the_defaults() -> None:
     assert (
-        built().to_yaml()
+        custom_pipeline().to_yaml()
         == """\
 load:
   - name: folder
@@ -189,7 +189,7 @@ run:
     )
 
 
-def test_to_yaml_writes_variables_and_not_what_they_hold() -> None:
+def test_to_yaml_writes_variables_instead_of_their_values() -> None:
     text = "extends: default\nembed:\n  name: hashing\n  dimension: ${COLUMNS}\nanswer:\n  provider: '${MODEL:-auto}'\n"
     pipeline = Pipeline.from_yaml(text + "load: {include: ['${ONE}', \"*.md\"]}\n", {"COLUMNS": "64", "ONE": "*.txt"})
     written = pipeline.to_yaml()
@@ -202,7 +202,7 @@ def test_to_yaml_writes_variables_and_not_what_they_hold() -> None:
     assert other.answer.provider == "echo"
 
 
-def test_a_value_that_was_changed_in_code_is_written_as_it_is_now() -> None:
+def test_a_value_changed_in_code_is_written() -> None:
     text = "extends: default\nembed:\n  name: hashing\n  dimension: ${COLUMNS}\n"
     pipeline = replace(
         Pipeline.from_yaml(text, {"COLUMNS": "64"}), embedder=ComponentConfig("hashing", HashingOptions(32))
@@ -212,7 +212,7 @@ def test_a_value_that_was_changed_in_code_is_written_as_it_is_now() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(text=st.text(max_size=30), number=st.floats(0, 1e9), words=st.lists(st.text(max_size=8), max_size=4))
-def test_any_text_and_number_reads_back_as_the_same(text: str, number: float, words: list[str]) -> None:
+def test_any_text_and_number_round_trips(text: str, number: float, words: list[str]) -> None:
     pipeline = replace(
         Pipeline.default(),
         loaders=(ComponentConfig("folder", FolderOptions(include=tuple(words), max_file_mb=number or 1.0)),),
@@ -221,7 +221,7 @@ def test_any_text_and_number_reads_back_as_the_same(text: str, number: float, wo
     assert Pipeline.from_yaml(pipeline.to_yaml(), environ={}) == pipeline
 
 
-def test_true_and_one_are_told_apart_and_so_are_text_and_number() -> None:
+def test_yaml_values_keep_their_types() -> None:
     assert [to_flow_yaml(value) for value in (True, 1, 1.0, "1", "true", "null", "", None)] == [
         "true",
         "1",
@@ -234,13 +234,13 @@ def test_true_and_one_are_told_apart_and_so_are_text_and_number() -> None:
     ]
 
 
-def test_from_yaml_extends_shipped_pipelines_and_no_files() -> None:
+def test_from_yaml_extends_shipped_pipelines_but_no_files() -> None:
     assert Pipeline.from_yaml("extends: default\n", environ={}) == Pipeline.default()
     with pytest.raises(PipelineError, match=r"unknown pipeline 'pipelines/default\.yaml'"):
         Pipeline.from_yaml("extends: pipelines/default.yaml\n")
 
 
-def test_validate_names_the_install_line_of_a_missing_extra() -> None:
+def test_validate_names_the_install_command_of_a_missing_extra() -> None:
     pipeline = replace(
         Pipeline.default(),
         loaders=(*Pipeline.default().loaders, ComponentConfig("unstructured", _unstructured(), (".msg",))),
@@ -251,7 +251,7 @@ def test_validate_names_the_install_line_of_a_missing_extra() -> None:
         pipeline.validate()
 
 
-def test_a_file_that_names_a_missing_extra_loads_and_fails_to_validate_with_its_line(tmp_path: Path) -> None:
+def test_a_file_with_a_missing_extra_loads_but_validate_reports_its_line(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(
         "extends: default\nload:\n  - {name: folder}\n  - {name: unstructured, only: [.msg]}\n", encoding="utf-8"
@@ -285,7 +285,7 @@ def test_validate_rejects_what_a_file_cannot_contain(message: str, change: Calla
         change(Pipeline.default()).validate()
 
 
-def test_no_message_of_validate_holds_a_secret() -> None:
+def test_no_message_of_validate_contains_a_secret() -> None:
     pipeline = Pipeline.from_yaml(
         "extends: default\nanswer: {provider: 'local:${THE_KEY}'}\n", {"THE_KEY": "sk-secret"}
     )
@@ -294,7 +294,7 @@ def test_no_message_of_validate_holds_a_secret() -> None:
     assert "sk-secret" not in str(caught.value)
 
 
-def test_the_file_of_the_folder_holds_then_of_its_parents_up_to_the_repository_then_the_users(tmp_path: Path) -> None:
+def test_the_nearest_file_up_to_the_repository_root_precedes_that_of_the_user(tmp_path: Path) -> None:
     home, root, inner = tmp_path / "home", tmp_path / "code" / "project", tmp_path / "code" / "project" / "docs" / "api"
     inner.mkdir(parents=True)
     (root / ".git").mkdir()
@@ -313,7 +313,7 @@ def test_the_file_of_the_folder_holds_then_of_its_parents_up_to_the_repository_t
         assert Pipeline.find(inner, environ) == file
 
 
-def test_outside_of_a_repository_no_parent_is_looked_at(tmp_path: Path) -> None:
+def test_outside_a_repository_parent_folders_are_not_searched(tmp_path: Path) -> None:
     inner = tmp_path / "a"
     inner.mkdir()
     (tmp_path / "ragkit.yaml").write_text("extends: default\n", encoding="utf-8")
@@ -321,23 +321,23 @@ def test_outside_of_a_repository_no_parent_is_looked_at(tmp_path: Path) -> None:
     assert Pipeline.find(tmp_path, {"HOME": str(tmp_path / "home")}) == tmp_path / "ragkit.yaml"
 
 
-def test_the_users_folder_follows_the_xdg_variable_when_it_is_absolute(tmp_path: Path) -> None:
+def test_the_user_folder_comes_from_an_absolute_xdg_variable(tmp_path: Path) -> None:
     for folder in (tmp_path / "xdg" / "ragkit", tmp_path / ".config" / "ragkit", tmp_path / "empty"):
         folder.mkdir(parents=True)
     for name in ("xdg", ".config"):
         (tmp_path / name / "ragkit" / "ragkit.yaml").write_text("extends: default\n", encoding="utf-8")
-    found = {
-        given: Pipeline.find(tmp_path / "empty", {"HOME": str(tmp_path), "XDG_CONFIG_HOME": given})
-        for given in (str(tmp_path / "xdg"), "xdg")
+    found_files = {
+        value: Pipeline.find(tmp_path / "empty", {"HOME": str(tmp_path), "XDG_CONFIG_HOME": value})
+        for value in (str(tmp_path / "xdg"), "xdg")
     }
-    assert found == {
+    assert found_files == {
         str(tmp_path / "xdg"): tmp_path / "xdg" / "ragkit" / "ragkit.yaml",
         "xdg": tmp_path / ".config" / "ragkit" / "ragkit.yaml",
     }
 
 
 @pytest.mark.parametrize(
-    ("only", "source", "taken"),
+    ("only", "source", "expected"),
     [
         ((), "/a/b.md", True),
         ((".md",), "/a/B.MD", True),
@@ -349,15 +349,13 @@ def test_the_users_folder_follows_the_xdg_variable_when_it_is_absolute(tmp_path:
         ((".md",), "https://x.org/a/page.html?q=1.md", False),
     ],
 )
-def test_an_entry_takes_files_by_suffix_or_pattern_of_their_name(
-    only: tuple[str, ...], source: str, taken: bool
-) -> None:
-    assert ComponentConfig("recursive", None, only).matches(source) is taken
+def test_an_entry_matches_files_by_suffix_or_name_pattern(only: tuple[str, ...], source: str, expected: bool) -> None:
+    assert ComponentConfig("recursive", None, only).matches(source) is expected
 
 
 @dataclass(frozen=True)
 class EitherOptions:
-    """A store in a folder or behind an address."""
+    """A local or a remote store."""
 
     path: str | None = None
     """The folder."""
@@ -368,33 +366,39 @@ class EitherOptions:
 @pytest.mark.parametrize(
     ("text", "path"), [("{}", ""), ("host: there", None), ("path: here", "here"), ("path: null", None)]
 )
-def test_a_place_is_filled_in_unless_the_file_names_one(text: str, path: str | None) -> None:
+def test_a_deferred_option_is_empty_unless_the_file_sets_it_or_its_alternative(text: str, path: str | None) -> None:
     problems: list[ConfigProblem] = []
-    tree = parse_yaml(text, create_source("part.yaml", text), problems)
+    tree = parse_yaml(text, create_source("store.yaml", text), problems)
     assert isinstance(tree, MappingNode)
-    made = OptionsReader(EitherOptions, "the store", problems, frozenset({"path"}), frozenset({"host"})).read(tree)
-    assert (getattr(made, "path", "-"), problems) == (path, [])
+    store_options = OptionsReader(EitherOptions, "the store", problems, frozenset({"path"}), frozenset({"host"})).read(
+        tree
+    )
+    assert (getattr(store_options, "path", "-"), problems) == (path, [])
 
 
-def parts() -> list[tuple[Section, str]]:
-    """Every part with options that a file can name."""
+def components_with_options() -> list[tuple[Section, str]]:
+    """Every component with options, with its section."""
     named = [(section, name) for section in SECTIONS if section.registry for name in section.registry.names()]
     return [(section, name) for section, name in named if section.options_class(name) is not None]
 
 
-@pytest.mark.parametrize(("section", "name"), parts(), ids=[f"{section.key}.{name}" for section, name in parts()])
-def test_the_options_of_every_part_can_be_said_in_a_file_and_read_back(section: Section, name: str) -> None:
+@pytest.mark.parametrize(
+    ("section", "name"),
+    components_with_options(),
+    ids=[f"{section.key}.{name}" for section, name in components_with_options()],
+)
+def test_the_options_of_every_component_round_trip(section: Section, name: str) -> None:
     options = section.options_class(name)
     assert options is not None
-    required = {one.name: "x" for one in settable_fields(options) if is_required(one)}
-    made = options(**required)
+    required = {field.name: "x" for field in settable_fields(options) if is_required(field)}
+    values = options(**required)
     text = "".join(
-        f"{option}: {to_flow_yaml(value)}\n" for option, value in options_to_dict(made, complete=True).items()
+        f"{option}: {to_flow_yaml(value)}\n" for option, value in options_to_dict(values, complete=True).items()
     )
     problems: list[ConfigProblem] = []
-    tree = parse_yaml(text or "{}", create_source("part.yaml", text), problems)
+    tree = parse_yaml(text or "{}", create_source("store.yaml", text), problems)
     assert isinstance(tree, MappingNode)
-    assert (OptionsReader(options, name, problems).read(tree), problems) == (made, [])
+    assert (OptionsReader(options, name, problems).read(tree), problems) == (values, [])
 
 
 def _unstructured() -> DataclassInstance:
@@ -405,5 +409,5 @@ def _unstructured() -> DataclassInstance:
 
 def _folder(include: object) -> FolderOptions:
     options = FolderOptions()
-    object.__setattr__(options, "include", include)  # as code without a type checker could have it
+    object.__setattr__(options, "include", include)  # possible in code without a type checker
     return options

@@ -24,37 +24,37 @@ WEATHER = {
 
 def main(url: str) -> dict[str, Any]:
     """Request answers with and without streaming, with a tool, embeddings, and invalid requests."""
-    given = {"api_base": f"{url}/v1", "api_key": "unused"}
+    connection = {"api_base": f"{url}/v1", "api_key": "unused"}
     model = "openai/ragkit"
-    whole = litellm.completion(model=model, messages=QUESTION, **given)
+    complete = litellm.completion(model=model, messages=QUESTION, **connection)
     stream = litellm.completion(
-        model=model, messages=QUESTION, stream=True, stream_options={"include_usage": True}, **given
+        model=model, messages=QUESTION, stream=True, stream_options={"include_usage": True}, **connection
     )
     chunks = list(stream)
-    called = litellm.completion(model=model, messages=QUESTION, tools=[WEATHER], **given)
-    [call] = called.choices[0].message.tool_calls
-    talk = [
+    tool_answer = litellm.completion(model=model, messages=QUESTION, tools=[WEATHER], **connection)
+    [call] = tool_answer.choices[0].message.tool_calls
+    conversation = [
         *QUESTION,
-        called.choices[0].message.model_dump(),
+        tool_answer.choices[0].message.model_dump(),
         {"role": "tool", "tool_call_id": call.id, "content": "rain"},
     ]
-    after = litellm.completion(model=model, messages=talk, tools=[WEATHER], **given)
-    vectors = litellm.embedding(model=model, input=["hedge", "boiler"], **given)
+    final_answer = litellm.completion(model=model, messages=conversation, tools=[WEATHER], **connection)
+    vectors = litellm.embedding(model=model, input=["hedge", "boiler"], **connection)
     try:
-        litellm.completion(model="openai/gpt-4o", messages=QUESTION, max_retries=0, **given)
-        refused = ""
+        litellm.completion(model="openai/gpt-4o", messages=QUESTION, max_retries=0, **connection)
+        error_message = ""
     except litellm.NotFoundError as error:
-        refused = str(error)
+        error_message = str(error)
     return {
-        "whole": whole.choices[0].message.content,
-        "tokens": whole.usage.completion_tokens,
+        "complete": complete.choices[0].message.content,
+        "tokens": complete.usage.completion_tokens,
         "streamed": "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices),
         "streamed_tokens": [chunk.usage.completion_tokens for chunk in chunks if getattr(chunk, "usage", None)][-1:],
-        "finish": called.choices[0].finish_reason,
+        "finish": tool_answer.choices[0].finish_reason,
         "call": [call.function.name, json.loads(call.function.arguments)],
-        "after": after.choices[0].message.content,
+        "final": final_answer.choices[0].message.content,
         "dimensions": [len(item["embedding"]) for item in vectors.data],
-        "refused": refused,
+        "error_message": error_message,
     }
 
 

@@ -58,20 +58,20 @@ class StepProvider(Provider):
     def __init__(self, words: Sequence[str], steps: int = 0) -> None:
         self.words = list(words)
         self.steps = threading.Semaphore(steps)
-        self.asked = threading.Event()
-        self.said: list[str] = []
+        self.request_received = threading.Event()
+        self.emitted_words: list[str] = []
         self.closed = threading.Event()
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
         """Stream the answer word by word."""
         import asyncio
 
-        self.asked.set()
+        self.request_received.set()
         try:
             for word in self.words:
                 while not self.steps.acquire(blocking=False):
                     await asyncio.sleep(0.005)
-                self.said.append(word)
+                self.emitted_words.append(word)
                 yield TextDelta(word)
             yield StreamCompleted(Completion(Message.assistant("".join(self.words)), Tokens(7, 3, cost_usd=0.0)))
         finally:

@@ -108,18 +108,18 @@ def test_sessions_are_named_renamed_ended_and_exported(base: Path) -> None:
 
 def test_sessions_are_listed_by_page_most_recently_used_first(base: Path) -> None:
     with serving(base) as (_, client):
-        made = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(5)]
-        seen: list[str] = []
+        created = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(5)]
+        listed: list[str] = []
         cursor = None
         while True:
             page = client.get("/sessions", params={"limit": 2, **({"cursor": cursor} if cursor else {})}).json()
-            seen += [item["id"] for item in page["sessions"]]
+            listed += [item["id"] for item in page["sessions"]]
             cursor = page["next"]
             if cursor is None:
                 break
-        assert seen == made[::-1]
-        wrong = client.get("/sessions", params={"cursor": "WzEsMl0"})
-    assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_cursor")
+        assert listed == created[::-1]
+        invalid = client.get("/sessions", params={"cursor": "WzEsMl0"})
+    assert (invalid.status_code, invalid.json()["error"]["code"]) == (400, "invalid_cursor")
 
 
 def test_a_failed_answer_is_stored_as_failed(base: Path) -> None:
@@ -156,8 +156,8 @@ def test_text_before_a_tool_call_is_a_paragraph_of_its_own(base: Path) -> None:
     def answer(request: object) -> object:
         from ragkit.agent.messages import Message
 
-        asked = len(getattr(request, "messages", ()))
-        return Message.assistant("I look it up.", [first]) if asked == 2 else CITED
+        message_count = len(getattr(request, "messages", ()))
+        return Message.assistant("I look it up.", [first]) if message_count == 2 else CITED
 
     with (
         serving(base, FunctionProvider(answer)) as (_, client),  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ def request(path: str, body: dict[str, object]) -> bytes:
     return f"{head}\r\n".encode() + raw
 
 
-def state_of_last(client: httpx2.Client, session: str) -> str:
+def last_message_status(client: httpx2.Client, session: str) -> str:
     return str(client.get(f"/session/{session}").json()["history"][-1]["status"])
 
 
@@ -42,13 +42,13 @@ def test_a_disconnect_cancels_the_answer(base: Path, streamed: bool) -> None:
         session = client.post("/session/start").json()["id"]
         with connect_socket(served) as sock:
             sock.sendall(request("/chat", {"message": "When?", "session_id": session, "stream": streamed}))
-            assert provider.asked.wait(SECONDS)
+            assert provider.request_received.wait(SECONDS)
         assert provider.closed.wait(SECONDS)
-        assert len(provider.said) <= 1
-        wait_until(state_of_last(client, session) == "cancelled" for _ in iter(int, 1))
+        assert len(provider.emitted_words) <= 1
+        wait_until(lambda: last_message_status(client, session) == "cancelled")
         [trace] = client.get("/traces").json()["traces"]
         assert trace["status"] == "cancelled"
-        wait_until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+        wait_until(lambda: "ragkit_answers_running 0.0" in client.get("/metrics").text)
 
 
 def test_a_client_that_disconnects_while_queued_leaves_the_queue(base: Path) -> None:
@@ -59,8 +59,8 @@ def test_a_client_that_disconnects_while_queued_leaves_the_queue(base: Path) -> 
             assert next(received)[0] == "start"
             with connect_socket(served) as sock:
                 sock.sendall(request("/chat", {"message": "b"}))
-                wait_until("ragkit_answers_waiting 1.0" in client.get("/metrics").text for _ in iter(int, 1))
-            wait_until("ragkit_answers_waiting 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+                wait_until(lambda: "ragkit_answers_waiting 1.0" in client.get("/metrics").text)
+            wait_until(lambda: "ragkit_answers_waiting 0.0" in client.get("/metrics").text)
             provider.steps.release()
             assert list(received)[-1][0] == "done"
         assert len(client.get("/sessions").json()["sessions"]) == 1
@@ -107,12 +107,12 @@ def test_a_client_that_never_reads_is_disconnected_and_blocks_no_others(base: Pa
                 sock.sendall(request("/v1/chat/completions", {
                     "messages": [{"role": "user", "content": "When?"}], "stream": True
                 }))  # fmt: skip
-            assert provider.asked.wait(SECONDS)
+            assert provider.request_received.wait(SECONDS)
             for _ in range(5):
                 assert client.post("/v1/search", json={"query": "hedge"}).status_code == 200
             assert threading.active_count() - before < 10
             # an answer that was complete before the disconnect is done, the others are cancelled
-            wait_until(all(_ended(client)) and len(_ended(client)) == 4 for _ in iter(int, 1))
+            wait_until(lambda: all(_ended(client)) and len(_ended(client)) == 4)
 
 
 def _ended(client: httpx2.Client) -> list[bool]:

@@ -79,8 +79,8 @@ def test_a_long_document_returns_the_requested_lines() -> None:
     assert result["text"] == "\n".join(lines[first - 1 : last])
     assert MAX_DOCUMENT_CHARS * 0.9 < len(str(result["text"])) <= MAX_DOCUMENT_CHARS
     assert (result["lines"], result["pages"]) == (60_000, [{"page": n, "line": n} for n in (1, 2, 3)])
-    whole = document_excerpt(Document("a\nb"), 2, 2)
-    assert (whole["text"], whole["first_line"], whole["last_line"]) == ("a\nb", 1, 2)
+    short = document_excerpt(Document("a\nb"), 2, 2)
+    assert (short["text"], short["first_line"], short["last_line"]) == ("a\nb", 1, 2)
     assert len(str(document_excerpt(Document("x" * 300_000), None, None)["text"])) == MAX_DOCUMENT_CHARS
 
 
@@ -99,8 +99,8 @@ def test_the_server_is_ready_only_if_the_index_can_be_opened(base: Path, tmp_pat
         served.kb.clear()
         result = client.get("/health")
         assert (result.status_code, result.json()["error"]["code"]) == (503, "knowledge_base_unavailable")
-        asked = client.post("/v1/search", json={"query": "hedge"})
-        assert (asked.status_code, str(stored) in asked.text) == (503, False)
+        search = client.post("/v1/search", json={"query": "hedge"})
+        assert (search.status_code, str(stored) in search.text) == (503, False)
 
 
 def test_documents_indexed_while_serving_are_found(base: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
@@ -29,14 +29,14 @@ def metric_value(client: httpx2.Client, name: str) -> float:
     return float(next(line.rpartition(" ")[2] for line in lines if line.startswith(f"{name} ")))
 
 
-def wait_until(found: Iterator[bool]) -> None:
-    """Poll until the condition holds."""
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll until the condition is true."""
     deadline = threading.Event()
     timer = threading.Timer(SECONDS, deadline.set)
     timer.start()
     try:
-        while not next(found):
-            assert not deadline.is_set(), "it did not come to be so"
+        while not condition():
+            assert not deadline.is_set(), "the condition is still false"
     finally:
         timer.cancel()
 
@@ -50,7 +50,7 @@ def test_answers_wait_in_a_queue_with_a_limit(base: Path) -> None:
             assert next(received)[0] == "start"
             second = threading.Thread(target=lambda: statuses.append(_ask(served)))
             second.start()
-            wait_until(metric_value(client, "ragkit_answers_waiting") == 1.0 for _ in iter(int, 1))
+            wait_until(lambda: metric_value(client, "ragkit_answers_waiting") == 1.0)
             assert metric_value(client, "ragkit_answers_running") == 1.0
             refused = client.post("/chat", json={"message": "When?"})
             assert code_of(refused) == (503, "overloaded")
@@ -59,7 +59,7 @@ def test_answers_wait_in_a_queue_with_a_limit(base: Path) -> None:
             assert list(received)[-1][0] == "done"
         second.join(SECONDS)
         assert statuses == [200]
-        wait_until(metric_value(client, "ragkit_answers_running") == 0.0 for _ in iter(int, 1))
+        wait_until(lambda: metric_value(client, "ragkit_answers_running") == 0.0)
 
 
 def _ask(served: Served) -> int:
@@ -91,8 +91,8 @@ def test_an_answer_that_takes_too_long_ends(base: Path) -> None:
 
 
 def test_an_answer_that_costs_too_much_ends(base: Path) -> None:
-    dear = Completion(Message.assistant("", [SEARCH]), Tokens(10, 10, cost_usd=1.0))
-    with serving(base, ScriptedProvider([dear, "never asked"])) as (_, client):
+    expensive = Completion(Message.assistant("", [SEARCH]), Tokens(10, 10, cost_usd=1.0))
+    with serving(base, ScriptedProvider([expensive, "never requested"])) as (_, client):
         refused = client.post("/chat", json={"message": "When?"})
         assert code_of(refused) == (402, "budget_exceeded")
         assert refused.headers["x-should-retry"] == "false"

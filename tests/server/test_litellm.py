@@ -24,7 +24,7 @@ def test_litellm_works_as_with_openai(base: Path) -> None:
     weather = ToolCall("get_weather", {"town": "Oslo"}, "call_1")
     provider = ScriptedProvider([SEARCH, CITED, SEARCH, CITED, SEARCH, weather, "Rain, and August [1]."])
     with serving(base, provider) as (served, _):
-        ran = subprocess.run(
+        process = subprocess.run(
             [PYTHON, str(Path(__file__).with_name("litellm_client.py")), served.url],
             env={"PATH": os.environ["PATH"], "LITELLM_LOCAL_MODEL_COST_MAP": "True", "NO_COLOR": "1"},
             capture_output=True,
@@ -32,16 +32,16 @@ def test_litellm_works_as_with_openai(base: Path) -> None:
             timeout=280,
             check=False,
         )
-    assert ran.returncode == 0, ran.stderr
-    result = json.loads(ran.stdout.splitlines()[-1])
-    assert "no model of that name" in result.pop("refused")
+    assert process.returncode == 0, process.stderr
+    result = json.loads(process.stdout.splitlines()[-1])
+    assert "no model of that name" in result.pop("error_message")
     assert result == {
-        "whole": "It is cut in August [1].",
+        "complete": "It is cut in August [1].",
         "tokens": 5,
         "streamed": "It is cut in August [1].",
         "streamed_tokens": [5],
         "finish": "tool_calls",
         "call": ["get_weather", {"town": "Oslo"}],
-        "after": "Rain, and August [1].",
+        "final": "Rain, and August [1].",
         "dimensions": [64, 64],
     }

@@ -11,14 +11,14 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
 
 
 def test_concurrent_sessions_stay_isolated_and_no_request_fails() -> None:
-    ran = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(SCRIPT), "--sessions", "10", "--seconds", "5", "--embed", "hashing", "--json"],
         capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
-    result = json.loads(ran.stdout)
+    assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
+    result = json.loads(process.stdout)
     assert (result["errors"], result["wrong"], result["examples"]) == (0, 0, [])
     assert result["answers"] >= 10 and result["searches"] >= 10
     assert result["history_checked"] == 2 * result["answers"]
     assert result["bad_clients"]["left in mid-answer"] >= 1 and result["bad_clients"]["never read: asked"] >= 50
-    assert ran.stderr == "", "the server warned of something"
+    assert process.stderr == "", "the server warned of something"

@@ -18,32 +18,32 @@ from ragkit.server.settings import ServerSettings
 from tests.server.mcp_parts import LINES, REFUNDS, SECRET, McpConnection, build, process, serving, text
 
 READING = ["search_knowledge_base", "ask", "get_document", "list_documents", "status"]
-WAYS = ["stdio", "stdio, 2025", "http", "http, 2025"]
+CONNECTIONS = ["stdio", "stdio, 2025", "http", "http, 2025"]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with documents and a knowledge base that no test changes."""
     return build(tmp_path_factory.mktemp("mcp"))
 
 
 @pytest.fixture(scope="module")
-def address(place: Path) -> Iterator[str]:
+def address(folder: Path) -> Iterator[str]:
     """The knowledge base over HTTP."""
     with (
-        KnowledgeBase.open(place / "kb") as kb,
+        KnowledgeBase.open(folder / "kb") as kb,
         serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
     ):
         yield f"{url}/mcp"
 
 
-@pytest.fixture(scope="module", params=WAYS)
-def connection(request: pytest.FixtureRequest, place: Path) -> Iterator[McpConnection]:
+@pytest.fixture(scope="module", params=CONNECTIONS)
+def connection(request: pytest.FixtureRequest, folder: Path) -> Iterator[McpConnection]:
     """A client for each transport and protocol version."""
-    way, _, era = str(request.param).partition(", ")
-    mode = "legacy" if era else "auto"
-    where = process(place) if way == "stdio" else request.getfixturevalue("address")
-    with McpConnection(lambda: Client(where, mode=mode)) as result:
+    transport, _, legacy = str(request.param).partition(", ")
+    mode = "legacy" if legacy else "auto"
+    target = process(folder) if transport == "stdio" else request.getfixturevalue("address")
+    with McpConnection(lambda: Client(target, mode=mode)) as result:
         yield result
 
 
@@ -58,17 +58,17 @@ def test_the_tools_are_read_only_and_declare_their_schemas(connection: McpConnec
         assert all(item.get("description") for item in tool.input_schema["properties"].values())
 
 
-def test_every_result_matches_the_schema_of_its_tool(connection: McpConnection, place: Path) -> None:
+def test_every_result_matches_the_schema_of_its_tool(connection: McpConnection, folder: Path) -> None:
     schemas = {tool.name: tool.output_schema for tool in connection.do(lambda client: client.list_tools()).tools}
-    given = {
+    arguments_by_tool = {
         "search_knowledge_base": {"query": "refunds"},
         "ask": {"question": "When does money come back?"},
-        "get_document": {"document": str(place / "docs" / "refunds.md")},
+        "get_document": {"document": str(folder / "docs" / "refunds.md")},
         "list_documents": {},
         "status": {},
     }
-    assert list(given) == READING
-    for name, arguments in given.items():
+    assert list(arguments_by_tool) == READING
+    for name, arguments in arguments_by_tool.items():
         result = connection.call(name, **arguments)
         assert not result.is_error, text(result)
         jsonschema.validate(result.structured_content, schemas[name] or {})
@@ -80,8 +80,8 @@ def test_a_search_returns_numbered_passages_with_their_locations(connection: Mcp
     [hit] = result.structured_content["hits"]
     assert hit["source"].endswith("docs/refunds.md")
     assert REFUNDS[hit["start"] : hit["end"]] == hit["text"]
-    whole = connection.call("get_document", document=hit["document_id"])
-    assert whole.structured_content["text"] == REFUNDS
+    document = connection.call("get_document", document=hit["document_id"])
+    assert document.structured_content["text"] == REFUNDS
 
 
 def test_a_search_applies_its_filter(connection: McpConnection) -> None:
@@ -103,31 +103,31 @@ def test_an_answer_without_a_model_is_quoted_and_cited(connection: McpConnection
     assert [item["id"] for item in listed] == [first["document_id"]]
 
 
-@pytest.mark.parametrize("name", ["docs/refunds.md", "{place}/docs/refunds.md"])
+@pytest.mark.parametrize("name", ["docs/refunds.md", "{folder}/docs/refunds.md"])
 def test_a_document_is_found_by_its_id_its_source_or_its_displayed_source(
-    connection: McpConnection, place: Path, name: str
+    connection: McpConnection, folder: Path, name: str
 ) -> None:
     if name.startswith("docs"):
         name = next(
             item["source"]
             for item in connection.call("list_documents", query="refunds").structured_content["documents"]
         )
-    assert connection.call("get_document", document=name.format(place=place)).structured_content["lines"] == 6
+    assert connection.call("get_document", document=name.format(folder=folder)).structured_content["lines"] == 6
 
 
-def test_the_parts_of_a_long_document_add_up_to_its_text(connection: McpConnection, place: Path) -> None:
-    parts, line, source = list[str](), 1, str(place / "docs" / "long.txt")
+def test_the_parts_of_a_long_document_add_up_to_its_text(connection: McpConnection, folder: Path) -> None:
+    parts, line, source = list[str](), 1, str(folder / "docs" / "long.txt")
     while line is not None:
         part = connection.call("get_document", document=source, start_line=line).structured_content
         assert (part["first_line"], part["lines"]) == (line, LINES + 1)
         parts.append(part["text"])
         line = part["next_line"]
     assert len(parts) == 4
-    assert "\n".join(parts) == (place / "docs" / "long.txt").read_text()
+    assert "\n".join(parts) == (folder / "docs" / "long.txt").read_text()
 
 
-def test_a_range_of_lines_of_a_document_is_exact(connection: McpConnection, place: Path) -> None:
-    result = connection.call("get_document", document=str(place / "docs/long.txt"), start_line=10, end_line=12)
+def test_a_range_of_lines_of_a_document_is_exact(connection: McpConnection, folder: Path) -> None:
+    result = connection.call("get_document", document=str(folder / "docs/long.txt"), start_line=10, end_line=12)
     assert result.structured_content["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
     assert text(result).startswith(f"{result.structured_content['source']}, lines 10-12 of {LINES + 1}; continue with")
 
@@ -148,7 +148,7 @@ def test_the_status_has_the_counts_of_the_knowledge_base(connection: McpConnecti
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "message"),
     [
         ("search_knowledge_base", {}, "parameter 'query' is missing"),
         ("search_knowledge_base", {"query": ""}, "'query' is '': string should have at least 1 character"),
@@ -159,10 +159,10 @@ def test_the_status_has_the_counts_of_the_knowledge_base(connection: McpConnecti
         ("search_knowledge_base", {"query": ["x"]}, "'query' is ['x']: input should be a valid string"),
         ("ask", {"question": "x" * 8001}, "string should have at most 8000 characters"),
         ("get_document", {"document": "docs/refunds.md", "start_line": 0}, "'start_line' is 0"),
-        ("get_document", {"document": "{place}/docs/refunds.md", "start_line": 9}, "start_line must be <= "),
+        ("get_document", {"document": "{folder}/docs/refunds.md", "start_line": 9}, "start_line must be <= "),
         (
             "get_document",
-            {"document": "{place}/docs/refunds.md", "start_line": 3, "end_line": 2},
+            {"document": "{folder}/docs/refunds.md", "start_line": 3, "end_line": 2},
             "end_line must be >= start_line, 3 (got 2)",
         ),
         ("list_documents", {"cursor": "!!"}, "invalid cursor"),
@@ -171,10 +171,12 @@ def test_the_status_has_the_counts_of_the_knowledge_base(connection: McpConnecti
     ],
 )
 def test_invalid_arguments_give_a_one_line_error(
-    connection: McpConnection, place: Path, name: str, arguments: dict[str, object], said: str
+    connection: McpConnection, folder: Path, name: str, arguments: dict[str, object], message: str
 ) -> None:
-    given = {key: value.format(place=place) if isinstance(value, str) else value for key, value in arguments.items()}
-    assert said in connection.call_rejected(name, **given)
+    formatted = {
+        key: value.format(folder=folder) if isinstance(value, str) else value for key, value in arguments.items()
+    }
+    assert message in connection.call_rejected(name, **formatted)
 
 
 def test_an_unknown_tool_is_an_error_of_the_protocol(connection: McpConnection) -> None:
@@ -189,9 +191,9 @@ def test_no_tool_can_modify_anything_without_permission(connection: McpConnectio
 
 OUTSIDE = [
     "secret.txt",
-    "{place}/secret.txt",
+    "{folder}/secret.txt",
     "docs/../secret.txt",
-    "{place}/docs/../secret.txt",
+    "{folder}/docs/../secret.txt",
     "../../../../../../etc/passwd",
     "/etc/passwd",
     "file:///etc/passwd",
@@ -201,9 +203,9 @@ OUTSIDE = [
     "docs/refunds.md\0/etc/passwd",
     "~/.ssh/id_rsa",
     "kb/catalog.sqlite",
-    "{place}/kb/catalog.sqlite",
-    "{place}/docs",
-    "{place}/docs/./refunds.md",
+    "{folder}/kb/catalog.sqlite",
+    "{folder}/docs",
+    "{folder}/docs/./refunds.md",
     ".",
     "\ud800",
     "' OR 1=1 --",
@@ -212,18 +214,18 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_mcp_reads_no_file_named_by_a_client(connection: McpConnection, place: Path, name: str) -> None:
+def test_mcp_reads_no_file_named_by_a_client(connection: McpConnection, folder: Path, name: str) -> None:
     if name == "\ud800":
         name = "\ufffd"  # JSON in UTF-8 cannot carry half a surrogate pair: the client library rejects it
-    result = connection.call_rejected("get_document", document=name.format(place=place))
+    result = connection.call_rejected("get_document", document=name.format(folder=folder))
     assert result.startswith("unknown document ")
-    for address in (f"ragkit://document/{name}", f"file://{place}/{name}"):
+    for address in (f"ragkit://document/{name}", f"file://{folder}/{name}"):
         with pytest.raises(MCPError, match=r"(unknown document|the URI must be)") as caught:
-            read(connection, address.format(place=place))
+            read(connection, address.format(folder=folder))
         assert SECRET.strip() not in str(caught.value)
 
 
-def test_documents_are_resources_too(connection: McpConnection, place: Path) -> None:
+def test_documents_are_resources_too(connection: McpConnection, folder: Path) -> None:
     listed = connection.do(lambda client: client.list_resources())
     assert [Path(item.name).name for item in listed.resources] == ["long.txt", "refunds.md", "retries.md"]
     assert {item.mime_type for item in listed.resources} == {"text/plain"} and listed.next_cursor is None

@@ -50,8 +50,8 @@ class Service(WireServer):
         super().__enter__()
         return self
 
-    def next(self, seen: RecordedRequest) -> Turn | Fault:
-        result = super().next(seen)
+    def next(self, request: RecordedRequest) -> Turn | Fault:
+        result = super().next(request)
         if len(self.seen) > 1:
             self.answering.set()
         return result
@@ -63,29 +63,29 @@ class Service(WireServer):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with documents and a knowledge base, not changed by tests."""
     return build(tmp_path_factory.mktemp("mcp"))
 
 
 @pytest.fixture
-def kb(place: Path) -> Iterator[KnowledgeBase]:
+def kb(folder: Path) -> Iterator[KnowledgeBase]:
     """The knowledge base, open in this process."""
-    with KnowledgeBase.open(place / "kb") as result:
+    with KnowledgeBase.open(folder / "kb") as result:
         yield result
 
 
 @pytest.fixture
-def asking(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Service]:
+def start_provider(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Service]:
     """Creates a provider, and sets the environment of this process to use it."""
 
-    def make(*script: Turn | Fault) -> Service:
+    def start(*script: Turn | Fault) -> Service:
         service = Service(*script)
         for name, value in service.environment.items():
             monkeypatch.setenv(name, value)
         return service
 
-    return make
+    return start
 
 
 def over_http(kb: KnowledgeBase, limits: ServerLimits | None = None, settings: ServerSettings | None = None) -> object:
@@ -94,11 +94,11 @@ def over_http(kb: KnowledgeBase, limits: ServerLimits | None = None, settings: S
 
 
 def test_an_answer_of_a_model_carries_its_citations_and_what_it_cost(
-    kb: KnowledgeBase, asking: Callable[..., Service]
+    kb: KnowledgeBase, start_provider: Callable[..., Service]
 ) -> None:
     answer = Turn(("Within 14 days ", "[1]."), prompt_tokens=100, completion_tokens=10)
     with (
-        asking(SEARCH, answer),
+        start_provider(SEARCH, answer),
         serving(over_http(kb)) as url,
         McpConnection(lambda: Client(f"{url}/mcp")) as connection,
     ):
@@ -112,24 +112,24 @@ def test_an_answer_of_a_model_carries_its_citations_and_what_it_cost(
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize("way", ["stdio", "http"])
+@pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_request_that_is_cancelled_stops_the_work_and_leaves_the_session_open(
-    place: Path, kb: KnowledgeBase, asking: Callable[..., Service], way: str, mode: str
+    folder: Path, kb: KnowledgeBase, start_provider: Callable[..., Service], transport: str, mode: str
 ) -> None:
     async def cancel_when_it_answers(client: Client) -> None:
-        asked = asyncio.create_task(client.call_tool("ask", {"question": QUESTION}))
+        task = asyncio.create_task(client.call_tool("ask", {"question": QUESTION}))
         assert await asyncio.to_thread(service.answering.wait, 30)
-        asked.cancel()
+        task.cancel()
         with suppress(asyncio.CancelledError):
-            await asked
+            await task
         # the provider sees the closed connection, and stops charging
         assert await asyncio.to_thread(service.hung_up.wait, 30)
         assert len((await client.list_tools()).tools) == 5
 
-    with asking(SEARCH, SLOW) as service:
-        if way == "stdio":
-            started = process(place, "--model", MODEL, env=service.environment)
-            with McpConnection(lambda: Client(started, mode=mode)) as connection:
+    with start_provider(SEARCH, SLOW) as service:
+        if transport == "stdio":
+            server = process(folder, "--model", MODEL, env=service.environment)
+            with McpConnection(lambda: Client(server, mode=mode)) as connection:
                 connection.do(cancel_when_it_answers)
         else:
             with serving(over_http(kb)) as url, McpConnection(lambda: Client(f"{url}/mcp", mode=mode)) as connection:
@@ -137,16 +137,16 @@ def test_a_request_that_is_cancelled_stops_the_work_and_leaves_the_session_open(
 
 
 def test_an_answer_that_exceeds_the_time_limit_is_cancelled_with_an_error(
-    kb: KnowledgeBase, asking: Callable[..., Service]
+    kb: KnowledgeBase, start_provider: Callable[..., Service]
 ) -> None:
-    with asking(SEARCH, SLOW) as service, serving(over_http(kb, ServerLimits(answer_seconds=2))) as url:
+    with start_provider(SEARCH, SLOW) as service, serving(over_http(kb, ServerLimits(answer_seconds=2))) as url:
         with McpConnection(lambda: Client(f"{url}/mcp")) as connection:
             assert connection.call_rejected("ask", question=QUESTION).startswith("budget of 2 seconds exceeded")
         assert service.hung_up.wait(30)
 
 
 def test_answers_beyond_the_queue_limit_are_rejected_and_reads_continue(
-    kb: KnowledgeBase, asking: Callable[..., Service]
+    kb: KnowledgeBase, start_provider: Callable[..., Service]
 ) -> None:
     async def ask_twice(client: Client) -> str:
         first = asyncio.create_task(client.call_tool("ask", {"question": QUESTION}))
@@ -159,45 +159,49 @@ def test_answers_beyond_the_queue_limit_are_rejected_and_reads_continue(
 
     limits = ServerLimits(max_running=1, max_waiting=0)
     with (
-        asking(SEARCH, SLOW) as service,
+        start_provider(SEARCH, SLOW) as service,
         serving(over_http(kb, limits)) as url,
         McpConnection(lambda: Client(f"{url}/mcp")) as connection,
     ):
         assert connection.do(ask_twice) == "the queue is full: retry later"
 
 
-def test_concurrent_clients_get_their_own_results(kb: KnowledgeBase, place: Path) -> None:
+def test_concurrent_clients_get_their_own_results(kb: KnowledgeBase, folder: Path) -> None:
     async def read(client: Client, name: str) -> set[str]:
         results = await asyncio.gather(
             *(client.call_tool("search_knowledge_base", {"query": f"{name} {n}", "top_k": 1}) for n in range(20)),
-            *(client.call_tool("get_document", {"document": str(place / "docs" / name)}) for _ in range(20)),
+            *(client.call_tool("get_document", {"document": str(folder / "docs" / name)}) for _ in range(20)),
         )
         assert [item.structured_content["question"] for item in results[:20]] == [f"{name} {n}" for n in range(20)]
         return {item.structured_content["text"] for item in results[20:]}
 
     async def both(url: str, mode: str) -> list[set[str]]:
-        async with asyncio.timeout(60), Client(url, mode=mode) as item, Client(url, mode=mode) as other:
-            return list(await asyncio.gather(read(item, "refunds.md"), read(other, "retries.md")))
+        async with asyncio.timeout(60), Client(url, mode=mode) as first, Client(url, mode=mode) as second:
+            return list(await asyncio.gather(read(first, "refunds.md"), read(second, "retries.md")))
 
     with serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url:
         for mode in ("auto", "legacy"):
             result = asyncio.run(both(f"{url}/mcp", mode))
-            assert result == [{(place / "docs" / name).read_text()} for name in ("refunds.md", "retries.md")]
+            assert result == [{(folder / "docs" / name).read_text()} for name in ("refunds.md", "retries.md")]
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         (Fault(401, "Incorrect API key provided: test-key"), "the model provider rejected the API key of this server"),
         (Fault(400, "test-key has a cold"), "the model provider failed"),
     ],
 )
 def test_a_failing_model_gives_a_one_line_error_without_its_key(
-    kb: KnowledgeBase, asking: Callable[..., Service], fault: Fault, said: str
+    kb: KnowledgeBase, start_provider: Callable[..., Service], fault: Fault, message: str
 ) -> None:
-    with asking(fault), serving(over_http(kb)) as url, McpConnection(lambda: Client(f"{url}/mcp")) as connection:
+    with (
+        start_provider(fault),
+        serving(over_http(kb)) as url,
+        McpConnection(lambda: Client(f"{url}/mcp")) as connection,
+    ):
         result = connection.call_rejected("ask", question=QUESTION)
-    assert result == said
+    assert result == message
 
 
 class FailingKnowledgeBase(KnowledgeBase):
@@ -207,9 +211,9 @@ class FailingKnowledgeBase(KnowledgeBase):
         raise ZeroDivisionError("the secret of /etc/shadow")
 
 
-def test_an_internal_error_is_logged_and_not_shown(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_is_logged_and_not_shown(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (
-        FailingKnowledgeBase.open(place / "kb") as kb,
+        FailingKnowledgeBase.open(folder / "kb") as kb,
         serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
         McpConnection(lambda: Client(f"{url}/mcp")) as connection,
     ):
@@ -235,15 +239,15 @@ ACCEPT = {"accept": "application/json, text/event-stream"}
 
 
 @pytest.fixture(scope="module")
-def addresses(place: Path) -> Iterator[dict[str, str]]:
+def addresses(folder: Path) -> Iterator[dict[str, str]]:
     """A server without a token on loopback, and one that requires a token."""
     closed = ServerSettings(tokens=(TOKEN,), origins=("https://app.example",))
     with (
-        KnowledgeBase.open(place / "kb") as kb,
-        serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as item,
-        serving(create_mcp_app(McpServer(McpTools(kb)), closed)) as other,
+        KnowledgeBase.open(folder / "kb") as kb,
+        serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as open_url,
+        serving(create_mcp_app(McpServer(McpTools(kb)), closed)) as closed_url,
     ):
-        yield {"open": f"{item}/mcp", "closed": f"{other}/mcp"}
+        yield {"open": f"{open_url}/mcp", "closed": f"{closed_url}/mcp"}
 
 
 @pytest.mark.parametrize(
@@ -311,15 +315,15 @@ def test_a_request_that_is_too_large_is_refused(addresses: dict[str, str]) -> No
 # the command
 
 
-def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`ragkit ...` in a separate process, with an empty stdin."""
     return subprocess.run(
         [sys.executable, "-m", "ragkit", *arguments],
-        cwd=place, input="", capture_output=True, text=True, timeout=60, check=False,
+        cwd=folder, input="", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
-def test_stdout_contains_only_the_protocol(place: Path) -> None:
+def test_stdout_contains_only_the_protocol(folder: Path) -> None:
     messages = [
         INITIALIZE,
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -331,7 +335,7 @@ def test_stdout_contains_only_the_protocol(place: Path) -> None:
     noisy = {**os.environ, "RAGKIT_LOG": "debug", "PYTHONWARNINGS": "default", "PYTHONDEVMODE": "1"}
     with subprocess.Popen(
         [sys.executable, "-m", "ragkit", "mcp", "-v", "--kb", "kb"],
-        cwd=place, env=noisy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=folder, env=noisy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as server:  # fmt: skip
         assert server.stdin is not None and server.stdout is not None and server.stderr is not None
         server.stdin.write("this is no JSON\n" + lines)
@@ -351,23 +355,23 @@ def test_a_missing_knowledge_base_is_an_error_on_stderr(tmp_path: Path) -> None:
     assert result.stderr == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
 
 
-def test_other_addresses_require_a_token(place: Path) -> None:
-    result = run(place, "mcp", "--kb", "kb", "--http", "--host", "0.0.0.0", "--port", "0")
+def test_other_addresses_require_a_token(folder: Path) -> None:
+    result = run(folder, "mcp", "--kb", "kb", "--http", "--host", "0.0.0.0", "--port", "0")
     assert result.returncode == 2 and "RAGKIT_SERVER_TOKEN" in result.stderr
 
 
-def test_the_client_configuration_starts_the_server(place: Path, tmp_path: Path) -> None:
-    result = run(place, "mcp", "--kb", "kb", "--client-config")
+def test_the_client_configuration_starts_the_server(folder: Path, tmp_path: Path) -> None:
+    result = run(folder, "mcp", "--kb", "kb", "--client-config")
     entry = json.loads(result.stdout)["mcpServers"]["ragkit"]
     started = StdioServerParameters(**entry, cwd=tmp_path, env=dict(os.environ))
     with McpConnection(lambda: Client(started)) as connection:
         assert connection.call("status").structured_content["documents"] == 3
 
 
-def test_over_http_it_prints_its_url_and_stops_on_a_signal(place: Path) -> None:
+def test_over_http_it_prints_its_url_and_stops_on_a_signal(folder: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "ragkit", "mcp", "--kb", "kb", "--http", "--port", "0", "--json"],
-        cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as server:  # fmt: skip
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]
@@ -379,13 +383,13 @@ def test_over_http_it_prints_its_url_and_stops_on_a_signal(place: Path) -> None:
 
 
 def test_with_allow_index_a_client_can_index_new_files_but_no_other_folder(tmp_path: Path) -> None:
-    place = build(tmp_path)
-    with McpConnection(lambda: Client(process(place, "--allow-index"))) as connection:
+    folder = build(tmp_path)
+    with McpConnection(lambda: Client(process(folder, "--allow-index"))) as connection:
         tools = {tool.name: tool for tool in connection.do(lambda client: client.list_tools()).tools}
         annotations = tools["index"].annotations
         assert annotations is not None and annotations.read_only_hint is False
         assert tools["index"].input_schema["properties"] == {}
-        (place / "docs" / "zebras.md").write_text("# Zebras\n\nZebras have stripes.\n")
+        (folder / "docs" / "zebras.md").write_text("# Zebras\n\nZebras have stripes.\n")
         assert connection.call("list_documents", query="zebras").structured_content["documents"] == []
         assert "unknown parameter 'sources'" in connection.call_rejected("index", sources=["/etc"])
         report = connection.call("index").structured_content

@@ -35,28 +35,30 @@ def answer(request: ModelRequest) -> str | ToolCall:
     return "It is cut in August [1]." if request.messages[-1].role is Role.TOOL else SEARCH
 
 
-def use(served: Served, client: httpx2.Client) -> None:
+def send_all_kinds_of_requests(served: Served, client: httpx2.Client) -> None:
     """Answers of all kinds: stored or not, streamed or not, rejected, and abandoned."""
-    asked = {"message": "When is the hedge cut?", "stream": True}
-    assert "event: done" in client.post("/chat", json=asked).text
+    body = {"message": "When is the hedge cut?", "stream": True}
+    assert "event: done" in client.post("/chat", json=body).text
     session = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["session_id"]
-    assert client.post("/chat", json={**asked, "session_id": session}).status_code == 200
-    assert client.post("/chat", json={**asked, "session_id": "ses_none"}).status_code == 404
-    result = {"model": "ragkit", "messages": [{"role": "user", "content": "When is the hedge cut?"}]}
-    assert client.post("/v1/chat/completions", json={**result, "stream": True}).text.endswith("data: [DONE]\n\n")
+    assert client.post("/chat", json={**body, "session_id": session}).status_code == 200
+    assert client.post("/chat", json={**body, "session_id": "ses_none"}).status_code == 404
+    completion_body = {"model": "ragkit", "messages": [{"role": "user", "content": "When is the hedge cut?"}]}
+    assert client.post("/v1/chat/completions", json={**completion_body, "stream": True}).text.endswith(
+        "data: [DONE]\n\n"
+    )
     assert client.post("/v1/search", json={"query": "the hedge"}).json()["hits"]
     with socket.create_connection(served.address, timeout=SECONDS) as sock:
-        sock.sendall(request("/chat", asked))
+        sock.sendall(request("/chat", body))
         assert sock.recv(100)
 
 
 def count_objects() -> Counter[str]:
     """Number of objects per type."""
     gc.collect()
-    result = gc.get_objects()
-    # a cancelled timer is kept until it is due, or until there are a hundred
-    timed = {id(item._context) for item in result if type(item) is TimerHandle}  # type: ignore[attr-defined]
-    kinds = (type(item) for item in result if id(item) not in timed)
+    objects = gc.get_objects()
+    # asyncio keeps a cancelled timer until it is due, or until there are a hundred
+    timed = {id(item._context) for item in objects if type(item) is TimerHandle}  # type: ignore[attr-defined]
+    kinds = (type(item) for item in objects if id(item) not in timed)
     return Counter(kind.__qualname__ for kind in kinds if kind in TYPES or str(kind.__module__).startswith("ragkit."))
 
 
@@ -67,13 +69,13 @@ def count_growth(before: Counter[str]) -> dict[str, int]:
 
 def test_answers_leak_no_objects(base: Path) -> None:
     with serving(base, FunctionProvider(answer)) as (served, client):
-        use(served, client)
-        wait_until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+        send_all_kinds_of_requests(served, client)
+        wait_until(lambda: "ragkit_answers_running 0.0" in client.get("/metrics").text)
         before = count_objects()
         for _ in range(ROUNDS):
-            use(served, client)
-        wait_until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
-        wait_until(not count_growth(before) for _ in iter(int, 1))
+            send_all_kinds_of_requests(served, client)
+        wait_until(lambda: "ragkit_answers_running 0.0" in client.get("/metrics").text)
+        wait_until(lambda: not count_growth(before))
 
 
 def test_free_memory_is_returned_and_threads_share_arenas() -> None:
@@ -97,12 +99,14 @@ full = size()
 print(os.environ["MALLOC_ARENA_MAX"], trim_heap(), full - size() > 60)
 """
     environment = {name: value for name, value in os.environ.items() if name != ARENA_MAX_ENV}
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
-    assert ran.stdout.split() == ["2", "True", "True"]
+    process = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
+    assert process.stdout.split() == ["2", "True", "True"]
     code = (
         "from ragkit.server.malloc_trim import limit_arenas; limit_arenas(); "
         f"import os; print(os.environ[{ARENA_MAX_ENV!r}])"
     )
     environment[ARENA_MAX_ENV] = "7"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert ran.stdout == "7\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert process.stdout == "7\n"

@@ -108,15 +108,15 @@ def test_a_call_of_the_callers_tool_is_returned_and_the_run_resumes_with_its_res
         client = connect(served.url)
         call = _first_call(client, streamed)
         assert (call["name"], call["arguments"]) == ("get_weather", '{"town":"Oslo"}')
-        asked = {"type": "function", "id": call["id"], "function": {k: call[k] for k in ("name", "arguments")}}
-        talk = [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [asked]}]
-        talk.append({"role": "tool", "tool_call_id": call["id"], "content": "rain"})
-        result: Any = client.chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
+        tool_call = {"type": "function", "id": call["id"], "function": {k: call[k] for k in ("name", "arguments")}}
+        conversation = [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [tool_call]}]
+        conversation.append({"role": "tool", "tool_call_id": call["id"], "content": "rain"})
+        result: Any = client.chat.completions.create(model="ragkit", messages=conversation, tools=[WEATHER])
     assert result.choices[0].message.content == "In Oslo it rains, and the hedge is cut in August [1]."
     assert result.citations[0]["quote"] == "The hedge is cut in August."
-    seen = provider.requests[-1].messages
-    assert [message.role.value for message in seen] == ["system", "user", "assistant", "tool", "assistant", "tool"]
-    assert "rain" in seen[-1].content
+    messages = provider.requests[-1].messages
+    assert [message.role.value for message in messages] == ["system", "user", "assistant", "tool", "assistant", "tool"]
+    assert "rain" in messages[-1].content
 
 
 def _first_call(client: openai.OpenAI, streamed: bool) -> dict[str, str]:
@@ -135,14 +135,14 @@ def _first_call(client: openai.OpenAI, streamed: bool) -> dict[str, str]:
 
 def test_tool_results_without_a_suspended_run_are_part_of_the_conversation(base: Path) -> None:
     provider = ScriptedProvider(["Umbrella."])
-    asked = {"type": "function", "id": "call_far", "function": {"name": "get_weather", "arguments": "{}"}}
-    talk: Any = [
+    tool_call = {"type": "function", "id": "call_far", "function": {"name": "get_weather", "arguments": "{}"}}
+    conversation: Any = [
         *QUESTION,
-        {"role": "assistant", "content": None, "tool_calls": [asked]},
+        {"role": "assistant", "content": None, "tool_calls": [tool_call]},
         {"role": "tool", "tool_call_id": "call_far", "content": "rain"},
     ]
     with serving(base, provider) as (served, _):
-        result = connect(served.url).chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
+        result = connect(served.url).chat.completions.create(model="ragkit", messages=conversation, tools=[WEATHER])
     assert result.choices[0].message.content == "Umbrella."
     assert "rain" in provider.requests[0].messages[-1].content
 
@@ -154,21 +154,21 @@ def test_a_missing_tool_result_is_an_error(base: Path) -> None:
         result = client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER])
         calls: Any = result.choices[0].message.tool_calls
         assert len(calls) == 2
-        asked: Any = {"role": "assistant", "tool_calls": [item.model_dump() for item in calls]}
-        talk = [*QUESTION, asked, {"role": "tool", "tool_call_id": calls[0].id, "content": "rain"}]
+        assistant: Any = {"role": "assistant", "tool_calls": [item.model_dump() for item in calls]}
+        conversation = [*QUESTION, assistant, {"role": "tool", "tool_call_id": calls[0].id, "content": "rain"}]
         with pytest.raises(openai.BadRequestError, match="missing tool results: get_weather"):
-            client.chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
+            client.chat.completions.create(model="ragkit", messages=conversation, tools=[WEATHER])
 
 
 def test_request_options_reach_the_model(base: Path) -> None:
     provider = ScriptedProvider(["Yes."])
-    talk: Any = [
+    conversation: Any = [
         {"role": "system", "content": "Speak like a gardener."},
         {"role": "user", "content": [{"type": "text", "text": "One"}, {"type": "text", "text": "two?"}]},
     ]
     with serving(base, provider) as (served, _):
         connect(served.url).chat.completions.create(
-            model="ragkit", messages=talk, temperature=0.1, top_p=0.5, max_tokens=17
+            model="ragkit", messages=conversation, temperature=0.1, top_p=0.5, max_tokens=17
         )
     [request] = provider.requests
     settings = request.settings
@@ -198,8 +198,8 @@ def test_a_session_keeps_the_conversation(base: Path) -> None:
         chat.create(model="ragkit", messages=again, extra_body={"session_id": session})
         history = client.get(f"/session/{session}").json()["history"]
     assert [item["content"] for item in history] == [QUESTION[0]["content"], CITED, "When?", "As I said: August."]
-    asked = [item.content for item in provider.requests[-1].messages[1:]]
-    assert asked == ["When is the hedge cut?", "It is cut in August.", "When?"]
+    contents = [item.content for item in provider.requests[-1].messages[1:]]
+    assert contents == ["When is the hedge cut?", "It is cut in August.", "When?"]
 
 
 def test_an_answer_with_a_response_format_is_json(base: Path) -> None:

@@ -76,8 +76,8 @@ def test_a_server_killed_during_an_answer_leaves_session_and_trace_intact(base: 
 def test_workers_share_sessions_and_metrics_and_detect_a_killed_worker(base: Path) -> None:
     options = ("--workers", "2", "--max-running", "4")
     with asking_openai(base, SLOW, options=options) as (server, _):
-        made = {_request_on_new_connection(server, "POST", "/session/start")["id"] for _ in range(5)}
-        wait_until(_list_sessions(server) == made and len(_pids(server)) == 2 for _ in iter(int, 1))
+        created = {_request_on_new_connection(server, "POST", "/session/start")["id"] for _ in range(5)}
+        wait_until(lambda: _list_sessions(server) == created and len(_pids(server)) == 2)
         assert 'ragkit_requests_total{route="/session/start",status="200"} 5.0' in _text(server, "/metrics")
         with server.client() as client, server.client() as other, client.stream("POST", "/chat", json=ASK) as stream:
             received = events(stream)
@@ -85,7 +85,7 @@ def test_workers_share_sessions_and_metrics_and_detect_a_killed_worker(base: Pat
             assert _state(server, session) == "running"
             for pid in _pids(server):
                 os.kill(pid, signal.SIGKILL)
-        wait_until(_state(server, session) == "interrupted" for _ in iter(int, 1))
+        wait_until(lambda: _state(server, session) == "interrupted")
 
 
 def _list_sessions(server: Process) -> set[str]:
@@ -106,7 +106,7 @@ def _request_on_new_connection(server: Process, method: str, path: str) -> dict[
                 return results
         except httpx2.TransportError:
             continue
-    raise AssertionError("nobody answers")
+    raise AssertionError("no worker responds")
 
 
 def _text(server: Process, path: str) -> str:

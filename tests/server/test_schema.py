@@ -17,8 +17,8 @@ from tests.server.parts import Served, limited, serving
 
 EXAMPLES = 12
 """Examples per operation."""
-NOWHERE = Path("there is no knowledge base here")
-SCHEMA = schemathesis.openapi.from_dict(create_app(KnowledgeBase.open(NOWHERE), NOWHERE).openapi())
+NO_KB = Path("no-knowledge-base")
+SCHEMA = schemathesis.openapi.from_dict(create_app(KnowledgeBase.open(NO_KB), NO_KB).openapi())
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_every_response_matches_the_openapi_document(case: schemathesis.Case[Any
 
 
 def test_every_operation_documents_its_errors() -> None:
-    document = create_app(KnowledgeBase.open(NOWHERE), NOWHERE).openapi()
+    document = create_app(KnowledgeBase.open(NO_KB), NO_KB).openapi()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             codes = set(operation["responses"])

@@ -89,7 +89,7 @@ def test_ids_are_stable_and_unique_within_a_document() -> None:
 def test_a_chunk_that_moves_keeps_its_id() -> None:
     text = handbook(3)
     old = chunks(with_headings(text))
-    new = chunks(with_headings(text.replace("# The handbook\n\n", "# The handbook\n\nA new sentence stands here. ")))
+    new = chunks(with_headings(text.replace("# The handbook\n\n", "# The handbook\n\nA new sentence is here. ")))
     assert len({chunk.id for chunk in new} - {chunk.id for chunk in old}) < 0.05 * len(new)
     assert new[-1].start > old[-1].start
     assert new[-1].id == old[-1].id

@@ -49,7 +49,7 @@ def test_small_functions_share_a_chunk() -> None:
 
 
 def test_decorators_and_comments_stay_with_their_definition() -> None:
-    head = "# What it is for.\n@cached\n@checked\n"
+    head = "# A comment.\n@cached\n@checked\n"
     functions = [head + function(f"f{number}", 15) for number in range(4)]
     document = python("\n\n\n".join(functions))
     assert texts(document, recursive(document, 100)) == functions
@@ -88,7 +88,7 @@ def test_a_function_too_long_for_a_chunk_is_split_between_lines_and_overlaps_by_
         ("no language of this name", "whatever name a", "}"),
     ],
 )
-def test_without_headings_chunks_begin_behind_a_blank_line_at_what_is_not_indented(
+def test_without_headings_chunks_begin_at_unindented_lines_after_a_blank_line(
     language: str, definition: str, close: str
 ) -> None:
     body = "\n".join("    step = one + two" for _ in range(8))

@@ -52,7 +52,7 @@ def test_boundaries_between_sections_are_preferred_to_those_between_subsections(
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.integers(60, 200))
-def test_a_heading_stays_with_the_text_behind_it(seed: int, size: int) -> None:
+def test_a_heading_stays_with_the_text_after_it(seed: int, size: int) -> None:
     for piece in chunk_texts(handbook(seed, sections=6), size, size // 5):
         assert not piece.rsplit("\n", 1)[-1].startswith("#")
 
@@ -123,16 +123,16 @@ def test_a_row_longer_than_the_overlap_is_not_repeated() -> None:
 
 
 def test_headings_of_the_document_are_used_if_there_are_any() -> None:
-    text = "First line\n==========\n\ntext\n\n# no heading says the loader\n\nmore"
+    text = "First line\n==========\n\ntext\n\n# not a heading for the loader\n\nmore"
     document = Document(text, format="markdown", headings=(Heading(0, 1, "First line"),))
     [block] = markdown_blocks(document)
     assert text[block.start : block.end] == "First line\n=========="
 
 
 def test_a_heading_offset_may_point_to_its_text() -> None:
-    text = "intro\n\n## Given so\n\ntext"
-    [block] = markdown_blocks(Document(text, format="markdown", headings=(Heading(10, 2, "Given so"),)))
-    assert text[block.start : block.end] == "## Given so"
+    text = "intro\n\n## Heading\n\ntext"
+    [block] = markdown_blocks(Document(text, format="markdown", headings=(Heading(10, 2, "Heading"),)))
+    assert text[block.start : block.end] == "## Heading"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_the_markdown_splitter_treats_any_format_as_markdown() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_an_edit_at_the_top_of_a_markdown_text_changes_few_chunks(seed: int) -> None:
     old = handbook(seed)
-    new = old.replace("# The handbook\n\n", "# The handbook\n\nA new sentence was put here. ")
+    new = old.replace("# The handbook\n\n", "# The handbook\n\nA new sentence was added here. ")
     before, after = chunk_texts(old, 200, 40), chunk_texts(new, 200, 40)
     assert len(set(after) - set(before)) < 0.05 * len(after)
     assert sum(len(chunk.split()) for chunk in after) / len(after) > 140

@@ -23,7 +23,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def carried(document: Document, spans: list[CharSpan]) -> list[str]:
+def overlaps(document: Document, spans: list[CharSpan]) -> list[str]:
     """The overlap of each chunk with the previous one."""
     return [document.text[after[0] : max(after[0], before[1])] for before, after in pairwise(spans)]
 
@@ -93,7 +93,7 @@ def test_the_overlap_has_as_many_whole_sentences_as_fit(seed: int, overlap: int)
 
 def test_the_overlap_has_words_when_the_last_sentence_does_not_fit() -> None:
     document = Document(" ".join(sentence(random.Random(seed), 30, 30) for seed in range(20)))
-    assert {words(text) for text in carried(document, recursive(document, 100, 10))} == {10}
+    assert {words(text) for text in overlaps(document, recursive(document, 100, 10))} == {10}
 
 
 def test_the_overlap_has_whole_table_rows_or_nothing() -> None:
@@ -105,7 +105,7 @@ def test_the_overlap_has_whole_table_rows_or_nothing() -> None:
 
 def test_chunks_do_not_overlap_with_an_overlap_of_zero() -> None:
     document = Document(prose(5, paragraphs=30))
-    assert set(carried(document, recursive(document, 100, 0))) == {""}
+    assert set(overlaps(document, recursive(document, 100, 0))) == {""}
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,7 +115,7 @@ def test_no_chunk_is_only_overlap(seed: int, size: int, data: st.DataObject) -> 
     document = Document(prose(seed, paragraphs=8))
     spans = recursive(document, size, overlap)
     assert all(document.text[before[1] : after[1]].strip() for before, after in pairwise(spans))
-    assert all(words(text) <= overlap for text in carried(document, spans))
+    assert all(words(text) <= overlap for text in overlaps(document, spans))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -185,7 +185,7 @@ def test_text_without_separators_is_split_at_words_and_characters() -> None:
 
 def test_separators_must_be_a_list_of_strings() -> None:
     with pytest.raises(InvalidOption, match=r"separators must be a list of strings \(got 'abc'\)"):
-        RecursiveOptions(separators="abc")  # type: ignore[arg-type]  # what a caller without types may hand over
+        RecursiveOptions(separators="abc")  # type: ignore[arg-type]  # invalid type on purpose
 
 
 def test_a_separator_at_the_end_of_a_line_leaves_no_empty_chunk() -> None:

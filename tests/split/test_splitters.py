@@ -89,14 +89,14 @@ def test_characters_are_counted_when_the_unit_says_so(name: str, document: Docum
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tokenizer_is_called_once_on_the_whole_text(name: str) -> None:
     document = Document(handbook(1, sections=5))
-    asked: list[str] = []
+    measured: list[str] = []
 
     def measure(text: str) -> NDArray[np.int64]:
-        asked.append(text)
+        measured.append(text)
         return word_starts(text)
 
     make(name).spans(document, measure)
-    assert asked == [document.text]
+    assert measured == [document.text]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,10 +21,7 @@ from ragkit.store.backends.chroma_metadata import to_chroma_metadata, to_chroma_
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
 from ragkit.store.options import ChromaOptions
-from ragkit.testing.persistence_checks import (
-    a_second_handle_follows_while_all_is_replaced,
-    what_was_added_is_there_after_reopening,
-)
+from ragkit.testing.persistence_checks import a_second_handle_sees_replaced_documents, documents_persist_after_reopening
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -79,7 +76,7 @@ def on_server(port: int, collection: str) -> ChromaStore:
     return ChromaStore(ChromaOptions(host="127.0.0.1", port=port, collection=collection))
 
 
-SERVED = (*CHECKS, what_was_added_is_there_after_reopening, a_second_handle_follows_while_all_is_replaced)
+SERVED = (*CHECKS, documents_persist_after_reopening, a_second_handle_sees_replaced_documents)
 
 
 @pytest.mark.parametrize("check", SERVED, ids=lambda check: check.__name__)

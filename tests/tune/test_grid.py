@@ -100,7 +100,7 @@ grid:
 """
     errors = problems(folder, text)
     assert [error.partition(": ")[0] for error in errors] == [
-        f"grid.yaml:{place}" for place in ("1:1", "2:12", "3:9", "4:9", "6:9", "7:3", "8:26", "9:20", "10:18")
+        f"grid.yaml:{location}" for location in ("1:1", "2:12", "3:9", "4:9", "6:9", "7:3", "8:26", "9:20", "10:18")
     ]
     assert errors[0].endswith(
         "unknown option 'documnets' of the grid file (did you mean 'documents'?); available: questions, documents, "

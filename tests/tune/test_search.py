@@ -42,8 +42,8 @@ def folder(tmp_path: Path) -> Path:
     lines = []
     for number in range(12):
         body = "\n\n".join(
-            f"The {WORDS[number]} {WORDS[(number + at) % 18]} station number {number * 31 + at} is at the {WORDS[at]}."
-            for at in range(12)
+            f"The {WORDS[number]} {WORDS[(number + n) % 18]} station number {number * 31 + n} is at the {WORDS[n]}."
+            for n in range(12)
         )
         (docs / f"{WORDS[number]}.md").write_text(f"# Station {number}\n\n{body}\n")
         text = f"Where does station number {number * 31 + 7} of {WORDS[number]} lie?"
@@ -90,12 +90,12 @@ class Counting:
 def test_no_chunk_is_embedded_twice_and_no_file_read_or_split_twice(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = Counting(monkeypatch)
+    counts = Counting(monkeypatch)
     result = tune(folder, SIX)
     assert len(result.trial_results) == 6
     assert (result.counts["read"], result.counts["indexes"]) == (12, 2)
-    assert (result.counts["split"], seen.splits) == (24, 24)
-    assert len(seen.chunks) == len(set(seen.chunks)) == result.counts["embedded"] == result.counts["distinct"]
+    assert (result.counts["split"], counts.splits) == (24, 24)
+    assert len(counts.chunks) == len(set(counts.chunks)) == result.counts["embedded"] == result.counts["distinct"]
 
 
 def test_a_paid_embedder_gets_each_text_once_and_files_are_split_once_for_all_embedders(
@@ -112,7 +112,7 @@ def test_a_paid_embedder_gets_each_text_once_and_files_are_split_once_for_all_em
         result = tune(folder, grid, "holdout: 0\n", max_cost_usd=1.0)
         assert (result.counts["read"], result.counts["split"], result.counts["indexes"]) == (12, 12, 2)
         assert result.counts["embedded"] == result.counts["distinct"]
-        texts = {text: often for (_, text), often in server.answered.items() if text != PROBE_TEXT}
+        texts = {text: count for (_, text), count in server.answered.items() if text != PROBE_TEXT}
         assert set(texts.values()) == {2}  # once for each dimension, chunks and questions
         assert result.usage.embedding_tokens == server.tokens
         assert result.usage.total_cost_usd == pytest.approx(server.tokens * 0.02 / 1e6)
@@ -129,10 +129,10 @@ def test_a_paid_embedder_gets_each_text_once_and_files_are_split_once_for_all_em
 
 
 def test_chunks_shared_by_two_splitters_are_embedded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Counting(monkeypatch)
+    counts = Counting(monkeypatch)
     result = tune(folder, "  split.chunk_size: [20, 21, 22]\n  split.chunk_overlap: [0]\n")
     assert result.counts["taken"] > 0
-    assert len(seen.chunks) == len(set(seen.chunks)) == result.counts["embedded"] == result.counts["distinct"]
+    assert len(counts.chunks) == len(set(counts.chunks)) == result.counts["embedded"] == result.counts["distinct"]
     assert sum(trial.chunks for trial in result.trial_results) > result.counts["distinct"]
 
 
@@ -142,9 +142,9 @@ def test_the_scores_equal_those_of_a_separate_knowledge_base(folder: Path) -> No
     for trial_result in result.trial_results[1::3]:
         with KnowledgeBase.open(folder / f"own-{trial_result.trial.number}", trial_result.trial.pipeline) as kb:
             kb.index(folder / "docs")
-            asked_questions = [questions[row.id] for row in trial_result.rows]
+            trial_questions = [questions[row.id] for row in trial_result.rows]
             outcomes = list(
-                evaluate_questions(EvaluatedSystem(kb.search, None, display_name), asked_questions, Depths(3, 50))
+                evaluate_questions(EvaluatedSystem(kb.search, None, display_name), trial_questions, Depths(3, 50))
             )
             ids = {chunk.id for chunk in kb.chunks()}
         assert [row.value for row in trial_result.rows] == [outcome.metrics["mrr@3"] for outcome in outcomes]
@@ -158,12 +158,12 @@ def test_chunks_have_the_same_ids_as_in_a_separate_knowledge_base(folder: Path) 
         with KnowledgeBase.open(directory) as kb:
             assert kb.verify().is_sound
             ids.append({chunk.id for chunk in kb.chunks()})
-    alone = []
+    separate = []
     for trial_result in result.trial_results:
         with KnowledgeBase.open(folder / f"own-{trial_result.trial.number}", trial_result.trial.pipeline) as kb:
             kb.index(folder / "docs")
-            alone.append({chunk.id for chunk in kb.chunks()})
-    assert sorted(map(sorted, ids)) == sorted(map(sorted, alone))
+            separate.append({chunk.id for chunk in kb.chunks()})
+    assert sorted(map(sorted, ids)) == sorted(map(sorted, separate))
     assert ids[0].isdisjoint(ids[1])
 
 
@@ -175,15 +175,15 @@ def test_a_search_option_creates_no_second_index(folder: Path) -> None:
 def test_a_finished_trial_is_not_repeated_and_an_index_is_not_rebuilt(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask, calls = GridSearch._score_questions, [0]
+    score, calls = GridSearch._score_questions, [0]
 
-    def stopping(self: GridSearch, *arguments: object) -> object:
+    def interrupt_fifth_call(self: GridSearch, *arguments: object) -> object:
         calls[0] += 1
         if calls[0] == 5:
             raise KeyboardInterrupt
-        return ask(self, *arguments)  # type: ignore[arg-type]
+        return score(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(GridSearch, "_score_questions", stopping)
+    monkeypatch.setattr(GridSearch, "_score_questions", interrupt_fifth_call)
     with pytest.raises(KeyboardInterrupt):
         tune(folder, SIX, "holdout: 0\n")
     result = tune(folder, SIX, "holdout: 0\n")
@@ -198,7 +198,7 @@ def test_a_finished_trial_is_not_repeated_and_an_index_is_not_rebuilt(
 
 def test_changed_documents_are_evaluated_again(folder: Path) -> None:
     first = tune(folder, SIX)
-    (folder / "docs" / "amber.md").write_text("# Amber\n\nNothing of it is left.\n")
+    (folder / "docs" / "amber.md").write_text("# Amber\n\nThis file was replaced.\n")
     second = tune(folder, SIX)
     assert not any(trial.resumed for trial in second.trial_results)
     assert second.counts["embedded"] == second.counts["distinct"] == 1
@@ -259,11 +259,11 @@ def test_a_second_store_is_filled_without_embedding(folder: Path) -> None:
 
 
 def test_a_header_can_be_omitted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Counting(monkeypatch)
+    counts = Counting(monkeypatch)
     result = tune(folder, "  split.header: [true, false]\n", "holdout: 0\n")
     assert (result.counts["read"], result.counts["split"], result.counts["indexes"]) == (12, 24, 2)
     assert result.counts["embedded"] == result.counts["distinct"] == 24
-    starts = [text.split()[0] for _, text in seen.chunks]
+    starts = [text.split()[0] for _, text in counts.chunks]
     assert (starts.count("Station"), starts.count("#")) == (12, 12)  # the title as a header, or the text alone
     headers = [
         PipelineComponents(trial_result.trial.pipeline).build_fingerprint.split.get("header")

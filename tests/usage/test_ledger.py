@@ -1,4 +1,4 @@
-"""The ledger: what it holds, how it adds up, and what it survives."""
+"""The ledger: stored calls, sums by group and period, concurrent writers, and damage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOUR = 3600.0
 
 
 def chat(cost: float | None, *, tool: str = "", model: str = "gpt-4o", at: float = DAY) -> MeteredCall:
-    """A chat call with ten tokens in and two out."""
+    """A chat call with ten input and two output tokens."""
     return MeteredCall("chat", "openai", model, UsageStats(10, 2, llm_cost_usd=cost), tool, 1, at)
 
 
@@ -33,18 +33,18 @@ def embedding(cost: float | None, *, tool: str = "", at: float = DAY) -> Metered
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Two runs: an index run of one call, and, an hour later and a day on, an answer of three."""
-    found = Ledger(tmp_path / "ledger.sqlite")
-    found.call_recorder("index", "default")(embedding(0.25))
-    answer = found.call_recorder("ask", "handbook")
+    """Two runs: an index run of one call, and an answer of three calls an hour later, on the next day."""
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.call_recorder("index", "default")(embedding(0.25))
+    answer = ledger.call_recorder("ask", "handbook")
     answer(chat(1.0, at=DAY + HOUR))
     answer(embedding(0.5, tool="search", at=DAY + HOUR))
     answer(chat(2.0, at=DAY + HOUR))
-    found.close()
-    return found
+    ledger.close()
+    return ledger
 
 
-def test_the_total_is_all_that_was_told(ledger: Ledger) -> None:
+def test_the_total_includes_all_recorded_calls(ledger: Ledger) -> None:
     total = ledger.total_spending()
     assert total == Spending("", 2, 4, 20, 4, 10, 0, 3.0, 0.75, 0.0, 3.75)
     assert total.to_dict()["total_cost_usd"] == 3.75
@@ -60,27 +60,27 @@ def test_the_total_is_all_that_was_told(ledger: Ledger) -> None:
         ("verb", [("ask", 3.5), ("index", 0.25)]),
     ],
 )
-def test_it_adds_up_by(ledger: Ledger, group: str, rows: list[tuple[str, float]]) -> None:
+def test_spending_is_grouped_by(ledger: Ledger, group: str, rows: list[tuple[str, float]]) -> None:
     assert [(row.name, row.total_cost_usd) for row in ledger.spending_by(group)] == rows
 
 
-def test_a_group_that_there_is_not_is_refused(ledger: Ledger) -> None:
+def test_an_unknown_group_is_rejected(ledger: Ledger) -> None:
     with pytest.raises(InvalidOption, match=r"group must be one of day, model.* \(got 'hour'\)"):
         ledger.spending_by("hour")
 
 
-def test_an_unknown_price_makes_its_sums_unknown_and_the_known_part_is_still_said(ledger: Ledger) -> None:
-    ledger.call_recorder("ask", "default")(chat(None, model="nobody-knows"))
+def test_an_unknown_price_makes_its_sums_unknown_and_the_known_cost_is_reported(ledger: Ledger) -> None:
+    ledger.call_recorder("ask", "default")(chat(None, model="unknown-model"))
     total = ledger.total_spending()
     assert (total.llm_cost_usd, total.embedding_cost_usd, total.total_cost_usd) == (None, 0.75, None)
     assert total.known_cost_usd == 3.75
-    unknown = {row.name: row.total_cost_usd for row in ledger.spending_by("model")}
-    assert unknown["openai:nobody-knows"] is None
-    assert unknown["openai:gpt-4o"] == 3.0
+    costs = {row.name: row.total_cost_usd for row in ledger.spending_by("model")}
+    assert costs["openai:unknown-model"] is None
+    assert costs["openai:gpt-4o"] == 3.0
     ledger.close()
 
 
-def test_a_period_has_its_beginning_and_not_its_end(ledger: Ledger) -> None:
+def test_a_period_includes_its_start_and_excludes_its_end(ledger: Ledger) -> None:
     day = Period.parse("2026-11-20", "2026-11-20")
     assert (ledger.total_spending(day).calls, ledger.total_spending(day).total_cost_usd) == (1, 0.25)
     assert ledger.total_spending(Period.parse("2026-11-21", None)).calls == 3
@@ -93,19 +93,19 @@ def test_a_period_has_its_beginning_and_not_its_end(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("text", ["yesterday", "d", "7w", "2026-13-01", "99999999999d"])
-def test_a_moment_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(InvalidOption, match="a date like 2026-11-20, a time like 2026-11-20T14:30, or days back"):
         Period.parse(text, None)
 
 
-def test_calls_that_used_nothing_leave_no_row(tmp_path: Path) -> None:
+def test_calls_without_usage_are_not_stored(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.call_recorder("ask", "p")(MeteredCall("chat", "extractive", "extractive", UsageStats()))
     assert not ledger.path.exists()
     assert (ledger.total_spending(), ledger.spending_by("day")) == (Spending(), [])
 
 
-def test_threads_lose_no_row(tmp_path: Path) -> None:
+def test_rows_of_all_threads_are_stored(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     write = ledger.call_recorder("ask", "p")
     with ThreadPoolExecutor(8) as pool:
@@ -126,36 +126,36 @@ from ragkit.usage.meter import MeteredCall, UsageStats
 write = Ledger(Path(sys.argv[1])).call_recorder("ask", "p")
 for number in range(50):
     write(MeteredCall("chat", "openai", "gpt-4o", UsageStats(1, 1, llm_cost_usd=0.5), at=float(number)))
-os._exit(9)  # as kill -9: nothing is closed
+os._exit(9)  # like kill -9: nothing is closed
 """
 
 
-def test_processes_that_are_killed_leave_every_row_that_they_wrote(tmp_path: Path) -> None:
+def test_rows_written_by_a_killed_process_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    running = [subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], env=os.environ) for _ in range(3)]
-    assert [process.wait() for process in running] == [9, 9, 9]
+    processes = [subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], env=os.environ) for _ in range(3)]
+    assert [process.wait() for process in processes] == [9, 9, 9]
     assert (Ledger(path).total_spending().calls, Ledger(path).total_spending().runs) == (150, 3)
 
 
-def test_a_ledger_that_cannot_be_written_ends_no_run_and_says_what_is_lost(
+def test_a_failed_write_is_logged_with_the_lost_call_and_not_raised(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write = Ledger(tmp_path / "not there" / "ledger.sqlite").call_recorder("ask", "p")
+    write = Ledger(tmp_path / "missing" / "ledger.sqlite").call_recorder("ask", "p")
     with caplog.at_level(logging.WARNING, "ragkit.ledger"):
         write(embedding(0.0))
-        assert caplog.messages == []  # it cost nothing
+        assert caplog.messages == []  # free calls are not logged
         write(chat(0.5))
     assert "ask gpt-4o, USD 0.5" in caplog.text
 
 
-def test_what_is_no_ledger_is_damaged(tmp_path: Path) -> None:
+def test_an_invalid_ledger_file_is_reported_as_damaged(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     path.write_bytes(b"this is no database" * 100)
     with pytest.raises(KnowledgeBaseDamaged, match="is not a valid ledger"):
         Ledger(path).total_spending()
 
 
-def test_a_meter_tells_the_ledger_as_soon_as_a_call_is_reported(tmp_path: Path) -> None:
+def test_a_meter_writes_each_call_to_the_ledger_at_once(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     with use_meter(Meter(on_call=ledger.call_recorder("search", "p"))):
         record_embedding("text-embedding-3-small", 1_000_000, None, provider="openai")

@@ -1,4 +1,4 @@
-"""Limits: reached, nearly reached, refused."""
+"""Limits: errors, warnings and validation."""
 
 import pytest
 
@@ -8,46 +8,46 @@ from ragkit.usage.meter import Meter
 from ragkit.usage.tokens import Tokens
 
 
-def spent(tokens: int, dollars: float) -> Meter:
+def meter_with(tokens: int, dollars: float) -> Meter:
     meter = Meter()
     meter.record_chat("local", "m", Tokens(tokens, 0, cost_usd=dollars))
     return meter
 
 
-def test_without_limits_nothing_is_ever_too_much() -> None:
-    Limits().check(spent(10**9, 1e6), 1e9)
-    assert Limits().warnings(spent(10**9, 1e6), 1e9) == []
+def test_without_limits_no_usage_is_rejected() -> None:
+    Limits().check(meter_with(10**9, 1e6), 1e9)
+    assert Limits().warnings(meter_with(10**9, 1e6), 1e9) == []
 
 
 @pytest.mark.parametrize(
-    ("limits", "words"),
+    ("limits", "message"),
     [
         (Limits(max_tokens=100), "budget of 100 tokens exceeded .100 spent."),
         (Limits(max_cost_usd=0.5), "budget of 0.5 USD exceeded .0.5 spent."),
         (Limits(max_seconds=3), "budget of 3 seconds exceeded .3 spent."),
     ],
 )
-def test_a_limit_that_is_reached_is_an_error(limits: Limits, words: str) -> None:
-    with pytest.raises(BudgetExceeded, match=words):
-        limits.check(spent(100, 0.5), 3)
+def test_reaching_a_limit_is_an_error(limits: Limits, message: str) -> None:
+    with pytest.raises(BudgetExceeded, match=message):
+        limits.check(meter_with(100, 0.5), 3)
 
 
-def test_just_below_the_limit_the_run_goes_on() -> None:
-    Limits(max_tokens=101, max_cost_usd=0.51, max_seconds=3.1).check(spent(100, 0.5), 3)
+def test_usage_below_the_limits_is_allowed() -> None:
+    Limits(max_tokens=101, max_cost_usd=0.51, max_seconds=3.1).check(meter_with(100, 0.5), 3)
 
 
-def test_a_budget_of_nothing_allows_nothing() -> None:
+def test_a_budget_of_zero_is_exceeded_at_once() -> None:
     with pytest.raises(BudgetExceeded, match="budget of 0 USD exceeded"):
         Limits(max_cost_usd=0).check(Meter(), 0)
 
 
-def test_a_limit_is_near_from_its_warning_on() -> None:
+def test_warnings_start_at_the_warning_threshold() -> None:
     limits = Limits(max_tokens=100, max_cost_usd=1.0, warn_at=0.8)
-    assert limits.warnings(spent(79, 0.0), 0) == []
-    assert limits.warnings(spent(80, 0.9), 0) == [("tokens", 80.0, 100.0), ("USD", 0.9, 1.0)]
+    assert limits.warnings(meter_with(79, 0.0), 0) == []
+    assert limits.warnings(meter_with(80, 0.9), 0) == [("tokens", 80.0, 100.0), ("USD", 0.9, 1.0)]
 
 
-def test_limits_that_make_no_sense_are_refused() -> None:
+def test_limits_out_of_range_are_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"max_tokens must be >= 0 \(got -1\)"):
         Limits(max_tokens=-1)
     with pytest.raises(InvalidOption, match="warn_at must be > 0 and <= 1"):

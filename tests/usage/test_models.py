@@ -1,4 +1,4 @@
-"""Models as constants: of today's data, with limits and prices."""
+"""Model constants: generated from the current data, with limits and prices."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ROOT = Path(__file__).parent.parent.parent
 def constants() -> list[ModelInfo]:
     """Every constant of every provider."""
     classes = [value for value in vars(models).values() if isinstance(value, type) and value not in (ModelInfo, Price)]
-    return [one for cls in classes for one in vars(cls).values() if isinstance(one, ModelInfo)]
+    return [value for cls in classes for value in vars(cls).values() if isinstance(value, ModelInfo)]
 
 
-def test_a_constant_is_the_model_with_its_limits_and_price() -> None:
-    known = OpenAI.GPT_4O
-    assert known == ModelInfo("openai", "gpt-4o", 128_000, 16_384, Price(2.5, 10, 1.25))
-    assert (OpenAI.GPT_4O.id, OpenAI.GPT_4O.name) == ("gpt-4o", "openai:gpt-4o")
+def test_a_constant_has_the_limits_and_price_of_its_model() -> None:
+    model = OpenAI.GPT_4O
+    assert model == ModelInfo("openai", "gpt-4o", 128_000, 16_384, Price(2.5, 10, 1.25))
+    assert (model.id, model.name) == ("gpt-4o", "openai:gpt-4o")
     assert OpenAI.TEXT_EMBEDDING_3_SMALL.kind == "embedding"
     assert Cohere.RERANK_V3_5.price.search_usd == 2.0
     assert Voyage.VOYAGE_3_5.context_window == 32_000
@@ -31,11 +31,11 @@ def test_a_constant_is_the_model_with_its_limits_and_price() -> None:
     assert ragkit.ModelInfo is ModelInfo
 
 
-def test_there_are_more_than_130_and_none_twice() -> None:
-    names = [one.name for one in constants()]
+def test_there_are_more_than_130_constants_without_duplicates() -> None:
+    names = [model.name for model in constants()]
     assert len(names) > 130
     assert len(set(names)) == len(names)
 
 
-def test_the_file_is_what_the_script_makes_of_the_data() -> None:
+def test_the_generated_file_is_up_to_date() -> None:
     subprocess.run([sys.executable, "scripts/make_models.py", "--check"], cwd=ROOT, check=True)

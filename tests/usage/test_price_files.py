@@ -1,4 +1,4 @@
-"""Price files: found, read, laid over each other."""
+"""Price files: search, parsing and precedence."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from ragkit.usage.tokens import Tokens
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory below a repository's root, and a user without settings."""
+def working_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory below the root of a repository, without user settings."""
     monkeypatch.delenv("RAGKIT_PRICES", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "project" / ".git").mkdir(parents=True)
-    here = tmp_path / "project" / "below"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    return here
+    folder = tmp_path / "project" / "below"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def write(path: Path, text: str) -> Path:
-    """A file, with its folder."""
+    """Write a file and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def test_the_shipped_file_knows_rerankers_that_the_catalogue_does_not(place: Path) -> None:
+def test_the_shipped_file_has_rerankers_missing_from_the_catalogue(working_dir: Path) -> None:
     book = PriceBook()
     assert book.rerank_cost("cohere", "rerank-v3.5", searches=500) == pytest.approx(1.0)
     assert book.rerank_cost("voyage", "rerank-2.5", tokens=2_000_000) == pytest.approx(0.1)
     assert book.embedding_cost("cohere", "embed-english-v3.0", 1_000_000) == pytest.approx(0.1)
-    assert book.rerank_cost("cohere", "nobody-knows", searches=1) is None
+    assert book.rerank_cost("cohere", "unknown-model", searches=1) is None
     assert book.rerank_cost("local", "minilm", searches=1) == 0.0
 
 
-def test_every_price_that_is_shipped_says_of_when_and_from_where_it_is() -> None:
+def test_every_shipped_price_has_a_date_and_a_source() -> None:
     from ruamel.yaml import YAML
 
     data = YAML(typ="safe").load(price_files.shipped_price_file())
@@ -49,36 +49,36 @@ def test_every_price_that_is_shipped_says_of_when_and_from_where_it_is() -> None
     assert all(values["as_of"] and values["source"] for values in priced)
 
 
-def test_a_file_of_ones_own_is_found_here_and_up_to_the_root_of_the_repository(place: Path, tmp_path: Path) -> None:
+def test_a_price_file_is_searched_up_to_the_root_of_the_repository(working_dir: Path, tmp_path: Path) -> None:
     find = price_files.find_user_price_file
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
-    assert find(place, environ) is None
-    users = write(tmp_path / "config" / "ragkit" / "prices.yaml", "")
-    assert find(place, environ) == users
-    write(tmp_path / "prices.yaml", "")  # above the repository: not ours
-    assert find(place, environ) == users
-    roots = write(place.parent / "configs" / "prices.yaml", "")
-    assert find(place, environ) == roots
-    nearest = write(place / "prices.yaml", "")
-    assert find(place, environ) == nearest
-    named = write(tmp_path / "mine.yaml", "")
-    assert find(place, {**environ, "RAGKIT_PRICES": str(named)}) == named
+    assert find(working_dir, environ) is None
+    user_file = write(tmp_path / "config" / "ragkit" / "prices.yaml", "")
+    assert find(working_dir, environ) == user_file
+    write(tmp_path / "prices.yaml", "")  # above the repository: not searched
+    assert find(working_dir, environ) == user_file
+    root_file = write(working_dir.parent / "configs" / "prices.yaml", "")
+    assert find(working_dir, environ) == root_file
+    nearest_file = write(working_dir / "prices.yaml", "")
+    assert find(working_dir, environ) == nearest_file
+    named_file = write(tmp_path / "mine.yaml", "")
+    assert find(working_dir, {**environ, "RAGKIT_PRICES": str(named_file)}) == named_file
     with pytest.raises(InvalidOption, match="RAGKIT_PRICES must be an existing file"):
-        find(place, {"RAGKIT_PRICES": "/nowhere"})
+        find(working_dir, {"RAGKIT_PRICES": "/nowhere"})
 
 
-def test_ones_own_price_goes_before_every_other_and_a_change_of_it_counts_at_once(place: Path) -> None:
+def test_a_user_price_takes_precedence_and_changes_apply_at_once(working_dir: Path) -> None:
     tokens = Tokens(1_000_000, 1_000_000)
     assert PriceBook().chat_cost("openai", "gpt-4o-mini", tokens) == pytest.approx(0.75)
-    path = write(place / "prices.yaml", "openai: {gpt-4o-mini: {input: 1, output: 2}}\nmine: {m: {input: 3}}\n")
+    path = write(working_dir / "prices.yaml", "openai: {gpt-4o-mini: {input: 1, output: 2}}\nmine: {m: {input: 3}}\n")
     assert PriceBook().chat_cost("openai", "gpt-4o-mini", tokens) == pytest.approx(3.0)
     assert PriceBook().embedding_cost("mine", "m", 1_000_000) == pytest.approx(3.0)
     path.write_text("openai: {gpt-4o-mini: {input: 4, output: 20}}\n", encoding="utf-8")
     assert PriceBook().chat_cost("openai", "gpt-4o-mini", tokens) == pytest.approx(24.0)
 
 
-def test_an_entry_that_states_limits_only_leaves_the_price_alone(place: Path) -> None:
-    write(place / "prices.yaml", "openai: {gpt-4o-mini: {max_output_tokens: 99}}\n")
+def test_an_entry_with_limits_only_does_not_change_the_price(working_dir: Path) -> None:
+    write(working_dir / "prices.yaml", "openai: {gpt-4o-mini: {max_output_tokens: 99}}\n")
     book = PriceBook()
     assert book.chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000)) == pytest.approx(0.15)
     assert book.model_info("openai", "gpt-4o-mini") == ModelInfo(
@@ -86,14 +86,14 @@ def test_an_entry_that_states_limits_only_leaves_the_price_alone(place: Path) ->
     )
 
 
-def test_a_price_is_taken_whole_and_never_in_parts(place: Path) -> None:
-    write(place / "prices.yaml", "openai: {gpt-4o-mini: {input: 1}}\n")
+def test_prices_of_several_files_are_not_merged(working_dir: Path) -> None:
+    write(working_dir / "prices.yaml", "openai: {gpt-4o-mini: {input: 1}}\n")
     assert PriceBook().chat_cost("openai", "gpt-4o-mini", Tokens(10, 10)) is None
 
 
-def test_every_mistake_in_a_file_is_named_at_once(place: Path) -> None:
+def test_all_errors_of_a_file_are_reported_together(working_dir: Path) -> None:
     write(
-        place / "prices.yaml",
+        working_dir / "prices.yaml",
         "openai:\n  a: {inputs: 1}\n  b: {input: -1, output: .nan}\n  c: {kind: embeding}\n  d: 3\nother: [x]\n",
     )
     with pytest.raises(PipelineError, match="inputs") as caught:
@@ -110,14 +110,14 @@ def test_every_mistake_in_a_file_is_named_at_once(place: Path) -> None:
     ]
 
 
-def test_a_file_that_is_no_yaml_is_said_so(place: Path) -> None:
-    write(place / "prices.yaml", "openai: {a: [\n")
+def test_invalid_yaml_is_reported(working_dir: Path) -> None:
+    write(working_dir / "prices.yaml", "openai: {a: [\n")
     with pytest.raises(PipelineError, match=r"prices.yaml: cannot be read"):
         PriceBook().embedding_cost("openai", "a", 1)
 
 
-def test_no_file_is_read_for_a_model_that_costs_nothing(place: Path) -> None:
-    write(place / "prices.yaml", "openai: {a: [\n")
+def test_no_file_is_read_for_a_free_model(working_dir: Path) -> None:
+    write(working_dir / "prices.yaml", "openai: {a: [\n")
     assert PriceBook().embedding_cost("local", "minilm", 10) == 0.0
     assert PriceBook().chat_cost("ollama", "llama3.2", Tokens(10, 10)) == 0.0
     assert PriceBook().chat_cost("openai", "gpt-4o", Tokens(10, 10, cost_usd=0.5)) == 0.5

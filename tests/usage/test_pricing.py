@@ -1,4 +1,4 @@
-"""Prices, from the bundled catalogue and from overrides."""
+"""Prices from the bundled catalogue and from overrides."""
 
 import socket
 
@@ -10,8 +10,8 @@ from ragkit.usage.tokens import Tokens
 BOOK = PriceBook()
 
 
-def test_a_chat_request_costs_what_its_tokens_cost() -> None:
-    # gpt-4o-mini: 0.15 USD per million in, 0.60 out, 0.075 for cached input
+def test_the_cost_of_a_chat_request_is_that_of_its_tokens() -> None:
+    # gpt-4o-mini, USD per million tokens: 0.15 input, 0.60 output, 0.075 cached input
     assert BOOK.chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000, 0)) == pytest.approx(0.15)
     assert BOOK.chat_cost("openai", "gpt-4o-mini", Tokens(0, 1_000_000)) == pytest.approx(0.60)
     assert BOOK.chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000, 0, cached_tokens=1_000_000)) == pytest.approx(
@@ -19,7 +19,7 @@ def test_a_chat_request_costs_what_its_tokens_cost() -> None:
     )
 
 
-def test_an_embedding_costs_what_its_tokens_cost() -> None:
+def test_the_cost_of_an_embedding_is_that_of_its_tokens() -> None:
     assert BOOK.embedding_cost("openai", "text-embedding-3-small", 1_000_000) == pytest.approx(0.02)
 
 
@@ -29,45 +29,45 @@ def test_an_unknown_price_is_none_and_never_zero(provider: str, model: str) -> N
     assert BOOK.embedding_cost(provider, model, 10) is None
 
 
-def test_what_the_provider_says_that_it_cost_is_believed() -> None:
+def test_the_cost_reported_by_the_provider_takes_precedence() -> None:
     assert BOOK.chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000, 0, cost_usd=0.0)) == 0.0
 
 
-def test_an_override_goes_before_the_catalogue() -> None:
-    own = ModelInfo("openai", "gpt-4o-mini", price=Price(1.0, 2.0, 0.5))
-    book = PriceBook({"openai:gpt-4o-mini": own})
+def test_an_override_takes_precedence_over_the_catalogue() -> None:
+    override = ModelInfo("openai", "gpt-4o-mini", price=Price(1.0, 2.0, 0.5))
+    book = PriceBook({"openai:gpt-4o-mini": override})
     tokens = Tokens(1_000_000, 1_000_000, cached_tokens=500_000)
     assert book.chat_cost("openai", "gpt-4o-mini", tokens) == pytest.approx(0.5 * 1.0 + 0.5 * 0.5 + 2.0)
     assert book.embedding_cost("openai", "gpt-4o-mini", 1_000_000) == pytest.approx(1.0)
     info = book.model_info("openai", "gpt-4o-mini")
     assert info is not None
-    assert (info.price, info.context_window) == (own.price, 128_000)  # what it leaves open is the catalogue's
+    assert (info.price, info.context_window) == (override.price, 128_000)  # missing values come from the catalogue
 
 
-def test_an_override_without_a_price_for_answers_leaves_a_chat_unknown() -> None:
+def test_an_override_without_an_output_price_gives_an_unknown_chat_cost() -> None:
     book = PriceBook({"mine": ModelInfo("x", "mine", price=Price(1.0))})
     assert book.chat_cost("x", "mine", Tokens(10, 1)) is None
     assert book.chat_cost("x", "mine", Tokens(10, 0)) == pytest.approx(1e-5)
 
 
-def test_a_model_is_known_with_its_context_window() -> None:
+def test_model_info_has_the_context_window() -> None:
     info = BOOK.model_info("openai", "gpt-4o-mini")
     assert info is not None
     assert (info.name, info.context_window, info.price) == ("openai:gpt-4o-mini", 128_000, Price(0.15, 0.6, 0.075))
     assert BOOK.model_info("openai", "no-such-model") is None
 
 
-def test_the_catalogue_knows_more_than_130_models() -> None:
+def test_the_catalogue_has_more_than_130_models() -> None:
     assert len({info.name for info in BOOK.models()}) > 130
 
 
-def test_a_long_request_is_priced_by_its_own_tier() -> None:
+def test_a_long_request_has_the_price_of_its_tier() -> None:
     short = BOOK.chat_cost("anthropic", "claude-sonnet-4-5", Tokens(100_000, 0))
     long = BOOK.chat_cost("anthropic", "claude-sonnet-4-5", Tokens(1_000_000, 0))
     assert [short, long] == pytest.approx([0.3, 6.0])
 
 
-def test_no_price_is_fetched_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prices_are_not_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a socket was opened")
 
@@ -75,6 +75,6 @@ def test_no_price_is_fetched_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> N
     assert BOOK.chat_cost("groq", "llama-3.3-70b-versatile", Tokens(1_000_000, 0)) == pytest.approx(0.59)
 
 
-def test_a_name_is_split_at_its_first_colon() -> None:
+def test_a_model_name_is_split_at_its_first_colon() -> None:
     assert split_model_name("ollama:llama3.2:3b") == ("ollama", "llama3.2:3b")
     assert split_model_name("gpt-4o-mini") == ("", "gpt-4o-mini")

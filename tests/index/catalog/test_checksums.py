@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_unchanged_files_are_sound(folder: Path) -> None:
+def test_unchanged_files_have_no_problems(folder: Path) -> None:
     assert find_changed_files(folder) == []
 
 
@@ -45,12 +45,12 @@ def test_damage_is_reported(folder: Path, damage: Callable[[Path], object], reas
 
 
 def test_every_single_flipped_bit_is_found(folder: Path) -> None:
-    whole = (folder / "a").read_bytes()
-    chance = random.Random(7)
+    original = (folder / "a").read_bytes()
+    rng = random.Random(7)
     for _ in range(200):
-        place = chance.randrange(len(whole) * 8)
-        data = bytearray(whole)
-        data[place // 8] ^= 1 << (place % 8)
+        bit = rng.randrange(len(original) * 8)
+        data = bytearray(original)
+        data[bit // 8] ^= 1 << (bit % 8)
         (folder / "a").write_bytes(data)
         assert len(find_changed_files(folder)) == 1
 

@@ -1,4 +1,4 @@
-"""I/O errors become one line with a hint, and keep their cause."""
+"""I/O errors are translated to one line with a hint; the cause is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer lock: one writer at a time, reported by name, released when its process ends."""
+"""The writer lock: one writer at a time, named in errors, released when its process ends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pytest
 from ragkit.errors import KnowledgeBaseLocked
 from ragkit.index.catalog.lock import WriterLock, is_locked
 
-HOLD = """
+HOLD_LOCK = """
 import sys, time
 from pathlib import Path
 from ragkit.index.catalog.lock import WriterLock
 with WriterLock(Path(sys.argv[1])):
-    print("held", flush=True)
+    print("locked", flush=True)
     time.sleep(60)
 """
 
 
-def test_a_second_writer_gets_the_name_of_the_first(tmp_path: Path) -> None:
+def test_the_error_of_a_second_writer_names_the_first(tmp_path: Path) -> None:
     with WriterLock(tmp_path):
         assert is_locked(tmp_path)
         with pytest.raises(KnowledgeBaseLocked, match=f"process {os.getpid()} on"), WriterLock(tmp_path, timeout_s=0):
@@ -32,9 +32,11 @@ def test_a_second_writer_gets_the_name_of_the_first(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_releases_the_lock(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+        assert holder.stdout.readline() == "locked\n"
         with pytest.raises(KnowledgeBaseLocked, match=f"process {holder.pid} on"), WriterLock(tmp_path, timeout_s=0):
             pass
         holder.send_signal(signal.SIGKILL)

@@ -11,7 +11,7 @@ from ragkit.index.catalog.write_session import WriteSession
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 
-LOOK_UPS = {
+LOOKUPS = {
     "SELECT * FROM documents WHERE live = 1 AND id = ? ORDER BY source LIMIT 1": "documents_by_id (id=?)",
     "SELECT * FROM documents WHERE live = 1 AND source = ? ORDER BY source LIMIT 1": "documents_by_source (source=?)",
     "SELECT * FROM chunks WHERE live = 1 AND id = ?": "chunks_by_id (id=?)",
@@ -19,7 +19,7 @@ LOOK_UPS = {
 }
 
 
-def filled(folder: Path) -> KnowledgeBase:
+def create_knowledge_base(folder: Path) -> KnowledgeBase:
     (folder / "a.md").write_text("The hedge is cut in August.\n")
     kb = KnowledgeBase.open(folder / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n"))
     kb.index(folder / "a.md")
@@ -30,16 +30,16 @@ def test_lookups_of_documents_and_chunks_use_an_index(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     for number in range(60):  # with fewer rows SQLite scans the table
         (tmp_path / f"docs/{number}.md").write_text(f"Door {number} is green.\n")
-    with filled(tmp_path) as kb:
+    with create_knowledge_base(tmp_path) as kb:
         kb.index(tmp_path / "docs")
     with closing(sqlite3.connect(tmp_path / "kb" / CATALOG_FILE)) as connection:
-        for query, index in LOOK_UPS.items():
+        for query, index in LOOKUPS.items():
             plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", ("x",)).fetchall()
             assert plan[0][3].endswith(f"USING INDEX {index}") or plan[0][3].endswith(f"USING COVERING INDEX {index}")
 
 
-def test_a_catalog_without_the_newer_index_works_and_gets_it_with_the_next_run(tmp_path: Path) -> None:
-    with filled(tmp_path) as kb:
+def test_a_missing_index_is_created_by_the_next_run(tmp_path: Path) -> None:
+    with create_knowledge_base(tmp_path) as kb:
         [row] = kb.document_rows()
     with WriteSession(tmp_path / "kb") as session:
         session.catalog.connection.execute("DROP INDEX documents_by_id")
@@ -48,12 +48,12 @@ def test_a_catalog_without_the_newer_index_works_and_gets_it_with_the_next_run(t
         assert document is not None
         assert document.text == "The hedge is cut in August.\n"
         assert kb.verify().is_sound
-        assert indexes(tmp_path) & {"documents_by_id"} == set()
+        assert index_names(tmp_path) & {"documents_by_id"} == set()
         kb.index(tmp_path / "a.md")
-        assert indexes(tmp_path) >= {"documents_by_id", "documents_by_source"}
+        assert index_names(tmp_path) >= {"documents_by_id", "documents_by_source"}
         assert kb.verify().is_sound
 
 
-def indexes(folder: Path) -> set[str]:
+def index_names(folder: Path) -> set[str]:
     with closing(sqlite3.connect(folder / "kb" / CATALOG_FILE)) as connection:
         return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}

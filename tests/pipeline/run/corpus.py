@@ -1,4 +1,4 @@
-"""A folder of text that the seed alone decides, and what an index over it holds."""
+"""A reproducible folder of text files, and the contents of an index over it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WORDS = ("amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath",
 
 
 def write_corpus(folder: Path, files: int = FILES, seed: int = 7) -> Path:
-    """Files of one to forty paragraphs. Every tenth repeats the text of the first, and one holds none."""
-    chance = random.Random(seed)
+    """Write files of one to forty paragraphs. Every tenth has the text of the first, and one is empty."""
+    rng = random.Random(seed)
     folder.mkdir(parents=True)
     first = ""
     for number in range(files):
-        paragraphs = [" ".join(chance.choices(WORDS, k=50)) + f" {number}." for _ in range(chance.randint(1, 40))]
+        paragraphs = [" ".join(rng.choices(WORDS, k=50)) + f" {number}." for _ in range(rng.randint(1, 40))]
         first = first or "\n\n".join(paragraphs)
         text = first if number % 10 == 0 else "\n\n".join(paragraphs)
         (folder / f"{number:03}.txt").write_text("" if number == 11 else text, encoding="utf-8")
@@ -29,21 +29,21 @@ def write_corpus(folder: Path, files: int = FILES, seed: int = 7) -> Path:
 
 
 def pipeline(run: str = "{name: local}") -> Pipeline:
-    """A pipeline that needs no model."""
+    """A pipeline without a model."""
     return Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\nrun: {run}\n", environ={})
 
 
-def indexed(kb: Path, folder: Path, run: str = "{name: local}", how: IndexOptions | None = None) -> IndexReport:
+def indexed(kb: Path, folder: Path, run: str = "{name: local}", options: IndexOptions | None = None) -> IndexReport:
     """Index a folder into a new knowledge base."""
     with KnowledgeBase.open(kb, pipeline(run)) as base:
-        return base.index(folder, options=how)
+        return base.index(folder, options=options)
 
 
 Content = tuple[list[Chunk], list[tuple[str, float]], bytes]
 
 
 def content(kb: Path) -> Content:
-    """Every chunk; the hits and scores of a question, words and vectors; and the vectors, byte for byte."""
+    """The chunks, the hits and scores of a hybrid search, and the bytes of the vectors."""
     with KnowledgeBase.open(kb) as base:
         hits = [(hit.chunk.id, hit.score) for hit in base.search("the quarry at the ledge", top_k=50)]
         return list(base.chunks()), hits, (kb / "vectors-1.f32").read_bytes()[64:]

@@ -1,4 +1,4 @@
-"""Index runs on a real Ray cluster of several worker processes, started here: the same index, whatever is killed."""
+"""Index runs on a local Ray cluster: the index does not depend on killed workers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ CPUS = 3
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """The address of a cluster on this machine, which ends with these tests."""
+    """The address of a local cluster."""
     started = Cluster()
-    for left in (2, 1, 0):
+    for retries_left in (2, 1, 0):
         try:
             started.add_node(num_cpus=CPUS, object_store_memory=200 * 2**20, include_dashboard=False)
             break
-        except Exception as error:  # Ray has no other: it gives itself 30 seconds, whatever else a machine is doing
-            if left == 0 or "timed out" not in str(error):
+        except Exception as error:  # Ray raises no specific type when its 30 seconds are over
+            if retries_left == 0 or "timed out" not in str(error):
                 raise
             started = Cluster()
     yield str(started.address)
@@ -46,35 +46,35 @@ def cluster() -> Iterator[str]:
 
 
 def workers(*titles: str) -> list[psutil.Process]:
-    """The worker processes of the cluster with one of these titles: Ray names each by the task that it is at."""
-    found: list[psutil.Process] = []
+    """The worker processes of the cluster with one of these titles: Ray sets the title to the current task."""
+    processes: list[psutil.Process] = []
     for process in psutil.Process().children(recursive=True):
         try:
-            said = " ".join(process.cmdline())
+            command = " ".join(process.cmdline())
         except psutil.Error:
-            continue  # it ended while we looked
-        found += [process] if any(said.startswith(f"ray::{title}") for title in titles) else []
-    return found
+            continue  # the process has ended
+        processes += [process] if any(command.startswith(f"ray::{title}") for title in titles) else []
+    return processes
 
 
 def kill_one(*titles: str) -> str:
-    """Kill a worker with one of these titles, and wait for it to be gone; returns what it was at."""
+    """Kill a worker with one of these titles and wait for its end; returns its title."""
     deadline = time.monotonic() + 30
     while not (victims := workers(*titles)):
-        assert time.monotonic() < deadline, f"no worker is at {titles}"
+        assert time.monotonic() < deadline, f"no worker has a title of {titles}"
         time.sleep(0.002)
-    said = str(victims[0].cmdline()[0])
+    title = str(victims[0].cmdline()[0])
     victims[0].kill()
     victims[0].wait(10)
-    return said
+    return title
 
 
-def test_a_cluster_whose_workers_are_killed_makes_the_same_index_as_this_process(
+def test_a_cluster_with_killed_workers_builds_the_same_index_as_one_process(
     tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_runner, "MAX_TASK_BYTES", 100_000)
     folder = write_corpus(tmp_path / "docs")
-    # the second task takes long enough to be killed in the middle of it
+    # the second task takes long enough to be killed while it runs
     text = (folder / "002.txt").read_text()
     (folder / "000a.txt").write_text(text * (1_500_000 // len(text)))
     indexed(tmp_path / "here", folder)
@@ -95,7 +95,7 @@ def test_a_cluster_whose_workers_are_killed_makes_the_same_index_as_this_process
     assert not ray.is_initialized()
 
 
-def test_an_error_in_mid_run_reaches_the_caller_and_leaves_a_cluster_that_was_joined_before(
+def test_an_error_during_a_run_reaches_the_caller_and_keeps_an_existing_connection(
     tmp_path: Path, cluster: str
 ) -> None:
     folder = write_corpus(tmp_path / "docs", files=12)
@@ -119,11 +119,11 @@ def test_an_error_in_mid_run_reaches_the_caller_and_leaves_a_cluster_that_was_jo
         ray.shutdown()
 
 
-def test_what_embedding_on_the_cluster_costs_is_counted_by_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_embedding_on_the_cluster_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = RayRunner(RayOptions(), PipelineComponents(Pipeline.default()))
     packed = pickle.dumps(strip_origins(Pipeline.default()))
-    answer = ray_runner._embed_texts(packed, ["The hedge is cut in August.", "The boiler is swept in May."])
-    monkeypatch.setattr(ray_runner._REMOTE_EMBED, "remote", lambda pipeline, texts: answer)
+    result = ray_runner._embed_texts(packed, ["The hedge is cut in August.", "The boiler is swept in May."])
+    monkeypatch.setattr(ray_runner._REMOTE_EMBED, "remote", lambda pipeline, texts: result)
     monkeypatch.setattr(ray, "get", lambda reference: reference)
     with use_meter(Meter()) as meter:
         rows, seconds = runner.start_embedding(["any", "texts"])()
@@ -132,26 +132,26 @@ def test_what_embedding_on_the_cluster_costs_is_counted_by_the_run(monkeypatch: 
     ray_runner._INDEX_WORKERS.clear()
 
 
-def test_an_error_of_a_part_arrives_as_it_was_raised() -> None:
-    error = LoadError("a.txt", "cannot be read", "mend it")
+def test_an_error_of_a_component_is_raised_unchanged() -> None:
+    error = LoadError("a.txt", "cannot be read", "repair it")
     sent = pickle.loads(pickle.dumps(error))
-    with pytest.raises(LoadError, match=r"a\.txt: cannot be read: mend it"):
+    with pytest.raises(LoadError, match=r"a\.txt: cannot be read: repair it"):
         ray_runner._unwrap_result(sent)
 
 
-def test_a_cluster_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_an_immediate_error(tmp_path: Path) -> None:
     folder = write_corpus(tmp_path / "docs", files=1)
-    said = r"cannot connect to the Ray cluster at 127\.0\.0\.1:9 \(no answer at .+:9\): is it running\?"
-    with pytest.raises(WorkerError, match=said):
+    message = r"cannot connect to the Ray cluster at 127\.0\.0\.1:9 \(no answer at .+:9\): is it running\?"
+    with pytest.raises(WorkerError, match=message):
         indexed(tmp_path / "kb", folder, '{name: ray, address: "127.0.0.1:9"}')
 
 
-def test_the_ray_client_is_refused_where_it_is_written() -> None:
+def test_an_address_of_ray_client_is_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"address must be host:port or auto.*\(got 'ray://head:10001'\)"):
         RayOptions(address="ray://head:10001")
 
 
-def test_files_travel_a_few_at_a_time_and_large_ones_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_files_are_sent_in_batches_and_large_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_runner, "MAX_TASK_BYTES", 100)
     monkeypatch.setattr(ray_runner, "MAX_TASK_FILES", 3)
     sizes = [10, 20, 30, 40, 500, 60, 30, 30]
@@ -159,7 +159,7 @@ def test_files_travel_a_few_at_a_time_and_large_ones_alone(tmp_path: Path, monke
         (tmp_path / f"{number}.txt").write_text("x" * size)
     with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
         plan = kb._indexer._create_plan([tmp_path], {}, IndexOptions(), everything=False)
-    batches = [[work.stat.size for work in batch] for batch in ray_runner._batches(plan.tasks)]
+    batches = [[task.stat.size for task in batch] for batch in ray_runner._batches(plan.tasks)]
     assert batches == [[10, 20, 30], [40], [500], [60, 30], [30]]
 
 

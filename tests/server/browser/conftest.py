@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ragkit import KnowledgeBase
+from tests.server.browser.page_monitor import PageMonitor
 from tests.server.browser.serving import Serving
-from tests.server.browser.watch import PageMonitor
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -75,9 +75,9 @@ def serving(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="module")
 def profile(browser: Browser, serving: Serving) -> Iterator[PageMonitor]:
     """One monitored profile for the tests of a module, so that scripts are compiled once."""
-    watch = PageMonitor(browser.new_context(viewport={"width": 1280, "height": 800}), serving.origin)
-    yield watch
-    watch.context.close()
+    monitor = PageMonitor(browser.new_context(viewport={"width": 1280, "height": 800}), serving.origin)
+    yield monitor
+    monitor.context.close()
 
 
 @pytest.fixture
@@ -86,19 +86,21 @@ def open_page(browser: Browser, profile: PageMonitor) -> Iterator[Opener]:
     opened: list[tuple[Page, PageMonitor]] = []
     profile.forget()
 
-    def open_it(address: str = "", origin: str = "", expected: str = "", **options: Any) -> Page:
-        watch = PageMonitor(browser.new_context(**options), origin or profile.origin) if options or origin else profile
+    def open_url(address: str = "", origin: str = "", expected: str = "", **options: Any) -> Page:
+        monitor = (
+            PageMonitor(browser.new_context(**options), origin or profile.origin) if options or origin else profile
+        )
         if expected:
-            watch.expect(expected)
-        page = watch.open(address)
-        opened.append((page, watch))
+            monitor.expect(expected)
+        page = monitor.open(address)
+        opened.append((page, monitor))
         return page
 
-    yield open_it
-    for page, watch in opened:
-        watch.check(page)
-    for page, watch in opened:
-        (page if watch is profile else watch.context).close()
+    yield open_url
+    for page, monitor in opened:
+        monitor.check(page)
+    for page, monitor in opened:
+        (page if monitor is profile else monitor.context).close()
 
 
 @pytest.fixture

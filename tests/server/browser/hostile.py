@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.server.browser.watch import MARK
+from tests.server.browser.page_monitor import MARK
 
 EVIL = "evil.example"
 RUN = MARK.replace(" ", "")

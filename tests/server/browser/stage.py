@@ -39,8 +39,8 @@ class Stage(Provider):
 
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """Stream the next turn of the script."""
-        asked = max(i for i, item in enumerate(request.messages) if item.role is Role.USER)
-        turn = self._plays(request.messages[asked].content)[len(request.messages) - asked >> 1]
+        question_index = max(i for i, item in enumerate(request.messages) if item.role is Role.USER)
+        turn = self._plays(request.messages[question_index].content)[len(request.messages) - question_index >> 1]
         if isinstance(turn, Exception):
             raise turn
         if isinstance(turn, ToolCall):

@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ragkit.errors import InvalidRequest
+from tests.server.browser.actions import ask, ask_and_wait, cited_lines, click_in_menu, session_of
 from tests.server.browser.conftest import Opener
+from tests.server.browser.page_monitor import PageMonitor
 from tests.server.browser.serving import Serving
 from tests.server.browser.stage import search
-from tests.server.browser.talk import ask, ask_and_wait, cited_lines, click_in_menu, session_of
-from tests.server.browser.watch import PageMonitor
 
 DEWAR = "How long does a full dewar stay cold?"
 SALARY = "What is the salary of the Director?"
@@ -53,12 +53,12 @@ def test_the_answer_grows_while_the_model_writes_it(page: Page, serving: Serving
 
 
 def test_a_tool_call_is_shown_with_its_arguments_and_result(page: Page, serving: Serving) -> None:
-    held = Event()
-    serving.staged({DEWAR: [search("dewar cold hours"), [held, "For 16 hours [1]."]]})
+    resume = Event()
+    serving.staged({DEWAR: [search("dewar cold hours"), [resume, "For 16 hours [1]."]]})
     call = ask(page, DEWAR).get_by_role("list", name="Tool calls").get_by_role("listitem")
     expect(call).to_contain_text("search_knowledge_base dewar cold hours")
     expect(call).to_contain_text("8 passages")
-    held.set()
+    resume.set()
 
 
 def test_every_citation_opens_its_document_with_exactly_the_cited_lines_highlighted(
@@ -179,8 +179,8 @@ def test_a_session_is_exported_as_a_file(page: Page, serving: Serving, button: s
 
 
 def test_the_stop_button_ends_the_work_on_the_server(page: Page, serving: Serving) -> None:
-    held = Event()
-    serving.staged({DEWAR: [["It keeps cold", held, " for 16 hours."]]})
+    resume = Event()
+    serving.staged({DEWAR: [["It keeps cold", resume, " for 16 hours."]]})
     turn = ask(page, DEWAR)
     expect(turn.locator(".text")).to_have_text("It keeps cold")
     page.get_by_role("button", name="Stop").click()
@@ -188,18 +188,18 @@ def test_the_stop_button_ends_the_work_on_the_server(page: Page, serving: Servin
     expect(page.get_by_role("button", name="Ask")).to_be_visible()
     message = serving.message(session_of(page))  # while the model is paused
     assert (message["status"], message["content"]) == ("cancelled", "It keeps cold")
-    held.set()
+    resume.set()
     page.reload()
     expect(page.locator(".turn .end")).to_contain_text("The answer was stopped.")
 
 
 def test_an_answer_continues_while_another_view_is_open(page: Page, serving: Serving) -> None:
-    held = Event()
-    serving.staged({DEWAR: [["It keeps cold", held, " for 16 hours."]]})
+    resume = Event()
+    serving.staged({DEWAR: [["It keeps cold", resume, " for 16 hours."]]})
     expect(ask(page, DEWAR).locator(".text")).to_have_text("It keeps cold")
     page.get_by_role("link", name="Search").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Search")
-    held.set()
+    resume.set()
     page.get_by_role("navigation").get_by_role("link", name=DEWAR).first.click()
     expect(page.locator(".turn .text")).to_have_text("It keeps cold for 16 hours.")
     assert serving.message(session_of(page))["status"] == "done"
@@ -259,11 +259,11 @@ def test_a_citation_of_a_changed_file_is_marked(page: Page, indexed: Path) -> No
 
 
 def test_an_answer_of_another_tab_is_shown_when_it_is_done(page: Page, open_page: Opener, serving: Serving) -> None:
-    held = Event()
-    serving.staged({DEWAR: [["It keeps", held, " cold."]]})
+    resume = Event()
+    serving.staged({DEWAR: [["It keeps", resume, " cold."]]})
     turn = ask(page, DEWAR)
     expect(turn.locator(".text")).to_have_text("It keeps")
     other = open_page(f"#/s/{session_of(page)}")
     expect(other.locator(".turn")).to_contain_text("The answer is still being generated.")
-    held.set()
+    resume.set()
     expect(other.locator(".turn .text")).to_have_text("It keeps cold.")

@@ -10,12 +10,12 @@ from playwright.sync_api import Page, expect
 
 from ragkit import KnowledgeBase, Pipeline
 from ragkit.agent.messages import ToolCall
+from tests.server.browser.actions import ask_and_wait
 from tests.server.browser.conftest import Opener
 from tests.server.browser.hostile import ADDRESSES, ANSWERS, EVIL, FILES, RUN, SECRET, TITLES
+from tests.server.browser.page_monitor import PageMonitor
 from tests.server.browser.serving import Serving
 from tests.server.browser.stage import Play, Stage, search
-from tests.server.browser.talk import ask_and_wait
-from tests.server.browser.watch import PageMonitor
 
 QUESTION = "What does the kraken eat?"
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.server.browser.actions import ask_and_wait
 from tests.server.browser.conftest import Opener
-from tests.server.browser.talk import ask_and_wait
 
 DEWAR = "How long does a full dewar stay cold?"
 
 
-def tab_to(page: Page, wanted: Locator, key: str = "Tab", limit: int = 40) -> None:
+def tab_to(page: Page, target: Locator, key: str = "Tab", limit: int = 40) -> None:
     """Press a key until an element has the focus; each focused element must be visible."""
     for _ in range(limit):
         page.keyboard.press(key)
@@ -27,9 +27,9 @@ def tab_to(page: Page, wanted: Locator, key: str = "Tab", limit: int = 40) -> No
         if stop["tag"] != "body":
             assert stop["outline"] >= 2, stop
             assert stop["size"] > 0, stop
-        if wanted.evaluate("element => element === document.activeElement"):
+        if target.evaluate("element => element === document.activeElement"):
             return
-    raise AssertionError(f"{key} never comes to {wanted}")
+    raise AssertionError(f"{key} never reaches {target}")
 
 
 def test_a_whole_conversation_needs_no_mouse(open_page: Opener) -> None:

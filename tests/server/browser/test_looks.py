@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.server.browser.actions import ask_and_wait
 from tests.server.browser.conftest import Opener
 from tests.server.browser.serving import Serving
 from tests.server.browser.stage import search
-from tests.server.browser.talk import ask_and_wait
 
 DEWAR = "How long does a full dewar stay cold?"
 SALARY = "What is the salary of the Director?"
@@ -60,9 +60,9 @@ def luminance(color: list[int]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: list[int], other: list[int]) -> float:
+def contrast(first: list[int], second: list[int]) -> float:
     """Contrast ratio, from 1 to 21. Source: WCAG 2.2."""
-    darker, lighter = sorted((luminance(one), luminance(other)))
+    darker, lighter = sorted((luminance(first), luminance(second)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
@@ -187,6 +187,6 @@ def test_printing_shows_only_the_conversation(page: Page) -> None:
     turn = ask_and_wait(page, DEWAR)
     page.emulate_media(media="print")
     expect(turn.get_by_role("region", name="Sources")).to_be_visible()
-    for gone in (".side", ".composer", ".figures .tools"):
-        expect(page.locator(gone)).to_be_hidden()
+    for selector in (".side", ".composer", ".figures .tools"):
+        expect(page.locator(selector)).to_be_hidden()
     assert luminance(background(page)) > 0.9

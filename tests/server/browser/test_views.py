@@ -10,9 +10,9 @@ from playwright.sync_api import Page, expect
 
 from ragkit import KnowledgeBase, Pipeline
 from ragkit.server.settings import ServerSettings
+from tests.server.browser.actions import ask_and_wait, cited_lines
 from tests.server.browser.conftest import FILES, Opener
 from tests.server.browser.serving import Serving
-from tests.server.browser.talk import ask_and_wait, cited_lines
 
 TOKEN = "a-token-of-twenty-letters"
 

@@ -41,7 +41,7 @@ _FOREIGN = """() => {
 
 
 class PageMonitor:
-    """Listens to a context and its pages."""
+    """Records the events of a browser context and its pages."""
 
     def __init__(self, context: BrowserContext, origin: str) -> None:
         self.context = context
@@ -51,14 +51,14 @@ class PageMonitor:
         context.on("request", self._on_request)
         context.on("page", lambda _: self._windows.append(1))
         context.on("console", self._on_console)
-        context.on("weberror", lambda error: self._said.append(f"uncaught: {error.error}"))
+        context.on("weberror", lambda error: self._console_messages.append(f"uncaught: {error.error}"))
         context.on("dialog", self._on_dialog)
 
     def forget(self) -> None:
         """Reset for another test."""
-        self._elsewhere: list[str] = []
+        self._external_requests: list[str] = []
         self._dialogs: list[str] = []
-        self._said: list[str] = []
+        self._console_messages: list[str] = []
         self._windows: list[int] = []
         self._opened = 0
         self._expected: list[str] = []
@@ -76,23 +76,23 @@ class PageMonitor:
 
     def check(self, page: Page) -> None:
         """Assert that no forbidden action happened."""
-        assert not self._elsewhere, f"asked elsewhere: {self._elsewhere}"
+        assert not self._external_requests, f"external requests: {self._external_requests}"
         assert not self._dialogs, f"dialogs: {self._dialogs}"
         assert len(self._windows) == self._opened, "a window was opened"
         assert page.url.startswith(f"{self.origin}/"), f"went to {page.url}"
         state: dict[str, Any] = page.evaluate("() => ({ pwned: window.pwned ?? 0, violations: window.violations })")
         assert state == {"pwned": 0, "violations": []}
         assert page.evaluate(_FOREIGN) == []
-        unexpected = [item for item in self._said if not any(words in item for words in self._expected)]
-        assert not unexpected, f"the console says: {unexpected}"
+        unexpected = [item for item in self._console_messages if not any(words in item for words in self._expected)]
+        assert not unexpected, f"console messages: {unexpected}"
 
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith((f"{self.origin}/", f"blob:{self.origin}/")):
-            self._elsewhere.append(request.url)
+            self._external_requests.append(request.url)
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
-            self._said.append(message.text)
+            self._console_messages.append(message.text)
 
     def _on_dialog(self, dialog: Dialog) -> None:
         self._dialogs.append(dialog.message)

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 
 def ask(page: Page, question: str) -> Locator:
-    """Sends a question; returns its turn, which may still be streaming."""
+    """Send a question; return its turn, which may still be streaming."""
     turns = page.locator(".turn")
     count = turns.count()
     page.get_by_role("textbox", name="Question").fill(question)
@@ -18,7 +18,7 @@ def ask(page: Page, question: str) -> Locator:
 
 
 def ask_and_wait(page: Page, question: str) -> Locator:
-    """Asks and waits for the end of the answer."""
+    """Send a question and wait for the end of the answer."""
     turn = ask(page, question)
     expect(turn).to_have_attribute("aria-busy", "false")
     return turn

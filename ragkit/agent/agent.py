@@ -99,9 +99,20 @@ class Agent(AgentDefinition):
         context: Mapping[str, JSON] = NO_CONTEXT,
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
+        retry_after_text: bool = False,
     ) -> Generator[Event, None, None]:
-        """Yield the events of a run; the last one is RunEnded, with the result. Raises the errors of `run`."""
-        start = RunOptions(context=context, memory=memory, cancel=cancel, streaming=True)
+        """Yield the events of a run; the last one is RunEnded, with the result. Raises the errors of `run`.
+
+        Args:
+            given: as for `run`.
+            context: as for `run`.
+            memory: as for `run`.
+            cancel: as for `run`.
+            retry_after_text: send a request again if it fails after text was emitted. The receiver must then drop that
+                text when `Retrying.discard_text` is set. By default such a failure ends the run, so that no text is
+                emitted twice.
+        """
+        start = RunOptions(context, memory=memory, cancel=cancel, streaming=True, retry_after_text=retry_after_text)
         return drive(prepare_run(self, given, start))
 
     def astream(
@@ -111,9 +122,10 @@ class Agent(AgentDefinition):
         context: Mapping[str, JSON] = NO_CONTEXT,
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
+        retry_after_text: bool = False,
     ) -> AsyncGenerator[Event, None]:
         """Asynchronous version of `stream`."""
-        start = RunOptions(context=context, memory=memory, cancel=cancel, streaming=True)
+        start = RunOptions(context, memory=memory, cancel=cancel, streaming=True, retry_after_text=retry_after_text)
         from ragkit.agent.async_driver import adrive
 
         return adrive(prepare_run(self, given, start))

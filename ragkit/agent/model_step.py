@@ -16,6 +16,7 @@ from ragkit.agent.parser import ToolCallParser
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.run_state import RunState
 from ragkit.agent.side_effects import CallModel, EffectGenerator, call_model, run_function, sleep
+from ragkit.agent.stream_filter import StreamFilter, split_reasoning
 from ragkit.agent.trace import StepType, TraceSpan
 from ragkit.errors import GuardrailBlocked, ProviderError
 from ragkit.usage.meter import UsageStats
@@ -46,9 +47,14 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         message = replace(
             message, content=(yield from enforce_guardrails(run, "output", guardrails, message.content, span))
         )
-        if run.streaming:  # the chunks were held back until the guardrails had checked the whole answer
-            yield e.TextChunk(run.id, message.content)
-    return _parse_tool_calls(run, message), completion.stop_reason
+    parsed = _parse_tool_calls(run, message)
+    if run.streaming:
+        # with guardrails, all text is held back until they have checked it; without, what may be a tool call
+        has_text_calls = len(parsed.tool_calls) > len(message.tool_calls)
+        held = parsed.content if guardrails else "" if has_text_calls else run.stream_filter.flush()
+        if held:
+            yield e.TextChunk(run.id, held)
+    return parsed, completion.stop_reason
 
 
 def enforce_guardrails(
@@ -96,12 +102,14 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
         yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
     started_at = time.perf_counter()
     for attempt in range(1, run.config.retry.max_attempts + 1):
+        run.stream_filter, run.has_streamed_text = _create_stream_filter(run), False
         try:
             timeout = run.cap_timeout(run.config.request_timeout_s)
             completion = yield from call_model(CallModel(run, provider, request, timeout, streaming))
             break
         except ProviderError as error:
             yield from _wait_for_retry(run, attempt, error)
+    completion = _without_reasoning(completion)
     name, model = _provider_and_model(run, request, completion)
     usage = run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
     span.attributes.update(
@@ -124,13 +132,31 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
     """Wait before the next attempt; raise the error if there is none."""
     run.raise_if_stopped()  # the request may have failed because the run was cancelled or timed out
     delay = run.config.retry.next_wait_s(attempt, error)
-    if delay is None:
+    if delay is None or (run.has_streamed_text and not run.retry_after_text):
         raise error
     run.trace.add_span(StepType.RETRY, type(error).__name__, {"attempt": attempt, "wait_s": delay, "error": str(error)})
-    yield e.Retrying(run.id, run.iteration, attempt, delay, error, discard_text=run.streaming)
+    yield e.Retrying(run.id, run.iteration, attempt, delay, error, discard_text=run.has_streamed_text)
     capped_delay = run.cap_timeout(delay)
     yield from sleep(delay if capped_delay is None else capped_delay)
     run.raise_if_stopped()
+
+
+def _without_reasoning(completion: Completion) -> Completion:
+    """The completion with reasoning that the model wrote into its text moved to `reasoning`."""
+    message = completion.message
+    text, reasoning = (
+        split_reasoning(message.content) if "</" in message.content or "<t" in message.content else ("", "")
+    )
+    if not reasoning:
+        return completion
+    joined = "\n\n".join(part for part in (message.reasoning, reasoning) if part)
+    return replace(completion, message=replace(message, content=text, reasoning=joined))
+
+
+def _create_stream_filter(run: RunState) -> StreamFilter:
+    native, names = run.agent.provider.native_tools, run.agent.registry.list_names()
+    is_parsed = run.config.text_tool_calls and run.config.response_format is None
+    return StreamFilter(names if is_parsed else (), accept_bare_json=not native)
 
 
 def _provider_and_model(run: RunState, request: ModelRequest, completion: Completion) -> tuple[str, str]:

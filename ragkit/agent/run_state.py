@@ -17,6 +17,7 @@ from ragkit.agent.observers import ObserverDispatcher
 from ragkit.agent.prompt import mark_as_data
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.result import AgentResult, PendingToolCall, SuspendedRun, ToolOutcome
+from ragkit.agent.stream_filter import StreamFilter
 from ragkit.agent.trace import AgentTrace
 from ragkit.errors import RagkitError, RunCancelled
 from ragkit.records import JSON
@@ -40,6 +41,8 @@ class RunOptions:
     """Agents that handoffs may name, by name."""
     streaming: bool = False
     """Whether to stream text chunks; streamed runs skip the response cache."""
+    retry_after_text: bool = False
+    """Whether a request that fails after text was streamed is sent again; see `Agent.stream`."""
 
 
 class RunState:
@@ -57,6 +60,11 @@ class RunState:
         self.memory = start.memory if start.memory is not None else agent.memory
         self.cancel = start.cancel
         self.streaming = start.streaming
+        self.retry_after_text = start.retry_after_text
+        self.stream_filter = StreamFilter()
+        """Of the current attempt."""
+        self.has_streamed_text = False
+        """Whether the current attempt has emitted text."""
         self.observers = ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
         """The observers of every agent that has been active in this run."""
         self.has_listeners = start.streaming or self.observers.has_observers

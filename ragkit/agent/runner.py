@@ -111,16 +111,30 @@ class AgentRunner:
         return await arun_to_completion(self._prepare_turn(given, context, cancel))
 
     def stream(
-        self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
+        self,
+        given: AgentInput,
+        *,
+        context: RunnerContext | None = None,
+        cancel: Cancellation | None = None,
+        retry_after_text: bool = False,
     ) -> Generator[Event, None, None]:
-        """Yield the events of one turn."""
-        return drive(self._prepare_turn(given, context, cancel, live=True))
+        """Yield the events of one turn; `retry_after_text` as for `Agent.stream`."""
+        run = self._prepare_turn(given, context, cancel, live=True)
+        run.retry_after_text = retry_after_text
+        return drive(run)
 
     def astream(
-        self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
+        self,
+        given: AgentInput,
+        *,
+        context: RunnerContext | None = None,
+        cancel: Cancellation | None = None,
+        retry_after_text: bool = False,
     ) -> AsyncGenerator[Event, None]:
         """Asynchronous version of `stream`."""
-        return adrive(self._prepare_turn(given, context, cancel, live=True))
+        run = self._prepare_turn(given, context, cancel, live=True)
+        run.retry_after_text = retry_after_text
+        return adrive(run)
 
     def select_agent(self, conversation: ConversationState) -> AgentDefinition:
         """The agent that answers next: the named one, else the last speaker, else the first of the team."""

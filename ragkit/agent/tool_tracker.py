@@ -106,9 +106,11 @@ def create_emitter(job: ToolJob, put: Callable[[Event], None]) -> Callable[[str]
 
 
 def to_chunk_event(run: RunState, delta: StreamDelta) -> Event | None:
-    """A stream delta as an event; None for the end of the stream."""
+    """A stream delta as an event; None if there is nothing to show."""
     if isinstance(delta, TextDelta):
-        return TextChunk(run.id, delta.text)
+        text = run.stream_filter.feed(delta.text)
+        run.has_streamed_text = run.has_streamed_text or bool(text)
+        return TextChunk(run.id, text) if text else None
     if isinstance(delta, StreamCompleted):
         return None
     return ToolCallChunk(run.id, delta.index, delta.name, delta.arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.events import RunEnded, TextChunk
+from ragkit.agent.events import Retrying, RunEnded, TextChunk
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.providers import PROVIDERS
@@ -135,7 +135,12 @@ class RAGAgent(Agent):
         return cls.from_documents(DocumentLoader.from_directory(Path(path)), provider, store, embedder=embedder)
 
     def ask(
-        self, question: str, *, memory: ConversationMemory | None = None, on_text: Callable[[str], None] | None = None
+        self,
+        question: str,
+        *,
+        memory: ConversationMemory | None = None,
+        on_text: Callable[[str], None] | None = None,
+        on_restart: Callable[[], None] | None = None,
     ) -> Answer:
         """Answer a question.
 
@@ -143,13 +148,18 @@ class RAGAgent(Agent):
             question: natural language.
             memory: the conversation to continue.
             on_text: called with each piece of text as it is streamed, including text before a tool call.
+            on_restart: called when the stream broke and the answer begins again; the text so far is void. Without it,
+                a stream that breaks after its first text raises ProviderError.
 
         Raises:
             ProviderError, BudgetExceeded, RunError: as `run`.
         """
-        for event in self.stream(question, memory=memory):
+        can_restart = on_text is None or on_restart is not None
+        for event in self.stream(question, memory=memory, retry_after_text=can_restart):
             if isinstance(event, TextChunk) and on_text is not None:
                 on_text(event.text)
+            if isinstance(event, Retrying) and event.discard_text and on_restart is not None:
+                on_restart()
             if isinstance(event, RunEnded):
                 return self.build_answer(question, event.result)
         raise RunError("the run ended without a result")

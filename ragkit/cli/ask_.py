@@ -45,7 +45,7 @@ def command(
     streams = not (no_stream or context.json) and sys.stdout.isatty()
     with context.open_knowledge_base() as kb:
         on_text = (lambda piece: echo(piece, nl=False)) if streams else None
-        answer = kb.ask(text, model=model, max_cost_usd=max_cost, on_text=on_text)
+        answer = kb.ask(text, model=model, max_cost_usd=max_cost, on_text=on_text, on_restart=_announce_restart)
         freshness = context.report_freshness(kb)
     if context.json:
         context.write_json({**answer_json(answer), "freshness": freshness})
@@ -54,6 +54,10 @@ def command(
         if trace:
             print_trace(context, answer)
     return EXIT_UNSUPPORTED if strict and answer.abstained else 0
+
+
+def _announce_restart() -> None:
+    echo("\n(the connection to the model was lost; the answer begins again)\n")
 
 
 def _read_stdin() -> str:

@@ -339,6 +339,7 @@ class KnowledgeBase:
         model: str | None = None,
         max_cost_usd: float | None = None,
         on_text: Callable[[str], None] | None = None,
+        on_restart: Callable[[], None] | None = None,
     ) -> Answer:
         """A cited answer. Without a model it is composed of sentences from the documents.
 
@@ -347,6 +348,7 @@ class KnowledgeBase:
             model: `provider:model`; None: the setting of the pipeline.
             max_cost_usd: cost limit of the answer; None: the setting of the pipeline.
             on_text: called with each piece of the answer as it streams.
+            on_restart: called when the stream broke and the answer begins again; see `RAGAgent.ask`.
 
         Raises:
             NotAKnowledgeBase: nothing was indexed.
@@ -359,7 +361,7 @@ class KnowledgeBase:
         self.require_ready()
         agent = self.agent(model, max_cost_usd)
         self.check_budget(agent, question, known=max_cost_usd is not None)
-        return agent.ask(question, on_text=on_text)
+        return agent.ask(question, on_text=on_text, on_restart=on_restart)
 
     def chat(self, *, model: str | None = None, max_cost_usd: float | None = None) -> RAGAgent:
         """An agent that remembers the conversation."""

@@ -68,6 +68,8 @@ class AnswerRequest:
     title: str = ""
     """Title of a new session."""
     options: RequestOptions = field(default_factory=RequestOptions)
+    can_reset_text: bool = True
+    """Whether the client can drop text that it has received, when a request to the model is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +282,13 @@ class AnswerTask:
         if self.turn is not None and not isinstance(agent_input, SuspendedRun):
             earlier = [Message(Role(role), _strip_citation_marks(role, text)) for role, text in self.turn.history]
             memory = ConversationMemory(messages=earlier)
+        cancel, can_reset = self._cancellation, self._request.can_reset_text
         if agent.provider.blocking:
-            return agent.astream(agent_input, memory=memory, cancel=self._cancellation)
+            return agent.astream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
         # a provider that does not block on I/O computes, which must not happen in the event loop
-        events = iterate_in_thread(lambda: agent.stream(agent_input, memory=memory, cancel=self._cancellation))
+        events = iterate_in_thread(
+            lambda: agent.stream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
+        )
         return cast("AsyncGenerator[Event, None]", events)
 
     async def _handle_event(self, event: Event) -> None:

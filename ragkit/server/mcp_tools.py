@@ -325,7 +325,7 @@ class McpTools:
 
 async def _run_streaming(agent: RAGAgent, question: str, cancel: Cancellation) -> AgentResult:
     """The result of a run. Streaming lets a cancelled run stop the provider, and its costs, at once."""
-    async with aclosing(agent.astream(question, cancel=cancel)) as events:
+    async with aclosing(agent.astream(question, cancel=cancel, retry_after_text=True)) as events:
         async for event in events:
             if isinstance(event, RunEnded):
                 return event.result

@@ -55,7 +55,10 @@ async def parse_completion_request(body: CompletionBody, context: AppContext) ->
         context.check_question(question, "messages")
         if in_session:
             agent_input = conversation[-1:]
-    return AnswerRequest(question, agent_input, body.session_id, in_session, options=options)
+    can_reset_text = not body.stream  # OpenAI's events cannot take text back
+    return AnswerRequest(
+        question, agent_input, body.session_id, in_session, options=options, can_reset_text=can_reset_text
+    )
 
 
 def parse_messages(bodies: Sequence[MessageBody]) -> list[Message]:

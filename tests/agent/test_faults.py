@@ -148,8 +148,8 @@ class Resets(Provider):
         yield StreamCompleted(Completion(Message.assistant("Hello")))
 
 
-@every_entry_point
-def test_a_connection_reset_in_mid_stream_is_retried(run: RunAgent) -> None:
+@pytest.mark.parametrize("run", [sync, asynchronous])
+def test_a_connection_reset_before_the_answer_is_retried(run: RunAgent) -> None:
     result = run(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)))
     assert result.content == "Hello"
     assert [span.attributes["error"] for span in result.trace.find_spans(StepType.RETRY)] == [
@@ -157,15 +157,52 @@ def test_a_connection_reset_in_mid_stream_is_retried(run: RunAgent) -> None:
     ]
 
 
-def test_a_retried_stream_discards_the_chunks_before() -> None:
-    events = list(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)).stream("go"))
-    texts = [
-        event.text if isinstance(event, TextChunk) else "|"
-        for event in events
-        if isinstance(event, TextChunk | Retrying)
-    ]
-    assert texts == ["Hel", "|", "Hel", "lo"]
-    assert [event.discard_text for event in events if isinstance(event, Retrying)] == [True]
+def stream_texts(agent: Agent, *, is_async: bool, retry_after_text: bool) -> list[str]:
+    """The text chunks of a stream, with "|" for each restart, and "!" for a failure."""
+    texts: list[str] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, TextChunk):
+            texts.append(event.text)
+        elif isinstance(event, Retrying):
+            texts.append("|" if event.discard_text else "-")
+
+    async def consume() -> None:
+        async for event in agent.astream("go", retry_after_text=retry_after_text):
+            note(event)
+
+    try:
+        if is_async:
+            asyncio.run(consume())
+        else:
+            for event in agent.stream("go", retry_after_text=retry_after_text):
+                note(event)
+    except ConnectionFailed:
+        texts.append("!")
+    return texts
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_stream_that_breaks_after_text_never_repeats_the_text(is_async: bool) -> None:
+    agent = Agent(Resets(1), config=AgentConfig(retry=AT_ONCE))
+    assert stream_texts(agent, is_async=is_async, retry_after_text=False) == ["Hel", "!"]
+    agent = Agent(Resets(1), config=AgentConfig(retry=AT_ONCE))
+    assert stream_texts(agent, is_async=is_async, retry_after_text=True) == ["Hel", "|", "Hel", "lo"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_stream_that_breaks_before_its_text_is_retried(is_async: bool) -> None:
+    class Early(Resets):
+        def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
+            yield TextDelta("<think>well")
+            if self.times:
+                self.times -= 1
+                raise ConnectionFailed(self.name, "connection reset by peer")
+            yield TextDelta("</think>Hello")
+            yield StreamCompleted(Completion(Message.assistant("<think>well</think>Hello")))
+
+    agent = Agent(Early(1), config=AgentConfig(retry=AT_ONCE))
+    assert stream_texts(agent, is_async=is_async, retry_after_text=False) == ["-", "Hello"]
 
 
 def test_a_stream_that_ends_without_an_answer_is_a_failed_connection() -> None:

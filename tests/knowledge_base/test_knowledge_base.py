@@ -257,7 +257,7 @@ def _open_files(folder: Path) -> int:
 
 
 def test_masks_and_columns_of_filters_are_bounded(tmp_path: Path, docs: Path) -> None:
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
         for number in range(3 * MAX_FILTER_MASKS):
             assert kb.search("hedge", where={f"field{number}": number}) == []
@@ -269,7 +269,7 @@ def test_masks_and_columns_of_filters_are_bounded(tmp_path: Path, docs: Path) ->
 
 def test_a_cached_filter_does_not_answer_for_another(tmp_path: Path, docs: Path) -> None:
     (docs / "flags.md").write_text("---\nopen: true\nyear: 1\n---\nThe gate is open.\n")
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
         assert len(kb.search("gate", where={"open": True})) == 1
         assert kb.search("gate", where={"open": 1}) == []
@@ -280,7 +280,7 @@ def test_a_cached_filter_does_not_answer_for_another(tmp_path: Path, docs: Path)
 
 
 def test_more_hits_than_sqlite_has_variables(tmp_path: Path, docs: Path) -> None:
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
         assert len(kb.search("hedge", top_k=33_000)) == 3
         with kb.reader.snapshot() as snapshot:

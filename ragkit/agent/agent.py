@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import FrozenInstanceError
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.definition import AgentDefinition, HandoffTool
-from ragkit.agent.events import Event
+from ragkit.agent.events import Event, TextChunk
 from ragkit.agent.memory import ConversationMemory, RunMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult, SuspendedRun
@@ -114,6 +114,12 @@ class Agent(AgentDefinition):
         """
         start = RunOptions(context, memory=memory, cancel=cancel, streaming=True, retry_after_text=retry_after_text)
         return drive(prepare_run(self, given, start))
+
+    def run_stream(self, given: AgentInput, *, memory: ConversationMemory | None = None) -> Iterator[str]:
+        """Yield the text of the answer as it streams. Raises the errors of `run`."""
+        for event in self.stream(given, memory=memory):
+            if isinstance(event, TextChunk):
+                yield event.text
 
     def astream(
         self,

@@ -37,12 +37,15 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
     """Drive a run in this task. Yields its events; the last one is RunEnded. Raises the error that ends the run."""
     flow = run_loop(run)
     handler = _EffectHandler(run)
+    run.started_in = asyncio.current_task()
     try:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
                 run.observers.notify(step)
+                run.paused_in = asyncio.current_task()
                 yield step
+                run.paused_in = None
                 step = flow.send(None)
                 continue
             try:
@@ -50,7 +53,9 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
                     async with aclosing(handler.perform_with_events(step)) as events:
                         async for event in events:
                             run.observers.notify(event)
+                            run.paused_in = asyncio.current_task()
                             yield event
+                            run.paused_in = None
                 else:
                     handler.last_outcome = await handler.perform(step)
             except BaseException as error:  # noqa: BLE001 - the loop handles errors

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.definition import ToolSource
-from ragkit.agent.events import RunEnded, TextChunk
+from ragkit.agent.events import Event, RunEnded, TextChunk
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
 from ragkit.agent.providers.base import Provider
@@ -51,6 +52,8 @@ class Bot:
         self.memory = ConversationMemory()
         self.last_result: AgentResult | None = None
         """The result of the last turn."""
+        self._open_stream: tuple[int, Generator[Event, None, None] | None] = (0, None)
+        """The thread that began the last stream, and the stream."""
         config = config or AgentConfig()
         config = replace(config, model=model) if model else config
         self.agent = Agent(
@@ -59,18 +62,33 @@ class Bot:
 
     def chat(self, user_message: str) -> tuple[str, float | None]:
         """Send a message. Returns the answer and the cost of this turn in US dollars; None: a price is unknown."""
+        self._close_stream()
         self.last_result = self.agent.run(user_message)
         return self.last_result.content, self.last_result.usage.total_cost_usd
 
     def chat_stream(self, user_message: str) -> Iterator[str]:
-        """Send a message and stream the answer."""
-        for event in self.agent.stream(user_message):
+        """Send a message and stream the answer.
+
+        The next call from the same thread ends a stream that was not read to its end.
+        """
+        self._close_stream()
+        stream = self.agent.stream(user_message)
+        self._open_stream = (threading.get_ident(), stream)
+        for event in stream:
             if isinstance(event, TextChunk):
                 yield event.text
             elif isinstance(event, RunEnded):
                 self.last_result = event.result
 
+    def _close_stream(self) -> None:
+        """End a stream that this thread has begun and not read to its end: it holds the memory."""
+        thread, stream = self._open_stream
+        if stream is not None and thread == threading.get_ident():
+            stream.close()
+            self._open_stream = (0, None)
+
     def reset(self) -> None:
         """Clear the conversation."""
+        self._close_stream()
         self.agent.reset()
         self.last_result = None

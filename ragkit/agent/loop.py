@@ -31,7 +31,8 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
     turn: Future[None] | None = None
     try:
         if run.memory is not None:
-            turn = run.memory.run_lock.acquire()
+            turn = run.memory.run_lock.acquire(run)
+            _check_not_waiting_for_itself(run, turn)
             yield from await_future(turn)
             run.raise_if_stopped()  # the timeout may have passed while the run waited for the memory
         result = yield from _run_turns(run)
@@ -48,6 +49,13 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
     if run.has_listeners:
         yield e.RunEnded(run.id, result)
     return result
+
+
+def _check_not_waiting_for_itself(run: RunState, turn: Future[None]) -> None:
+    """Raises RunError if the memory is held by a stream that only the caller of this run could continue."""
+    holder = run.memory.run_lock.holder if run.memory is not None and not turn.done() else None
+    if isinstance(holder, RunState) and holder.paused_in is not None and holder.paused_in == run.started_in:
+        raise RunError("the memory is in use by a stream that has not ended: read it to its end, or close it")
 
 
 def _failure_event(run: RunState, error: BaseException) -> e.RunFailed:

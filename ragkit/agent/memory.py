@@ -39,16 +39,18 @@ class FifoLock:
     def __init__(self) -> None:
         self._lock = Lock()
         self._locked = False
-        self._waiters: deque[Future[None]] = deque()
+        self._waiters: deque[tuple[Future[None], object]] = deque()
+        self.holder: object = None
+        """The owner that was passed to `acquire`, while it holds the lock."""
 
-    def acquire(self) -> Future[None]:
+    def acquire(self, owner: object = None) -> Future[None]:
         """A future that is done when the lock is granted. The caller must call `release` once."""
         turn: Future[None] = Future()
         with self._lock:
             if self._locked:
-                self._waiters.append(turn)
+                self._waiters.append((turn, owner))
             else:
-                self._locked = True
+                self._locked, self.holder = True, owner
                 turn.set_result(None)
         return turn
 
@@ -58,11 +60,12 @@ class FifoLock:
             return
         with self._lock:
             while self._waiters:
-                following = self._waiters.popleft()
+                following, owner = self._waiters.popleft()
                 if following.set_running_or_notify_cancel():
+                    self.holder = owner
                     following.set_result(None)
                     return
-            self._locked = False
+            self._locked, self.holder = False, None
 
 
 class RunMemory(Protocol):

@@ -60,6 +60,10 @@ class RunState:
         self.memory = start.memory if start.memory is not None else agent.memory
         self.cancel = start.cancel
         self.streaming = start.streaming
+        self.started_in: object = None
+        """The thread or task that drives this run."""
+        self.paused_in: object = None
+        """The thread or task whose code received the last event of this run, until it asks for the next one."""
         self.retry_after_text = start.retry_after_text
         self.stream_filter = StreamFilter()
         """Of the current attempt."""

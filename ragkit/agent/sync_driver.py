@@ -38,12 +38,15 @@ T = TypeVar("T")
 def drive(run: RunState) -> Generator[Event, None, None]:
     """Drive a run in this thread. Yields its events; the last one is RunEnded. Raises the error that ends the run."""
     flow = run_loop(run)
+    run.started_in = threading.get_ident()
     try:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
                 run.observers.notify(step)
+                run.paused_in = threading.get_ident()
                 yield step
+                run.paused_in = None
                 step = flow.send(None)
                 continue
             try:
@@ -176,4 +179,6 @@ def _execute_metered(job: ToolJob, emit: Callable[[str], None]) -> ToolOutcome:
 def _notify_and_yield(event: Event | None, run: RunState) -> Iterator[Event]:
     if event is not None:
         run.observers.notify(event)
+        run.paused_in = threading.get_ident()
         yield event
+        run.paused_in = None

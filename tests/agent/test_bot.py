@@ -113,6 +113,17 @@ def openai_call(name: str, arguments: object) -> dict[str, object]:
     return {"id": "c9", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
+def test_a_stream_that_was_not_read_to_its_end_does_not_block_the_bot() -> None:
+    bot = Bot(provider=ScriptedProvider(["one two", "three four", "five"]))
+    first = bot.chat_stream("a")
+    assert next(first) == "one "
+    second = bot.chat_stream("b")
+    assert next(second).startswith("three")
+    assert list(first) == []
+    assert bot.chat("c")[0] == "five"
+    assert [message.content for message in bot.memory.get_history()] == ["c", "five"]
+
+
 class DatabaseConversation(ConversationManager):
     """Keeps the messages in a list outside."""
 

@@ -483,3 +483,8 @@ def test_tools_may_run_sequentially() -> None:
     events = list(agent.stream("x"))
     assert tool_messages(final_result(events)) == ["3", "Error executing fail: no reason"]
     assert sum(isinstance(event, ToolStarted) for event in events) == 2
+
+
+def test_run_stream_yields_the_text_of_the_answer() -> None:
+    agent, _ = scripted([call("add", a=1, b=2), "It is 3."])
+    assert "".join(agent.run_stream("1 + 2?")) == "It is 3."

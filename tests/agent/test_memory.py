@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.conversation_stores import FileConversationStore, SQLiteConversationStore
+from ragkit.agent.events import TextChunk
 from ragkit.agent.memory import ConversationMemory, ConversationStore, FifoLock, estimate_message_tokens
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.agent.runner import ConversationState
 from ragkit.agent.tools.base import ToolContext
-from ragkit.errors import BudgetExceeded, InvalidOption
+from ragkit.errors import BudgetExceeded, InvalidOption, RunError
 from ragkit.usage.limits import Limits
 from tests.agent.parts import call, request_messages, scripted, user
 
@@ -303,3 +304,42 @@ def test_a_fifo_lock_skips_a_waiter_that_gave_up() -> None:
     assert third.done()
     turns.release(third)
     assert turns.acquire().done()
+
+
+def test_a_run_does_not_wait_for_a_stream_that_only_its_caller_could_continue() -> None:
+    agent = Agent(ScriptedProvider(["one two", "three"]), memory=ConversationMemory())
+    stream = agent.stream("first")
+    next(event for event in stream if isinstance(event, TextChunk))
+    with pytest.raises(RunError, match="the memory is in use by a stream that has not ended"):
+        agent.run("second")
+    stream.close()
+    assert agent.run("second").content == "three"
+
+
+def test_a_task_does_not_wait_for_its_own_open_stream() -> None:
+    async def consume() -> str:
+        agent = Agent(ScriptedProvider(["one two", "three"]), memory=ConversationMemory())
+        stream = agent.astream("first")
+        async for event in stream:
+            if isinstance(event, TextChunk):
+                break
+        with pytest.raises(RunError, match="read it to its end, or close it"):
+            await agent.arun("second")
+        await stream.aclose()
+        return (await agent.arun("second")).content
+
+    assert asyncio.run(asyncio.wait_for(consume(), 20)) == "three"
+
+
+def test_another_thread_waits_for_an_open_stream() -> None:
+    agent = Agent(ScriptedProvider(["one two", "three"]), memory=ConversationMemory())
+    stream = agent.stream("first")
+    next(event for event in stream if isinstance(event, TextChunk))
+    contents: list[str] = []
+    thread = threading.Thread(target=lambda: contents.append(agent.run("second").content))
+    thread.start()
+    thread.join(0.3)
+    assert contents == []
+    list(stream)
+    thread.join(20)
+    assert contents == ["three"]

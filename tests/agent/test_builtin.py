@@ -175,6 +175,8 @@ def test_lines_are_found_in_text_files_of_the_folder_only(folder: FolderTools) -
         "docs/deep/b.txt:1: alpha again",
     ]
     assert folder.search_files("nowhere").content == "no line contains that"
+    assert folder.search_files(pattern="docs/*") == folder.list_files("docs/*")
+    assert folder.search_files(pattern="*.nothing").content == "no file matches"
 
 
 def test_a_search_with_too_many_matches_is_truncated_with_a_note(folder: FolderTools) -> None:

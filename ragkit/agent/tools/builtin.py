@@ -183,13 +183,15 @@ class FolderTools:
         names = [name for name in self._list_paths() if fnmatch.fnmatchcase(name, pattern)]
         return _to_list_result(names, "no file matches")
 
-    def search_files(self, text: str, pattern: str = "*") -> ToolResult:
-        """Find lines that contain a text, case-insensitively.
+    def search_files(self, text: str = "", pattern: str = "*") -> ToolResult:
+        """Find lines that contain a text, case-insensitively. Without a text, find files by their path.
 
         Args:
-            text: what to look for.
+            text: what to look for; empty to list the files that match the pattern.
             pattern: of the path relative to the root directory; * matches any characters, slashes too.
         """
+        if not text:
+            return self.list_files(pattern)
         matches: list[str] = []
         for name in self._list_paths():
             path = self.root / name

@@ -55,9 +55,9 @@ VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_
              "VOYAGE_API_KEY", "PINECONE_API_KEY", "QDRANT_API_KEY", "RAGKIT_SERVER_TOKEN", "DB_PASSWORD")  # fmt: skip
 
 CONNECT: dict[str, Callable[[str, str | None], Provider]] = {
-    "openai": lambda url, key: OpenAIProvider(key, "gpt-4o-mini", base_url=f"{url}/v1"),
-    "anthropic": lambda url, key: AnthropicProvider(key, "claude-haiku-4-5", base_url=url),
-    "gemini": lambda url, key: GeminiProvider(key, "gemini-2.5-flash", base_url=url),
+    "openai": lambda url, key: OpenAIProvider("gpt-4o-mini", api_key=key, base_url=f"{url}/v1"),
+    "anthropic": lambda url, key: AnthropicProvider("claude-haiku-4-5", api_key=key, base_url=url),
+    "gemini": lambda url, key: GeminiProvider("gemini-2.5-flash", api_key=key, base_url=url),
     "groq": lambda url, key: GroqProvider("llama-3.3-70b-versatile", api_key=key, base_url=url),
     "ollama": lambda url, _: OllamaProvider("llama3.2", base_url=url),
 }
@@ -96,7 +96,7 @@ def test_errors_do_not_quote_a_key_echoed_by_a_chat_service(
 ) -> None:
     monkeypatch.setattr(type(DIALECTS[service]), "wrong", lambda self, seen: "")  # any key will do
     if service == "ollama":  # without a key: the key of another service in the response is hidden as well
-        OpenAIProvider(KEY, base_url="http://127.0.0.1:9/v1")
+        OpenAIProvider(api_key=KEY, base_url="http://127.0.0.1:9/v1")
     with WireServer(DIALECTS[service], [Fault(status, echo(padding)) for status in STATUSES]) as server:
         provider = CONNECT[service](server.url, KEY)
         for _ in STATUSES:
@@ -283,7 +283,7 @@ def test_traces_and_logs_of_a_run_contain_no_key(tmp_path: Path, monkeypatch: py
     audits = [AuditLog(tmp_path / f"{level}.jsonl", privacy=level) for level in levels]
     with WireServer(DIALECTS["openai"], failing()) as server:
         config = AgentConfig(observers=(OpenTelemetryObserver(tracing), *audits))
-        agent = Agent(OpenAIProvider(KEY, "gpt-4o-mini", base_url=f"{server.url}/v1"), config=config)
+        agent = Agent(OpenAIProvider("gpt-4o-mini", api_key=KEY, base_url=f"{server.url}/v1"), config=config)
         with pytest.raises(RagkitError) as caught:
             agent.run("hello")
     tracing.shutdown()
@@ -304,7 +304,7 @@ def test_a_server_puts_no_secret_in_responses_sessions_traces_or_its_log(
     (place / "ragkit.yaml").write_text(HASHING)
     headers = {"authorization": f"Bearer {token}"}
     with WireServer(DIALECTS["openai"], failing()) as wire, caplog.at_level(logging.DEBUG):
-        provider = OpenAIProvider(KEY, "gpt-4o-mini", base_url=f"{wire.url}/v1")
+        provider = OpenAIProvider("gpt-4o-mini", api_key=KEY, base_url=f"{wire.url}/v1")
         settings = ServerSettings(port=0, tokens=(token,))
         with serving(place / ".ragkit", provider, settings) as (served, client):
             client.headers.update(headers)

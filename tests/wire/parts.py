@@ -28,11 +28,11 @@ def connect(service: str, url: str) -> Provider:
     """The provider of a service, with the URL of a test server."""
     model = MODELS[service]
     if service == "openai":
-        return OpenAIProvider("test-key", model, base_url=f"{url}/v1")
+        return OpenAIProvider(model, api_key="test-key", base_url=f"{url}/v1")
     if service == "anthropic":
-        return AnthropicProvider("test-key", model, base_url=url)
+        return AnthropicProvider(model, api_key="test-key", base_url=url)
     if service == "gemini":
-        return GeminiProvider("test-key", model, base_url=url)
+        return GeminiProvider(model, api_key="test-key", base_url=url)
     if service == "groq":
         return GroqProvider(model, api_key="test-key", base_url=url)
     return OllamaProvider(model, base_url=url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -16,16 +17,20 @@ from ragkit.agent.bot import Bot, default_provider
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.messages import Message
 from ragkit.agent.providers import PROVIDERS
-from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.anthropic_ import AnthropicProvider
+from ragkit.agent.providers.base import ModelRequest, Provider
 from ragkit.agent.providers.credentials import HOST_VARIABLES, KEY_VARIABLES
+from ragkit.agent.providers.gemini_ import GeminiProvider
+from ragkit.agent.providers.groq_ import GroqProvider
 from ragkit.agent.providers.lookup import detect_provider, get_provider
+from ragkit.agent.providers.ollama_ import OllamaProvider
 from ragkit.agent.providers.openai_ import OpenAIProvider
 from ragkit.agent.providers.request_guard import ModelRequestForbidden, forbid_model_requests
 from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive import ExtractiveProvider
 from ragkit.cli import main
-from ragkit.errors import AuthenticationFailed
+from ragkit.errors import AuthenticationFailed, InvalidOption
 from ragkit.knowledge_base.answer_provider import resolve_answer_provider
 from ragkit.usage.pricing import PriceBook
 from tests.wire.dialects import DIALECTS
@@ -233,3 +238,13 @@ def test_an_ollama_model_with_a_colon_is_reported_with_its_provider(
 def test_an_openai_provider_accepts_an_api_key() -> None:
     provider = OpenAIProvider(api_key="k", default_model="gpt-4o")
     assert (provider.default_model, provider.name) == ("gpt-4o", "openai")
+
+
+@pytest.mark.parametrize("kind", [AnthropicProvider, GeminiProvider, GroqProvider, OllamaProvider, OpenAIProvider])
+def test_the_first_argument_of_every_provider_is_the_model(kind: Callable[..., Provider]) -> None:
+    options = {} if kind is OllamaProvider else {"api_key": "k"}
+    names = [kind("m", **options), kind(model="m", **options), kind(default_model="m", **options), kind(**options)]
+    assert [provider.default_model == "m" for provider in names] == [True, True, True, False]
+    with pytest.raises(InvalidOption, match=r"model must be the name of a model; pass a key as api_key=") as caught:
+        kind("sk-abcdefghijklmnop", **options)
+    assert "abcdefgh" not in str(caught.value)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, ModelSettings, StreamDelta
-from ragkit.agent.providers.credentials import find_host, find_key
+from ragkit.agent.providers.credentials import check_model, find_host, find_key
 from ragkit.agent.providers.http_provider import (
     CompletionBuilder,
     HTTPProvider,
@@ -52,9 +52,10 @@ class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
     only if they differ from the defaults: newer models accept neither.
 
     Args:
+        model: the model of requests that name none; empty: the default of the class.
         api_key: by default ANTHROPIC_API_KEY.
-        default_model: the model of requests that name none.
         base_url: the URL of the API, without `/v1`; by default ANTHROPIC_BASE_URL, else Anthropic's.
+        default_model: the same as `model`.
 
     Raises:
         AuthenticationFailed: no key.
@@ -68,9 +69,11 @@ class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
         api_errors=(anthropic.APIError,),
     )
 
-    def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
+    def __init__(
+        self, model: str = "", *, api_key: str | None = None, base_url: str | None = None, default_model: str = ""
+    ) -> None:
         self.host = find_host("anthropic", base_url)
-        self.default_model = default_model or AnthropicProvider.default_model
+        self.default_model = check_model(model or default_model) or AnthropicProvider.default_model
         key = find_key("anthropic", api_key)
         create = partial(anthropic.AsyncAnthropic, api_key=key, base_url=self.host or None, max_retries=0)
         self._client = LoopBoundClient(create, anthropic.AsyncAnthropic.close)

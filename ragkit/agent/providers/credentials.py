@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ragkit.errors import AuthenticationFailed
+from ragkit.errors import AuthenticationFailed, InvalidOption
 from ragkit.masking import is_valid_key, register_secret
 
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
@@ -15,6 +15,7 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "groq": ("GROQ_API_KEY",),
 }
 """Service -> the variables that hold its key; the first one that is set is used. `auto` tries them in this order."""
+_KEY_PREFIXES = ("sk-", "AIza", "gsk_")
 HOST_VARIABLES: Mapping[str, str] = {
     "openai": "OPENAI_BASE_URL",
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -38,6 +39,14 @@ def find_key(service: str, value: str | None = None, *, required: bool = True) -
         raise AuthenticationFailed(service, "the API key contains an invalid character: copy it again")
     register_secret(key)
     return key
+
+
+def check_model(model: str) -> str:
+    """The name of a model. Raises InvalidOption if it is an API key: it would be sent and logged as the model."""
+    if model.startswith(_KEY_PREFIXES):
+        register_secret(model)
+        raise InvalidOption("model", f"{model[:4]}...", "the name of a model; pass a key as api_key=...")
+    return model
 
 
 def find_host(service: str, value: str | None = None) -> str:

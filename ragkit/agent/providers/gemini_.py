@@ -14,7 +14,7 @@ from typing import cast
 
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
-from ragkit.agent.providers.credentials import find_host, find_key
+from ragkit.agent.providers.credentials import check_model, find_host, find_key
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import (
     CompletionBuilder,
@@ -67,9 +67,10 @@ class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
     """Google's Gemini models.
 
     Args:
+        model: the model of requests that name none; empty: the default of the class.
         api_key: by default GEMINI_API_KEY, then GOOGLE_API_KEY.
-        default_model: the model of requests that name none.
         base_url: the URL of the API, without its version; by default GOOGLE_GEMINI_BASE_URL, else Google's.
+        default_model: the same as `model`.
 
     Raises:
         AuthenticationFailed: no key.
@@ -83,9 +84,11 @@ class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
         api_errors=(errors.APIError,),
     )
 
-    def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
+    def __init__(
+        self, model: str = "", *, api_key: str | None = None, base_url: str | None = None, default_model: str = ""
+    ) -> None:
         self.host = find_host("gemini", base_url)
-        self.default_model = default_model or GeminiProvider.default_model
+        self.default_model = check_model(model or default_model) or GeminiProvider.default_model
         create = partial(_GeminiClient, find_key("gemini", api_key), self.host)
         self._client = LoopBoundClient(create, _GeminiClient.close)
 

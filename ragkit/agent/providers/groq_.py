@@ -9,7 +9,7 @@ from functools import partial
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider
-from ragkit.agent.providers.credentials import find_host, find_key
+from ragkit.agent.providers.credentials import check_model, find_host, find_key
 from ragkit.agent.providers.http_provider import LoopBoundClient, SDKErrors
 from ragkit.errors import MissingExtra
 
@@ -52,7 +52,7 @@ class GroqProvider(ChatCompletionsProvider):
         base_url: str | None = None,
     ) -> None:
         self.host = find_host("groq", base_url)
-        self.default_model = model or default_model or GroqProvider.default_model
+        self.default_model = check_model(model or default_model) or GroqProvider.default_model
         self.system_instruction = system_instruction
         key = find_key("groq", api_key)
         create = partial(groq.AsyncGroq, api_key=key, base_url=self.host or None, max_retries=0)

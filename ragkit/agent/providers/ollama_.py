@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
-from ragkit.agent.providers.credentials import find_host
+from ragkit.agent.providers.credentials import check_model, find_host
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import (
     CompletionBuilder,
@@ -35,10 +35,11 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
     """Models that Ollama runs. The provider is remote only if its server is on another machine.
 
     Args:
-        default_model: the model of requests that name none; pull it first.
+        model: the model of requests that name none; pull it first.
         base_url: the URL of the server; by default OLLAMA_HOST, else localhost, port 11434.
         context_window: the context size in tokens, `num_ctx`; None: the server's setting. The server silently
             truncates longer prompts.
+        default_model: the same as `model`.
     """
 
     name = "ollama"
@@ -50,11 +51,16 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
     )
 
     def __init__(
-        self, default_model: str = "", *, base_url: str | None = None, context_window: int | None = None
+        self,
+        model: str = "",
+        *,
+        base_url: str | None = None,
+        context_window: int | None = None,
+        default_model: str = "",
     ) -> None:
         self.host = find_host("ollama", base_url) or "http://127.0.0.1:11434"
         self.remote = not is_local_host(self.host)
-        self.default_model = default_model or OllamaProvider.default_model
+        self.default_model = check_model(model or default_model) or OllamaProvider.default_model
         self._context_window = context_window
         # this SDK sets a timeout per client, not per request
         self._clients: dict[float | None, LoopBoundClient[ollama.AsyncClient]] = {}

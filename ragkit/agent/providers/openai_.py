@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from ragkit.agent.providers.chat_completions import ChatCompletionsProvider
-from ragkit.agent.providers.credentials import find_host, find_key
+from ragkit.agent.providers.credentials import check_model, find_host, find_key
 from ragkit.agent.providers.http_provider import LoopBoundClient, SDKErrors
 from ragkit.errors import MissingExtra
 
@@ -22,9 +22,10 @@ class OpenAIProvider(ChatCompletionsProvider):
     """Models of OpenAI, or of any server with the Chat Completions API: vLLM, llama.cpp, LM Studio, OpenRouter.
 
     Args:
+        model: the model of requests that name none; empty: the default of the class.
         api_key: by default OPENAI_API_KEY. Optional with a `base_url`.
-        default_model: the model of requests that name none.
         base_url: the URL of the API, with its `/v1`; by default OPENAI_BASE_URL, else OpenAI's.
+        default_model: the same as `model`.
 
     Raises:
         AuthenticationFailed: neither a key nor a `base_url`.
@@ -39,9 +40,11 @@ class OpenAIProvider(ChatCompletionsProvider):
         api_errors=(openai.APIError,),
     )
 
-    def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
+    def __init__(
+        self, model: str = "", *, api_key: str | None = None, base_url: str | None = None, default_model: str = ""
+    ) -> None:
         self.host = find_host("openai", base_url)
-        self.default_model = default_model or OpenAIProvider.default_model
+        self.default_model = check_model(model or default_model) or OpenAIProvider.default_model
         key = find_key("openai", api_key, required=not self.host) or "none"
         create = partial(openai.AsyncOpenAI, api_key=key, base_url=self.host or None, max_retries=0)
         self._client = LoopBoundClient(create, openai.AsyncOpenAI.close)

@@ -42,17 +42,20 @@ class Dataset:
     @property
     def rows(self) -> Rows:
         """All rows, (base + added, dimension), of length 1, memory-mapped."""
-        return np.load(self.folder / "rows.npy", mmap_mode="r")  # type: ignore[no-any-return]
+        rows: Rows = np.load(self.folder / "rows.npy", mmap_mode="r")
+        return rows
 
     @property
     def queries(self) -> Rows:
         """(queries, dimension), of length 1."""
-        return np.load(self.folder / "queries.npy")  # type: ignore[no-any-return]
+        queries: Rows = np.load(self.folder / "queries.npy")
+        return queries
 
     @property
     def buckets(self) -> NDArray[np.int32]:
         """The bucket of each row, (base + added,)."""
-        return np.load(self.folder / "buckets.npy")  # type: ignore[no-any-return]
+        buckets: NDArray[np.int32] = np.load(self.folder / "buckets.npy")
+        return buckets
 
     @property
     def deleted_rows(self) -> NDArray[np.int64]:

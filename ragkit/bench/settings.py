@@ -19,7 +19,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from io import StringIO
 from itertools import product
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from ragkit.errors import InvalidOption, did_you_mean
 from ragkit.records import JSON
@@ -180,7 +180,7 @@ def parse_settings(tree: object) -> BenchSettings:
     for option, value in values.items():
         if option not in {"stores", "data", "shares"}:
             values[option] = _parse_number(option, value, float if option.endswith("seconds") else int)
-    return BenchSettings(**values)  # type: ignore[arg-type]  # validated above
+    return BenchSettings(**values)
 
 
 def expand_variables(options: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -213,12 +213,12 @@ def _parse_entry(tree: object, where: str) -> BenchEntry:
     for price in ("dollars_per_hour", "dollars_per_million_queries"):
         if values.get(price) is not None:
             values[price] = _parse_number(f"{where}.{price}", values[price], float)
-    return BenchEntry(**values)  # type: ignore[arg-type]  # validated above
+    return BenchEntry(**values)
 
 
 def _check_keys(
     kind: type[BenchSettings | BenchEntry | GeneratedData], table: Mapping[str, object], where: str
-) -> dict[str, object]:
+) -> dict[str, Any]:
     known = [field.name for field in fields(kind)]
     for key in table:
         if key not in known:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from ragkit.cli.common import CliContext
 from ragkit.index.report import FileRead, IndexEvent, PlanCreated, TextsEmbedded
@@ -52,16 +52,16 @@ class ProgressBar:
             self._logged_at = time.monotonic()
             self._context.log(line)
 
-    def _update_bar(self, done: int, total: int | None, fields: dict[str, str]) -> None:
+    def _update_bar(self, done: int, total: int | None, fields: Mapping[str, Any]) -> None:
         if self._bar is None or self._task is None:
             # imported here to keep runs without a terminal fast
             from rich.console import Console
             from rich.progress import Progress
 
             self._bar = Progress(*self._columns(), console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(fields.pop("description", ""), total=total, **fields)  # type: ignore[arg-type]
+            self._task = self._bar.add_task(**{"description": "", "total": total, **fields})
             self._bar.start()
-        self._bar.update(self._task, completed=done, total=total, **fields)  # type: ignore[arg-type]
+        self._bar.update(self._task, completed=done, total=total, **fields)
 
 
 class IndexProgress(ProgressBar):

@@ -5,27 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
-from ragkit.errors import LoadError, NotAKnowledgeBase
+from ragkit.errors import NotAKnowledgeBase
 from ragkit.index.catalog.directory import knowledge_base_exists, open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
-from ragkit.index.report import FileFailure
-from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.source_files import SourceFiles
-from ragkit.knowledge_base.stored_settings import (
-    check_settings,
-    read_build_fingerprint,
-    read_calibration,
-    read_stored_settings,
-)
+from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
+from ragkit.knowledge_base.stored_settings import check_settings, read_calibration, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
-from ragkit.load.file_io import FileStat
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON
@@ -51,40 +44,6 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
 
 SearchMode = Literal["dense", "lexical", "hybrid"]
 Where = Mapping[str, JSON] | None
-MAX_LISTED_FAILURES = 100
-"""Files that could not be indexed, in a status."""
-
-
-@dataclass(frozen=True)
-class KnowledgeBaseStatus:
-    """What a knowledge base holds."""
-
-    kb: str
-    pipeline: str
-    generation: int
-    files: int
-    failed: int
-    documents: int
-    chunks: int
-    vectors: int
-    bytes: int
-    """Size on disk."""
-    sources: tuple[str, ...]
-    """The sources that were passed to `index`."""
-    settings: Mapping[str, JSON]
-    stale: int
-    """Indexed files that have changed or were deleted since."""
-    store: str
-    """The registered name of the vector store."""
-    failures: tuple[FileFailure, ...]
-    """The first files that could not be indexed, sorted by source; `failed` counts all of them."""
-
-    def to_json(self) -> dict[str, JSON]:
-        """The shape of `status --json`, with display names of sources."""
-        failures: list[JSON] = [
-            {**asdict(failure), "source": display_name(failure.source)} for failure in self.failures
-        ]
-        return {**asdict(self), "sources": [display_name(source) for source in self.sources], "failures": failures}
 
 
 class KnowledgeBase:
@@ -441,25 +400,7 @@ class KnowledgeBase:
     def status(self) -> KnowledgeBaseStatus:
         """What the knowledge base holds."""
         with self.reader.snapshot() as snapshot:
-            catalog = Catalog(snapshot.connection)
-            files = catalog.files().values()
-            failed = [FileFailure(row.source, row.reason, row.hint) for row in files if row.status == "failed"]
-            return KnowledgeBaseStatus(
-                kb=str(self.path),
-                pipeline=self.pipeline.name,
-                generation=catalog.generation(),
-                files=sum(row.status == "indexed" for row in files),
-                failed=len(failed),
-                documents=sum(1 for _ in snapshot.iter_documents()),
-                chunks=len(snapshot.arrays.chunk_keys),
-                vectors=len(snapshot.arrays.matrix),
-                bytes=sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file()),
-                sources=tuple(catalog.roots()),
-                settings=asdict(read_build_fingerprint(catalog, self.path)),
-                stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
-                store=self.pipeline.store.name,
-                failures=tuple(failed[:MAX_LISTED_FAILURES]),
-            )
+            return read_status(snapshot, self.path, self.pipeline, self._source_files)
 
     def freshness(self, timeout_s: float | None = None) -> Freshness:
         """Whether the sources have changed since the last index run.
@@ -543,15 +484,4 @@ class KnowledgeBase:
         """Whether the file has changed since it was indexed, or was deleted."""
         with self.reader.snapshot() as snapshot:
             row = Catalog(snapshot.connection).file(source)
-        return row is None or self._is_changed(row)
-
-    def _is_changed(self, row: FileRow) -> bool:
-        path = self._source_files.resolver.resolve_path(row.source)
-        recorded = (row.size, row.mtime_ns, row.ctime_ns, row.inode)
-        try:
-            stat = FileStat.from_stat(path.stat())
-            if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == recorded:
-                return False
-            return stat.size != row.size or self._source_files.hash(path) != row.content_hash
-        except (OSError, LoadError):
-            return True
+        return row is None or self._source_files.is_changed(row)

@@ -9,13 +9,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragkit.errors import LoadError
 from ragkit.index.source_ids import is_within, source_id
 from ragkit.index.web_pages import WEB_FOLDER, SourceResolver
-from ragkit.load.file_io import hash_content, read_bytes
+from ragkit.load.file_io import FileStat, hash_content, read_bytes
 from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 
 if TYPE_CHECKING:
-    from ragkit.index.catalog.sqlite import Catalog
+    from ragkit.index.catalog.sqlite import Catalog, FileRow
     from ragkit.index.freshness import Freshness
 
 FILE_FILTERS_KEY = "chosen-files"
@@ -48,6 +49,18 @@ class SourceFiles:
     def hash(self, path: Path) -> str:
         """Content hash of a file."""
         return hash_content(read_bytes(path, None, int(self.folder_options.max_file_mb * 2**20)))
+
+    def is_changed(self, row: FileRow) -> bool:
+        """Whether an indexed file has another content than then, or cannot be read."""
+        path = self.resolver.resolve_path(row.source)
+        recorded = (row.size, row.mtime_ns, row.ctime_ns, row.inode)
+        try:
+            stat = FileStat.from_stat(path.stat())
+            if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == recorded:
+                return False
+            return stat.size != row.size or self.hash(path) != row.content_hash
+        except (OSError, LoadError):
+            return True
 
     def check_freshness(self, catalog: Catalog, timeout_s: float) -> Freshness:
         """Compare the folders with the catalog, with the filters of the last run; see `KnowledgeBase.freshness`."""

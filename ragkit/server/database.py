@@ -26,7 +26,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.settings import Retention
-from ragkit.store.sqlite_files import enable_wal
+from ragkit.sqlite_wal import enable_wal
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -76,23 +75,6 @@ def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
         if before is not None:
             _release(before, connections=1)
     return connection
-
-
-def enable_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
-    """Switch the database to a write-ahead log, waiting up to `busy_seconds` for other processes.
-
-    SQLite does not call its busy handler when two connections switch at once, and fails with SQLITE_BUSY.
-    """
-    deadline = time.monotonic() + busy_seconds
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
 
 
 @contextmanager

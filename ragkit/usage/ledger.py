@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from threading import Lock
 
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged, KnowledgeBaseLocked
 from ragkit.records import JSON
+from ragkit.sqlite_wal import enable_wal
 from ragkit.usage.meter import MeteredCall
 
 FILE_NAME = "ledger.sqlite"
@@ -200,33 +200,21 @@ class Ledger:
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Open in autocommit mode. A crash of the process loses no rows; a power failure may lose the last ones."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            return _open_connection(path)
-        except sqlite3.OperationalError as error:
-            # SQLite's busy timeout does not apply while another process switches a new file to WAL mode
-            if not _is_busy(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _open_connection(path: Path) -> sqlite3.Connection:
     if not path.exists():
         path.touch(mode=0o600)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
+        enable_wal(connection, BUSY_TIMEOUT_S)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(_CREATE_TABLE)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _to_spending(row: tuple[str, int, int, int, int, int, int, float, float, float, int, int]) -> Spending:

@@ -1,8 +1,8 @@
 """Start the servers of stores for tests: `python -m pytest -p tests.servers.plugin`.
 
 Importing this module sets the environment variables with addresses that `ragkit.testing.store_factory` reads, unless
-they are set already, for a server that runs elsewhere. A server starts with the first test whose parameter `name` is
-that of its store, and stops after the last test. A server whose package is missing is not started.
+they are set already, for a server that runs elsewhere. A server starts with the first test that opens its store, and
+stops after the last test. A server whose package is missing is not started.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ def _prepare() -> None:
             atexit.register(server.stop)
 
 
+STORE_FIXTURES = {"subject", "store_options"}
+"""Fixtures that open the store of the fixture `name`: tests with one of them need its server."""
+
+
 @pytest.fixture(autouse=True)
 def _server_of_the_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "name" not in request.fixturenames or "subject" not in request.fixturenames:
+    if "name" not in request.fixturenames or STORE_FIXTURES.isdisjoint(request.fixturenames):
         return
     server = SERVERS.get(str(request.getfixturevalue("name")))
     if server is not None:

@@ -15,11 +15,11 @@ import pytest
 
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseDamaged, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
+from ragkit.sqlite_wal import enable_wal
 from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.native.scanner import MIN_ROWS
 from ragkit.store.native.vector_file import HEADER_BYTES
 from ragkit.store.options import SqliteOptions
-from ragkit.store.sqlite_files import enable_wal
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,

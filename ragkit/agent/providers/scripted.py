@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -55,9 +56,9 @@ class InstantProvider(Provider):
     name = "local"
     blocking = False
 
+    @abstractmethod
     def complete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""
-        raise NotImplementedError
 
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """Stream the answer word by word."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from ragkit.sqlite_wal import enable_wal
 from ragkit.store import sqlite_files
 
 CATALOG_FORMAT = 1
@@ -103,7 +104,7 @@ def create_missing_indexes(connection: sqlite3.Connection) -> None:
 
 def create_catalog_tables(connection: sqlite3.Connection) -> None:
     """Create the tables of a new catalog, in one transaction. Raises sqlite3.OperationalError."""
-    [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    mode = enable_wal(connection, BUSY_TIMEOUT_S)
     if mode != "wal":  # on a disk error SQLite keeps the old mode without raising
         raise sqlite3.OperationalError(f"cannot enable WAL, the journal mode is {mode!r}")
     connection.executescript(f"BEGIN IMMEDIATE;{CREATE_TABLES_SQL}COMMIT;")

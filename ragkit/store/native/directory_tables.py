@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, Heading
+from ragkit.sqlite_wal import enable_wal
 from ragkit.store import sqlite_files
 from ragkit.store.fast_records import build_document
 
@@ -87,7 +88,7 @@ def create_tables(connection: sqlite3.Connection, busy_seconds: float) -> None:
     """Create the tables if they do not exist; several processes may call this at once."""
     if _has_tables(connection):
         return
-    sqlite_files.enable_wal(connection, busy_seconds)
+    enable_wal(connection, busy_seconds)
     connection.execute("BEGIN IMMEDIATE")
     if not _has_tables(connection):  # another process may have created them
         for statement in TABLES:

@@ -1,0 +1,79 @@
+"""What a knowledge base holds, for `ragkit status` and the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.report import FileFailure
+from ragkit.index.source_ids import display_name
+from ragkit.knowledge_base.stored_settings import read_build_fingerprint
+from ragkit.records import JSON
+
+if TYPE_CHECKING:
+    from ragkit.index.reader import CatalogSnapshot
+    from ragkit.knowledge_base.source_files import SourceFiles
+    from ragkit.pipeline.settings import Pipeline
+
+MAX_LISTED_FAILURES = 100
+"""Files that could not be indexed, in a status."""
+
+
+@dataclass(frozen=True)
+class KnowledgeBaseStatus:
+    """What a knowledge base holds."""
+
+    kb: str
+    pipeline: str
+    generation: int
+    files: int
+    failed: int
+    documents: int
+    chunks: int
+    vectors: int
+    bytes: int
+    """Size on disk."""
+    sources: tuple[str, ...]
+    """The sources that were passed to `index`."""
+    settings: Mapping[str, JSON]
+    stale: int
+    """Indexed files that have changed or were deleted since."""
+    store: str
+    """The registered name of the vector store."""
+    failures: tuple[FileFailure, ...]
+    """The first files that could not be indexed, sorted by source; `failed` counts all of them."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """The shape of `status --json`, with display names of sources."""
+        failures: list[JSON] = [
+            {**asdict(failure), "source": display_name(failure.source)} for failure in self.failures
+        ]
+        return {**asdict(self), "sources": [display_name(source) for source in self.sources], "failures": failures}
+
+
+def read_status(
+    snapshot: CatalogSnapshot, path: Path, pipeline: Pipeline, source_files: SourceFiles
+) -> KnowledgeBaseStatus:
+    """The status of the knowledge base at `path`, as the snapshot sees it; compares indexed files with the disk."""
+    catalog = Catalog(snapshot.connection)
+    files = catalog.files().values()
+    failed = [FileFailure(row.source, row.reason, row.hint) for row in files if row.status == "failed"]
+    return KnowledgeBaseStatus(
+        kb=str(path),
+        pipeline=pipeline.name,
+        generation=catalog.generation(),
+        files=sum(row.status == "indexed" for row in files),
+        failed=len(failed),
+        documents=sum(1 for _ in snapshot.iter_documents()),
+        chunks=len(snapshot.arrays.chunk_keys),
+        vectors=len(snapshot.arrays.matrix),
+        bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        sources=tuple(catalog.roots()),
+        settings=asdict(read_build_fingerprint(catalog, path)),
+        stale=sum(row.status == "indexed" and source_files.is_changed(row) for row in files),
+        store=pipeline.store.name,
+        failures=tuple(failed[:MAX_LISTED_FAILURES]),
+    )

@@ -177,7 +177,7 @@ class RAGAgent(Agent):
                 raise call.error
         searches = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
         if isinstance(last.data, ExtractiveAnswer):
-            citations = [cite(q.n, q.hit, q.unit.start, q.unit.end, self.searcher) for q in last.data.quotes]
+            citations = [cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in last.data.quotes]
             abstained = last.data.abstained
             text = result.content  # quoted from the documents, so its links are safe
         else:

@@ -1,30 +1,32 @@
-"""Selects the sentences of the passages that answer a question best, without a language model.
+"""Selects the answer units of the passages that answer a question best, without a language model.
 
-The score of an answer unit is the weighted sum of its features (`FEATURE_WEIGHTS`). Units are selected greedily, with
-a penalty for units of the same passage and without duplicates. The weights were fitted on questions of SQuAD 2.0 so
-that units with the answer rank first; `benchmarks/answers.py` measures them, also on held-out articles.
+The score of a unit is the weighted sum of its features (`FEATURE_WEIGHTS`). The weights are fitted so that units with
+the answer rank first; `benchmarks/answers.py` measures them on held-out documents.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.answer.answer_type import AnswerType, contains_answer_type, detect_answer_type
-from ragkit.answer.answer_units import AnswerUnit, extract_answer_units
+from ragkit.answer.answer_units import AnswerUnit, UnitKind, extract_answer_units
 from ragkit.answer.base import Searcher
+from ragkit.answer.question_kind import QuestionKind, asked_term, detect_question_kinds
 from ragkit.answer.question_terms import QuestionTerms
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 
-MAX_PASSAGES = 8
+MAX_PASSAGES = 10
 """Number of passages that units are extracted from."""
-MAX_EMBEDDED_UNITS = 24
+MAX_EMBEDDED_UNITS = 32
 """Number of units that are embedded, the best ones by lexical features: embedding dominates the run time."""
 
 FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
@@ -33,10 +35,12 @@ FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
         "meaning": 4.7,
         "meaning_before": 3.0,
         "meaning_after": 1.9,
-        # of the passage: cosine minus the highest one; share of the question's terms; BM25 divided by the highest one
+        # of the passage: cosine minus the highest one; share of the question's terms; BM25 divided by the highest one;
+        # the reciprocal of its rank
         "passage_meaning": 7.6,
         "passage_words": 1.8,
         "passage_bm25": 1.6,
+        "passage_rank": 0.0,
         # share of the question's terms in the unit; what the previous unit, the next unit and the headings add to it
         "words": 6.3,
         "words_before": 3.1,
@@ -47,28 +51,55 @@ FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
         "names": -0.8,
         "noun": 0.8,
         "pairs": 1.5,
+        # share of the question's terms in the file name; share of the last heading's terms that are in the question
+        "file": 0.0,
+        "heading": 0.0,
         # the question asks for this type, and the unit has a mention of it that is not in the question
         "date": 2.3,
         "number": 1.1,
         "person": 0.4,
         "place": 2.0,
         "name": 1.3,
-        # logarithm of the number of words; whether the unit ends with a question mark or a colon
+        # the kind of the question, and what speaks for an answer to it
+        "defines": 0.0,
+        "begins": 0.0,
+        "entry": 0.0,
+        "steps": 0.0,
+        "option": 0.0,
+        "list": 0.0,
+        "items": 0.0,
+        "polarity": 0.0,
+        "digits": 0.0,
+        "default": 0.0,
+        "author": 0.0,
+        # the kind of the unit
+        "row": 0.0,
+        "code": 0.0,
+        "item": 0.0,
+        "title": 0.0,
+        # logarithm of the number of words; whether the unit ends with a question mark or a colon; few letters;
+        # the beginning of a sentence is missing
         "length": 0.4,
         "open": -3.0,
+        "noise": -3.0,
+        "fragment": -1.0,
     }
 )
-"""The weight of each feature. All are fitted except the last, which is set by hand."""
-EXTRA_SENTENCE_PENALTY = 0.8
-"""Subtracted for each sentence of a unit after the first, since an answer has room for few."""
-SAME_PASSAGE_PENALTY = 0.35
-"""Subtracted from the other units of a passage for each selected one: if the passage is wrong, all of them are."""
-_DUPLICATE_OVERLAP = 0.9  # Jaccard similarity of the terms
+"""The weight of each feature. All are fitted except the last three, which are set by hand."""
+_EMBEDDING_FEATURES = ("meaning", "meaning_before", "meaning_after")
+_LEXICAL_FEATURES = tuple(name for name in FEATURE_WEIGHTS if name not in _EMBEDDING_FEATURES)
+_ANSWER_TYPE_FEATURES = {
+    AnswerType.DATE: "date",
+    AnswerType.NUMBER: "number",
+    AnswerType.PERSON: "person",
+    AnswerType.PLACE: "place",
+    AnswerType.NAME: "name",
+}
 
 
 @dataclass(frozen=True)
 class ScoredAnswerUnit(AnswerUnit):
-    """A selected unit and its score."""
+    """A unit and its score."""
 
     score: float = 0.0
     """Comparable within one question only."""
@@ -79,73 +110,33 @@ class AnswerCandidates:
     """The candidate units of the passages and their features."""
 
     units: list[AnswerUnit]
+    """All units of the passages, in order."""
+    kept: NDArray[np.int64]
+    """Indices of the candidates, ascending: the best units by lexical features."""
     features: NDArray[np.float64]
-    """(len(units), len(FEATURE_WEIGHTS)), columns in the order of the weights."""
-    unit_terms: list[frozenset[str]]
+    """(len(kept), len(FEATURE_WEIGHTS)), columns in the order of the weights."""
 
 
-def select_answer_units(
-    question: str, hits: Sequence[Hit], searcher: Searcher, limit: int = 3
-) -> list[ScoredAnswerUnit]:
-    """The units that answer a question best, best first, without duplicates; empty without passages.
-
-    Together they have at most `limit` sentences. If every unit alone has more, the result is the best unit.
-    """
+def rank_answer_units(
+    question: str, hits: Sequence[Hit], searcher: Searcher
+) -> tuple[list[ScoredAnswerUnit], list[AnswerUnit]]:
+    """The candidate units with their scores, best first; and all units of the passages, in order."""
     candidates = build_candidates(question, hits, searcher)
     scores = candidates.features @ np.array(list(FEATURE_WEIGHTS.values()))
-    return [
-        ScoredAnswerUnit(**vars(candidates.units[i]), score=float(scores[i]))
-        for i in select_diverse(candidates, scores, limit)
-    ]
+    units = [candidates.units[i] for i in candidates.kept.tolist()]
+    order = np.argsort(-scores, kind="stable").tolist()
+    return [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i])) for i in order], candidates.units
 
 
 def build_candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> AnswerCandidates:
     """The best units of the best passages by lexical features, with all their features."""
-    scorer = _LexicalScorer(question, QuestionTerms(question, searcher), hits[:MAX_PASSAGES])
+    scorer = _LexicalScorer(question, QuestionTerms(question, searcher), hits[:MAX_PASSAGES], searcher)
     scores = scorer.features @ np.array([FEATURE_WEIGHTS[name] for name in _LEXICAL_FEATURES])
     kept = np.sort(np.argsort(-scores, kind="stable")[:MAX_EMBEDDED_UNITS])
     units = [scorer.units[i] for i in kept]
     # the columns follow FEATURE_WEIGHTS, which begins with the embedding features
     features = np.hstack([_embedding_features(question, units, kept, searcher), scorer.features[kept]])
-    return AnswerCandidates(units, features, [scorer.unit_terms[i] for i in kept])
-
-
-def select_diverse(candidates: AnswerCandidates, scores: NDArray[np.float64], limit: int) -> list[int]:
-    """Indices of the units of the best answer with at most `limit` sentences, best first."""
-    units = candidates.units
-    remaining = scores - EXTRA_SENTENCE_PENALTY * np.array([unit.sentence_count - 1 for unit in units])
-    passages = np.array([unit.hit_index for unit in units])
-    selected: list[int] = []
-    sentences_left = limit
-    for _ in range(len(remaining)):
-        best = int(np.argmax(remaining))
-        remaining[best] = -math.inf
-        if units[best].sentence_count > sentences_left or any(_is_duplicate(candidates, best, i) for i in selected):
-            continue
-        selected.append(best)
-        sentences_left -= units[best].sentence_count
-        remaining[passages == passages[best]] -= SAME_PASSAGE_PENALTY
-    return selected or ([int(np.argmax(scores))] if limit > 0 and len(scores) else [])
-
-
-def _is_duplicate(candidates: AnswerCandidates, i: int, j: int) -> bool:
-    """Whether two units overlap in their document, or have nearly the same terms."""
-    first, second = candidates.units[i], candidates.units[j]
-    if first.source == second.source and first.start < second.end and second.start < first.end:
-        return True
-    first_terms, second_terms = candidates.unit_terms[i], candidates.unit_terms[j]
-    return len(first_terms & second_terms) >= _DUPLICATE_OVERLAP * len(first_terms | second_terms)
-
-
-_EMBEDDING_FEATURES = ("meaning", "meaning_before", "meaning_after")
-_LEXICAL_FEATURES = tuple(name for name in FEATURE_WEIGHTS if name not in _EMBEDDING_FEATURES)
-_ANSWER_TYPE_FEATURES = {
-    AnswerType.DATE: "date",
-    AnswerType.NUMBER: "number",
-    AnswerType.PERSON: "person",
-    AnswerType.PLACE: "place",
-    AnswerType.NAME: "name",
-}
+    return AnswerCandidates(scorer.units, kept, features)
 
 
 def _embedding_features(
@@ -167,10 +158,12 @@ def _embedding_features(
 class _LexicalScorer:
     """Computes the features of answer units that need no embedding."""
 
-    def __init__(self, question: str, terms: QuestionTerms, hits: Sequence[Hit]) -> None:
-        self.units = extract_answer_units(hits)
+    def __init__(self, question: str, terms: QuestionTerms, hits: Sequence[Hit], searcher: Searcher) -> None:
+        self.units = extract_answer_units(hits, searcher.document)
         self.unit_terms = [frozenset(extract_terms(unit.text)) for unit in self.units]
         self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
+        names = (f"{hit.chunk.title} {_file_words(hit.chunk.source)}" for hit in hits)
+        self._kinds = _KindFeatures(question, frozenset(" ".join(names).lower().split()))
         self._passage_features = _passage_features(terms, hits)
         features = map(self._unit_features, range(len(self.units)))
         rows = [[row.get(name, 0.0) for name in _LEXICAL_FEATURES] for row in features]
@@ -179,28 +172,146 @@ class _LexicalScorer:
     def _unit_features(self, i: int) -> dict[str, float]:
         unit, present, terms = self.units[i], self.unit_terms[i], self._question_terms
         words = terms.coverage(present)
+        context = frozenset(extract_terms(unit.heading_context))
         row = {
             **self._passage_features[unit.hit_index],
             "words": words,
             "words_before": self._coverage_with_neighbour(i, i - 1) - words,
             "words_after": self._coverage_with_neighbour(i, i + 1) - words,
-            "words_under": terms.coverage(present | frozenset(extract_terms(unit.heading_context))) - words,
+            "words_under": terms.coverage(present | context) - words,
             "words_alike": terms.prefix_coverage(present),
             "names": terms.name_coverage(present),
             "noun": terms.noun_coverage(present),
             "pairs": terms.bigram_coverage(extract_terms(unit.text)),
+            "heading": self._heading_match(unit),
+            "row": float(unit.kind is UnitKind.ROW),
+            "code": float(unit.kind is UnitKind.CODE),
+            "item": float(unit.kind is UnitKind.ITEM),
+            "title": float(_is_title(unit)),
             "length": math.log(max(3, len(unit.text.split()))),
             "open": float(unit.text.endswith(("?", ":"))),
+            "noise": float(_is_noise(unit)),
+            "fragment": float(_is_fragment(unit)),
+            **self._kinds.features(unit),
         }
         if feature := _ANSWER_TYPE_FEATURES.get(self._answer_type):
             row[feature] = float(contains_answer_type(self._answer_type, unit.text, self._question))
         return row
+
+    def _heading_match(self, unit: AnswerUnit) -> float:
+        """The share of the terms of the lowest heading that are in the question."""
+        heading = extract_terms(unit.heading_context.rpartition(" > ")[2])
+        return len(self._question_terms.terms.intersection(heading)) / len(heading) if heading else 0.0
 
     def _coverage_with_neighbour(self, i: int, neighbour: int) -> float:
         """The coverage of a unit together with its neighbour, if that is in the same passage."""
         adjacent = 0 <= neighbour < len(self.units) and self.units[neighbour].hit_index == self.units[i].hit_index
         present = self.unit_terms[i] | self.unit_terms[neighbour] if adjacent else self.unit_terms[i]
         return self._question_terms.coverage(present)
+
+
+_COPULA = (
+    r"(?:\s*\([^)]{1,60}\)|,[^,]{1,60},)?(?:\s+(?:(?:is|are|was|were) (?:also |simply |basically |just )?(?:an?|the|one|any"
+    r"|used|designed|intended|meant|called|that|what|how|where)|means?|refers? to|stands? for|provides?|allows?|lets?"
+    r"|denotes?|describes?|represents?|consists? of|enables?|contains?|implements?|specif(?:y|ies)|ist|sind|est|sont)\b"
+    r"|\s+[-–—]+\s)"
+)
+_INTRODUCED = (
+    r"(?:called|named|known as|termed|referred to as|abbreviated(?: as)?|hei(?:ß|ss)t|appel[ée]e?s?)\s+(?:an? |the )?"
+)
+_OPTION = re.compile(r"(?:^|[\s(`'\"‘“])(?:--?[A-Za-z][\w-]*|\\[A-Za-z]+)|`[^`]+`")
+_IMPERATIVE = re.compile(
+    r"(?:^|[,:;] |\bto [a-z ,]{3,60}, )(?:(?:you )?(?:can|need to|must|should|may|have to) )?(?:simply |just |first |then )?"
+    r"(?:use|run|type|set|add|call|enter|choose|select|click|press|open|create|install|specify|issue|execute|edit|put|pass"
+    r"|remove|delete|write|start|stop|enable|disable|invoke|configure|change|do|make|give|insert|supply)\b",
+    re.IGNORECASE,
+)
+_POLARITY = re.compile(
+    r"\b(?:not|no|never|cannot|none|neither|nor|always|only|must|yes|able|unable|impossible|possible|support(?:s|ed)?"
+    r"|allow(?:s|ed)?|default|without|unless|fails?|ignored|nicht|kein\w*|immer|jamais|toujours|pas)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_DIGITS = re.compile(r"\d")
+_DEFAULT = re.compile(r"\bdefaults?\b|\bby default\b|\bunless\b|\bnormally\b|\bstandardm", re.IGNORECASE)
+_AUTHOR = re.compile(
+    r"\b(?:written|developed|created|designed|implemented|conceived|invented|founded|maintained|authored?) by\b"
+    r"|\bauthors?\b|\bwrote\b|©|\bcopyright\b|@|\bby [A-Z]\w+ [A-Z]\w+",
+    re.IGNORECASE,
+)
+_LISTING = re.compile(r"(?:,[^,]{1,60}){2,} (?:and|or|und|et) |:\s*\S+, \S+")
+
+
+class _KindFeatures:
+    """The features that depend on the kind of the question."""
+
+    def __init__(self, question: str, subjects: Collection[str]) -> None:
+        """`subjects`: words of the titles and file names of the passages, in lower case."""
+        self._kinds = detect_question_kinds(question)
+        self._term = asked_term(question) if self._kinds & QuestionKind.DEFINITION else ""
+        self._wants_default = _DEFAULT.search(question) is not None
+        words = self._term.split()
+        # "tmux session": the documentation of tmux says "a session is"
+        while len(words) > 1 and words[0] in subjects:
+            words = words[1:]
+        full, short = re.escape(self._term).replace(r"\ ", r"\s+"), re.escape(" ".join(words)).replace(r"\ ", r"\s+")
+        term = full if full == short else f"(?:{full}|{short})"
+        quoted = rf"[\"'“”‘’`*]*{term}s?[\"'“”‘’`*]*"
+        self._defines = re.compile(rf"\b{_INTRODUCED}{quoted}|{quoted}{_COPULA}", re.IGNORECASE) if term else None
+        self._begins = re.compile(rf"(?:an? |the |\W)*{quoted}{_COPULA}", re.IGNORECASE) if term else None
+
+    def features(self, unit: AnswerUnit) -> dict[str, float]:
+        """The values for one unit."""
+        kinds, text = self._kinds, unit.text
+        row: dict[str, float] = {}
+        if self._defines is not None and self._begins is not None:
+            row["defines"] = float(self._defines.search(text) is not None)
+            row["begins"] = float(self._begins.match(text) is not None)
+            row["entry"] = float(self._is_entry(unit))
+        if kinds & QuestionKind.HOW_TO:
+            row["steps"] = float(unit.kind is UnitKind.CODE or _IMPERATIVE.search(unit.body) is not None)
+            row["option"] = float(_OPTION.search(text) is not None)
+        if kinds & QuestionKind.LIST:
+            row["items"] = float(unit.kind is UnitKind.LIST)
+            row["list"] = float(unit.kind is UnitKind.ITEM or _LISTING.search(text) is not None)
+        if kinds & QuestionKind.YES_NO:
+            row["polarity"] = float(_POLARITY.search(text) is not None)
+        if kinds & QuestionKind.NUMBER:
+            row["digits"] = float(_DIGITS.search(text) is not None)
+        if self._wants_default:
+            row["default"] = float(_DEFAULT.search(text) is not None)
+        if kinds & QuestionKind.WHO:
+            row["author"] = float(_AUTHOR.search(text) is not None)
+        return row
+
+    def _is_entry(self, unit: AnswerUnit) -> bool:
+        """Whether the unit begins the definition of the asked term: under its name, or a dash after it."""
+        if not unit.is_first:
+            return False
+        names = (unit.lead.rstrip(": "), unit.heading_context.rpartition(" > ")[2])
+        return any(_is_name(self._term, name) for name in names)
+
+
+def _is_name(term: str, name: str) -> bool:
+    words = re.findall(r"[\w.+#-]+", name.lower())
+    expected = re.findall(r"[\w.+#-]+", term)
+    return bool(expected) and len(words) <= len(expected) + 2 and " ".join(expected) in " ".join(words)
+
+
+def _is_noise(unit: AnswerUnit) -> bool:
+    """Whether most of a unit is not words: rules, dots, symbols, links."""
+    dense = "".join(unit.text.split())
+    letters = sum(character.isalnum() for character in dense)
+    return unit.kind is not UnitKind.CODE and letters < 0.6 * len(dense)
+
+
+def _is_title(unit: AnswerUnit) -> bool:
+    """Whether a unit is a line of a few words that is no sentence: a title, a name, a running head."""
+    return unit.kind is UnitKind.SENTENCE and len(unit.text.split()) <= 7 and unit.text[-1] not in ".!:;"
+
+
+def _is_fragment(unit: AnswerUnit) -> bool:
+    """Whether a sentence begins in the middle."""
+    return unit.kind is UnitKind.SENTENCE and len(unit.text) > 1 and unit.text[0].islower() and unit.text[1].islower()
 
 
 def _passage_features(terms: QuestionTerms, hits: Sequence[Hit]) -> list[dict[str, float]]:
@@ -214,6 +325,13 @@ def _passage_features(terms: QuestionTerms, hits: Sequence[Hit]) -> list[dict[st
             "passage_meaning": cosine - nearest if cosine is not None else 0.0,
             "passage_bm25": score / strongest if strongest > 0 else 0.0,
             "passage_words": terms.coverage(frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))),
+            "passage_rank": 1 / rank,
+            "file": terms.coverage(frozenset(extract_terms(_file_words(hit.chunk.source)))),
         }
-        for hit, cosine, score in zip(hits, dense, bm25, strict=True)
+        for rank, (hit, cosine, score) in enumerate(zip(hits, dense, bm25, strict=True), start=1)
     ]
+
+
+def _file_words(source: str) -> str:
+    """The words of a file name."""
+    return re.sub(r"[\W_]+|(?<=[a-z])(?=[A-Z0-9])", " ", PurePath(source).stem)

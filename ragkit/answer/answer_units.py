@@ -1,26 +1,49 @@
 """Splits passages into answer units: quotable pieces of text that can be read on their own.
 
-A unit is a sentence, a table row with its column names, or a list item with its introduction. A sentence that is
-unclear alone ("He declined.") is merged with its neighbour. Headings, rules and code fences are not units.
-Independent of the question and the index.
+A unit is a sentence, a table row with its column names, a list item with its introduction, a term with its definition,
+or a command with the sentence that introduces it. A sentence that is unclear alone ("He declined.") is merged with its
+neighbour. Headings, rules and page numbers are not units. Independent of the question and the index.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
 
-from ragkit.records import Chunk, Hit
+from ragkit.answer.blocks import MAX_TERM_CHARS, Block, BlockKind, parse_blocks
+from ragkit.records import Chunk, Document, Hit
 from ragkit.split.sentence_segmentation import sentence_spans
 
 MIN_STANDALONE_CHARS = 40
 """A shorter sentence is merged with its neighbour and does not count as a sentence."""
 MAX_PRONOUN_START_CHARS = 100
 """A shorter sentence that begins with "he", "it", "this" is merged with the previous one."""
+MAX_CODE_LINES = 8
+"""Lines of code in one unit."""
+MAX_LIST_ITEMS = 24
+MAX_LIST_WORDS = 150
+"""A longer list is no unit."""
+REGION_CHARS = 800
+"""Characters that are read before and after a chunk, so that no sentence or list of it is cut."""
 _MAX_MERGED_CHARS = 400
-_MAX_LEAD_CHARS = 160
-_MIN_WRAPPED_CHARS = 40  # a shorter line was broken on purpose
+_MAX_LEAD_CHARS = 260
+_MAX_ITEM_CHARS = 420  # a longer item is divided into its sentences
+
+
+class UnitKind(Enum):
+    """What a unit is."""
+
+    SENTENCE = "sentence"
+    ITEM = "item"
+    ROW = "row"
+    ENTRY = "entry"
+    """The beginning of a definition, with its term."""
+    LIST = "list"
+    """A list with its introduction, or the terms of neighbouring definitions with their first sentences."""
+    CODE = "code"
+    """A command or other code, with the sentence that introduces it."""
 
 
 @dataclass(frozen=True)
@@ -32,100 +55,360 @@ class AnswerUnit:
     source: str
     start: int
     end: int
-    text: str
-    """[start:end] on one line without markup, with column names for a table row and the introduction of a list item."""
+    body: str
+    """[start:end] without markup, with column names for a table row; one line for each item of a list or line of code."""
     heading_context: str = ""
     """Title and headings of the passage, and the question above the unit in an FAQ."""
     sentence_count: int = 1
     """Number of sentences, at least 1; very short ones and questions do not count."""
+    kind: UnitKind = UnitKind.SENTENCE
+    group: int = 0
+    """Offset of the paragraph, list, table or definition that the unit belongs to."""
+    lead: str = ""
+    """The sentence that introduces a list item or code, or the term of a definition."""
+    is_first: bool = False
+    """The first unit under a heading, a question or a term."""
+
+    @property
+    def text(self) -> str:
+        """The unit with its introduction, on one line."""
+        return " ".join(f"{self.lead} {self.body}".split())
 
 
-def extract_answer_units(hits: Sequence[Hit]) -> list[AnswerUnit]:
-    """The units of all passages, ordered by hit and offset; overlapping passages yield a unit once."""
-    units: dict[tuple[str, int], AnswerUnit] = {}
+Documents = Callable[[str], Document | None]
+"""The document of a source, None if it is not stored."""
+
+
+def extract_answer_units(hits: Sequence[Hit], documents: Documents | None = None) -> list[AnswerUnit]:
+    """The units of all passages, ordered by hit and offset; overlapping passages yield a unit once.
+
+    With `documents`, a sentence, list or definition that the chunk cuts is read to its end.
+    """
+    units: dict[tuple[str, int, bool], AnswerUnit] = {}
     for hit_index, hit in enumerate(hits):
-        for unit in _extract_from_chunk(hit.chunk, hit_index):
+        region = _region(hit.chunk, documents(hit.chunk.source) if documents and hit.chunk.source else None)
+        extracted = list(_extract_from_region(region, hit_index))
+        for unit in [*extracted, *_lists(extracted)]:
             # keyed by the end: a chunk that begins inside a sentence or a row has only the rest of it
-            key = (unit.source, unit.end)
+            key = (unit.source, unit.end, unit.kind is UnitKind.LIST)
             if key not in units or units[key].start > unit.start:
                 units[key] = unit
     return sorted(units.values(), key=lambda unit: (unit.hit_index, unit.start))
 
 
 _WORD = re.compile(r"[^\W_]")
-_CODE_FENCE = re.compile(r"(?:`{3}|~{3})\w*$")
-_BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
+_BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+•▪◦‣○●■□])\s+)+", re.MULTILINE)
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
-_LIST_ITEM = re.compile(r"(?:[-*+•▪◦‣]|\d{1,3}[.)]|[A-Za-z][.)])\s")
-_BULLET = re.compile(r"[-*+•▪◦‣]\s")
+_ITEM_MARK = re.compile(r"(?:[-*+•▪◦‣–○●■□]|o(?=\s{2,}))\s+")
+_HYPHENATION = re.compile(r"(?<=\w)‐\n\s*")  # man pages break words with U+2010
 _KEY_VALUE_LINE = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
 _RECORD_ENTRY = re.compile(r"(\S{0,400}\[\d{1,9}\])\.(\S{1,400}): ")
-_NAMING_KEYS = frozenset({"name", "title", "key", "id"})
 _SENTENCE_ENDS = frozenset('.!?…:;"”)')
-_DOCSTRING = '"""'
 _PRONOUN_START = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
+_COMMENT = re.compile(r"^[ \t]*(?:#+|;;+|//)(?=\s)", re.MULTILINE)
+_PROMPT = re.compile(r"(?:\$|%|>>>|C:\\[^>]{0,40}>|[\w.-]{1,30}@[\w.-]{1,30}[:~ ][^$#\n]{0,40}[$#]|#)\s*(?=\S)")
+
+
+@dataclass(frozen=True)
+class _Region:
+    """A part of a document around a chunk."""
+
+    chunk: Chunk
+    text: str
+    offset: int
+    """Offset of the text in its document."""
+    headings: frozenset[int]
+    """Offsets in `text` of lines that are headings."""
+    names: frozenset[str]
+    """The title and headings of the chunk, normalized."""
+    fenced: bool = False
+    document: Document | None = None
+
+
+def _region(chunk: Chunk, document: Document | None) -> _Region:
+    names = frozenset(_normalize_heading(name) for name in (chunk.title, *chunk.heading)) - {""}
+    is_markdown = chunk.metadata.get("format", "markdown") in ("markdown", "html")
+    if document is None or document.text[chunk.start : chunk.end] != chunk.text:
+        return _Region(chunk, _read_comments(chunk.text, is_markdown), chunk.start, frozenset(), names)
+    text = document.text
+    start, end = _region_start(text, chunk.start), _region_end(text, chunk.end)
+    headings = frozenset(heading.start - start for heading in document.headings if start <= heading.start < end)
+    fenced = document.format == "markdown" and len(re.findall(r"^```", text[:start], re.MULTILINE)) % 2 == 1
+    return _Region(chunk, _read_comments(text[start:end], is_markdown), start, headings, names, fenced, document)
+
+
+def _read_comments(text: str, is_markdown: bool) -> str:
+    """The text with a space in place of the number sign of a comment; in Markdown, it marks a heading."""
+    return text if is_markdown else _COMMENT.sub(lambda match: " " * len(match[0]), text)
+
+
+def _region_start(text: str, start: int) -> int:
+    """The start of a paragraph at most REGION_CHARS before `start`, or of a line."""
+    first = max(0, start - REGION_CHARS)
+    blank = text.find("\n\n", first, start) if first else -2
+    if blank != -1:
+        return blank + 2
+    line = text.find("\n", first, start)
+    return line + 1 if line != -1 else start
+
+
+def _region_end(text: str, end: int) -> int:
+    last = min(len(text), end + REGION_CHARS)
+    if last == len(text):
+        return last
+    blank = text.rfind("\n\n", end, last)
+    if blank != -1:
+        return blank
+    line = text.rfind("\n", end, last)
+    return line if line != -1 else end
 
 
 @dataclass(frozen=True)
 class _TextSpan:
-    """A span of a chunk that becomes an answer unit."""
+    """A span of a region that becomes an answer unit."""
 
     start: int
     end: int
     raw: str
-    heading_context: str
+    kind: UnitKind
+    group: int
+    heading_context: str = ""
     lead: str = ""
-    """Text to prepend."""
     columns: tuple[str, ...] = ()
     sentence_count: int = 1
+    is_first: bool = False
+    code: str = ""
 
 
-def _extract_from_chunk(chunk: Chunk, hit_index: int) -> Iterator[AnswerUnit]:
-    pieces = _split_chunk(chunk)
-    if chunk.metadata.get("format") != "code":  # in code, a bar is an operator
-        pieces = _attach_columns(pieces)
-    for piece in _merge_fragments(_attach_leads(pieces, chunk.text), chunk.text):
-        text = _to_readable_text(piece)
-        if _WORD.search(text):
-            start, end = chunk.start + piece.start, chunk.start + piece.end
-            source = chunk.source or chunk.document_id
-            yield AnswerUnit(hit_index, source, start, end, text, piece.heading_context, piece.sentence_count)
+def _extract_from_region(region: _Region, hit_index: int) -> Iterator[AnswerUnit]:
+    spans = _SpanReader(region).read()
+    chunk = region.chunk
+    inside = {
+        span.group
+        for span in spans
+        if region.offset + span.start < chunk.end and region.offset + span.end > chunk.start
+    }
+    for span in spans:
+        body = _to_readable_text(span)
+        if span.group in inside and _WORD.search(body):
+            yield AnswerUnit(
+                hit_index,
+                chunk.source or chunk.document_id,
+                region.offset + span.start,
+                region.offset + span.end,
+                body,
+                span.heading_context,
+                span.sentence_count,
+                span.kind,
+                region.offset + span.group,
+                " ".join(_strip_markup(span.lead).split()),
+                span.is_first,
+            )
 
 
-def _split_chunk(chunk: Chunk) -> list[_TextSpan]:
-    """The sentences of a chunk, without headings, rules and code fences."""
-    names = {_normalize_heading(name) for name in (chunk.title, *chunk.heading)}
-    hash_is_heading = chunk.metadata.get("format", "markdown") == "markdown"
-    pieces: list[_TextSpan] = []
-    heading = question = ""
-    for start, end in sentence_spans(chunk.text):
-        raw = chunk.text[start:end]
-        if _CODE_FENCE.match(raw) or not (_WORD.search(raw) or _is_table_rule(raw)):
-            continue
-        if (hash_is_heading and raw.startswith("#") and "\n" not in raw) or _normalize_heading(raw) in names:
-            heading, question = _normalize_heading(raw), ""
-            continue
-        if _is_on_own_line(chunk.text, start, end) and raw.endswith("?"):
-            question = raw
-        pieces.append(_TextSpan(start, end, raw, " ".join(filter(None, (chunk.header, heading, question)))))
-    return pieces
+def _lists(units: Sequence[AnswerUnit]) -> Iterator[AnswerUnit]:
+    """The lists among the units of a region: items with one introduction, and definitions under one heading."""
+    run: list[AnswerUnit] = []
+    for unit in units:
+        if unit.kind is UnitKind.SENTENCE and run and run[-1].kind is UnitKind.ENTRY:
+            continue  # it continues the definition
+        if run and not _is_same_list(run[-1], unit):
+            yield from _list_of(run)
+            run = []
+        if unit.kind in (UnitKind.ITEM, UnitKind.ENTRY):
+            run.append(unit)
+    yield from _list_of(run)
 
 
-def _with_next_text(pieces: Sequence[_TextSpan]) -> Iterator[tuple[_TextSpan, str]]:
-    """Each piece with the text of the next one; '' for the last."""
-    for i, piece in enumerate(pieces, start=1):
-        yield piece, pieces[i].raw if i < len(pieces) else ""
+def _is_same_list(before: AnswerUnit, unit: AnswerUnit) -> bool:
+    if before.kind is not unit.kind:
+        return False
+    return before.group == unit.group if unit.kind is UnitKind.ITEM else before.heading_context == unit.heading_context
+
+
+def _list_of(run: Sequence[AnswerUnit]) -> Iterator[AnswerUnit]:
+    if not 2 <= len(run) <= MAX_LIST_ITEMS:
+        return
+    is_item = run[0].kind is UnitKind.ITEM
+    lines = [unit.body if is_item else unit.text for unit in run]
+    if sum(len(line.split()) for line in lines) > MAX_LIST_WORDS:
+        lines = [line[:end] for line in lines for _, end in sentence_spans(line)[:1]]
+    if sum(len(line.split()) for line in lines) <= MAX_LIST_WORDS:
+        first = run[0]
+        yield replace(
+            first,
+            end=run[-1].end,
+            body="\n".join(lines),
+            kind=UnitKind.LIST,
+            lead=first.lead if is_item else "",
+            sentence_count=1,
+        )
+
+
+@dataclass
+class _SpanReader:
+    """Reads the blocks of a region in order."""
+
+    region: _Region
+    group: int = 0
+    spans: list[_TextSpan] = field(default_factory=list)
+    heading: str = ""
+    question: str = ""
+    is_first: bool = True
+    previous: Block | None = None
+    term: Block | None = None
+    columns: tuple[str, ...] = ()
+    record_names: dict[str, str] = field(default_factory=dict)
+
+    def read(self) -> list[_TextSpan]:
+        is_code = self.region.chunk.metadata.get("format") == "code"  # in code, a bar is an operator
+        blocks = parse_blocks(self.region.text, self.region.headings, is_code=is_code, fenced=self.region.fenced)
+        for i, block in enumerate(blocks):
+            following = blocks[i + 1] if i + 1 < len(blocks) else None
+            self._read_block(block, following)
+            if block.kind is not BlockKind.NOISE:
+                self.previous = block
+        return self.spans
+
+    def _read_block(self, block: Block, following: Block | None) -> None:
+        raw = self._raw(block)
+        if block.kind is BlockKind.NOISE:
+            return
+        if block.kind is BlockKind.HEADING or (
+            block.kind in (BlockKind.PARAGRAPH, BlockKind.TERM) and _normalize_heading(raw) in self.region.names
+        ):
+            self.heading, self.question, self.is_first = _normalize_heading(raw), "", True
+            return
+        if not self._continues_group(block):
+            self.group = block.start
+        if block.kind is BlockKind.TERM or self._is_item_term(block, following):
+            if following is None or following.kind in (BlockKind.HEADING, BlockKind.TERM, BlockKind.ROW):
+                self._add_sentences(block)
+            else:
+                self.term, self.is_first = block, True
+            return
+        if block.kind is BlockKind.ROW:
+            self._add_row(block, following)
+        elif block.kind is BlockKind.CODE:
+            self._add_code(block)
+        elif block.kind is BlockKind.ITEM:
+            self._add_item(block)
+        else:
+            self._add_sentences(block)
+        self.term = None
+
+    def _is_item_term(self, block: Block, following: Block | None) -> bool:
+        """Whether a list item only names what the deeper paragraph below it describes."""
+        return (
+            block.kind is BlockKind.ITEM
+            and following is not None
+            and following.kind is BlockKind.PARAGRAPH
+            and following.indent > block.indent
+            and block.end - block.start <= MAX_TERM_CHARS
+            and self.region.text[block.end - 1] not in ".!?;,"
+        )
+
+    def _raw(self, block: Block) -> str:
+        return self.region.text[block.start : block.end]
+
+    def _continues_group(self, block: Block) -> bool:
+        """Whether a block belongs to the list, table or definition of the previous one."""
+        before = self.previous
+        if before is None:
+            return False
+        if before.kind is block.kind and block.kind in (BlockKind.ITEM, BlockKind.ROW):
+            return True
+        return before.kind is BlockKind.TERM and block.kind is BlockKind.PARAGRAPH
+
+    def _context(self, block: Block) -> str:
+        region = self.region
+        path: tuple[str, ...] = ()
+        if region.document is not None:
+            path = region.document.heading_path_at(region.offset + block.start)
+        title = (
+            region.chunk.header if not path else " > ".join(dict.fromkeys(filter(None, (region.chunk.title, *path))))
+        )
+        parts = (title, "" if path else self.heading, self.question)
+        return " ".join(filter(None, parts))
+
+    def _add(self, block: Block, start: int, end: int, kind: UnitKind, **changes: object) -> None:
+        span = _TextSpan(start, end, self.region.text[start:end], kind, self.group, self._context(block))
+        self.spans.append(replace(span, is_first=self.is_first, **changes))  # type: ignore[arg-type]
+        self.is_first = False
+
+    def _add_sentences(self, block: Block) -> None:
+        raw = self._raw(block)
+        first = len(self.spans)
+        for start, end in sentence_spans(raw):
+            if raw[end - 1] == "?" and end - start < _MAX_LEAD_CHARS:  # a question is no answer
+                self.question, self.is_first = raw[start:end], True
+                continue
+            self._add(block, block.start + start, block.start + end, UnitKind.SENTENCE)
+        merged = _merge_fragments(self.spans[first:], self.region.text)
+        if self.term is not None and merged:
+            term = _ITEM_MARK.sub("", self._raw(self.term), count=1)
+            lead = ", ".join(part.strip() for part in term.splitlines()).rstrip(":") + ":"
+            merged[0] = replace(merged[0], kind=UnitKind.ENTRY, lead=lead, start=self.term.start)
+            context = f"{merged[0].heading_context} {term}"
+            merged[1:] = [replace(span, heading_context=context) for span in merged[1:]]
+        self.spans[first:] = merged
+
+    def _add_item(self, block: Block) -> None:
+        raw = self._raw(block)
+        lead = self._list_lead()
+        if len(raw) <= _MAX_ITEM_CHARS:
+            self._add(block, block.start, block.end, UnitKind.ITEM, lead=lead)
+            return
+        for start, end in sentence_spans(raw):
+            self._add(block, block.start + start, block.start + end, UnitKind.ITEM, lead=lead)
+            lead = ""
+
+    def _list_lead(self) -> str:
+        """The introduction of the current list: that of its previous item, or the sentence before it."""
+        if not self.spans:
+            return ""
+        before = self.spans[-1]
+        if before.group == self.group:
+            return next((span.lead for span in reversed(self.spans) if span.group == self.group and span.lead), "")
+        raw = before.raw.rstrip()
+        is_adjacent = self.previous is not None and before.end == self.previous.end
+        return raw if raw.endswith(":") and len(raw) <= _MAX_LEAD_CHARS and is_adjacent else ""
+
+    def _add_code(self, block: Block) -> None:
+        code = _readable_code(self._raw(block))
+        before = self.spans[-1] if self.spans else None
+        adjacent = before is not None and self.previous is not None and before.end == self.previous.end
+        if before is None or not adjacent or before.kind is UnitKind.ROW or len(before.raw) > _MAX_LEAD_CHARS:
+            self._add(block, block.start, block.end, UnitKind.CODE, code=code)
+            return
+        lead = " ".join(f"{before.lead} {before.raw}".split())
+        span = replace(before, end=block.end, raw="", kind=UnitKind.CODE, lead=lead, code=code)
+        if before.raw.endswith(":") and before.kind is not UnitKind.CODE:
+            self.spans.pop()  # without its code, it says nothing
+        elif before.kind is UnitKind.CODE:
+            span = replace(before, start=block.start, end=block.end, lead="", code=code)
+        self.spans.append(replace(span, group=before.group))
+
+    def _add_row(self, block: Block, following: Block | None) -> None:
+        raw = self._raw(block)
+        if "\n" in raw or _RECORD_ENTRY.match(raw):
+            self._add(block, block.start, block.end, UnitKind.ROW)
+            return
+        is_first_row = self.previous is None or self.previous.kind is not BlockKind.ROW
+        if is_first_row:
+            self.columns = ()
+        if _is_table_rule(raw):
+            return
+        after = self._raw(following) if following is not None and following.kind is BlockKind.ROW else ""
+        if is_first_row and _is_table_header(raw, after):
+            self.columns = _split_cells(raw)
+            return
+        self._add(block, block.start, block.end, UnitKind.ROW, columns=self.columns)
 
 
 def _normalize_heading(text: str) -> str:
     """A heading without markup, in lower case."""
     return " ".join(re.sub(r"[#*_`>|]+", " ", text).lower().split()).rstrip(".:")
-
-
-def _is_on_own_line(text: str, start: int, end: int) -> bool:
-    """Whether no other text shares the lines of [start:end]."""
-    line = text.rfind("\n", 0, start) + 1
-    return not text[line:start].strip() and text[end : end + 1] in ("", "\n", "\r")
 
 
 def _is_table_rule(raw: str) -> bool:
@@ -141,27 +424,10 @@ def _is_table_row(raw: str) -> bool:
     return "\n" not in raw and (raw.startswith("|") or " | " in raw)
 
 
-def _attach_columns(pieces: Sequence[_TextSpan]) -> list[_TextSpan]:
-    """Attach column names to table rows, and drop table headers and rules."""
-    attached: list[_TextSpan] = []
-    columns: tuple[str, ...] = ()
-    previous = ""
-    for piece, following in _with_next_text(pieces):
-        first = _is_table_row(piece.raw) and not _is_table_row(previous)
-        previous = piece.raw
-        if not _is_table_row(piece.raw):
-            columns = ()
-        elif first and _is_table_header(piece.raw, following):
-            columns = _split_cells(piece.raw)
-            continue
-        elif _is_table_rule(piece.raw):
-            continue
-        attached.append(replace(piece, columns=columns))
-    return attached
-
-
 def _is_table_header(row: str, following: str) -> bool:
     """Whether a first row is a header: a rule follows, or a row of the same size and the first row has no digits."""
+    if not _is_table_row(row):
+        return False
     if _is_table_rule(following):
         return True
     return (
@@ -171,103 +437,41 @@ def _is_table_header(row: str, following: str) -> bool:
     )
 
 
-def _attach_leads(pieces: Sequence[_TextSpan], text: str) -> list[_TextSpan]:
-    """Attach the introduction to list items, and the naming line to entries of a record."""
-    attached: list[_TextSpan] = []
-    lead = ""
-    names: dict[str, str] = {}
-    for piece, following in _with_next_text(pieces):
-        entry = _RECORD_ENTRY.match(piece.raw)
-        if entry is not None:
-            attached.append(_attach_record_name(piece, entry, names))
-        elif _LIST_ITEM.match(piece.raw) is not None:
-            attached.append(replace(piece, lead=lead))
-        elif piece.raw.endswith(":") and len(piece.raw) <= _MAX_LEAD_CHARS:
-            lead = piece.raw
-            if not _LIST_ITEM.match(following):
-                attached.append(piece)
-        else:
-            if attached and "\n" in text[attached[-1].end : piece.start]:  # else it continues an item
-                lead = ""
-            attached.append(piece)
-    return attached
-
-
-def _attach_record_name(piece: _TextSpan, entry: re.Match[str], names: dict[str, str]) -> _TextSpan:
-    """Attach the line that names telescopes[1] to an entry such as `telescopes[1].lens.diameter: 23`."""
-    record, key = entry.groups()
-    if key in _NAMING_KEYS:
-        if record not in names or key != "id":
-            names[record] = piece.raw
-        return piece
-    outer = " ".join(name for path, name in names.items() if record.startswith(path))
-    return replace(
-        piece,
-        lead=f"{names[record]};" if record in names else "",
-        heading_context=f"{piece.heading_context} {outer}".strip(),
-    )
-
-
-def _merge_fragments(pieces: Sequence[_TextSpan], text: str) -> list[_TextSpan]:
-    """Merge pieces that cannot be read alone with a neighbour."""
+def _merge_fragments(spans: Sequence[_TextSpan], text: str) -> list[_TextSpan]:
+    """Merge the sentences of a paragraph that cannot be read alone with a neighbour."""
     merged: list[_TextSpan] = []
-    for piece in pieces:
-        if merged and _should_merge(merged[-1], piece, text):
-            merged[-1] = _merge(merged[-1], piece, text)
+    for span in spans:
+        if merged and _should_merge(merged[-1], span, text):
+            merged[-1] = _merge(merged[-1], span, text)
         else:
-            merged.append(piece)
+            merged.append(span)
     return merged
 
 
 def _merge(first: _TextSpan, second: _TextSpan, text: str) -> _TextSpan:
     gap = text[first.end : second.start]
-    wrapped = _is_wrapped_line(first, second, text)
-    if "\n" in gap and not wrapped and not _ends_sentence(first.raw):  # a title, or a term and its definition
+    if "\n" in gap and not _ends_sentence(first.raw):  # a title, or a term and its definition
         gap = ": "
     both_count = (
         len(first.raw) >= MIN_STANDALONE_CHARS
         and len(second.raw) >= MIN_STANDALONE_CHARS
-        and not wrapped
         and not first.raw.endswith("?")
     )
     count = first.sentence_count + (second.sentence_count if both_count else 0)
-    return replace(
-        first,
-        end=second.end,
-        raw=f"{first.raw}{gap}{second.raw}",
-        heading_context=second.heading_context,
-        sentence_count=count,
-    )
+    return replace(first, end=second.end, raw=f"{first.raw}{gap}{second.raw}", sentence_count=count)
 
 
 def _should_merge(first: _TextSpan, second: _TextSpan, text: str) -> bool:
-    if _is_table_row(first.raw) or _is_table_row(second.raw) or second.end - first.start > _MAX_MERGED_CHARS:
+    if second.end - first.start > _MAX_MERGED_CHARS:
         return False
     gap = text[first.end : second.start]
-    if gap.strip():
+    if gap.strip():  # a question between them
         return False
-    if "\n" not in gap:
+    if "\n" not in gap or _ends_sentence(first.raw):
         refers_back = len(second.raw) < MAX_PRONOUN_START_CHARS and _PRONOUN_START.match(second.raw) is not None
         return len(first.raw) < MIN_STANDALONE_CHARS or len(second.raw) < MIN_STANDALONE_CHARS or refers_back
-    if second.raw.startswith(_DOCSTRING) or _is_wrapped_line(first, second, text):
-        return True
-    is_title = len(first.raw) < MIN_STANDALONE_CHARS and not _BULLET.match(first.raw)
-    is_question = first.raw.endswith("?") and second.heading_context.endswith(first.raw)
-    return (
-        (is_title or is_question)
-        and _ends_sentence(second.raw)
-        and not _LIST_ITEM.match(second.raw)
-        and not _KEY_VALUE_LINE.match(second.raw)
-    )
-
-
-def _is_wrapped_line(first: _TextSpan, second: _TextSpan, text: str) -> bool:
-    """Whether a line break is inside a sentence: no full stop before it, a lower-case letter after it."""
-    if text.count("\n", first.end, second.start) != 1 or len(first.raw) < _MIN_WRAPPED_CHARS:
-        return False
-    if _ends_sentence(first.raw) or _KEY_VALUE_LINE.match(second.raw):
-        return False
-    return second.raw.lstrip("> ")[:1].islower()
+    is_title = len(first.raw) < MIN_STANDALONE_CHARS
+    return is_title and _ends_sentence(second.raw) and not _KEY_VALUE_LINE.match(second.raw)
 
 
 def _ends_sentence(raw: str) -> bool:
@@ -275,13 +479,34 @@ def _ends_sentence(raw: str) -> bool:
     return raw.rstrip("*_`")[-1:] in _SENTENCE_ENDS
 
 
-def _to_readable_text(piece: _TextSpan) -> str:
-    if not _is_table_row(piece.raw):
-        return " ".join(f"{_strip_markup(piece.lead)} {_strip_markup(piece.raw)}".split())
-    cells = _split_cells(_strip_markup(piece.raw))
-    if len(cells) != len(piece.columns):
+def _readable_code(raw: str) -> str:
+    """The commands of a code block without prompts and output; or the code itself, at most MAX_CODE_LINES lines."""
+    lines = [line.rstrip() for line in raw.splitlines() if line.strip()]
+    indent = min(len(line) - len(line.lstrip()) for line in lines)
+    lines = [lines[0].strip(), *(line[indent:] for line in lines[1:])]
+    commands = [_PROMPT.sub("", line.strip(), count=1) for line in lines if _is_command(line.strip())]
+    return "\n".join((commands or lines)[:MAX_CODE_LINES])
+
+
+def _is_command(line: str) -> bool:
+    match = _PROMPT.match(line)
+    return match is not None and not line.startswith("# ")
+
+
+def _to_readable_text(span: _TextSpan) -> str:
+    if span.kind is UnitKind.CODE:
+        return span.code
+    raw = _HYPHENATION.sub("", span.raw)
+    if span.kind is UnitKind.ITEM:
+        raw = _ITEM_MARK.sub("", raw, count=1) if _ITEM_MARK.match(raw) else raw
+    if span.kind is UnitKind.ROW and _RECORD_ENTRY.match(raw):
+        return "; ".join(_RECORD_ENTRY.sub(r"\2: ", line.strip(), count=1) for line in raw.splitlines())
+    if not (span.kind is UnitKind.ROW and _is_table_row(raw)):
+        return " ".join(_strip_markup(raw).split())
+    cells = _split_cells(_strip_markup(raw))
+    if len(cells) != len(span.columns):
         return " | ".join(cell for cell in cells if cell)
-    named = (f"{name}: {cell}" if name else cell for name, cell in zip(piece.columns, cells, strict=True) if cell)
+    named = (f"{name}: {cell}" if name else cell for name, cell in zip(span.columns, cells, strict=True) if cell)
     return "; ".join(named)
 
 

@@ -17,11 +17,14 @@ CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation:
     """The citation of characters [start:end] of the hit's document, verified against the indexed text."""
     chunk = hit.chunk
-    quote = chunk.text[start - chunk.start : end - chunk.start]
     document = searcher.document(chunk.source)
     text = document.text if document is not None else None
-    before = chunk.text[: start - chunk.start]
-    first = chunk.start_line + before.count("\n")
+    inside = chunk.start <= start and end <= chunk.end
+    quote = chunk.text[start - chunk.start : end - chunk.start] if inside or text is None else text[start:end]
+    if text is None or inside:
+        first = chunk.start_line + chunk.text.count("\n", 0, max(0, start - chunk.start))
+    else:
+        first = text.count("\n", 0, start) + 1
     return Citation(
         n=n,
         source=chunk.source,

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
-from ragkit.answer.answer_selection import ScoredAnswerUnit, select_answer_units
+from ragkit.answer.answer_selection import rank_answer_units
 from ragkit.answer.base import Searcher
+from ragkit.answer.composition import AnswerPassage, compose_answer
 from ragkit.answer.evidence import EVIDENCE_THRESHOLD
+from ragkit.answer.question_kind import detect_question_kinds, split_question
 from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens
 
 NOT_IN_DOCUMENTS = "Not in these documents."
 """The first words of an abstention."""
-MAX_SENTENCES = 3
-"""Sentences in one answer, at most."""
 ZERO_COST = Tokens(cost_usd=0.0)
 
 
 @dataclass(frozen=True)
 class Quote:
-    """A quoted sentence of an answer and its citation number."""
+    """A passage of an answer and its citation number."""
 
     n: int
     hit: Hit
-    unit: ScoredAnswerUnit
+    passage: AnswerPassage
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ class ExtractiveAnswer:
 
 
 class ExtractiveProvider(Provider):
-    """Answers with the best sentences of the passages, each with its citation; abstains if there are none."""
+    """Answers with the best passages, each with its citation; abstains if there are none.
+
+    A question of two parts ("Who wrote X, and when?") is searched and answered part by part.
+    """
 
     name = "extractive"
     default_model = "extractive"
@@ -50,26 +54,38 @@ class ExtractiveProvider(Provider):
         self._threshold = threshold
 
     def complete(self, request: ModelRequest) -> Completion:
-        """A tool call after a question; an answer after a tool result."""
+        """A tool call for each part of a question; an answer after the tool results."""
         last = request.messages[-1]
-        if last.role is Role.TOOL and isinstance(last.data, RetrievedPassages):
-            return Completion(self._compose_answer(last.data), ZERO_COST)
         if last.role is Role.TOOL:
-            return Completion(Message.assistant(last.content), ZERO_COST)
-        call = ToolCall(TOOL_NAME, {"query": last.content})
-        return Completion(Message.assistant("", [call]), ZERO_COST, "tool_calls")
+            results = list(takewhile(lambda message: message.role is Role.TOOL, reversed(request.messages)))[::-1]
+            searches = [message.data for message in results if isinstance(message.data, RetrievedPassages)]
+            if not searches:
+                return Completion(Message.assistant(last.content), ZERO_COST)
+            return Completion(self._compose_answer(searches), ZERO_COST)
+        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(last.content)]
+        return Completion(Message.assistant("", calls), ZERO_COST, "tool_calls")
 
-    def _compose_answer(self, passages: RetrievedPassages) -> Message:
-        units = select_answer_units(passages.query, passages.hits, self._searcher, MAX_SENTENCES)
-        abstained = passages.evidence < self._threshold or not units
-        quotes = tuple(Quote(n, passages.hits[unit.hit_index], unit) for n, unit in enumerate(units, start=1))
-        text = _format_abstention(quotes) if abstained else _format_answer(quotes)
-        return Message(Role.ASSISTANT, text, data=ExtractiveAnswer(quotes, abstained))
+    def _compose_answer(self, searches: Sequence[RetrievedPassages]) -> Message:
+        quotes: list[Quote] = []
+        nearest: list[Quote] = []
+        lines: list[str] = []
+        for passages in searches:
+            found = self._quotes(passages, len(quotes))
+            if found and passages.evidence >= self._threshold:
+                quotes += found
+                lines += [f"{quote.passage.text} [{quote.n}]" for quote in found]
+            else:
+                nearest = nearest or found
+                if len(searches) > 1:
+                    lines.append(f"{NOT_IN_DOCUMENTS[:-1]}: {passages.query}")
+        if not quotes:
+            return Message(Role.ASSISTANT, _format_abstention(nearest), data=ExtractiveAnswer(tuple(nearest), True))
+        return Message(Role.ASSISTANT, "\n".join(lines), data=ExtractiveAnswer(tuple(quotes), False))
 
-
-def _format_answer(quotes: Sequence[Quote]) -> str:
-    """One line for each quote: they come from different places and do not form a paragraph."""
-    return "\n".join(f"{' '.join(quote.unit.text.split())} [{quote.n}]" for quote in quotes)
+    def _quotes(self, passages: RetrievedPassages, offset: int) -> list[Quote]:
+        ranked, units = rank_answer_units(passages.query, passages.hits, self._searcher)
+        composed = compose_answer(detect_question_kinds(passages.query), ranked, units)
+        return [Quote(n, passages.hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
 
 
 def _format_abstention(quotes: Sequence[Quote]) -> str:

@@ -94,6 +94,9 @@ class AgentConfig:
     """Whether the run ends after the model's tool calls, without executing them."""
     text_tool_calls: bool = True
     """Whether TOOL_CALL in the model's text is parsed as a tool call."""
+    starts_with_reasoning: bool = False
+    """Whether the model's chat template opens the reasoning, so that answers have only the closing `</think>`.
+    Then a stream shows its text after that tag, or at the end if there is none."""
     hooks: Mapping[str, Callable[..., None]] = field(default_factory=dict)
     """Functions by event: `{"on_tool_start": my_hook}`."""
     observers: Sequence[AgentObserver] = ()

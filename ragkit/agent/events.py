@@ -56,6 +56,13 @@ class TextChunk(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningChunk(Event):
+    """A chunk of the model's reasoning, in a streamed run. With output guardrails, reasoning is not streamed."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallChunk(Event):
     """A chunk of a tool call as the model writes it, in a streamed run."""
 

@@ -52,6 +52,9 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         # with guardrails, all text is held back until they have checked it; without, what may be a tool call
         has_text_calls = len(parsed.tool_calls) > len(message.tool_calls)
         held = parsed.content if guardrails else "" if has_text_calls else run.stream_filter.flush()
+        reasoning = run.stream_filter.take_reasoning()
+        if reasoning:
+            yield e.ReasoningChunk(run.id, reasoning)
         if held:
             yield e.TextChunk(run.id, held)
     return parsed, completion.stop_reason
@@ -86,6 +89,7 @@ def _read_cache(
     span.ended = run.trace.elapsed_s()
     if cached is None:
         return None
+    _add_reasoning(span, cached)
     provider, model = _provider_and_model(run, request, cached)
     usage = run.meter.record_cache_hit(provider, model, cached.usage, iteration=run.iteration)
     if run.has_listeners:
@@ -109,7 +113,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             break
         except ProviderError as error:
             yield from _wait_for_retry(run, attempt, error)
-    completion = _without_reasoning(completion)
+    completion = _without_reasoning(run, completion)
     name, model = _provider_and_model(run, request, completion)
     usage = run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
     span.attributes.update(
@@ -119,6 +123,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
         cost_usd=usage.llm_cost_usd,
         stop_reason=completion.stop_reason,
     )
+    _add_reasoning(span, completion)
     run.trace.end_span(span)
     if completion.fallback_errors:
         yield e.ProviderFallback(run.id, completion.fallback_errors, completion.provider)
@@ -141,12 +146,17 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
     run.raise_if_stopped()
 
 
-def _without_reasoning(completion: Completion) -> Completion:
+def _add_reasoning(span: TraceSpan, completion: Completion) -> None:
+    if completion.message.reasoning:
+        span.attributes["reasoning"] = completion.message.reasoning
+
+
+def _without_reasoning(run: RunState, completion: Completion) -> Completion:
     """The completion with reasoning that the model wrote into its text moved to `reasoning`."""
     message = completion.message
-    text, reasoning = (
-        split_reasoning(message.content) if "</" in message.content or "<t" in message.content else ("", "")
-    )
+    if "<" not in message.content:
+        return completion
+    text, reasoning = split_reasoning(message.content, starts_with_reasoning=run.config.starts_with_reasoning)
     if not reasoning:
         return completion
     joined = "\n\n".join(part for part in (message.reasoning, reasoning) if part)
@@ -156,7 +166,9 @@ def _without_reasoning(completion: Completion) -> Completion:
 def _create_stream_filter(run: RunState) -> StreamFilter:
     native, names = run.agent.provider.native_tools, run.agent.registry.list_names()
     is_parsed = run.config.text_tool_calls and run.config.response_format is None
-    return StreamFilter(names if is_parsed else (), accept_bare_json=not native)
+    return StreamFilter(
+        names if is_parsed else (), accept_bare_json=not native, starts_with_reasoning=run.config.starts_with_reasoning
+    )
 
 
 def _provider_and_model(run: RunState, request: ModelRequest, completion: Completion) -> tuple[str, str]:

@@ -40,6 +40,9 @@ class AgentObserver:
     def on_llm_chunk(self, event: e.TextChunk) -> None:
         """A chunk of text arrived, in a streamed run."""
 
+    def on_reasoning_chunk(self, event: e.ReasoningChunk) -> None:
+        """A chunk of reasoning arrived, in a streamed run."""
+
     def on_llm_end(self, event: e.ModelCallEnded) -> None:
         """A model or the cache answered."""
 
@@ -95,6 +98,7 @@ OBSERVER_METHODS: Mapping[type[e.Event], str] = {
     e.IterationEnded: "on_iteration_end",
     e.ModelCallStarted: "on_llm_start",
     e.TextChunk: "on_llm_chunk",
+    e.ReasoningChunk: "on_reasoning_chunk",
     e.ModelCallEnded: "on_llm_end",
     e.ToolCallChunk: "on_tool_call_chunk",
     e.Retrying: "on_retry",

@@ -70,6 +70,13 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A chunk of the model's reasoning, which is no part of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallDelta:
     """A chunk of a tool call: first the name, then the arguments as JSON text."""
 
@@ -87,7 +94,7 @@ class StreamCompleted:
     completion: Completion
 
 
-StreamDelta: TypeAlias = TextDelta | ToolCallDelta | StreamCompleted
+StreamDelta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | StreamCompleted
 """An element of a stream. A stream ends with exactly one StreamCompleted."""
 
 
@@ -150,6 +157,8 @@ class Provider(Protocol):
 
 def to_deltas(completion: Completion) -> Iterator[StreamDelta]:
     """A completion as a stream."""
+    if completion.message.reasoning:
+        yield ReasoningDelta(completion.message.reasoning)
     if completion.message.content:
         yield TextDelta(completion.message.content)
     for index, call in enumerate(completion.message.tool_calls):

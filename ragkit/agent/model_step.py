@@ -27,9 +27,8 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
 
     Returns the message and the stop reason.
     """
+    yield from emit_budget_warnings(run)
     run.raise_if_stopped()
-    if run.limits.is_set:
-        yield from _emit_budget_warnings(run)
     request = run.build_request()
     span, completion = run.trace.add_span(StepType.CACHE), None
     cache = None if run.streaming else run.config.cache
@@ -38,6 +37,7 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         completion = yield from _read_cache(run, cache, key, request, span)
     if completion is None:
         completion = yield from _call_with_retries(run, request)
+        yield from emit_budget_warnings(run)
         if cache is not None:
             yield from run_function(partial(cache.set, key, completion), blocking=cache.blocking)
     message = completion.message
@@ -73,10 +73,11 @@ def enforce_guardrails(
     return text
 
 
-def _emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
-    for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s):
-        if unit not in run.warned_limits:
-            run.warned_limits.add(unit)
+def emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
+    """Warn about each limit once, when it is nearly reached."""
+    for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s) if run.limits.is_set else ():
+        if (unit, limit) not in run.warned_limits:
+            run.warned_limits.add((unit, limit))
             yield e.BudgetWarning(run.id, unit, spent, limit)
 
 
@@ -113,6 +114,8 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             break
         except ProviderError as error:
             yield from _wait_for_retry(run, attempt, error)
+            if error.failed_in_chain:
+                request = replace(request, failed_in_chain=error.failed_in_chain)
     completion = _without_reasoning(run, completion)
     name, model = _provider_and_model(run, request, completion)
     usage = run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)

@@ -76,6 +76,12 @@ class AgentObserver:
     def on_approval(self, event: e.ApprovalNeeded) -> None:
         """The run awaits human approval."""
 
+    def on_loop(self, event: e.LoopDetected) -> None:
+        """The model repeats a tool call without a new result."""
+
+    def on_last_answer(self, event: e.LastAnswerRequested) -> None:
+        """The model is asked for a last answer without tools."""
+
     def on_handoff(self, event: e.HandedOff) -> None:
         """Another agent takes over."""
 
@@ -110,6 +116,8 @@ OBSERVER_METHODS: Mapping[type[e.Event], str] = {
     e.GuardrailTriggered: "on_guardrail",
     e.PolicyDecided: "on_policy",
     e.ApprovalNeeded: "on_approval",
+    e.LoopDetected: "on_loop",
+    e.LastAnswerRequested: "on_last_answer",
     e.HandedOff: "on_handoff",
     e.MemoryTrimmed: "on_memory_trim",
     e.BudgetWarning: "on_budget_warning",

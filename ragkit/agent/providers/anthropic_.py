@@ -119,11 +119,13 @@ def build_payload(request: ModelRequest) -> dict[str, object]:
     if system:
         # the cache marker covers everything before it as well: the tools
         payload["system"] = [{"type": "text", "text": system, **cached}]
-    if request.tools:
+    tools = request.tools or request.closed_tools
+    if tools:
         payload["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-            for tool in request.tools
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools
         ]
+    if request.closed_tools:
+        payload["tool_choice"] = {"type": "none"}
     if settings.response_schema is not None:
         schema = anthropic.transform_schema(cast("dict[str, Any]", settings.response_schema))
         payload["output_config"] = {"format": {"type": "json_schema", "schema": schema}}

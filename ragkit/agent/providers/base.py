@@ -44,6 +44,10 @@ class ModelRequest:
     """The conversation; a system message comes first."""
     tools: tuple[Tool, ...] = ()
     settings: ModelSettings = ModelSettings()
+    closed_tools: tuple[Tool, ...] = ()
+    """Tools of earlier calls that the model may no longer call; some services require their declaration."""
+    failed_in_chain: frozenset[int] = frozenset()
+    """The providers of a fallback chain that have failed in this request, by index: tried last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ class FallbackProvider(Provider):
 
     After `max_failures` failures in a row a provider is skipped for `cooldown_s` seconds; then one request may
     try it again. An InvalidRequest is raised at once: the next provider would get the same request.
-    A stream falls back only before its first chunk.
+    A stream falls back by itself only before its first chunk. A failure after it is raised; if the agent sends the
+    request again, it goes to the next provider.
 
     Args:
         providers: in order of preference.
@@ -137,13 +138,18 @@ class _FallbackChain:
         self._index = 0
         self._stream_started = False
         self._errors: list[str] = []
+        self._failed = set[int]()
         self.error: ProviderError = ProviderError(owner.name, "all providers are skipped after repeated failures")
 
     def __iter__(self) -> Iterator[tuple[Provider, ModelRequest]]:
-        for index, provider in enumerate(self._owner.providers):
-            if self._owner.allow_request(index):
+        providers, failed = self._owner.providers, self._request.failed_in_chain
+        if len(failed) < len(providers):
+            self._failed |= failed  # otherwise all have failed once: begin again
+        for index, provider in enumerate(providers):
+            if index not in self._failed and self._owner.allow_request(index):
                 self._index = index
-                yield provider, replace(self._request, model=self._owner.model_for(index, self._request))
+                model = self._owner.model_for(index, self._request)
+                yield provider, replace(self._request, model=model, failed_in_chain=frozenset())
 
     def __enter__(self) -> None:
         return None
@@ -159,6 +165,9 @@ class _FallbackChain:
         self._owner.record_result(self._index, failed=True)
         self._errors.append(str(error))
         self.error = error
+        self._failed.add(self._index)
+        if self._stream_started:
+            error.failed_in_chain = frozenset(self._failed)
         return not self._stream_started
 
     def add_provider_info(self, completion: Completion) -> Completion:

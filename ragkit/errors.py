@@ -260,7 +260,7 @@ class ProviderError(RagkitError):
 
     retryable = False
     failed_in_chain: frozenset[int] = frozenset()
-    """After a failure in mid-stream: the providers of a fallback chain that have failed in this request, by index."""
+    """If a fallback chain failed in mid-stream and has another provider: those that failed, by index."""
 
     def __init__(self, provider: str, message: str, *, status: int | None = None) -> None:
         message = mask_secrets(message)

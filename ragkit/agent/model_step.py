@@ -114,7 +114,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             break
         except ProviderError as error:
             yield from _wait_for_retry(run, attempt, error)
-            if error.failed_in_chain:
+            if request.failed_in_chain != error.failed_in_chain:
                 request = replace(request, failed_in_chain=error.failed_in_chain)
     completion = _without_reasoning(run, completion)
     name, model = _provider_and_model(run, request, completion)
@@ -140,6 +140,8 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
     """Wait before the next attempt; raise the error if there is none."""
     run.raise_if_stopped()  # the request may have failed because the run was cancelled or timed out
     delay = run.config.retry.next_wait_s(attempt, error)
+    if error.failed_in_chain and attempt < run.config.retry.max_attempts:
+        delay = 0.0  # another provider of the chain is tried
     if delay is None or (run.has_streamed_text and not run.retry_after_text):
         raise error
     run.trace.add_span(StepType.RETRY, type(error).__name__, {"attempt": attempt, "wait_s": delay, "error": str(error)})

@@ -47,7 +47,7 @@ class ModelRequest:
     closed_tools: tuple[Tool, ...] = ()
     """Tools of earlier calls that the model may no longer call; some services require their declaration."""
     failed_in_chain: frozenset[int] = frozenset()
-    """The providers of a fallback chain that have failed in this request, by index: tried last."""
+    """The providers of a fallback chain that have failed in this request, by index: not tried again."""
 
 
 @dataclass(frozen=True, slots=True)

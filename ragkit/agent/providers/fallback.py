@@ -99,10 +99,12 @@ class FallbackProvider(Provider):
 
     def available_names(self) -> list[str]:
         """Names of the providers that are not skipped."""
+        return [self.providers[index].name for index in sorted(self.available_indices())]
+
+    def available_indices(self) -> set[int]:
+        """Indices of the providers that are not skipped."""
         now = self._clock()
-        return [
-            provider.name for provider, c in zip(self.providers, self._circuits, strict=True) if c.open_until <= now
-        ]
+        return {index for index, circuit in enumerate(self._circuits) if circuit.open_until <= now}
 
     def model_for(self, index: int, request: ModelRequest) -> str:
         """The request for the provider at `index`."""
@@ -142,10 +144,8 @@ class _FallbackChain:
         self.error: ProviderError = ProviderError(owner.name, "all providers are skipped after repeated failures")
 
     def __iter__(self) -> Iterator[tuple[Provider, ModelRequest]]:
-        providers, failed = self._owner.providers, self._request.failed_in_chain
-        if len(failed) < len(providers):
-            self._failed |= failed  # otherwise all have failed once: begin again
-        for index, provider in enumerate(providers):
+        self._failed |= self._request.failed_in_chain
+        for index, provider in enumerate(self._owner.providers):
             if index not in self._failed and self._owner.allow_request(index):
                 self._index = index
                 model = self._owner.model_for(index, self._request)
@@ -166,8 +166,8 @@ class _FallbackChain:
         self._errors.append(str(error))
         self.error = error
         self._failed.add(self._index)
-        if self._stream_started:
-            error.failed_in_chain = frozenset(self._failed)
+        goes_on = self._stream_started and self._owner.available_indices() - self._failed
+        error.failed_in_chain = frozenset(self._failed if goes_on else ())
         return not self._stream_started
 
     def add_provider_info(self, completion: Completion) -> Completion:

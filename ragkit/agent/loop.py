@@ -91,9 +91,17 @@ def _run_turns(run: RunState) -> EffectGenerator[AgentResult]:
 
 def _end_early(run: RunState, reason: str) -> EffectGenerator[AgentResult]:
     """End a run that is in a loop, or has used up its iterations: with an answer without tools, or a fixed text."""
+    content = MAX_ITERATIONS_TEXT
     if reason == "max_iterations" and run.config.on_max_iterations == "stop":
-        run.messages.append(Message(Role.ASSISTANT, MAX_ITERATIONS_TEXT, agent_name=run.agent.name))
-        return run.build_result(reason, MAX_ITERATIONS_TEXT)
+        run.messages.append(Message(Role.ASSISTANT, content, agent_name=run.agent.name))
+    else:
+        content = yield from _request_last_answer(run, reason)
+    if run.streaming and content is MAX_ITERATIONS_TEXT:
+        yield e.TextChunk(run.id, content)
+    return run.build_result(reason, content)
+
+
+def _request_last_answer(run: RunState, reason: str) -> EffectGenerator[str]:
     run.tools_are_closed = True
     yield e.LastAnswerRequested(run.id, reason)
     span = run.trace.start_span(StepType.ITERATION, "last answer")
@@ -101,7 +109,7 @@ def _end_early(run: RunState, reason: str) -> EffectGenerator[AgentResult]:
     assert isinstance(outcome, FinalAnswer)  # noqa: S101 - without tools there are no calls
     run.trace.add_span(StepType.OUTCOME, outcome.label, {"reason": reason})
     run.trace.end_span(span)
-    return run.build_result(reason, outcome.content)
+    return outcome.content
 
 
 def _stopped_result(run: RunState, outcome: Stopped) -> AgentResult:

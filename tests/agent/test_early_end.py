@@ -69,6 +69,14 @@ def test_the_request_for_a_last_answer_is_not_kept_in_the_memory() -> None:
     assert roles == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
 
 
+@both
+@pytest.mark.parametrize("config", [LAST, replace(LAST, on_max_iterations="stop")])
+def test_the_fixed_text_is_streamed_too(config: AgentConfig, listen: Listen) -> None:
+    agent, _ = scripted([*TWO_CALLS, ""], config=config)
+    texts = [event.text for event in listen(agent) if isinstance(event, TextChunk)]
+    assert texts == ["[Max iterations reached]"]
+
+
 @pytest.mark.parametrize("answer", ["", call("add", "c3", a=5, b=6)])
 def test_a_model_that_still_does_not_answer_gives_the_fixed_text(answer: ScriptedTurn) -> None:
     agent, _ = scripted([*TWO_CALLS, answer], config=LAST)

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.agent.result import ToolOutcome
-from ragkit.agent.tool_execution import ToolRefused
-
-
-class RepeatedCall(ToolRefused):
-    """A call was not executed, because the same call had the same result before. Part of a tool's result."""
 
 
 class CallRepeats:
@@ -19,13 +14,13 @@ class CallRepeats:
 
     def count(self, call: ToolCall) -> int:
         """How often the call has had its last result."""
-        return self._results[key][1] if (key := _key(call)) in self._results else 0
+        return self._results.get(_key(call), ("", 0))[1]
 
     def record(self, outcome: ToolOutcome) -> None:
         """Count the result of a call. A result that differs from the last one starts a new count."""
-        if not isinstance(outcome.error, RepeatedCall):
-            text, times = self._results.get(_key(outcome.call), ("", 0))
-            self._results[_key(outcome.call)] = (outcome.content, times + 1 if text == outcome.content else 1)
+        key = _key(outcome.call)
+        text, times = self._results.get(key, ("", 0))
+        self._results[key] = (outcome.content, times + 1 if text == outcome.content else 1)
 
 
 def _key(call: ToolCall) -> tuple[str, str]:

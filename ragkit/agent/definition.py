@@ -12,6 +12,7 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS, PromptBuilder
 from ragkit.agent.providers.base import ModelSettings, Provider
+from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.agent.structured_output import to_json_schema
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tools.registry import ToolRegistry
@@ -31,6 +32,7 @@ class AgentDefinition:
     """An agent as an immutable record, without conversation state."""
 
     provider: Provider
+    """Also one with a documented signature; see `ragkit.agent.providers.adapter`."""
     tools: ToolSource = ()
     max_iterations: int | None = None
     """Overrides `config.max_iterations`."""
@@ -63,11 +65,13 @@ class AgentDefinition:
         if self.max_iterations is not None:
             config = replace(config, max_iterations=self.max_iterations)
         builder = self.prompt_builder or PromptBuilder(self.instructions)
-        native, marked = self.provider.native_tools, config.screening.mark_as_data
+        provider = adapt_provider(self.provider)
+        native, marked = provider.native_tools, config.screening.mark_as_data
         form = config.response_format
         schema = to_json_schema(form) if form is not None else None
         prompt = builder.build(registry.list_all(), native=native, marked=marked)
         fields_: dict[str, object] = {
+            "provider": provider,
             "registry": registry.snapshot(),
             "config": config,
             "available_tools": tuple(registry),

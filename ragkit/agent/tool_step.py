@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from ragkit.agent import events as e
 from ragkit.agent.background_tasks import THREAD_POOL
-from ragkit.agent.call_repeats import RepeatedCall
 from ragkit.agent.coherence_check import CoherenceVerdict
 from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.guardrails import GuardrailFinding, apply_guardrails, apply_guardrails_to_arguments
@@ -25,7 +24,7 @@ from ragkit.agent.side_effects import (
     run_function,
     run_tools,
 )
-from ragkit.agent.tool_execution import ToolRefused
+from ragkit.agent.tool_execution import RepeatedCall, ToolRefused
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.trace import StepType, TraceSpan
@@ -300,7 +299,8 @@ def _record_results(run: RunState, plan: ToolPlan) -> None:
     run.tool_outcomes += done
     if run.config.max_repeated_calls is not None:
         for outcome in done:
-            run.repeats.record(outcome)
+            if not isinstance(outcome.error, RepeatedCall):
+                run.repeats.record(outcome)
     run.messages += [
         Message(Role.TOOL, result.content, (), result.call.id, result.name, result.error is not None, data=result.data)
         for result in done

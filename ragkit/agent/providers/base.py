@@ -102,13 +102,15 @@ StreamDelta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | StreamComp
 """An element of a stream. A stream ends with exactly one StreamCompleted."""
 
 
-_METHODS = ("complete", "stream", "acomplete", "astream")
+METHODS = ("complete", "stream", "acomplete", "astream")
+"""The methods of a provider."""
 
 
 class Provider(Protocol):
     """Sends requests to a model. Implement one of the four methods in a subclass; the others are derived from it.
 
-    Errors are ProviderErrors, raised `from` the error of the service's SDK.
+    Errors are ProviderErrors, raised `from` the error of the service's SDK. An agent also accepts providers with
+    `complete(model, system_prompt, messages, ...)` or `chat(messages, tools)`.
     """
 
     name: str = "custom"
@@ -124,8 +126,9 @@ class Provider(Protocol):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if not any(getattr(cls, name) is not getattr(Provider, name) for name in _METHODS):
-            expected = f"one or more of {', '.join(_METHODS)}"
+        has_method = any(getattr(cls, name) is not getattr(Provider, name) for name in METHODS)
+        if not (has_method or hasattr(cls, "chat")):  # `chat` is adapted when the provider is given to an agent
+            expected = f"one or more of {', '.join(METHODS)}"
             raise InvalidOption(f"the methods of provider {cls.__name__}", "none", expected)
 
     def complete(self, request: ModelRequest) -> Completion:

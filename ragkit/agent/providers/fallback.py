@@ -9,6 +9,7 @@ from threading import Lock
 from types import TracebackType
 
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta
+from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.errors import InvalidOption, InvalidRequest, ProviderError
 
 
@@ -51,7 +52,7 @@ class FallbackProvider(Provider):
         if models is not None and len(models) != len(providers):
             expected = f"{len(providers)}, one per provider"
             raise InvalidOption("the number of models of FallbackProvider", len(models), expected)
-        self.providers = tuple(providers)
+        providers = self.providers = tuple(map(adapt_provider, providers))
         self.default_model = models[0] if models else providers[0].default_model
         self.native_tools = all(provider.native_tools for provider in providers)
         self.blocking = any(provider.blocking for provider in providers)

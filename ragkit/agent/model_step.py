@@ -27,7 +27,8 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
 
     Returns the message and the stop reason.
     """
-    yield from emit_budget_warnings(run)
+    if run.has_limits:
+        yield from emit_budget_warnings(run)
     run.raise_if_stopped()
     request = run.build_request()
     span, completion = run.trace.add_span(StepType.CACHE), None
@@ -37,7 +38,8 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         completion = yield from _read_cache(run, cache, key, request, span)
     if completion is None:
         completion = yield from _call_with_retries(run, request)
-        yield from emit_budget_warnings(run)
+        if run.has_limits:
+            yield from emit_budget_warnings(run)
         if cache is not None:
             yield from run_function(partial(cache.set, key, completion), blocking=cache.blocking)
     message = completion.message
@@ -75,7 +77,7 @@ def enforce_guardrails(
 
 def emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
     """Warn about each limit once, when it is nearly reached."""
-    for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s) if run.limits.is_set else ():
+    for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s):
         if (unit, limit) not in run.warned_limits:
             run.warned_limits.add((unit, limit))
             yield e.BudgetWarning(run.id, unit, spent, limit)

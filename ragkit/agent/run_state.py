@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragkit.agent.call_repeats import CallRepeats
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.definition import AgentDefinition
@@ -83,6 +82,7 @@ class RunState:
         self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
+        self.has_limits = self.limits.is_set
         self.meter = Meter(agent.config.prices, on_call=agent.config.on_call)
         self.trace = AgentTrace(self.id, agent.name)
         self.iteration = 0
@@ -91,7 +91,6 @@ class RunState:
         self.warned_limits: set[tuple[str, float]] = set()
         self.repairs = 0
         """Repair requests so far."""
-        self.repeats = CallRepeats()
         self.tools_are_closed = False
         """Whether the model is asked for its last answer, without tools."""
         self.parsed: object = None
@@ -133,7 +132,7 @@ class RunState:
         """Raises RunCancelled or BudgetExceeded if the run must stop."""
         if self.cancel is not None and self.cancel.cancelled:
             raise RunCancelled("the run was cancelled")
-        if self.limits.is_set:
+        if self.has_limits:
             self.limits.check(self.meter, self.elapsed_s)
         else:
             self.meter.check_budget()

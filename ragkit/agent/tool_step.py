@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ragkit.agent import events as e
 from ragkit.agent.background_tasks import THREAD_POOL
+from ragkit.agent.call_repeats import count_repeats
 from ragkit.agent.coherence_check import CoherenceVerdict
 from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.guardrails import GuardrailFinding, apply_guardrails, apply_guardrails_to_arguments
@@ -60,7 +61,9 @@ def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]
     if run.config.guardrails.tool_arguments:
         yield from _apply_argument_guardrails(run, plan)
     _validate_arguments(plan)
-    is_loop = yield from _refuse_repeated_calls(run, plan)
+    limit = run.config.max_repeated_calls
+    is_loop = limit is not None and len(run.tool_outcomes) >= limit
+    is_loop = is_loop and (yield from _refuse_repeated_calls(run, plan, limit or 1))
     pending = yield from _apply_policy(run, plan, decisions)
     if pending:
         run.pending = tuple(pending)
@@ -124,12 +127,12 @@ def _validate_arguments(plan: ToolPlan) -> None:
             plan.refuse(index, error)
 
 
-def _refuse_repeated_calls(run: RunState, plan: ToolPlan) -> EffectGenerator[bool]:
+def _refuse_repeated_calls(run: RunState, plan: ToolPlan, limit: int) -> EffectGenerator[bool]:
     """Refuse the calls that the run repeats without a new result. Whether there are any. Raises ToolCallLoop."""
-    limit, found = run.config.max_repeated_calls, False
-    for index, call in enumerate(plan.calls) if limit is not None else ():
-        times = run.repeats.count(call)
-        if index == plan.handoff_index or times < (limit or 0):
+    found = False
+    for index, call in enumerate(plan.calls):
+        times = count_repeats(run.tool_outcomes, call)
+        if index == plan.handoff_index or times < limit:
             continue
         found = True
         run.trace.add_span(StepType.LOOP, call.name, {"call_id": call.id, "times": times})
@@ -297,10 +300,6 @@ def _record_results(run: RunState, plan: ToolPlan) -> None:
     """Step 10: append the results as messages, in the order of the calls."""
     done = [outcome for outcome in plan.outcomes if outcome is not None]
     run.tool_outcomes += done
-    if run.config.max_repeated_calls is not None:
-        for outcome in done:
-            if not isinstance(outcome.error, RepeatedCall):
-                run.repeats.record(outcome)
     run.messages += [
         Message(Role.TOOL, result.content, (), result.call.id, result.name, result.error is not None, data=result.data)
         for result in done

@@ -109,7 +109,8 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
         yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
     started_at = time.perf_counter()
     for attempt in range(1, run.config.retry.max_attempts + 1):
-        run.stream_filter, run.has_streamed_text = _create_stream_filter(run), False
+        if run.streaming:
+            run.stream_filter, run.has_streamed_text = _create_stream_filter(run), False
         try:
             timeout = run.cap_timeout(run.config.request_timeout_s)
             completion = yield from call_model(CallModel(run, provider, request, timeout, streaming))

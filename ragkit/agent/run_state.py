@@ -69,8 +69,8 @@ class RunState:
         self.paused_in: object = None
         """The thread or task whose code received the last event of this run, until it asks for the next one."""
         self.retry_after_text = start.retry_after_text
-        self.stream_filter = StreamFilter()
-        """Of the current attempt."""
+        self.stream_filter: StreamFilter
+        """Of the current attempt, in a streamed run."""
         self.has_streamed_text = False
         """Whether the current attempt has emitted text."""
         self.observers = ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)

@@ -16,7 +16,7 @@ from ragkit.agent.messages import Message, Role
 from ragkit.agent.observers import ObserverDispatcher
 from ragkit.agent.prompt import mark_as_data
 from ragkit.agent.providers.base import ModelRequest
-from ragkit.agent.result import AgentResult, PendingToolCall, SuspendedRun, ToolOutcome
+from ragkit.agent.result import AgentResult, PendingToolCall, RunContext, SuspendedRun, ToolOutcome
 from ragkit.agent.stream_filter import StreamFilter
 from ragkit.agent.trace import AgentTrace
 from ragkit.errors import RagkitError, RunCancelled
@@ -147,6 +147,7 @@ class RunState:
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None
     ) -> AgentResult:
         """The result so far."""
+        messages = tuple(self.messages)
         return AgentResult(
             content=content,
             trace=self.trace,
@@ -154,13 +155,13 @@ class RunState:
             usage=self.meter.usage(),
             iterations=self.iteration,
             tool_calls=tuple(self.tool_outcomes),
-            messages=tuple(self.messages),
+            messages=messages,
             parsed=self.parsed,
             stop_reason=stop_reason,
             run_id=self.id,
             agent_name=self.agent.name,
             new_messages_start=self.new_messages_start,
-            context=self.context,
+            context=RunContext(self.context, messages, self.agent.name, self.state),
             state=self.state,
             suspended=suspended,
         )

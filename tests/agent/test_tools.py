@@ -267,7 +267,7 @@ def test_asynchronous_functions_are_recognized() -> None:
     def plain() -> Iterator[str]:
         yield "x"
 
-    assert [Tool.from_function(function, "").is_async for function in (wait, stream, plain)] == [True, True, False]
+    assert [Tool.from_function(function).is_async for function in (wait, stream, plain)] == [True, True, False]
 
 
 def test_a_type_without_a_json_schema_is_rejected_with_the_function_name() -> None:

@@ -6,9 +6,11 @@ are the business of the loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from functools import wraps
+from importlib import import_module
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 from ragkit.agent.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.agent.messages import Message, canonical_json
@@ -16,6 +18,8 @@ from ragkit.agent.tools.base import Tool
 from ragkit.errors import ConnectionFailed, InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.tokens import ZERO_TOKENS, Tokens
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,11 @@ class Completion:
     fallback_errors: tuple[str, ...] = ()
     """Errors of the providers that a fallback chain tried before."""
 
+    def __iter__(self) -> Iterator[Message | Tokens]:
+        """The message and its usage: `message, usage = provider.complete(...)`."""
+        yield self.message
+        yield self.usage
+
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
@@ -92,12 +101,17 @@ StreamDelta: TypeAlias = TextDelta | ToolCallDelta | StreamCompleted
 
 
 _METHODS = ("complete", "stream", "acomplete", "astream")
+_ADAPTERS = "ragkit.compat.providers"
+"""For providers with the signatures of other libraries; imported when one is met."""
 
 
 class Provider(Protocol):
     """Sends requests to a model. Implement one of the four methods in a subclass; the others are derived from it.
 
     Errors are ProviderErrors, raised `from` the error of the service's SDK.
+
+    A subclass may also have `complete(model, system_prompt, messages, ...)`, `complete(messages, **options)` or
+    `chat(messages, tools)`, and return text or a Message: `ragkit.compat.providers` adapts it.
     """
 
     name: str = "custom"
@@ -113,9 +127,16 @@ class Provider(Protocol):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if not any(getattr(cls, name) is not getattr(Provider, name) for name in _METHODS):
+        own = [name for name in _METHODS if getattr(cls, name) is not getattr(Provider, name)]
+        if not own and not hasattr(cls, "chat"):
             expected = f"one or more of {', '.join(_METHODS)}"
             raise InvalidOption(f"the methods of provider {cls.__name__}", "none", expected)
+        documented = [name for name in own if _is_documented(getattr(cls, name))]
+        if documented or not own:
+            import_module(_ADAPTERS).adapt_class(cls)
+        for name in own:
+            if name in vars(cls) and name not in documented:
+                setattr(cls, name, _take_documented_arguments(vars(cls)[name]))
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""
@@ -146,6 +167,32 @@ class Provider(Protocol):
         else:
             async for delta in iterate_in_thread(lambda: self.stream(request)):
                 yield delta
+
+
+def to_provider(given: object) -> Provider:
+    """The provider itself; an object with the methods of another library's provider is adapted to one."""
+    is_documented = any(_is_documented(getattr(type(given), name, None)) for name in _METHODS)
+    if hasattr(given, "native_tools") and not is_documented:
+        return cast("Provider", given)
+    return cast("Provider", import_module(_ADAPTERS).adapt_provider(given))
+
+
+def _is_documented(method: object) -> bool:
+    """Whether a method takes `messages` in place of a request."""
+    code = getattr(method, "__code__", None)
+    return code is not None and "messages" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _take_documented_arguments(method: Callable[..., T]) -> Callable[..., T]:
+    """The method, which can also be called as `complete(model, system_prompt, messages, ...)`."""
+
+    @wraps(method)
+    def call(self: Provider, request: ModelRequest | str, *rest: object, **options: object) -> T:
+        if not isinstance(request, ModelRequest) and (rest or options):
+            request = import_module(_ADAPTERS).to_request(request, *rest, **options)
+        return method(self, request)
+
+    return call
 
 
 def to_deltas(completion: Completion) -> Iterator[StreamDelta]:

@@ -28,7 +28,7 @@ from ragkit.agent.providers.chat_completions import build_payload
 from ragkit.agent.tools.base import Tool
 from ragkit.compat.openai_calls import to_tool_call
 from ragkit.errors import InvalidOption, ProviderError
-from ragkit.usage.tokens import ZERO_TOKENS, Tokens
+from ragkit.usage.tokens import Tokens
 
 Method: TypeAlias = Callable[..., Any]
 
@@ -250,12 +250,24 @@ def _to_completion(provider: object, value: object) -> Completion:
 def _to_tokens(provider: object, usage: object) -> Tokens:
     if isinstance(usage, Tokens):
         return usage
-    get_cost = getattr(provider, "get_cost", None)
-    cost = get_cost(usage) if get_cost is not None and usage is not None else getattr(usage, "cost_usd", None)
+    cost = _read_cost(provider, usage)
     if usage is None:
-        return ZERO_TOKENS
+        return Tokens(cost_usd=cost)
     prompt = _read_count(usage, "prompt_tokens", "input_tokens")
     return Tokens(prompt, _read_count(usage, "completion_tokens", "output_tokens"), cost_usd=cost)
+
+
+def _read_cost(provider: object, usage: object) -> float | None:
+    """The cost that `get_cost` computes, or that the usage has; None if there is neither."""
+    get_cost = getattr(provider, "get_cost", None)
+    if get_cost is None:
+        return getattr(usage, "cost_usd", None)
+    try:
+        return float(get_cost(usage))
+    except (AttributeError, TypeError):
+        if usage is None:  # most read attributes of the usage
+            return None
+        raise
 
 
 def _read_count(usage: object, *names: str) -> int:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.parser import ToolCallParser
+from ragkit.agent.prompt import unmark_data
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamDelta, TextDelta, to_deltas
 from ragkit.errors import (
     AuthenticationFailed,
@@ -182,7 +183,7 @@ class LocalProvider(InstantProvider):
         if made < len(calls):
             return _to_completion(calls[made], request)
         if final.role is Role.TOOL:
-            return _to_completion(final.content, request)
+            return _to_completion(unmark_data(final.content), request)
         return _to_completion(f"[local provider, no model] {_last_user_text(request)}".rstrip(), request)
 
 

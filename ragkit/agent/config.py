@@ -74,7 +74,7 @@ class AgentConfig:
     tool_timeout_s: float | None = 60.0
     """Timeout of a tool without its own, in seconds; None: no timeout."""
     max_tool_output_chars: int = 100_000
-    """Longer tool results are truncated."""
+    """Longer tool results are paged: the model gets the first page, and a tool `read_tool_result` for the others."""
     retry: RetryPolicy = RetryPolicy()
     limits: Limits = field(default_factory=Limits)
     """The limits of one run: cost, tokens, time."""
@@ -107,6 +107,8 @@ class AgentConfig:
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
+        if self.max_tool_output_chars < 1:
+            raise InvalidOption("max_tool_output_chars", self.max_tool_output_chars, ">= 1")
         if not 0 <= self.temperature <= 2:
             raise InvalidOption("temperature", self.temperature, "between 0 and 2")
         if not 0 <= self.top_p <= 1:

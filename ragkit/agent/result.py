@@ -29,6 +29,10 @@ class ToolOutcome:
     attempts: int = 0
     """How often the function was called; 0: not executed."""
     chunks: int = 0
+    cached: bool = False
+    """Whether it is the kept result of an equal call, under `Tool.cache`."""
+    fallback: str = ""
+    """The tool that answered in place of the failed one, its `Tool.fallback`."""
 
     @property
     def name(self) -> str:

@@ -74,8 +74,8 @@ class Planner:
     def create_plan(self, goal: str) -> list[str]:
         """The steps, in order. Raises the errors of `Agent.run`, a RunError if the model returns no list of steps."""
         parsed = self._agent.run(goal).parsed
-        steps = parsed.get("steps") if isinstance(parsed, dict) else []
-        return [str(step) for step in steps]
+        steps = parsed.get("steps") if isinstance(parsed, dict) else None
+        return [str(step) for step in steps or ()]
 
 
 class MemoryManager:

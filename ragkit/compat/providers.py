@@ -100,10 +100,11 @@ def _convert_methods(cls: type) -> dict[str, Any]:
         "astream": _convert_astream,
     }
     methods: dict[str, Any] = {name: convert[name](method) for name, method in found.items()}
-    if not methods and hasattr(cls, "chat"):
-        methods["complete"] = _convert_chat(cls.chat)
+    chat: Method | None = getattr(cls, "chat", None)
+    if not methods and chat is not None:
+        methods["complete"] = _convert_chat(chat)
     if methods and "native_tools" not in vars(cls):
-        sources = list(found.values()) or [cls.chat]
+        sources = [*found.values(), *([chat] if chat is not None and not found else [])]
         methods["native_tools"] = any("tools" in _parameters(method) for method in sources)
     return methods
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
@@ -21,6 +22,7 @@ from ragkit.agent.tools.function_schema import (
 )
 from ragkit.agent.tools.schema_validator import check_schema
 from ragkit.errors import InvalidOption
+from ragkit.lru_cache import LruCache
 from ragkit.records import JSON
 
 ToolCallable = Callable[..., object]
@@ -45,9 +47,9 @@ class ToolResult:
 class ToolCache:
     """How long and where the results of a tool are kept, by its arguments. A failed call is never kept.
 
-    The key has the arguments after validation, so that omitted and given default values are two entries. If the tool
-    takes a ToolContext, the key also has its `context` and `state`: another user's data gives another entry. What the
-    tool changes in them is not repeated for a kept result.
+    The key has the arguments as the model writes them: an omitted and a given default value are two entries. If the
+    tool takes a ToolContext, the key also has its `context` and `state`: another user's data gives another entry. What
+    the tool changes in them is not repeated for a kept result. Copies of a tool, as by `bind`, share nothing.
     """
 
     ttl_s: float | None = 300.0
@@ -62,6 +64,32 @@ class ToolCache:
             raise InvalidOption("max_entries", self.max_entries, ">= 1")
         if self.ttl_s is not None and self.ttl_s <= 0:
             raise InvalidOption("ttl_s", self.ttl_s, "> 0 or None")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """The result of a call, in a cache."""
+
+    content: str
+    data: object
+    until: float
+    """When it expires, in seconds of the monotonic clock."""
+
+
+class KeptResults:
+    """The kept results of one tool, by key. Thread-safe."""
+
+    def __init__(self, options: ToolCache) -> None:
+        self._ttl_s = float("inf") if options.ttl_s is None else options.ttl_s
+        self._entries: LruCache[str, KeptResult] = LruCache(options.max_entries)
+
+    def get(self, key: str) -> KeptResult | None:
+        """The result under a key, also if it has expired."""
+        return self._entries.get(key)
+
+    def add(self, key: str, content: str, data: object) -> None:
+        """Keep a result."""
+        self._entries.set(key, KeptResult(content, data, time.monotonic() + self._ttl_s))
 
 
 def discard_output(_: str) -> None:
@@ -123,6 +151,8 @@ class Tool:
     """The parameter of the function that takes the ToolContext; by default the one with this annotation."""
     takes_context: bool = field(default=False, repr=False)
     """Whether it takes a ToolContext."""
+    kept_results: KeptResults | None = field(default=None, init=False, repr=False, compare=False)
+    """The results under `cache`; every copy of a tool has its own."""
     is_async: bool = field(default=False, repr=False)
     only_returns: bool = field(default=False, repr=False)
     """Whether it emits nothing: neither a generator nor a function with a ToolContext."""
@@ -148,6 +178,9 @@ class Tool:
         target = unwrap_callable(self.function)
         pieces = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
         is_async = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
+        if self.fallback is not None and not isinstance(self.fallback, Tool):
+            object.__setattr__(self, "fallback", Tool.from_function(self.fallback))
+        object.__setattr__(self, "kept_results", KeptResults(self.cache) if self.cache else None)
         object.__setattr__(self, "context_parameter", context_parameter)
         object.__setattr__(self, "takes_context", bool(context_parameter))
         object.__setattr__(self, "is_async", is_async)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from ragkit.agent.config import AgentConfig
 from ragkit.agent.guardrails import Guardrails, PIIGuardrail, ToolOutputScreening
 from ragkit.agent.paged_results import MAX_PAGED_CHARS, PagedResults, PageNotFound
 from ragkit.agent.policy import ToolPolicy
-from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCache, ToolContext, tool
 from ragkit.agent.trace import StepType
@@ -38,7 +40,7 @@ def test_an_equal_call_of_a_cached_tool_gets_the_kept_result(run: RunAgent) -> N
         executed.append(city)
         return f"{city}: rain"
 
-    script = [
+    script: list[ScriptedTurn] = [
         call("weather", city="Oslo"),
         call("weather", "c2", city="Oslo"),
         call("weather", "c3", city="Bergen"),
@@ -68,7 +70,7 @@ def test_results_are_kept_for_all_runs_or_for_one(per_run: bool, executions: int
 
 
 def test_a_failed_call_is_executed_again() -> None:
-    outcomes = iter([ValueError("not yet"), "done"])
+    outcomes: Iterator[str | ValueError] = iter([ValueError("not yet"), "done"])
 
     @tool(cache=True)
     def flaky() -> str:
@@ -121,7 +123,7 @@ def test_the_callers_data_is_part_of_the_key_of_a_tool_that_takes_it() -> None:
     ("options", "message"),
     [({"max_entries": 0}, r"max_entries must be >= 1 \(got 0\)"), ({"ttl_s": 0.0}, r"ttl_s must be > 0 or None")],
 )
-def test_invalid_options_of_a_tool_cache_are_refused(options: dict[str, int], message: str) -> None:
+def test_invalid_options_of_a_tool_cache_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         ToolCache(**options)
 
@@ -147,7 +149,7 @@ def test_a_fallback_answers_for_a_tool_that_fails_or_times_out(run: RunAgent) ->
         time.sleep(0.3)
         return city
 
-    script = [[call("weather", city="Oslo"), call("slow_weather", "c2", city="Bergen")], "ok"]
+    script: list[ScriptedTurn] = [[call("weather", city="Oslo"), call("slow_weather", "c2", city="Bergen")], "ok"]
     result = run(scripted(script, [weather, slow_weather])[0])
     assert tool_messages(result) == ["Oslo: as yesterday", "Bergen: as yesterday"]
     assert [(done.name, done.fallback, done.error) for done in result.tool_calls] == [
@@ -190,7 +192,7 @@ def alphabet() -> str:
 
 @every_entry_point
 def test_a_long_result_is_read_page_by_page(run: RunAgent) -> None:
-    script = [
+    script: list[ScriptedTurn] = [
         call("alphabet"),
         call("read_tool_result", "c2", result_id="result_1", page=3),
         call("read_tool_result", "c3", result_id="result_1", page=4),
@@ -226,7 +228,7 @@ def test_guardrails_see_the_whole_result_before_it_is_paged() -> None:
 
 
 def test_a_policy_that_allows_a_tool_allows_its_pages() -> None:
-    script = [call("alphabet"), call("read_tool_result", "c2", result_id="result_1", page=2), "ok"]
+    script: list[ScriptedTurn] = [call("alphabet"), call("read_tool_result", "c2", result_id="result_1", page=2), "ok"]
     config = replace(PAGED, policy=ToolPolicy(allow=["alphabet"], default="deny"))
     assert tool_messages(scripted(script, [alphabet], config)[0].run("go"))[1].startswith("klmnopqrst\n[page 2 of 3")
 

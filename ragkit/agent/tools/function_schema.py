@@ -160,8 +160,8 @@ def check_parameters(
     known = [item for item in known if item not in other]
     for parameter in properties:
         if parameter not in known:
-            hint = did_you_mean(parameter, known) or f": {', '.join(known) or 'none'}"
-            raise InvalidOption(f"a parameter of tool {name!r}", parameter, f"one of its function{hint}")
+            expected = f"one that its function has: {', '.join(known) or 'none'}"
+            raise InvalidOption(f"a parameter of tool {name!r}", parameter, expected)
 
 
 def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:

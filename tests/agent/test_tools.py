@@ -400,10 +400,7 @@ def test_a_schema_that_names_a_parameter_which_the_function_lacks_is_refused() -
         return city
 
     schema: dict[str, JSON] = {"type": "object", "properties": {"citty": {"type": "string"}}}
-    with pytest.raises(
-        InvalidOption,
-        match=r"a parameter of tool 'weather' must be one that its function has: city, days \(got 'citty'\)",
-    ):
+    with pytest.raises(InvalidOption, match=r"a parameter of tool 'weather' must be .*: city, days \(got 'citty'\)"):
         Tool("weather", "The weather.", look_up, schema)
     with pytest.raises(InvalidOption, match=r"must be one that its function has: city \(got 'days'\)"):
         Tool("weather", "The weather.", look_up, {"properties": {"days": {}}}, injected_kwargs={"days": 1})

@@ -78,10 +78,7 @@ def select_options(
         options = options_class(model=model) if model else options_class()
     else:
         options = model
-    given: dict[str, Any] = {
-        name: value for name, value in (("base_url", base_url), ("dimensions", dimensions)) if value
-    }
-    return replace(options, **given) if given else options
+    return replace(options, base_url=base_url or options.base_url, dimensions=dimensions or options.dimensions)
 
 
 @dataclass(frozen=True, slots=True)

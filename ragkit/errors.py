@@ -34,7 +34,8 @@ RagkitError
 └── RunError                      an agent run ended without an answer; holds its partial result
     ├── RunCancelled
     ├── GuardrailBlocked
-    └── HandoffFailed
+    ├── HandoffFailed
+    └── ToolCallLoop
 """
 
 from __future__ import annotations
@@ -258,6 +259,8 @@ class ProviderError(RagkitError):
     """
 
     retryable = False
+    failed_in_chain: frozenset[int] = frozenset()
+    """If a fallback chain failed in mid-stream and has another provider: those that failed, by index."""
 
     def __init__(self, provider: str, message: str, *, status: int | None = None) -> None:
         message = mask_secrets(message)
@@ -370,3 +373,7 @@ class GuardrailBlocked(RunError):
 
 class HandoffFailed(RunError):
     """A handoff to another agent failed."""
+
+
+class ToolCallLoop(RunError):
+    """The model repeated a tool call that had the same result before."""

@@ -25,7 +25,7 @@ from ragkit.agent.tool_tracker import (
     meter_tool,
     on_cancel,
     timeout_error,
-    to_chunk_event,
+    to_chunk_events,
 )
 from ragkit.agent.tools.base import discard_output
 from ragkit.usage.meter import use_meter
@@ -188,8 +188,7 @@ class _EffectHandler:
                 if isinstance(item, StreamCompleted):
                     self.last_outcome = item.completion
                     return
-                event = to_chunk_event(self.run, item)
-                if event is not None:
+                for event in to_chunk_events(self.run, item):
                     yield event
         finally:
             task.cancel()

@@ -11,7 +11,8 @@ from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS, PromptBuilder
-from ragkit.agent.providers.base import ModelSettings, Provider, to_provider
+from ragkit.agent.providers.base import ModelSettings, Provider
+from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.agent.structured_output import to_json_schema
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tools.registry import ToolRegistry
@@ -31,6 +32,7 @@ class AgentDefinition:
     """An agent as an immutable record, without conversation state."""
 
     provider: Provider = cast("Provider", None)  # noqa: RUF009 - `model` may hold it
+    """Also one with a documented signature; see `ragkit.agent.providers.adapter`."""
     tools: ToolSource = ()
     max_iterations: int | None = None
     """Overrides `config.max_iterations`."""
@@ -58,8 +60,7 @@ class AgentDefinition:
     model_settings: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self, model: Provider | str | None) -> None:
-        provider = to_provider(model if self.provider is None else self.provider)
-        object.__setattr__(self, "provider", provider)
+        provider = adapt_provider(cast("Provider", model) if self.provider is None else self.provider)
         registry = ToolRegistry(self.tools)
         for handoff in self.handoffs:
             registry.register(handoff if isinstance(handoff, HandoffTool) else HandoffTool.to(handoff))
@@ -74,6 +75,7 @@ class AgentDefinition:
         schema = to_json_schema(form) if form is not None else None
         prompt = builder.build(registry.list_all(), native=native, marked=marked)
         fields_: dict[str, object] = {
+            "provider": provider,
             "registry": registry.snapshot(),
             "config": config,
             "available_tools": tuple(registry),

@@ -27,9 +27,8 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
 
     Returns the message and the stop reason.
     """
+    yield from emit_budget_warnings(run)
     run.raise_if_stopped()
-    if run.limits.is_set:
-        yield from _emit_budget_warnings(run)
     request = run.build_request()
     span, completion = run.trace.add_span(StepType.CACHE), None
     cache = None if run.streaming else run.config.cache
@@ -38,6 +37,7 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         completion = yield from _read_cache(run, cache, key, request, span)
     if completion is None:
         completion = yield from _call_with_retries(run, request)
+        yield from emit_budget_warnings(run)
         if cache is not None:
             yield from run_function(partial(cache.set, key, completion), blocking=is_blocking(cache))
     message = completion.message
@@ -52,6 +52,9 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         # with guardrails, all text is held back until they have checked it; without, what may be a tool call
         has_text_calls = len(parsed.tool_calls) > len(message.tool_calls)
         held = parsed.content if guardrails else "" if has_text_calls else run.stream_filter.flush()
+        reasoning = run.stream_filter.take_reasoning()
+        if reasoning:
+            yield e.ReasoningChunk(run.id, reasoning)
         if held:
             yield e.TextChunk(run.id, held)
     return parsed, completion.stop_reason
@@ -70,10 +73,11 @@ def enforce_guardrails(
     return text
 
 
-def _emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
-    for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s):
-        if unit not in run.warned_limits:
-            run.warned_limits.add(unit)
+def emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
+    """Warn about each limit once, when it is nearly reached."""
+    for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s) if run.limits.is_set else ():
+        if (unit, limit) not in run.warned_limits:
+            run.warned_limits.add((unit, limit))
             yield e.BudgetWarning(run.id, unit, spent, limit)
 
 
@@ -88,6 +92,7 @@ def _read_cache(
     span.ended = run.trace.elapsed_s()
     if cached is None:
         return None
+    _add_reasoning(span, cached)
     provider, model = _provider_and_model(run, request, cached)
     usage = run.meter.record_cache_hit(provider, model, cached.usage, iteration=run.iteration)
     if run.has_listeners:
@@ -111,7 +116,9 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             break
         except ProviderError as error:
             yield from _wait_for_retry(run, attempt, error)
-    completion = _without_reasoning(completion)
+            if request.failed_in_chain != error.failed_in_chain:
+                request = replace(request, failed_in_chain=error.failed_in_chain)
+    completion = _without_reasoning(run, completion)
     name, model = _provider_and_model(run, request, completion)
     usage = run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
     span.attributes.update(
@@ -121,6 +128,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
         cost_usd=usage.llm_cost_usd,
         stop_reason=completion.stop_reason,
     )
+    _add_reasoning(span, completion)
     run.trace.end_span(span)
     if completion.fallback_errors:
         yield e.ProviderFallback(run.id, completion.fallback_errors, completion.provider)
@@ -134,6 +142,8 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
     """Wait before the next attempt; raise the error if there is none."""
     run.raise_if_stopped()  # the request may have failed because the run was cancelled or timed out
     delay = run.config.retry.next_wait_s(attempt, error)
+    if error.failed_in_chain and attempt < run.config.retry.max_attempts:
+        delay = 0.0  # another provider of the chain is tried
     if delay is None or (run.has_streamed_text and not run.retry_after_text):
         raise error
     run.trace.add_span(StepType.RETRY, type(error).__name__, {"attempt": attempt, "wait_s": delay, "error": str(error)})
@@ -143,12 +153,17 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
     run.raise_if_stopped()
 
 
-def _without_reasoning(completion: Completion) -> Completion:
+def _add_reasoning(span: TraceSpan, completion: Completion) -> None:
+    if completion.message.reasoning:
+        span.attributes["reasoning"] = completion.message.reasoning
+
+
+def _without_reasoning(run: RunState, completion: Completion) -> Completion:
     """The completion with reasoning that the model wrote into its text moved to `reasoning`."""
     message = completion.message
-    text, reasoning = (
-        split_reasoning(message.content) if "</" in message.content or "<t" in message.content else ("", "")
-    )
+    if "<" not in message.content:
+        return completion
+    text, reasoning = split_reasoning(message.content, starts_with_reasoning=run.config.starts_with_reasoning)
     if not reasoning:
         return completion
     joined = "\n\n".join(part for part in (message.reasoning, reasoning) if part)
@@ -158,7 +173,9 @@ def _without_reasoning(completion: Completion) -> Completion:
 def _create_stream_filter(run: RunState) -> StreamFilter:
     native, names = run.agent.provider.native_tools, run.agent.registry.list_names()
     is_parsed = run.config.text_tool_calls and run.config.response_format is None
-    return StreamFilter(names if is_parsed else (), accept_bare_json=not native)
+    return StreamFilter(
+        names if is_parsed else (), accept_bare_json=not native, starts_with_reasoning=run.config.starts_with_reasoning
+    )
 
 
 def _provider_and_model(run: RunState, request: ModelRequest, completion: Completion) -> tuple[str, str]:

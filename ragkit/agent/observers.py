@@ -40,6 +40,9 @@ class AgentObserver:
     def on_llm_chunk(self, event: e.TextChunk) -> None:
         """A chunk of text arrived, in a streamed run."""
 
+    def on_reasoning_chunk(self, event: e.ReasoningChunk) -> None:
+        """A chunk of reasoning arrived, in a streamed run."""
+
     def on_llm_end(self, event: e.ModelCallEnded) -> None:
         """A model or the cache answered."""
 
@@ -73,6 +76,12 @@ class AgentObserver:
     def on_approval(self, event: e.ApprovalNeeded) -> None:
         """The run awaits human approval."""
 
+    def on_loop(self, event: e.LoopDetected) -> None:
+        """The model repeats a tool call without a new result."""
+
+    def on_last_answer(self, event: e.LastAnswerRequested) -> None:
+        """The model is asked for a last answer without tools."""
+
     def on_handoff(self, event: e.HandedOff) -> None:
         """Another agent takes over."""
 
@@ -95,6 +104,7 @@ OBSERVER_METHODS: Mapping[type[e.Event], str] = {
     e.IterationEnded: "on_iteration_end",
     e.ModelCallStarted: "on_llm_start",
     e.TextChunk: "on_llm_chunk",
+    e.ReasoningChunk: "on_reasoning_chunk",
     e.ModelCallEnded: "on_llm_end",
     e.ToolCallChunk: "on_tool_call_chunk",
     e.Retrying: "on_retry",
@@ -106,6 +116,8 @@ OBSERVER_METHODS: Mapping[type[e.Event], str] = {
     e.GuardrailTriggered: "on_guardrail",
     e.PolicyDecided: "on_policy",
     e.ApprovalNeeded: "on_approval",
+    e.LoopDetected: "on_loop",
+    e.LastAnswerRequested: "on_last_answer",
     e.HandedOff: "on_handoff",
     e.MemoryTrimmed: "on_memory_trim",
     e.BudgetWarning: "on_budget_warning",

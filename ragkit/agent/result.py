@@ -170,7 +170,7 @@ class AgentResult:
     """The model's reasoning, and its text before tool calls."""
     usage: AgentUsage
     iterations: int
-    """Requests to the model, repair requests included."""
+    """Turns of the loop: requests to the model, repairs and a last answer without tools not counted."""
     tool_calls: tuple[ToolOutcome, ...]
     """Every tool call of the run with its outcome, in order; with `routing_only` the chosen calls."""
     messages: tuple[Message, ...]
@@ -178,7 +178,8 @@ class AgentResult:
     parsed: object = None
     """The answer as an object, with a `response_format`."""
     stop_reason: str = "stop"
-    """`stop`, `length`, `max_iterations`, `routing_only`, `approval`, `error`, or the reason given by the service."""
+    """`stop`, `length`, `max_iterations`, `loop`, `routing_only`, `approval`, `error`, or the reason given by the
+    service."""
     run_id: str = ""
     agent_name: str = ""
     """The agent that spoke last."""

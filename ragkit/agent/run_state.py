@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ragkit.agent.call_repeats import CallRepeats
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.definition import AgentDefinition
@@ -25,6 +26,10 @@ from ragkit.errors import RagkitError, RunCancelled
 from ragkit.records import JSON
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import Meter
+
+_LAST_ANSWER_MESSAGE = Message.user(
+    "You cannot call tools any more. Answer now, from what you have found so far; say what you could not find."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,12 @@ class RunState:
         self.iteration = 0
         self.tool_outcomes: list[ToolOutcome] = []
         self.reasoning_parts: list[str] = []
-        self.warned_limits: set[str] = set()
-        self.repair_requested = False
+        self.warned_limits: set[tuple[str, float]] = set()
+        self.repairs = 0
+        """Repair requests so far."""
+        self.repeats = CallRepeats()
+        self.tools_are_closed = False
+        """Whether the model is asked for its last answer, without tools."""
         self.parsed: object = None
         self.resumed_from: SuspendedRun | None = None
         self.pending: tuple[PendingToolCall, ...] = ()
@@ -154,12 +163,15 @@ class RunState:
     def build_request(self) -> ModelRequest:
         """The next request to the model."""
         agent = self.agent
-        messages = map(_mark_tool_result, self.messages) if agent.config.screening.mark_as_data else self.messages
+        marked = agent.config.screening.mark_as_data
+        messages: Iterable[Message] = map(_mark_tool_result, self.messages) if marked else self.messages
         model = agent.config.model or agent.provider.default_model
-        tools = agent.available_tools
+        messages, tools = (*agent.system_message, *messages), agent.available_tools
         if self.paged_results is not None:
             tools = (*tools, self.paged_results.tool)
-        return ModelRequest(model, (*agent.system_message, *messages), tools, agent.model_settings)
+        if self.tools_are_closed:
+            return ModelRequest(model, (*messages, _LAST_ANSWER_MESSAGE), (), agent.model_settings, tools)
+        return ModelRequest(model, messages, tools, agent.model_settings)
 
     def build_result(
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None

@@ -26,7 +26,7 @@ from ragkit.agent.tool_tracker import (
     on_cancel,
     run_in_thread,
     timeout_error,
-    to_chunk_event,
+    to_chunk_events,
 )
 from ragkit.agent.tools.base import discard_output
 from ragkit.errors import RunCancelled
@@ -139,7 +139,8 @@ def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
                 raise item
             if isinstance(item, StreamCompleted):
                 return item.completion
-            yield from _notify_and_yield(to_chunk_event(call.run, item), call.run)
+            for event in to_chunk_events(call.run, item):
+                yield from _notify_and_yield(event, call.run)
     finally:
         stopped.set()
         remove_listener()

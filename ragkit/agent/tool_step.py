@@ -26,11 +26,11 @@ from ragkit.agent.side_effects import (
     run_tools,
 )
 from ragkit.agent.tool_cache import find_kept_result, keep_result
-from ragkit.agent.tool_execution import ToolRefused
+from ragkit.agent.tool_execution import RepeatedCall, ToolRefused
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.trace import StepType, TraceSpan
-from ragkit.errors import HandoffFailed, ProviderError, UnknownName, shorten
+from ragkit.errors import HandoffFailed, ProviderError, ToolCallLoop, UnknownName, shorten
 from ragkit.usage.analytics import AgentAnalytics
 
 
@@ -62,6 +62,7 @@ def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]
     if run.config.guardrails.tool_arguments:
         yield from _apply_argument_guardrails(run, plan)
     _validate_arguments(plan)
+    is_loop = yield from _refuse_repeated_calls(run, plan)
     pending = yield from _apply_policy(run, plan, decisions)
     if pending:
         run.pending = tuple(pending)
@@ -70,7 +71,7 @@ def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]
     yield from _execute_tools(run, plan)
     _record_results(run, plan)
     if plan.handoff_index is None:
-        return RUN_AGAIN
+        return Stopped("loop") if is_loop and run.config.on_loop == "answer" else RUN_AGAIN
     call = plan.calls[plan.handoff_index]
     target = _find_handoff_target(run, plan.tools[plan.handoff_index])
     run.trace.add_span(StepType.HANDOFF, target.name, {"from": run.agent.name})
@@ -126,6 +127,25 @@ def _validate_arguments(plan: ToolPlan) -> None:
             plan.arguments[index] = tool.validate(call.arguments) if tool else {}
         except InvalidToolArguments as error:
             plan.refuse(index, error)
+
+
+def _refuse_repeated_calls(run: RunState, plan: ToolPlan) -> EffectGenerator[bool]:
+    """Refuse the calls that the run repeats without a new result. Whether there are any. Raises ToolCallLoop."""
+    limit, found = run.config.max_repeated_calls, False
+    for index, call in enumerate(plan.calls) if limit is not None else ():
+        times = run.repeats.count(call)
+        if index == plan.handoff_index or times < (limit or 0):
+            continue
+        found = True
+        run.trace.add_span(StepType.LOOP, call.name, {"call_id": call.id, "times": times})
+        yield e.LoopDetected(run.id, run.iteration, call, times)
+        if run.config.on_loop == "raise":
+            raise ToolCallLoop(f"the model is in a loop: {call.name} had the same result {times} times")
+        advice = "use that result, try something else, or answer"
+        plan.refuse(
+            index, RepeatedCall(f"{call.name} had the same result {times} times with these arguments: {advice}")
+        )
+    return found
 
 
 def _apply_policy(
@@ -339,6 +359,10 @@ def _record_results(run: RunState, plan: ToolPlan) -> None:
     """Step 10: append the results as messages, in the order of the calls."""
     done = [outcome for outcome in plan.outcomes if outcome is not None]
     run.tool_outcomes += done
+    if run.config.max_repeated_calls is not None:
+        for outcome in done:
+            if not isinstance(outcome.error, RepeatedCall):
+                run.repeats.record(outcome)
     run.messages += [
         Message(Role.TOOL, result.content, (), result.call.id, result.name, result.error is not None, data=result.data)
         for result in done

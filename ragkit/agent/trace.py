@@ -34,6 +34,8 @@ class StepType(StrEnum):
     TOOL = "tool"
     RETRY = "retry"
     HANDOFF = "handoff"
+    REPAIR = "repair"
+    LOOP = "loop"
     ERROR = "error"
 
 

@@ -69,7 +69,7 @@ class RAGAgent(Agent):
         super().__init__(
             provider or ExtractiveProvider(searcher),
             [tool.tool, *options.tools],
-            config=config or AgentConfig(max_iterations=6, text_tool_calls=False),
+            config=config or AgentConfig(max_iterations=6, on_max_iterations="answer", text_tool_calls=False),
             memory=memory,
             name="rag",
             instructions=options.instructions,

@@ -283,6 +283,7 @@ class KnowledgeBase:
         config = AgentConfig(
             model=model_name(model or answer.provider),
             max_iterations=answer.max_iterations,
+            on_max_iterations="answer",
             limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
             prices=PriceBook.from_price_files() if has_cost else PriceBook(),
             on_call=self.ledger.call_recorder("ask" if memory is None else "chat", self.pipeline.name),

@@ -203,8 +203,8 @@ class AnswerTask:
         self._cancellation = Cancellation()
         self._has_slot = False
         self._text_parts: list[str] = []
-        self._iterations_with_text: set[int] = set()
-        self._iteration = 0
+        self._calls_with_text: set[int] = set()
+        self._model_call = 0
         self._saved_at = time.monotonic()
         self._started_at = time.monotonic()
         self._result: AgentResult | None = None
@@ -293,7 +293,7 @@ class AnswerTask:
 
     async def _handle_event(self, event: Event) -> None:
         if isinstance(event, ModelCallStarted):
-            self._iteration = event.iteration
+            self._model_call += 1
         elif isinstance(event, TextChunk):
             await self._emit_text(event.text)
         elif isinstance(event, ToolStarted):
@@ -312,9 +312,9 @@ class AnswerTask:
     async def _emit_text(self, text: str) -> None:
         if not self._text_parts:
             self._runner.metrics.first_text_seconds.observe(time.monotonic() - self._started_at)
-        if self._text_parts and self._iteration not in self._iterations_with_text:
+        if self._text_parts and self._model_call not in self._calls_with_text:
             text = f"\n\n{text}"  # text before and after a tool call are separate paragraphs
-        self._iterations_with_text.add(self._iteration)
+        self._calls_with_text.add(self._model_call)
         self._text_parts.append(text)
         await self.events.put(AnswerTextDelta(text))
         if self.turn is not None and time.monotonic() - self._saved_at > SAVE_INTERVAL_S:

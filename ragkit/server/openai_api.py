@@ -34,6 +34,7 @@ _CREATED = int(time.time())
 _FINISH_REASONS = {
     "length": "length",
     "max_iterations": "length",
+    "loop": "length",
     "content_filter": "content_filter",
     "approval": "tool_calls",
 }

@@ -341,6 +341,13 @@ def test_opentelemetry_gets_the_trace_with_the_names_of_the_conventions() -> Non
     assert run.start_time <= (sum_span.start_time or 0) <= (sum_span.end_time or 0) <= run.end_time
 
 
+def test_opentelemetry_does_not_get_reasoning() -> None:
+    config, exporter = otel()
+    spans = exported(Agent(ScriptedProvider(["<think>secret</think>ok"], model="m1"), config=config), exporter)
+    assert "ragkit.reasoning" not in (spans["chat m1"].attributes or {})
+    assert "ragkit.cost_usd" in (spans["chat m1"].attributes or {})
+
+
 def test_opentelemetry_gets_failed_runs_too() -> None:
     config, exporter = otel()
     agent, _ = scripted([AuthenticationFailed("p", "wrong key")], config=config)

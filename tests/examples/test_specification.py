@@ -314,7 +314,7 @@ def test_a_conversation_is_kept_in_a_database() -> None:
 def test_a_provider_with_chat_and_get_cost(services: Callable[..., list[WireServer]]) -> None:
     assert run("3_groqqy/custom_provider.py")["agent"].max_iterations == 10
     result = result_of("3_groqqy/provider_interface.py")
-    assert (result.content, result.total_cost) == ("hello", 0.0)
+    assert (result.content, result.total_cost) == ("hello", None)  # without usage the cost is unknown
     [server] = services("groq")
     result = result_of("3_groqqy/groq_provider.py")
     assert (result.response, result.usage.prompt_tokens) == ("It is 3.", 1000)

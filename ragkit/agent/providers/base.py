@@ -6,11 +6,13 @@ are the business of the loop.
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
-from typing import Protocol, TypeAlias, TypeVar, cast
+from typing import Protocol, TypeAlias, TypeVar
 
 from ragkit.agent.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.agent.messages import Message, canonical_json
@@ -48,6 +50,10 @@ class ModelRequest:
     """The conversation; a system message comes first."""
     tools: tuple[Tool, ...] = ()
     settings: ModelSettings = ModelSettings()
+    closed_tools: tuple[Tool, ...] = ()
+    """Tools of earlier calls that the model may no longer call; some services require their declaration."""
+    failed_in_chain: frozenset[int] = frozenset()
+    """The providers of a fallback chain that have failed in this request, by index: not tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,13 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A chunk of the model's reasoning, which is no part of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallDelta:
     """A chunk of a tool call: first the name, then the arguments as JSON text."""
 
@@ -96,22 +109,19 @@ class StreamCompleted:
     completion: Completion
 
 
-StreamDelta: TypeAlias = TextDelta | ToolCallDelta | StreamCompleted
+StreamDelta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | StreamCompleted
 """An element of a stream. A stream ends with exactly one StreamCompleted."""
 
 
-_METHODS = ("complete", "stream", "acomplete", "astream")
-_ADAPTERS = "ragkit.compat.providers"
-"""For providers with the signatures of other libraries; imported when one is met."""
+METHODS = ("complete", "stream", "acomplete", "astream")
+"""The methods of a provider."""
 
 
 class Provider(Protocol):
     """Sends requests to a model. Implement one of the four methods in a subclass; the others are derived from it.
 
-    Errors are ProviderErrors, raised `from` the error of the service's SDK.
-
-    A subclass may also have `complete(model, system_prompt, messages, ...)`, `complete(messages, **options)` or
-    `chat(messages, tools)`, and return text or a Message: `ragkit.compat.providers` adapts it.
+    Errors are ProviderErrors, raised `from` the error of the service's SDK. An agent also accepts providers with
+    `complete(model, system_prompt, messages, ...)` or `chat(messages, tools)`.
     """
 
     name: str = "custom"
@@ -127,16 +137,15 @@ class Provider(Protocol):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        own = [name for name in _METHODS if getattr(cls, name) is not getattr(Provider, name)]
-        if not own and not hasattr(cls, "chat"):
-            expected = f"one or more of {', '.join(_METHODS)}"
+        has_method = any(getattr(cls, name) is not getattr(Provider, name) for name in METHODS)
+        if not (has_method or hasattr(cls, "chat")):  # `chat` is adapted when the provider is given to an agent
+            expected = f"one or more of {', '.join(METHODS)}"
             raise InvalidOption(f"the methods of provider {cls.__name__}", "none", expected)
-        documented = [name for name in own if _is_documented(getattr(cls, name))]
-        if documented or not own:
-            import_module(_ADAPTERS).adapt_class(cls)
-        for name in own:
-            if name in vars(cls) and name not in documented:
-                setattr(cls, name, _take_documented_arguments(vars(cls)[name]))
+        for name in METHODS:
+            if name in vars(cls) and not takes_messages(vars(cls)[name]):
+                setattr(cls, name, _take_parts(vars(cls)[name]))
+            elif name in vars(cls) and not hasattr(cls, "model"):
+                cls.model = _with_model  # type: ignore[attr-defined]
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""
@@ -169,34 +178,35 @@ class Provider(Protocol):
                 yield delta
 
 
-def to_provider(given: object) -> Provider:
-    """The provider itself; an object with the methods of another library's provider is adapted to one."""
-    is_documented = any(_is_documented(getattr(type(given), name, None)) for name in _METHODS)
-    if hasattr(given, "native_tools") and not is_documented:
-        return cast("Provider", given)
-    return cast("Provider", import_module(_ADAPTERS).adapt_provider(given))
-
-
-def _is_documented(method: object) -> bool:
-    """Whether a method takes `messages` in place of a request."""
-    code = getattr(method, "__code__", None)
+def takes_messages(method: object) -> bool:
+    """Whether a method takes `messages`, as the documented ones do, in place of a request."""
+    code = getattr(inspect.unwrap(method) if callable(method) else method, "__code__", None)
     return code is not None and "messages" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _take_documented_arguments(method: Callable[..., T]) -> Callable[..., T]:
+def _take_parts(method: Callable[..., T]) -> Callable[..., T]:
     """The method, which can also be called as `complete(model, system_prompt, messages, ...)`."""
 
     @wraps(method)
     def call(self: Provider, request: ModelRequest | str, *rest: object, **options: object) -> T:
         if not isinstance(request, ModelRequest) and (rest or options):
-            request = import_module(_ADAPTERS).to_request(request, *rest, **options)
+            request = import_module("ragkit.compat.providers").to_request(request, *rest, **options)
         return method(self, request)
 
     return call
 
 
+def _with_model(provider: Provider, name: str) -> Provider:
+    """A copy of a provider with another default model: `MyProvider().model("my-model")`."""
+    copied = copy.copy(provider)
+    copied.default_model = name
+    return copied
+
+
 def to_deltas(completion: Completion) -> Iterator[StreamDelta]:
     """A completion as a stream."""
+    if completion.message.reasoning:
+        yield ReasoningDelta(completion.message.reasoning)
     if completion.message.content:
         yield TextDelta(completion.message.content)
     for index, call in enumerate(completion.message.tool_calls):

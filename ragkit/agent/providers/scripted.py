@@ -67,9 +67,11 @@ class InstantProvider(Provider):
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """Stream the answer word by word."""
         completion = self.complete(request)
-        for piece in re.findall(r"\S+\s*|\s+", completion.message.content):
-            yield TextDelta(piece)
-        yield from (delta for delta in to_deltas(completion) if not isinstance(delta, TextDelta))
+        for delta in to_deltas(completion):
+            if isinstance(delta, TextDelta):
+                yield from map(TextDelta, re.findall(r"\S+\s*|\s+", delta.text))
+            else:
+                yield delta
 
     async def acomplete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""

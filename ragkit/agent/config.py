@@ -83,7 +83,7 @@ class AgentConfig:
     tool_timeout_s: float | None = 60.0
     """Timeout of a tool without its own, in seconds; None: no timeout."""
     max_tool_output_chars: int = 100_000
-    """Longer tool results are truncated."""
+    """Longer tool results are paged: the model gets the first page, and a tool `read_tool_result` for the others."""
     retry: RetryPolicy = RetryPolicy()
     limits: Limits = field(default_factory=Limits)
     """The limits of one run: cost, tokens, time."""
@@ -122,6 +122,8 @@ class AgentConfig:
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
+        if self.max_tool_output_chars < 1:
+            raise InvalidOption("max_tool_output_chars", self.max_tool_output_chars, ">= 1")
         if self.max_repeated_calls is not None and self.max_repeated_calls < 1:
             raise InvalidOption("max_repeated_calls", self.max_repeated_calls, ">= 1 or None")
         if self.max_repairs < 0:

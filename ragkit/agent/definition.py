@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from typing import TypeAlias, cast
 
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
@@ -31,7 +31,7 @@ _HANDOFF_PARAMETERS: dict[str, JSON] = {
 class AgentDefinition:
     """An agent as an immutable record, without conversation state."""
 
-    provider: Provider
+    provider: Provider = cast("Provider", None)  # noqa: RUF009 - `model` may hold it
     """Also one with a documented signature; see `ragkit.agent.providers.adapter`."""
     tools: ToolSource = ()
     max_iterations: int | None = None
@@ -40,6 +40,8 @@ class AgentDefinition:
     memory: ConversationMemory | None = None
     """The memory of runs without their own; runs that share it are serialized."""
     _: KW_ONLY
+    model: InitVar[Provider | str | None] = None
+    """The model's name, which overrides `config.model`; or a provider, in place of `provider`."""
     name: str = "agent"
     instructions: str = DEFAULT_INSTRUCTIONS
     description: str = ""
@@ -57,15 +59,17 @@ class AgentDefinition:
     """The tools of `registry`, in order."""
     model_settings: ModelSettings = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, model: Provider | str | None) -> None:
+        provider = adapt_provider(cast("Provider", model) if self.provider is None else self.provider)
         registry = ToolRegistry(self.tools)
         for handoff in self.handoffs:
             registry.register(handoff if isinstance(handoff, HandoffTool) else HandoffTool.to(handoff))
         config = self.config
         if self.max_iterations is not None:
             config = replace(config, max_iterations=self.max_iterations)
+        if isinstance(model, str):
+            config = replace(config, model=model)
         builder = self.prompt_builder or PromptBuilder(self.instructions)
-        provider = adapt_provider(self.provider)
         native, marked = provider.native_tools, config.screening.mark_as_data
         form = config.response_format
         schema = to_json_schema(form) if form is not None else None

@@ -163,6 +163,7 @@ class ToolEnded(Event):
     data: object
     seconds: float
     attempts: int
+    """How often the function was called; 0 for a kept result of an equal call."""
     chunks: int
 
 

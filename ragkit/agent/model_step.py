@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from ragkit.agent import events as e
-from ragkit.agent.cache import Cache, CacheKeyBuilder
+from ragkit.agent.cache import Cache, CacheKeyBuilder, is_blocking
 from ragkit.agent.guardrails import Guardrail, apply_guardrails
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.parser import ToolCallParser
@@ -41,7 +41,7 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         if run.has_limits:
             yield from emit_budget_warnings(run)
         if cache is not None:
-            yield from run_function(partial(cache.set, key, completion), blocking=cache.blocking)
+            yield from run_function(partial(cache.set, key, completion), blocking=is_blocking(cache))
     message = completion.message
     guardrails = run.config.guardrails.output
     span = run.trace.add_span(StepType.OUTPUT_GUARDRAILS)
@@ -87,7 +87,9 @@ def _read_cache(
     run: RunState, cache: Cache, key: str, request: ModelRequest, span: TraceSpan
 ) -> EffectGenerator[Completion | None]:
     """Step 3, cache. Streamed runs skip it."""
-    cached = yield from run_function(lambda: cache.get(key), blocking=cache.blocking)
+    cached = yield from run_function(lambda: cache.get(key), blocking=is_blocking(cache))
+    if not isinstance(cached, Completion):  # a cache of the user's own may hold values of others
+        cached = None
     span.attributes["hit"] = cached is not None
     span.ended = run.trace.elapsed_s()
     if cached is None:

@@ -206,8 +206,10 @@ class LogObserver(AgentObserver):
 
 
 def enable_debug_log() -> None:
-    """With RAGKIT_LOG=debug, log agent runs to stderr, unless the program has configured logging."""
-    if os.environ.get("RAGKIT_LOG", "").lower() == "debug" and not LOG.isEnabledFor(logging.DEBUG):
+    """With RAGKIT_LOG=debug (or RAGKIT_DEBUG=true), log agent runs to stderr, unless the program configures logging."""
+    wanted = os.environ.get("RAGKIT_LOG", "").lower() == "debug"
+    wanted = wanted or os.environ.get("RAGKIT_DEBUG", "").lower() in ("1", "true", "yes")
+    if wanted and not LOG.isEnabledFor(logging.DEBUG):
         LOG.setLevel(logging.DEBUG)
         if not LOG.hasHandlers():
             LOG.addHandler(logging.StreamHandler())

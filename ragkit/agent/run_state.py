@@ -14,10 +14,12 @@ from ragkit.agent.definition import AgentDefinition
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.observers import ObserverDispatcher
+from ragkit.agent.paged_results import READ_TOOL, PagedResults
 from ragkit.agent.prompt import mark_as_data
 from ragkit.agent.providers.base import ModelRequest
-from ragkit.agent.result import AgentResult, PendingToolCall, SuspendedRun, ToolOutcome
+from ragkit.agent.result import AgentResult, PendingToolCall, RunContext, SuspendedRun, ToolOutcome
 from ragkit.agent.stream_filter import StreamFilter
+from ragkit.agent.tools.base import KeptResults
 from ragkit.agent.trace import AgentTrace
 from ragkit.errors import RagkitError, RunCancelled
 from ragkit.records import JSON
@@ -85,6 +87,10 @@ class RunState:
         self.has_limits = self.limits.is_set
         self.meter = Meter(agent.config.prices, on_call=agent.config.on_call)
         self.trace = AgentTrace(self.id, agent.name)
+        self.kept_results: dict[int, KeptResults] = {}
+        """The results of tools with a cache for one run, by the tool's id."""
+        self.paged_results: PagedResults | None = None
+        """The long tool results of this run; None: there is none yet."""
         self.iteration = 0
         self.tool_outcomes: list[ToolOutcome] = []
         self.reasoning_parts: list[str] = []
@@ -144,6 +150,15 @@ class RunState:
         left = max(0.0, self.limits.max_seconds - self.elapsed_s)
         return left if timeout_s is None else min(timeout_s, left)
 
+    def page_result(self, text: str, chars: int) -> str:
+        """The first page of a long tool result of `chars` characters; the model can read the others."""
+        limit = self.config.max_tool_output_chars
+        if READ_TOOL in self.agent.registry:  # the user's own tool has this name
+            return f"{text[:limit]}\n[cut off: {chars} characters, the first {limit} are shown]"
+        if self.paged_results is None:
+            self.paged_results = PagedResults(limit)
+        return self.paged_results.add(text, chars)
+
     def build_request(self) -> ModelRequest:
         """The next request to the model."""
         agent = self.agent
@@ -151,6 +166,8 @@ class RunState:
         messages: Iterable[Message] = map(_mark_tool_result, self.messages) if marked else self.messages
         model = agent.config.model or agent.provider.default_model
         messages, tools = (*agent.system_message, *messages), agent.available_tools
+        if self.paged_results is not None:
+            tools = (*tools, self.paged_results.tool)
         if self.tools_are_closed:
             return ModelRequest(model, (*messages, _LAST_ANSWER_MESSAGE), (), agent.model_settings, tools)
         return ModelRequest(model, messages, tools, agent.model_settings)
@@ -159,6 +176,7 @@ class RunState:
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None
     ) -> AgentResult:
         """The result so far."""
+        messages = tuple(self.messages)
         return AgentResult(
             content=content,
             trace=self.trace,
@@ -166,13 +184,13 @@ class RunState:
             usage=self.meter.usage(),
             iterations=self.iteration,
             tool_calls=tuple(self.tool_outcomes),
-            messages=tuple(self.messages),
+            messages=messages,
             parsed=self.parsed,
             stop_reason=stop_reason,
             run_id=self.id,
             agent_name=self.agent.name,
             new_messages_start=self.new_messages_start,
-            context=self.context,
+            context=RunContext(self.context, messages, self.agent.name, self.state),
             state=self.state,
             suspended=suspended,
         )

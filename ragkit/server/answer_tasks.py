@@ -29,6 +29,7 @@ from ragkit.agent.events import (
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.result import AgentResult, SuspendedRun, partial_result
+from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json
@@ -153,6 +154,8 @@ class AnswerRunner:
     limiter: ConcurrencyLimiter
     metrics: Metrics
     limits: ServerLimits
+    tools: tuple[Tool, ...] = ()
+    """Tools of the server's agent beside the search."""
     active: set[AnswerTask] = field(default_factory=set)
     stop_tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -247,7 +250,9 @@ class AnswerTask:
 
     async def _start(self) -> RAGAgent:
         runner, request = self._runner, self._request
-        agent = await asyncio.to_thread(create_agent, runner.kb, request.options, request.question, runner.limits)
+        agent = await asyncio.to_thread(
+            create_agent, runner.kb, request.options, request.question, runner.limits, runner.tools
+        )
         self._started_at = time.monotonic()
         if request.in_session:
             self.turn = await runner.sessions.add_question(

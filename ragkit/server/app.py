@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ragkit import __version__
+from ragkit.agent.tools.served import get_builtin_tool
 from ragkit.errors import RagkitError
 from ragkit.server import chat_api, knowledge_base_api, openai_api, schemas
 from ragkit.server.answer_tasks import AnswerRunner
@@ -75,16 +76,18 @@ def create_app(
 
     Raises:
         KnowledgeBaseDamaged: the state file cannot be read.
+        UnknownName, MissingExtra: a tool of the settings is unknown or needs a package.
     """
     chosen = settings or ServerSettings()
     metrics = Metrics()
+    tools = tuple(map(get_builtin_tool, chosen.tools))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         state = StateDatabase(directory)
         sessions, traces = SessionStore(state, chosen.retention), TraceStore(state, chosen.retention)
         limiter = ConcurrencyLimiter(chosen.limits, metrics.set_queue)
-        runner = AnswerRunner(kb, sessions, traces, limiter, metrics, chosen.limits)
+        runner = AnswerRunner(kb, sessions, traces, limiter, metrics, chosen.limits, tools)
         app.state.service = AppContext(kb, chosen, state, sessions, traces, runner, metrics)
         background = (asyncio.create_task(_run_cleanup(sessions, traces)), asyncio.create_task(trim_periodically()))
         async with AsyncExitStack() as stack:

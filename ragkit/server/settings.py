@@ -80,6 +80,8 @@ class ServerSettings:
     """Allowed CORS origins, as `https://host[:port]`."""
     models: tuple[str, ...] = ()
     """`provider:model` names that requests can choose, the default first. Empty: the model of the pipeline."""
+    tools: tuple[str, ...] = ()
+    """Built-in tools of the server's agent beside the search: `calculator`, `web_search`. Empty: none."""
     limits: ServerLimits = field(default_factory=ServerLimits)
     retention: Retention = field(default_factory=Retention)
 

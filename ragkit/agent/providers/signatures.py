@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import signature
-
-from ragkit.agent.providers.base import METHODS, Provider
+from ragkit.agent.providers.base import METHODS, Provider, takes_messages
 
 
 def adapt_provider(provider: Provider) -> Provider:
@@ -15,12 +13,8 @@ def adapt_provider(provider: Provider) -> Provider:
     """
     kind = type(provider)
     own = [name for name in METHODS if getattr(kind, name, None) not in (None, getattr(Provider, name))]
-    if kind.__module__.startswith("ragkit.") or (own and not any(_takes_messages(kind, name) for name in own)):
+    if kind.__module__.startswith("ragkit.") or (own and not any(takes_messages(getattr(kind, name)) for name in own)):
         return provider
     from ragkit.agent.providers.adapter import AdaptedProvider
 
     return AdaptedProvider(provider, own)
-
-
-def _takes_messages(kind: type, method: str) -> bool:
-    return "messages" in signature(getattr(kind, method)).parameters

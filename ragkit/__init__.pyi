@@ -34,6 +34,7 @@ from ragkit.agent.runner import ConversationState as ConversationState
 from ragkit.agent.tools.base import Tool as Tool
 from ragkit.agent.tools.base import ToolContext as ToolContext
 from ragkit.agent.tools.base import tool as tool
+from ragkit.agent.tools.mcp_ import mcp_tools as mcp_tools
 from ragkit.agent.tools.registry import ToolRegistry as ToolRegistry
 from ragkit.agent.trace import AgentTrace as AgentTrace
 from ragkit.agent.trace import StepType as StepType

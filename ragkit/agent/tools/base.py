@@ -88,6 +88,8 @@ class Tool:
     takes_context: bool = field(default=False, repr=False)
     """Whether it takes a ToolContext."""
     is_async: bool = field(default=False, repr=False)
+    fallback_name: str = field(default="", repr=False, compare=False)
+    """The name in a registry where another tool has `name`; empty: a taken name is an error."""
     only_returns: bool = field(default=False, repr=False)
     """Whether it emits nothing: neither a generator nor a function with a ToolContext."""
 

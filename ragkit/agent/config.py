@@ -94,8 +94,8 @@ class AgentConfig:
     """Whether the run ends after the model's tool calls, without executing them."""
     text_tool_calls: bool = True
     """Whether TOOL_CALL in the model's text is parsed as a tool call."""
-    hooks: Mapping[str, Callable[..., None]] = field(default_factory=dict)
-    """Functions by event: `{"on_tool_start": my_hook}`."""
+    hooks: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+    """Functions, also asynchronous ones, by event: `{"on_tool_start": my_hook}`."""
     observers: Sequence[AgentObserver] = ()
     """Receive every event."""
     analytics: AgentAnalytics | None = None

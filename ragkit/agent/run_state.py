@@ -18,11 +18,11 @@ from ragkit.agent.prompt import mark_as_data
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.result import AgentResult, PendingToolCall, SuspendedRun, ToolOutcome
 from ragkit.agent.stream_filter import StreamFilter
-from ragkit.agent.trace import AgentTrace
+from ragkit.agent.trace import AgentTrace, TraceContent
 from ragkit.errors import RagkitError, RunCancelled
 from ragkit.records import JSON
 from ragkit.usage.limits import Limits
-from ragkit.usage.meter import Meter
+from ragkit.usage.meter import AgentUsage, Meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class RunState:
         self.resumed_from: SuspendedRun | None = None
         self.pending: tuple[PendingToolCall, ...] = ()
         self.decisions: dict[str, bool] = {}
+        self._resumed_messages = 0
         self._started_at = time.monotonic()
 
     @staticmethod
@@ -98,6 +99,7 @@ class RunState:
         run = RunState(agent, (), started)
         run.id = run.trace.id = suspended.run_id
         run.messages = list(suspended.messages)
+        run._resumed_messages = len(run.messages)
         run.new_messages_start, run.iteration = suspended.new_messages_start, suspended.iteration
         run.meter.restore(suspended.usage)
         run.resumed_from = suspended
@@ -147,14 +149,16 @@ class RunState:
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None
     ) -> AgentResult:
         """The result so far."""
+        usage, calls, messages = self.meter.usage(), tuple(self.tool_outcomes), tuple(self.messages)
+        self.trace.content = self._build_trace_content(usage, calls, messages)
         return AgentResult(
             content=content,
             trace=self.trace,
             reasoning="\n\n".join(self.reasoning_parts),
-            usage=self.meter.usage(),
+            usage=usage,
             iterations=self.iteration,
-            tool_calls=tuple(self.tool_outcomes),
-            messages=tuple(self.messages),
+            tool_calls=calls,
+            messages=messages,
             parsed=self.parsed,
             stop_reason=stop_reason,
             run_id=self.id,
@@ -164,6 +168,19 @@ class RunState:
             state=self.state,
             suspended=suspended,
         )
+
+    def _build_trace_content(
+        self, usage: AgentUsage, calls: tuple[ToolOutcome, ...], messages: tuple[Message, ...]
+    ) -> TraceContent:
+        config, start = self.config, self.new_messages_start
+        settings: dict[str, JSON] = {
+            "model": config.model or self.agent.provider.default_model,
+            "max_tokens": config.max_tokens,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+        }
+        resumed = max(0, self._resumed_messages - start)
+        return TraceContent(messages[start:], resumed, calls, settings, usage.total_tokens, usage.total_cost_usd)
 
     def suspend(self) -> AgentResult:
         """The result so far, with the state to resume the run in another process."""

@@ -8,6 +8,7 @@ from html import escape
 from ragkit.agent.messages import canonical_json, json_objects
 from ragkit.errors import shorten
 from ragkit.records import JSON
+from ragkit.usage.summary import format_usd
 
 Span = Mapping[str, JSON]
 MAX_CHARS = 80
@@ -96,13 +97,6 @@ def _model_usage(attributes: Mapping[str, JSON]) -> list[str]:
         f"{received:,.0f} out",
         format_usd(attributes.get("cost_usd")),
     ]
-
-
-def format_usd(cost: JSON) -> str:
-    """US dollars with four significant places; `price unknown` for None."""
-    if not isinstance(cost, int | float):
-        return "price unknown"
-    return f"${cost:.2f}" if cost == 0 or cost >= 1 else f"${cost:.6f}".rstrip("0")
 
 
 def _arguments(call: Span) -> str:

@@ -235,7 +235,7 @@ class ConversationMemory:
     def _prune(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
         count, size = len(messages), sum(map(estimate_message_tokens, messages)) if self.max_tokens else 0
         dropped: list[Message] = []
-        units = list(_group_tool_calls(messages))
+        units = list(group_tool_calls(messages))
         kept = list(units)
         for unit in units[:-1]:  # the newest message is never dropped
             over = (self.max_messages and count > self.max_messages) or (self.max_tokens and size > self.max_tokens)
@@ -296,7 +296,7 @@ def _drop_leading_answers(units: list[list[Message]]) -> list[Message]:
     return [message for unit in leading for message in unit]
 
 
-def _group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:
+def group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """Messages that must not be separated: a tool call with its results, anything else alone."""
     unit: list[Message] = []
     for message in messages:

@@ -182,6 +182,14 @@ class RunState:
         resumed = max(0, self._resumed_messages - start)
         return TraceContent(messages[start:], resumed, calls, settings, usage.total_tokens, usage.total_cost_usd)
 
+    def add_usage(self, result: AgentResult) -> AgentResult:
+        """The result with the usage up to now, also in its trace."""
+        usage = self.meter.usage()
+        self.trace.content = replace(
+            self.trace.content, total_tokens=usage.total_tokens, total_cost_usd=usage.total_cost_usd
+        )
+        return replace(result, usage=usage)
+
     def suspend(self) -> AgentResult:
         """The result so far, with the state to resume the run in another process."""
         suspended = SuspendedRun(

@@ -31,6 +31,7 @@ from ragkit.agent.providers.scripted import ScriptedProvider as ScriptedProvider
 from ragkit.agent.result import AgentResult as AgentResult
 from ragkit.agent.runner import AgentRunner as AgentRunner
 from ragkit.agent.runner import ConversationState as ConversationState
+from ragkit.agent.semantic_cache import SemanticCache as SemanticCache
 from ragkit.agent.summarizing_memory import SummarizingMemory as SummarizingMemory
 from ragkit.agent.tools.base import Tool as Tool
 from ragkit.agent.tools.base import ToolContext as ToolContext

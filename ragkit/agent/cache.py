@@ -41,7 +41,10 @@ class CacheStats:
 
 
 class Cache(Protocol):
-    """Stores completions by key. Thread-safe."""
+    """Stores completions by key. Thread-safe.
+
+    A cache with a method `build_key(provider, request) -> str` gets its own keys instead of those of CacheKeyBuilder.
+    """
 
     @property
     def blocking(self) -> bool:

@@ -210,6 +210,16 @@ class ConversationMemory:
         """The conversation as JSON; any later version can read it."""
         return _serialize_conversation(self.get_history(), self._fields)
 
+    def to_dict(self) -> dict[str, JSON]:
+        """For logs: `max_messages`, `max_tokens`, `message_count`, and `messages` as JSON objects."""
+        messages = self.get_history()
+        return {
+            "max_messages": self.max_messages,
+            "max_tokens": self.max_tokens,
+            "message_count": len(messages),
+            "messages": [message.to_dict() for message in messages],
+        }
+
     @staticmethod
     def from_json(text: str, *, max_messages: int | None = None, max_tokens: int | None = None) -> ConversationMemory:
         """Parse a conversation. Raises InvalidOption for any other text or a later version."""
@@ -217,6 +227,10 @@ class ConversationMemory:
         memory = ConversationMemory(max_messages, max_tokens, messages=messages)
         memory._fields = fields
         return memory
+
+    def __repr__(self) -> str:
+        limits = f"max_messages={self.max_messages}, max_tokens={self.max_tokens}"
+        return f"{type(self).__name__}({limits}, messages={len(self)})"
 
     def __len__(self) -> int:
         return len(self._messages)

@@ -126,7 +126,7 @@ def test_entries_expire_and_the_oldest_are_evicted() -> None:
 def test_an_embedder_that_fails_is_a_miss(caplog: pytest.LogCaptureFixture) -> None:
     class Down:
         def embed_query(self, text: str) -> Vector:
-            raise ConnectionFailed("no network", "embedder")
+            raise ConnectionFailed("embedder", "no network")
 
     agent = agent_with(SemanticCache(Down()), "one", "two")
     with caplog.at_level(logging.WARNING, "ragkit.agent"):

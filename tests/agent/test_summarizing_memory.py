@@ -97,7 +97,7 @@ def test_the_cost_of_a_summary_is_in_the_usage_of_its_run(mode: str) -> None:
     assert (result.trace.total_cost_usd, result.trace.total_tokens) == (0.25, result.usage.total_tokens)
 
 
-@pytest.mark.parametrize("answer", [ConnectionFailed("no network", "p"), ""])
+@pytest.mark.parametrize("answer", [ConnectionFailed("p", "no network"), ""])
 def test_a_model_that_fails_leaves_a_plain_trim(
     answer: str | ConnectionFailed, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -154,7 +154,7 @@ def test_a_memory_without_a_limit_is_rejected() -> None:
 def test_a_user_message_comes_first_and_no_result_is_without_its_call(
     kinds: list[str], limit: int, fails: bool
 ) -> None:
-    answers = [ConnectionFailed("down", "p") if fails else "short" for _ in kinds]
+    answers = [ConnectionFailed("p", "down") if fails else "short" for _ in kinds]
     memory = SummarizingMemory(ScriptedProvider(answers), max_messages=limit)
     for index, kind in enumerate(kinds):
         turn = [Message.user(f"u{index}")]

@@ -38,7 +38,7 @@ def priced(text: str, *calls: ToolCall) -> Completion:
 def full_run() -> AgentResult:
     """A run with a retry, calls, a failure, an id that is used twice, and hostile texts."""
     script: list[ScriptedTurn] = [
-        RateLimited("slow down", "p"),
+        RateLimited("p", "slow down"),
         priced("", call("search", "c1", query="<script>alert(1)</script>"), call("fail", "c2")),
         priced("", call("search", "c1", query="again " * 40)),
         priced("done <i>"),
@@ -93,7 +93,7 @@ def test_times_lie_within_the_run_and_never_go_back() -> None:
 
 
 def test_a_failed_run_has_the_messages_until_then() -> None:
-    agent, _ = scripted([call("add", a=1, b=2), AuthenticationFailed("wrong key", "p")])
+    agent, _ = scripted([call("add", a=1, b=2), AuthenticationFailed("p", "wrong key")])
     with pytest.raises(AuthenticationFailed) as caught:
         agent.run("x")
     partial = partial_result(caught.value)
@@ -121,7 +121,7 @@ def test_a_trace_prints_as_a_tree() -> None:
         "├─ iteration 1  N ms",
         "│  ├─ memory  N ms  messages=2",
         "│  ├─ llm_call scripted  N ms  1,200 tokens in, 30 out, $0.000528",
-        "│  │  └─ retry RateLimited  attempt=1  failed: slow down: p",
+        "│  │  └─ retry RateLimited  attempt=1  failed: p: slow down",
         "│  └─ tool_execution  N ms",
         '│     ├─ tool search(query="<script>alert(1)</script>")  N ms  '
         "-> <b><script>alert(1)</script></b> <b><script>alert(1)</script></b> <b><script>...",

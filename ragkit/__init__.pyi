@@ -32,11 +32,14 @@ from ragkit.agent.result import AgentResult as AgentResult
 from ragkit.agent.result import RunContext as RunContext
 from ragkit.agent.runner import AgentRunner as AgentRunner
 from ragkit.agent.runner import ConversationState as ConversationState
+from ragkit.agent.semantic_cache import SemanticCache as SemanticCache
+from ragkit.agent.summarizing_memory import SummarizingMemory as SummarizingMemory
 from ragkit.agent.tools.base import Tool as Tool
 from ragkit.agent.tools.base import ToolCache as ToolCache
 from ragkit.agent.tools.base import ToolContext as ToolContext
 from ragkit.agent.tools.base import ToolResult as ToolResult
 from ragkit.agent.tools.base import tool as tool
+from ragkit.agent.tools.mcp_ import mcp_tools as mcp_tools
 from ragkit.agent.tools.registry import ToolRegistry as ToolRegistry
 from ragkit.agent.trace import AgentTrace as AgentTrace
 from ragkit.agent.trace import StepType as StepType

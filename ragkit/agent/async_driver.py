@@ -42,7 +42,7 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
-                run.observers.notify(step)
+                await _notify(run, step)
                 run.paused_in = asyncio.current_task()
                 yield step
                 run.paused_in = None
@@ -52,7 +52,7 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
                 if handler.has_events(step):
                     async with aclosing(handler.perform_with_events(step)) as events:
                         async for event in events:
-                            run.observers.notify(event)
+                            await _notify(run, event)
                             run.paused_in = asyncio.current_task()
                             yield event
                             run.paused_in = None
@@ -66,6 +66,12 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
         return
     finally:
         flow.close()
+
+
+async def _notify(run: RunState, event: Event) -> None:
+    pending = run.observers.notify(event)
+    if pending is not None:
+        await pending
 
 
 class _AsyncInbox(Generic[T]):

@@ -44,6 +44,8 @@ class CacheStats:
 class Cache(Protocol):
     """Stores completions by key. Thread-safe.
 
+    A cache with a method `build_key(provider, request) -> str` gets its own keys instead of those of CacheKeyBuilder.
+
     An attribute `blocking = False` says that it answers at once; otherwise it does not run in an event loop.
     """
 

@@ -109,8 +109,8 @@ class AgentConfig:
     starts_with_reasoning: bool = False
     """Whether the model's chat template opens the reasoning, so that answers have only the closing `</think>`.
     Then a stream shows its text after that tag, or at the end if there is none."""
-    hooks: Mapping[str, Callable[..., None]] = field(default_factory=dict)
-    """Functions by event: `{"on_tool_start": my_hook}`."""
+    hooks: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+    """Functions, also asynchronous ones, by event: `{"on_tool_start": my_hook}`."""
     observers: Sequence[AgentObserver] = ()
     """Receive every event."""
     analytics: AgentAnalytics | None = None

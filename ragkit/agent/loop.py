@@ -20,6 +20,7 @@ from ragkit.agent.structured_output import InvalidStructuredOutput, build_repair
 from ragkit.agent.tool_step import run_tool_step
 from ragkit.agent.trace import StepType
 from ragkit.errors import RunError
+from ragkit.usage.meter import use_meter
 
 MAX_ITERATIONS_TEXT = "[Max iterations reached]"
 
@@ -36,7 +37,7 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
             yield from await_future(turn)
             run.raise_if_stopped()  # the timeout may have passed while the run waited for the memory
         result = yield from _run_turns(run)
-        yield from _save_to_memory(run, result)
+        result = yield from _save_to_memory(run, result)
     except BaseException as error:
         if not isinstance(error, GeneratorExit | KeyboardInterrupt | SystemExit):
             yield from emit_budget_warnings(run)  # a limit of time is often reached while the run waits
@@ -192,12 +193,22 @@ def _is_valid_answer(run: RunState, message: Message) -> bool:
     return True
 
 
-def _save_to_memory(run: RunState, result: AgentResult) -> EffectGenerator[None]:
-    """Add the messages of this run to the memory, unless the run is suspended."""
+def _save_to_memory(run: RunState, result: AgentResult) -> EffectGenerator[AgentResult]:
+    """Add the messages of this run to the memory, unless the run is suspended.
+
+    Returns the result with what the memory spent on a summary.
+    """
     memory = run.memory
     if memory is None or result.suspended is not None or result.stop_reason == "routing_only":
-        return
+        return result
     new = run.messages[run.new_messages_start :]
-    dropped = yield from run_function(lambda: memory.record_turn(new, run.state), blocking=memory.is_persistent)
+
+    def record() -> list[Message]:
+        with use_meter(run.meter, iteration=run.iteration):
+            return memory.record_turn(new, run.state)
+
+    calls = len(run.meter.calls)
+    dropped = yield from run_function(record, blocking=memory.is_persistent)
     if dropped:
         yield e.MemoryTrimmed(run.id, tuple(dropped))
+    return result if len(run.meter.calls) == calls else run.add_usage(result)

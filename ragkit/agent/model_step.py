@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from ragkit.agent import events as e
 from ragkit.agent.cache import Cache, CacheKeyBuilder, is_blocking
@@ -19,7 +20,9 @@ from ragkit.agent.side_effects import CallModel, EffectGenerator, call_model, ru
 from ragkit.agent.stream_filter import StreamFilter, split_reasoning
 from ragkit.agent.trace import StepType, TraceSpan
 from ragkit.errors import GuardrailBlocked, ProviderError
-from ragkit.usage.meter import UsageStats
+from ragkit.usage.meter import UsageStats, use_meter
+
+T = TypeVar("T")
 
 
 def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
@@ -33,7 +36,8 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
     request = run.build_request()
     span, completion = run.trace.add_span(StepType.CACHE), None
     cache = None if run.streaming else run.config.cache
-    key = CacheKeyBuilder.build(run.agent.provider.name, request) if cache is not None else ""
+    build_key = getattr(cache, "build_key", CacheKeyBuilder.build)
+    key = build_key(run.agent.provider.name, request) if cache is not None else ""
     if cache is not None:
         completion = yield from _read_cache(run, cache, key, request, span)
     if completion is None:
@@ -41,7 +45,7 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         if run.has_limits:
             yield from emit_budget_warnings(run)
         if cache is not None:
-            yield from run_function(partial(cache.set, key, completion), blocking=is_blocking(cache))
+            yield from run_function(_metered(run, partial(cache.set, key, completion)), blocking=is_blocking(cache))
     message = completion.message
     guardrails = run.config.guardrails.output
     span = run.trace.add_span(StepType.OUTPUT_GUARDRAILS)
@@ -87,7 +91,7 @@ def _read_cache(
     run: RunState, cache: Cache, key: str, request: ModelRequest, span: TraceSpan
 ) -> EffectGenerator[Completion | None]:
     """Step 3, cache. Streamed runs skip it."""
-    cached = yield from run_function(lambda: cache.get(key), blocking=is_blocking(cache))
+    cached = yield from run_function(_metered(run, partial(cache.get, key)), blocking=is_blocking(cache))
     if not isinstance(cached, Completion):  # a cache of the user's own may hold values of others
         cached = None
     span.attributes["hit"] = cached is not None
@@ -100,6 +104,16 @@ def _read_cache(
     if run.has_listeners:
         yield _model_call_ended(run, cached, usage, cached=True, request=request, seconds=0.0)
     return cached
+
+
+def _metered(run: RunState, work: Callable[[], T]) -> Callable[[], T]:
+    """`work`, whose model calls are part of the run's usage: a semantic cache embeds."""
+
+    def metered() -> T:
+        with use_meter(run.meter, iteration=run.iteration):
+            return work()
+
+    return metered
 
 
 def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[Completion]:

@@ -20,11 +20,11 @@ from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.result import AgentResult, PendingToolCall, RunContext, SuspendedRun, ToolOutcome
 from ragkit.agent.stream_filter import StreamFilter
 from ragkit.agent.tools.base import KeptResults
-from ragkit.agent.trace import AgentTrace
+from ragkit.agent.trace import AgentTrace, TraceContent
 from ragkit.errors import RagkitError, RunCancelled
 from ragkit.records import JSON
 from ragkit.usage.limits import Limits
-from ragkit.usage.meter import Meter
+from ragkit.usage.meter import AgentUsage, Meter
 
 _LAST_ANSWER_MESSAGE = Message.user(
     "You cannot call tools any more. Answer now, from what you have found so far; say what you could not find."
@@ -103,6 +103,7 @@ class RunState:
         self.resumed_from: SuspendedRun | None = None
         self.pending: tuple[PendingToolCall, ...] = ()
         self.decisions: dict[str, bool] = {}
+        self._resumed_messages = 0
         self._started_at = time.monotonic()
 
     @staticmethod
@@ -112,6 +113,7 @@ class RunState:
         run = RunState(agent, (), started)
         run.id = run.trace.id = suspended.run_id
         run.messages = list(suspended.messages)
+        run._resumed_messages = len(run.messages)
         run.new_messages_start, run.iteration = suspended.new_messages_start, suspended.iteration
         run.meter.restore(suspended.usage)
         run.resumed_from = suspended
@@ -176,14 +178,15 @@ class RunState:
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None
     ) -> AgentResult:
         """The result so far."""
-        messages = tuple(self.messages)
+        usage, calls, messages = self.meter.usage(), tuple(self.tool_outcomes), tuple(self.messages)
+        self.trace.content = self._build_trace_content(usage, calls, messages)
         return AgentResult(
             content=content,
             trace=self.trace,
             reasoning="\n\n".join(self.reasoning_parts),
-            usage=self.meter.usage(),
+            usage=usage,
             iterations=self.iteration,
-            tool_calls=tuple(self.tool_outcomes),
+            tool_calls=calls,
             messages=messages,
             parsed=self.parsed,
             stop_reason=stop_reason,
@@ -194,6 +197,27 @@ class RunState:
             state=self.state,
             suspended=suspended,
         )
+
+    def _build_trace_content(
+        self, usage: AgentUsage, calls: tuple[ToolOutcome, ...], messages: tuple[Message, ...]
+    ) -> TraceContent:
+        config, start = self.config, self.new_messages_start
+        settings: dict[str, JSON] = {
+            "model": config.model or self.agent.provider.default_model,
+            "max_tokens": config.max_tokens,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+        }
+        resumed = max(0, self._resumed_messages - start)
+        return TraceContent(messages[start:], resumed, calls, settings, usage.total_tokens, usage.total_cost_usd)
+
+    def add_usage(self, result: AgentResult) -> AgentResult:
+        """The result with the usage up to now, also in its trace."""
+        usage = self.meter.usage()
+        self.trace.content = replace(
+            self.trace.content, total_tokens=usage.total_tokens, total_cost_usd=usage.total_cost_usd
+        )
+        return replace(result, usage=usage)
 
     def suspend(self) -> AgentResult:
         """The result so far, with the state to resume the run in another process."""

@@ -43,7 +43,7 @@ def drive(run: RunState) -> Generator[Event, None, None]:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
-                run.observers.notify(step)
+                run.observers.notify_and_wait(step)
                 run.paused_in = threading.get_ident()
                 yield step
                 run.paused_in = None
@@ -179,7 +179,7 @@ def _execute_metered(job: ToolJob, emit: Callable[[str], None]) -> ToolOutcome:
 
 def _notify_and_yield(event: Event | None, run: RunState) -> Iterator[Event]:
     if event is not None:
-        run.observers.notify(event)
+        run.observers.notify_and_wait(event)
         run.paused_in = threading.get_ident()
         yield event
         run.paused_in = None

@@ -154,6 +154,8 @@ class Tool:
     kept_results: KeptResults | None = field(default=None, init=False, repr=False, compare=False)
     """The results under `cache`; every copy of a tool has its own."""
     is_async: bool = field(default=False, repr=False)
+    fallback_name: str = field(default="", repr=False, compare=False)
+    """The name in a registry where another tool has `name`; empty: a taken name is an error."""
     only_returns: bool = field(default=False, repr=False)
     """Whether it emits nothing: neither a generator nor a function with a ToolContext."""
 

@@ -221,6 +221,7 @@ def _extra_fields(completed: answer_tasks.AnswerCompleted) -> JsonObject:
         "answered_by": message["model"],
         "trace_id": completed.trace_id,
         "session_id": completed.session["id"] if completed.session else None,
+        "trace": dict(completed.trace),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from ragkit.server.schemas import CitationSchema, Filter, Id
+from ragkit.server.schemas import CitationSchema, Filter, Id, TraceDetailSchema
 
 
 class _OpenAIModel(BaseModel):
@@ -198,3 +198,4 @@ class CompletionSchema(TypedDict):
     answered_by: Annotated[str, Field(description="The model that answered.")]
     trace_id: Annotated[str, Field(description="The id of the trace.")]
     session_id: Annotated[str | None, Field(description="The session; null without one.")]
+    trace: Annotated[TraceDetailSchema, Field(description="The trace of the answer.")]

@@ -62,7 +62,47 @@ def test_a_trace_has_the_steps_of_the_answer_and_no_text_of_it(base: Path) -> No
     assert all(spans[span["parent"]]["start"] <= span["start"] <= span["end"] for span in spans[1:])
     assert (result["status"], result["question"]) == ("done", "When is the hedge cut?")
     assert "August" not in str(spans)
-    assert listed == {key: value for key, value in result.items() if key != "spans"}
+    details = {"spans", "turns", "tool_calls", "config", "total_tokens"}
+    assert listed == {key: value for key, value in result.items() if key not in details}
+
+
+def test_a_trace_has_the_turns_tool_calls_settings_and_tokens_of_the_answer(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
+        body = {"message": "When is the hedge cut?", "temperature": 0.5, "max_tokens": 90}
+        result = client.post("/chat", json=body).json()
+        trace = client.get(f"/traces/{result['trace_id']}").json()
+    assert trace == result["trace"]
+    assert trace["trace_id"] == trace["id"] == result["trace_id"]
+    assert (trace["started_at"], trace["completed_at"]) == (trace["started"], trace["ended"])
+    question, call, passages, answer = trace["turns"]
+    assert (question["role"], question["content"]) == ("user", "When is the hedge cut?")
+    assert call["tool_calls"] == [
+        {"id": "call_1", "name": "search_knowledge_base", "arguments": dict(SEARCH.arguments)}
+    ]
+    assert (passages["role"], passages["tool_call_id"]) == ("tool", "call_1")
+    assert (answer["role"], answer["content"]) == ("assistant", CITED)
+    times = [turn["timestamp"] for turn in trace["turns"]]
+    assert times == sorted(times)
+    assert trace["started_at"] <= times[0] <= times[-1] <= trace["completed_at"]
+    [executed] = trace["tool_calls"]
+    assert (executed["name"], executed["arguments"], executed["ok"]) == (SEARCH.name, dict(SEARCH.arguments), True)
+    assert executed["result"] == passages["content"]
+    assert "The hedge is cut in August." in executed["result"]
+    assert executed["full_result_length"] == len(executed["result"])
+    assert executed["duration_ms"] > 0
+    assert (trace["config"]["temperature"], trace["config"]["max_tokens"], trace["config"]["top_p"]) == (0.5, 90, 1.0)
+    assert trace["config"]["model"] == "scripted"
+    assert trace["total_tokens"] == trace["usage"]["prompt_tokens"] + trace["usage"]["completion_tokens"] > 0
+
+
+def test_the_trace_of_a_failed_answer_has_the_turns_before_the_failure(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, InvalidRequest("svc", "secret words")])) as (_, client):
+        client.post("/chat", json={"message": "When?"})
+        [listed] = client.get("/traces").json()["traces"]
+        trace = client.get(f"/traces/{listed['trace_id']}").json()
+    assert [turn["role"] for turn in trace["turns"]] == ["user", "assistant", "tool"]
+    assert [call["name"] for call in trace["tool_calls"]] == ["search_knowledge_base"]
+    assert "secret words" not in str((trace["turns"], trace["tool_calls"]))
 
 
 def test_the_model_gets_the_earlier_messages_of_a_session(base: Path) -> None:
@@ -84,6 +124,9 @@ def test_an_answer_without_a_session_is_not_stored(base: Path) -> None:
         assert client.get("/sessions").json() == {"sessions": [], "next": None}
         trace = client.get(f"/traces/{result['trace_id']}").json()
     assert (trace["session_id"], trace["question"]) == (None, "")
+    assert (trace["turns"], trace["tool_calls"]) == ([], [])
+    assert [turn["role"] for turn in result["trace"]["turns"]] == ["user", "assistant", "tool", "assistant"]
+    assert {**result["trace"], "turns": [], "tool_calls": []} == trace
     assert b"hedge" not in b"".join(path.read_bytes() for path in base.glob("server.sqlite*"))
 
 
@@ -104,6 +147,76 @@ def test_sessions_are_named_renamed_ended_and_exported(base: Path) -> None:
         assert client.post("/session/end", json={"session_id": session["id"]}).json()["ended"] == ended
         refused = client.post("/chat", json={"message": "When?", "session_id": session["id"]})
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_ended")
+
+
+def test_a_session_has_the_keys_of_the_specification(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
+        started = client.post("/session/start", json={}).json()
+        assert started["session_id"] == started["id"]
+        assert started["session_id"].startswith("sess_")
+        assert (started["started_at"], started["status"]) == (started["created"], "active")
+        trace = client.post("/chat", json={"message": "When?", "session_id": started["id"]}).json()["trace_id"]
+        ended = client.post("/session/end", json={"session_id": started["session_id"]}).json()
+        assert (ended["session_id"], ended["message_count"], ended["status"]) == (started["id"], 2, "completed")
+        assert ended["ended_at"] == ended["ended"]
+        session = client.get(f"/session/{started['session_id']}").json()
+    assert session["traces"] == [trace]
+    assert (session["session_id"], session["status"], session["started_at"], session["ended_at"]) == (
+        started["session_id"], "completed", started["started_at"], ended["ended_at"],
+    )  # fmt: skip
+
+
+def turns(*texts: str) -> list[dict[str, str]]:
+    """Messages of the user and the assistant in turn."""
+    return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+
+
+def contents(client: httpx2.Client, session: str) -> list[str]:
+    """The texts of the stored messages."""
+    return [message["content"] for message in client.get(f"/session/{session}").json()["history"]]
+
+
+def test_a_new_session_stores_the_whole_history_of_the_request(base: Path) -> None:
+    provider = ScriptedProvider(["a2"])
+    with serving(base, provider) as (_, client):
+        result = client.post("/chat", json={"messages": turns("h1", "a1", "h2")}).json()
+        assert contents(client, result["session_id"]) == ["h1", "a1", "h2", "a2"]
+        assert result["session"]["message_count"] == 4
+    assert [message.content for message in provider.requests[-1].messages[1:]] == ["h1", "a1", "h2"]
+
+
+def test_a_history_that_repeats_the_session_is_not_stored_twice(base: Path) -> None:
+    provider = ScriptedProvider(["a1", "a2", "a3"])
+    with serving(base, provider) as (_, client):
+        session = client.post("/chat", json={"message": "h1"}).json()["session_id"]
+        client.post("/chat", json={"messages": turns("h1", "a1", "h2"), "session_id": session})
+        assert contents(client, session) == ["h1", "a1", "h2", "a2"]
+        # a client that sends only the last messages
+        client.post("/chat", json={"messages": turns("h2", "a2", "h3"), "session_id": session})
+        assert contents(client, session) == ["h1", "a1", "h2", "a2", "h3", "a3"]
+    sent = [message.content for message in provider.requests[-1].messages[1:]]
+    assert sent == ["h1", "a1", "h2", "a2", "h3"]
+
+
+def test_a_history_that_the_session_lacks_is_added_to_it(base: Path) -> None:
+    provider = ScriptedProvider(["a1", "a3", "a5"])
+    with serving(base, provider) as (_, client):
+        session = client.post("/session/start").json()["id"]
+        client.post("/chat", json={"messages": turns("h1"), "session_id": session})
+        client.post("/chat", json={"messages": turns("h1", "a1", "h2", "a2", "h3"), "session_id": session})
+        assert contents(client, session) == ["h1", "a1", "h2", "a2", "h3", "a3"]
+        client.post("/chat", json={"messages": turns("h4", "a4", "h5"), "session_id": session})
+        assert contents(client, session)[6:] == ["h4", "a4", "h5", "a5"]
+    sent = [message.content for message in provider.requests[-1].messages[1:]]
+    assert sent == ["h1", "a1", "h2", "a2", "h3", "a3", "h4", "a4", "h5"]
+
+
+def test_a_history_that_does_not_fit_the_session_is_rejected(base: Path) -> None:
+    keeping = replace(LOCAL, retention=Retention(max_messages=4))
+    with serving(base, ScriptedProvider(["a3"]), keeping) as (_, client):
+        full = client.post("/chat", json={"messages": turns("h1", "a1", "h2", "a2", "h3")})
+        assert (full.status_code, full.json()["error"]["code"]) == (409, "session_full")
+        assert client.get("/sessions").json()["sessions"] == []
 
 
 def test_sessions_are_listed_by_page_most_recently_used_first(base: Path) -> None:

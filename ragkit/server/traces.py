@@ -81,7 +81,8 @@ class TraceStore(StateStore):
             (self._retention.max_traces,),
         )
         connection.execute(
-            "UPDATE traces SET question = '', record = json_set(record, '$.turns', json('[]'), '$.tool_calls', json('[]'))"
+            "UPDATE traces SET question = '',"
+            " record = json_set(record, '$.turns', json('[]'), '$.tool_calls', json('[]'))"
             " WHERE question != '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = traces.session)"
         )
         connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.errors import InvalidRequest
+from ragkit.server.logs import JsonFormatter
 from ragkit.server.settings import Retention
 from tests.server.parts import LOCAL, SEARCH, StepProvider, events, serving
+from tests.server.test_limits import wait_until
 
 CITED = "It is cut in August [1]."
 
@@ -128,6 +134,39 @@ def test_an_answer_without_a_session_is_not_stored(base: Path) -> None:
     assert [turn["role"] for turn in result["trace"]["turns"]] == ["user", "assistant", "tool", "assistant"]
     assert {**result["trace"], "turns": [], "tool_calls": []} == trace
     assert b"hedge" not in b"".join(path.read_bytes() for path in base.glob("server.sqlite*"))
+
+
+def test_with_any_model_unknown_names_are_answered_by_the_default(base: Path) -> None:
+    messages = [{"role": "user", "content": "When?"}]
+    with serving(base, ScriptedProvider(["One.", "Two."]), replace(LOCAL, any_model=True)) as (_, client):
+        completion = client.post("/v1/chat/completions", json={"model": "gpt-4o", "messages": messages}).json()
+        assert (completion["model"], completion["answered_by"]) == ("gpt-4o", "scripted")
+        assert client.post("/chat", json={"message": "When?", "model": "gpt-4o"}).json()["response"] == "Two."
+        assert client.get("/v1/models/gpt-4o").json()["id"] == "gpt-4o"
+        assert client.post("/v1/embeddings", json={"model": "gpt-4o", "input": "x"}).status_code == 404
+    with serving(base) as (_, client):
+        unknown = client.post("/v1/chat/completions", json={"model": "gpt-4o", "messages": messages})
+        assert unknown.status_code == 404
+        assert unknown.json()["error"]["message"] == (
+            "unknown model 'gpt-4o'; available: ragkit (to accept any name, start the server with --any-model)"
+        )
+
+
+def test_each_tool_call_is_logged_without_its_arguments(base: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ragkit.server")
+    broken = replace(SEARCH, id="call_2", arguments={"nonsense": "secret words"})
+    with serving(base, ScriptedProvider([SEARCH, broken, CITED])) as (_, client):
+        result = client.post("/chat", json={"message": "When?"}).json()
+    lines = [record for record in caplog.records if hasattr(record, "tool")]
+    assert [line.getMessage() for line in lines] == [
+        "tool search_knowledge_base returned",
+        "tool search_knowledge_base failed",
+    ]
+    assert [line.__dict__["ok"] for line in lines] == [True, False]
+    assert {line.__dict__["trace"] for line in lines} == {result["trace_id"]}
+    assert lines[0].__dict__["seconds"] > 0
+    printed = [JsonFormatter().format(line) for line in lines]
+    assert not any("hedge" in line or "secret words" in line for line in printed)
 
 
 def test_sessions_are_named_renamed_ended_and_exported(base: Path) -> None:
@@ -291,6 +330,28 @@ def test_old_and_surplus_sessions_are_deleted_and_full_ones_are_closed(base: Pat
         assert client.post("/chat", json=body).status_code == 200
         full = client.post("/chat", json=body)
     assert (full.status_code, full.json()["error"]["code"]) == (409, "session_full")
+
+
+def test_the_texts_of_a_deleted_session_leave_its_traces(base: Path) -> None:
+    keeping = replace(LOCAL, retention=Retention(max_sessions=1))
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
+        trace = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["trace_id"]
+        client.post("/session/start")
+    with serving(base, settings=keeping) as (_, client):
+        wait_until(lambda: client.get(f"/traces/{trace}").json()["question"] == "")
+        left = client.get(f"/traces/{trace}").json()
+    assert (left["turns"], left["tool_calls"], left["config"]["top_p"]) == ([], [], 1.0)
+
+
+def test_a_state_file_of_an_earlier_version_is_upgraded(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, CITED, "Two."])) as (_, client):
+        trace = client.post("/chat", json={"message": "When?"}).json()["trace_id"]
+    with closing(sqlite3.connect(base / "server.sqlite")) as connection:
+        connection.executescript("ALTER TABLE traces DROP COLUMN record; PRAGMA user_version = 1")
+    with serving(base, ScriptedProvider(["Two."])) as (_, client):
+        old = client.get(f"/traces/{trace}").json()
+        assert (old["question"], old["turns"], old["config"]) == ("When?", [], {})
+        assert len(client.post("/chat", json={"message": "And?"}).json()["trace"]["turns"]) == 2
 
 
 def test_invalid_requests_are_rejected(base: Path) -> None:

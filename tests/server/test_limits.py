@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -97,6 +98,16 @@ def test_an_answer_that_costs_too_much_ends(base: Path) -> None:
         assert code_of(refused) == (402, "budget_exceeded")
         assert refused.headers["x-should-retry"] == "false"
         assert metric_value(client, "ragkit_cost_usd_total") == 1.0
+
+
+def test_an_answer_may_take_ten_requests_to_the_model_unless_set_otherwise(base: Path) -> None:
+    searches = [replace(SEARCH, id=f"call_{n}", arguments={"query": f"hedge {n}"}) for n in range(9)]
+    with serving(base, ScriptedProvider([*searches, "In August [1]."])) as (_, client):
+        answered = client.post("/chat", json={"message": "When?"}).json()
+    assert answered["response"] == "In August [1]."
+    assert (len(answered["trace"]["tool_calls"]), answered["trace"]["config"]["max_iterations"]) == (9, 10)
+    with serving(base, ScriptedProvider([searches[0], "In August [1]."]), limited(max_iterations=2)) as (_, client):
+        assert client.post("/chat", json={"message": "When?"}).json()["trace"]["config"]["max_iterations"] == 2
 
 
 def test_bodies_and_questions_have_a_limit(base: Path) -> None:

@@ -179,8 +179,8 @@ class AnswerSchema(TypedDict):
     trace_id: Annotated[str, Field(description="The id of the trace.")]
 
 
-class SessionSchema(TypedDict):
-    """A session."""
+class SessionHead(TypedDict):
+    """A session without its messages."""
 
     id: Annotated[str, Field(description="The id of the session.")]
     session_id: Annotated[str, Field(description="The same as `id`.")]
@@ -189,10 +189,15 @@ class SessionSchema(TypedDict):
     created: Annotated[str, Field(description="Time of creation.")]
     started_at: Annotated[str, Field(description="The same as `created`.")]
     updated: Annotated[str, Field(description="Time of the last message.")]
-    messages: Annotated[int, Field(description="Number of messages.")]
-    message_count: Annotated[int, Field(description="The same as `messages`.")]
+    message_count: Annotated[int, Field(description="Number of messages.")]
     ended: Annotated[str | None, Field(description="Time at which the session was ended; null if it is open.")]
     ended_at: Annotated[str | None, Field(description="The same as `ended`.")]
+
+
+class SessionSchema(SessionHead):
+    """A session."""
+
+    messages: Annotated[int, Field(description="The same as `message_count`.")]
 
 
 class MessageSchema(TypedDict):
@@ -215,10 +220,18 @@ class MessageSchema(TypedDict):
     error: Annotated[ErrorDetail | None, Field(description="The error of a failed answer.")]
 
 
-class SessionHistorySchema(SessionSchema):
+class TurnText(TypedDict):
+    """Who said what."""
+
+    role: Literal["user", "assistant"]
+    content: Annotated[str, Field(description="The text.")]
+
+
+class SessionHistorySchema(SessionHead):
     """A session with its messages."""
 
-    history: Annotated[list[MessageSchema], Field(description="The messages, oldest first.")]
+    messages: Annotated[list[TurnText], Field(description="Roles and texts of the messages, oldest first.")]
+    history: Annotated[list[MessageSchema], Field(description="The messages with their details, oldest first.")]
     traces: Annotated[list[str], Field(description="The ids of the traces of its answers, oldest first.")]
 
 

@@ -55,7 +55,7 @@ class SessionStore(StateStore):
 
     @in_transaction
     def get(self, connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
-        """A session with its messages, under `history`, and the ids of its traces, oldest first."""
+        """A session with its messages and the ids of its traces, oldest first."""
         self._state.mark_interrupted(connection)
         data = _load_session(connection, session)
         rows = connection.execute(
@@ -63,7 +63,9 @@ class SessionStore(StateStore):
             (session,),
         )
         traces = connection.execute("SELECT id FROM traces WHERE session = ? ORDER BY started, id", (session,))
-        return {**data, "history": [message_json(row) for row in rows], "traces": [identity for (identity,) in traces]}
+        history = [message_json(row) for row in rows]
+        messages: list[JSON] = [{"role": message["role"], "content": message["content"]} for message in history]
+        return {**data, "messages": messages, "history": history, "traces": [identity for (identity,) in traces]}
 
     @in_transaction
     def list(self, connection: sqlite3.Connection, cursor: str | None, limit: int) -> tuple[list[JSON], str | None]:

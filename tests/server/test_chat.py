@@ -51,7 +51,7 @@ def test_a_complete_answer_is_the_message_stored_in_the_session(base: Path) -> N
         result = client.post("/chat", json={"message": "When is the hedge cut?"}).json()
         session = client.get(f"/session/{result['session_id']}").json()
         assert session["history"][1] == result["message"]
-        assert (result["response"], session["messages"]) == (CITED, 2)
+        assert (result["response"], session["message_count"]) == (CITED, 2)
         assert result["trace"] == client.get(f"/traces/{result['trace_id']}").json()
         document = client.get(f"/documents/{result['message']['citations'][0]['document_id']}").json()
     citation = result["message"]["citations"][0]
@@ -200,6 +200,7 @@ def test_a_session_has_the_keys_of_the_specification(base: Path) -> None:
         assert ended["ended_at"] == ended["ended"]
         session = client.get(f"/session/{started['session_id']}").json()
     assert session["traces"] == [trace]
+    assert session["messages"] == [{"role": "user", "content": "When?"}, {"role": "assistant", "content": CITED}]
     assert (session["session_id"], session["status"], session["started_at"], session["ended_at"]) == (
         started["session_id"], "completed", started["started_at"], ended["ended_at"],
     )  # fmt: skip
@@ -299,7 +300,7 @@ def test_a_session_has_one_running_answer_at_a_time(base: Path) -> None:
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_busy")
             provider.steps.release(2)
             assert list(received)[-1][0] == "done"
-        assert client.get(f"/session/{session}").json()["messages"] == 2
+        assert client.get(f"/session/{session}").json()["message_count"] == 2
 
 
 def test_text_before_a_tool_call_is_a_paragraph_of_its_own(base: Path) -> None:

@@ -221,5 +221,5 @@ def _open(path: Path) -> sqlite3.Connection:
         raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error})", fix) from error
     if version > SCHEMA_VERSION:
         connection.close()
-        raise KnowledgeBaseDamaged(str(path), "was written by a later version of ragkit", "that version")
+        raise KnowledgeBaseDamaged(str(path), "was written by a later version of ragkit", "use that version")
     return connection

@@ -12,7 +12,8 @@ import httpx2
 import pytest
 
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
-from ragkit.errors import InvalidRequest
+from ragkit.errors import InvalidRequest, KnowledgeBaseDamaged
+from ragkit.server.database import StateDatabase
 from ragkit.server.logs import JsonFormatter
 from ragkit.server.settings import Retention
 from tests.server.parts import LOCAL, SEARCH, StepProvider, events, serving
@@ -342,6 +343,13 @@ def test_the_texts_of_a_deleted_session_leave_its_traces(base: Path) -> None:
         wait_until(lambda: client.get(f"/traces/{trace}").json()["question"] == "")
         left = client.get(f"/traces/{trace}").json()
     assert (left["turns"], left["tool_calls"], left["config"]["top_p"]) == ([], [], 1.0)
+
+
+def test_a_state_file_of_a_later_version_is_refused_with_what_to_do(base: Path) -> None:
+    with closing(sqlite3.connect(base / "server.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(KnowledgeBaseDamaged, match=r"was written by a later version of ragkit: use that version$"):
+        StateDatabase(base)
 
 
 def test_a_state_file_of_an_earlier_version_is_upgraded(base: Path) -> None:

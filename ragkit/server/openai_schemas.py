@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from ragkit.server.schemas import CitationSchema, Filter, Id, TraceDetailSchema
+from ragkit.server.schemas import CitationSchema, Filter, Id, TraceDetailSchema, UnicodeBody
 
 
-class _OpenAIModel(BaseModel):
+class _OpenAIModel(UnicodeBody):
     model_config = ConfigDict(extra="ignore")
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from ragkit.agent.tools.function_schema import ToolSchema, inline_references
@@ -20,10 +21,31 @@ EVENT_STREAM_RESPONSE: dict[str, Any] = {"content": {"text/event-stream": {"sche
 """The response of routes that can also stream server-sent events."""
 
 
-class RequestBody(BaseModel):
+class UnicodeBody(BaseModel):
+    """A request body whose texts can be encoded: JSON can escape halves of characters, which UTF-8 cannot hold."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def check_texts(cls, data: object) -> object:
+        """Rejects lone surrogates, at every depth."""
+        if has_lone_surrogate(data):
+            raise PydanticCustomError("lone_surrogate", "a text has a lone surrogate: send valid Unicode")
+        return data
+
+
+class RequestBody(UnicodeBody):
     """A request body. Unknown keys are errors, so that a typo is not ignored."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def has_lone_surrogate(data: object) -> bool:
+    """Whether a text in JSON data cannot be encoded."""
+    if isinstance(data, str):
+        return not data.isascii() and any("\ud800" <= character <= "\udfff" for character in data)
+    if isinstance(data, dict):
+        return any(has_lone_surrogate(item) for pair in data.items() for item in pair)
+    return isinstance(data, list) and any(map(has_lone_surrogate, data))
 
 
 class ChatBody(RequestBody):

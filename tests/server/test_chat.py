@@ -334,6 +334,28 @@ def test_old_and_surplus_sessions_are_deleted_and_full_ones_are_closed(base: Pat
     assert (full.status_code, full.json()["error"]["code"]) == (409, "session_full")
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/chat", r'{"message": "a\ud800b"}'),
+        ("/chat", r'{"message": "x", "where": {"year": "\udfff"}}'),
+        ("/chat", r'{"messages": [{"role": "user", "content": "a\ud800b"}]}'),
+        ("/v1/search", r'{"query": "a\ud800b"}'),
+        ("/v1/embeddings", r'{"input": ["x", "a\ud800b"]}'),
+        ("/v1/chat/completions", r'{"messages": [{"role": "user", "content": [{"type": "text", "text": "\ud800"}]}]}'),
+        ("/session/start", r'{"title": "a\ud800b"}'),
+    ],
+)
+def test_half_a_character_is_an_invalid_request(base: Path, path: str, body: str) -> None:
+    headers = {"content-type": "application/json"}
+    with serving(base, ScriptedProvider([])) as (_, client):
+        rejected = client.post(path, content=body, headers=headers)
+        assert (rejected.status_code, rejected.json()["error"]["code"]) == (400, "invalid_request")
+        assert rejected.json()["error"]["message"].endswith("a text has a lone surrogate: send valid Unicode")
+        pair = client.post("/v1/search", content=r'{"query": "\ud83d\ude00 hedge"}', headers=headers)
+        assert pair.json()["question"] == "😀 hedge"
+
+
 def test_the_texts_of_a_deleted_session_leave_its_traces(base: Path) -> None:
     keeping = replace(LOCAL, retention=Retention(max_sessions=1))
     with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from ragkit.records import JSON
 from ragkit.server.answer_tasks import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.database import StateDatabase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
 from ragkit.server.metrics import Metrics
@@ -33,6 +34,8 @@ class AppContext:
     traces: TraceStore
     runner: AnswerRunner
     metrics: Metrics
+    embedding_limiter: ConcurrencyLimiter
+    """Limits requests for embeddings, which would otherwise take every thread."""
 
     @property
     def models(self) -> Mapping[str, str | None]:

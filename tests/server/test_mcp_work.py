@@ -32,7 +32,11 @@ from tests.server.mcp_parts import McpConnection, build, process, serving, text
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import Fault, RecordedRequest, ToolCallTurn, Turn, WireServer
 
-SEARCH = Turn(calls=(ToolCallTurn("search_knowledge_base", {"query": "refunds money back"}),), prompt_tokens=9, completion_tokens=9)
+SEARCH = Turn(
+    calls=(ToolCallTurn("search_knowledge_base", {"query": "refunds money back"}),),
+    prompt_tokens=9,
+    completion_tokens=9,
+)
 SLOW = Fault(turn=Turn(tuple(f"word{n} " for n in range(2_000))), pause_s=0.05)
 """An answer that takes 100 seconds."""
 TOKEN = "a-token-of-the-test-0123456789"

@@ -15,6 +15,8 @@ from ragkit.server.http_errors import invalid_request, not_found
 
 MAX_TITLE_CHARS = 80
 NEW_TITLE = "New chat"
+EMPTY_SHARE = 0.1
+"""Share of the sessions that may be without messages before these are deleted first."""
 EMPTY_DETAIL: dict[str, JSON] = {"citations": [], **dict.fromkeys(("evidence", "abstained", "model", "usage", "error"))}
 """Default values of the details of a message."""
 Turn: TypeAlias = tuple[str, str]
@@ -151,14 +153,22 @@ class SessionStore(StateStore):
         return session
 
     def _evict(self, connection: sqlite3.Connection, keep: int) -> None:
-        """Delete the least recently used sessions beyond `keep`, except those with a running answer."""
+        """Delete the least recently used sessions beyond `keep`, except those with a running answer.
+
+        Sessions without messages go first where they are more than a share of EMPTY_SHARE, so that whoever starts
+        sessions and does not use them pushes out few conversations of others.
+        """
         count = int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
-        if count > keep:
-            connection.execute(
-                "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM messages"
-                " m WHERE m.session = s.id AND m.status = 'running') ORDER BY updated, id LIMIT ?)",
-                (count - keep,),
-            )
+        if count <= keep:
+            return
+        used = int(connection.execute("SELECT count(DISTINCT session) FROM messages").fetchone()[0])
+        has_messages = "EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id), "
+        empty_first = has_messages if count - used > keep * EMPTY_SHARE else ""
+        connection.execute(
+            "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM messages"  # noqa: S608
+            f" m WHERE m.session = s.id AND m.status = 'running') ORDER BY {empty_first}updated, id LIMIT ?)",
+            (count - keep,),
+        )
 
 
 _SESSION_COLUMNS = (

@@ -334,6 +334,26 @@ def test_old_and_surplus_sessions_are_deleted_and_full_ones_are_closed(base: Pat
     assert (full.status_code, full.json()["error"]["code"]) == (409, "session_full")
 
 
+def test_sessions_that_are_never_used_push_out_no_conversations(base: Path) -> None:
+    keeping = replace(LOCAL, retention=Retention(max_sessions=20))
+    with serving(base, FunctionProvider(lambda request: "Yes."), keeping) as (_, client):
+        talks = [client.post("/chat", json={"message": "When?"}).json()["session_id"] for _ in range(5)]
+        empty = [client.post("/session/start").json()["id"] for _ in range(50)]
+        assert [client.get(f"/session/{talk}").status_code for talk in talks] == [200] * 5
+        kept = [client.get(f"/session/{session}").status_code for session in empty]
+        assert kept == [404] * 35 + [200] * 15
+
+
+def test_a_new_session_stays_while_all_others_are_conversations(base: Path) -> None:
+    keeping = replace(LOCAL, retention=Retention(max_sessions=11))
+    with serving(base, FunctionProvider(lambda request: "Yes."), keeping) as (_, client):
+        talks = [client.post("/chat", json={"message": "When?"}).json()["session_id"] for _ in range(11)]
+        started = client.post("/session/start").json()["id"]
+        client.post("/chat", json={"message": "When?"})
+        assert client.get(f"/session/{started}").status_code == 200
+        assert [client.get(f"/session/{talk}").status_code for talk in talks[:3]] == [404, 404, 200]
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -358,9 +378,9 @@ def test_half_a_character_is_an_invalid_request(base: Path, path: str, body: str
 
 def test_the_texts_of_a_deleted_session_leave_its_traces(base: Path) -> None:
     keeping = replace(LOCAL, retention=Retention(max_sessions=1))
-    with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
+    with serving(base, ScriptedProvider([SEARCH, CITED, "Yes."])) as (_, client):
         trace = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["trace_id"]
-        client.post("/session/start")
+        client.post("/chat", json={"message": "Is it?"})
     with serving(base, settings=keeping) as (_, client):
         wait_until(lambda: client.get(f"/traces/{trace}").json()["question"] == "")
         left = client.get(f"/traces/{trace}").json()

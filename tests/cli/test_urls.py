@@ -114,9 +114,9 @@ def test_a_damaged_knowledge_base_is_built_again_from_the_copies(ragkit: Ragkit,
 
 
 def test_a_password_in_a_url_is_not_printed(ragkit: Ragkit, hashing: Path) -> None:
-    refused = ragkit("index", "https://bob:hunter2@example.org/x")
+    refused = ragkit("index", "https://bob:hunter2@example.org/x", code=7)
     assert "https://bob:(hidden)@example.org/x: the URL contains a password" in refused.err
-    as_json = ragkit("index", "https://bob:hunter2@example.org/x", "--json")
+    as_json = ragkit("index", "https://bob:hunter2@example.org/x", "--json", code=7)
     assert as_json.json["failures"][0]["source"] == "https://bob:(hidden)@example.org/x"
     assert "hunter2" not in refused.out + refused.err + as_json.out + as_json.err
 

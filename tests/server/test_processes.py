@@ -191,7 +191,8 @@ def test_errors_of_asyncio_are_logged_as_json(capsys: pytest.CaptureFixture[str]
         logging.getLogger("asyncio").error("socket.accept() out of system resource")
         logging.getLogger("asyncio").warning("socket.send() raised exception.")
     finally:
-        for logger, logger.handlers, level, logger.propagate in before:
+        for logger, handlers, level, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
             logger.setLevel(level)
     [line] = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == "socket.accept() out of system resource"

@@ -212,11 +212,12 @@ class KnowledgeBaseDamaged(KnowledgeBaseError):
     """A file of the knowledge base is missing, truncated, altered or belongs to another one."""
 
     def __init__(self, path: str, reason: str, fix: str) -> None:
+        """`fix`: what to do, as an instruction. It begins with the command in backticks if there is one."""
         super().__init__(path, reason, fix)
         self.path, self.reason, self.fix = path, reason, fix
 
     def __str__(self) -> str:
-        return f"{self.path} {self.reason}: run {self.fix}"
+        return f"{self.path} {self.reason}: {'run ' if self.fix.startswith('`') else ''}{self.fix}"
 
 
 class KnowledgeBaseWriteFailed(KnowledgeBaseError):

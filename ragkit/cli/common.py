@@ -18,6 +18,7 @@ from ragkit.errors import RagkitError
 from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.stored_settings import read_stored_pipeline
+from ragkit.masking import mask_secrets
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Citation
 
@@ -44,7 +45,7 @@ class CliContext:
     def log(self, line: str = "", *, level: int = 0) -> None:
         """Print a line to stderr: nothing with -q, and level 1 only with -v."""
         if not self.quiet and (level == 0 or self.verbose):
-            echo(line, err=True)
+            echo(mask_secrets(line), err=True)
 
     def write(self, line: str = "") -> None:
         """Print a line to stdout."""

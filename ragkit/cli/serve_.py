@@ -36,6 +36,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
               help="Model (default: that of the pipeline). Repeat to offer more models.")  # fmt: skip
 @click.option("--tool", "tools", multiple=True, type=click.Choice(SERVED_TOOLS), metavar="NAME",
               help="Tool of the server's agent: calculator or web_search (DuckDuckGo). Repeatable.")  # fmt: skip
+@click.option("--any-model", is_flag=True, help="Answer requests for unknown models with the default model.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help=f"Bearer tokens, one per line (also {TOKEN_ENV}). Required unless on loopback.")  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional allowed Host name.")
@@ -44,6 +45,8 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--max-running", type=click.IntRange(min=1), help="Maximum running answers (default: 8).")
 @click.option("--max-waiting", type=click.IntRange(min=0), help="Maximum waiting answers (default: 64).")
 @click.option("--max-seconds", "answer_seconds", type=POSITIVE, help="Timeout of one answer (default: 120).")
+@click.option("--max-iterations", type=click.IntRange(min=1),
+              help="Maximum requests to the model for one answer (default: 10).")  # fmt: skip
 @click.option("--max-cost", "answer_usd", type=POSITIVE, metavar="USD",
               help="Maximum cost of one answer (default: 0.25).")  # fmt: skip
 @click.option("--rate", "requests_per_minute", type=click.IntRange(min=1),
@@ -59,6 +62,7 @@ def command(
     port: int,
     models: tuple[str, ...],
     tools: tuple[str, ...],
+    any_model: bool,
     token_file: Path | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
@@ -86,7 +90,7 @@ def command(
     retention = Retention() if keep_days is None else Retention(days=keep_days)
     tokens = load_tokens(context, token_file)
     settings = ServerSettings(
-        host, port, tokens, hosts, origins, models, tools, split_limits(limits, workers), retention
+        host, port, tokens, hosts, origins, models, tools, any_model, split_limits(limits, workers), retention
     )
     with context.open_knowledge_base() as kb:
         for model in models or (None,):

@@ -49,6 +49,7 @@ from ragkit.knowledge_base.stored_settings import (
 )
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.fetch import FetchOptions
+from ragkit.masking import mask_passwords
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.ledger import Ledger
@@ -125,7 +126,7 @@ class Indexer:
             try:
                 roots.append(self.source_files.resolver.web_copies.download(url, options))
             except LoadError as error:
-                failures.append(FileFailure(url, error.reason, error.hint))
+                failures.append(FileFailure(mask_passwords(url), error.reason, error.hint))
                 before = self.source_files.resolver.resolve_path(url)
                 roots += [before] if before.exists() else []
         return roots, failures

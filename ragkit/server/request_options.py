@@ -54,6 +54,7 @@ def create_agent(
         base.config,
         temperature=base.config.temperature if options.temperature is None else options.temperature,
         top_p=base.config.top_p if options.top_p is None else options.top_p,
+        max_iterations=limits.max_iterations,
         max_tokens=min(options.max_tokens or base.config.max_tokens, base.config.max_tokens),
         limits=replace(
             base.config.limits, max_cost_usd=min(cost_limits, default=None), max_seconds=limits.answer_seconds

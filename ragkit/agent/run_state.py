@@ -78,7 +78,7 @@ class RunState:
         self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
-        self.meter = Meter(agent.config.prices, on_call=agent.config.on_call)
+        self.meter: Meter = agent.create_meter()
         self.trace = AgentTrace(self.id, agent.name)
         self.iteration = 0
         self.tool_outcomes: list[ToolOutcome] = []

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ragkit.records import Document, content_id
+from ragkit.split.lines import LineNumbers
 from ragkit.split.options import RecursiveOptions, Unit
+from ragkit.split.places import extract_document, resolve_place
 from ragkit.split.recursive import RecursiveSplitter
 from ragkit.split.token_index import estimate_token_starts
 
@@ -44,26 +46,20 @@ class RecursiveTextSplitter:
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
         """The chunks of the documents, in order, as documents.
 
-        A chunk has the source, title, format, language and metadata of its document, plus the metadata `start` and
-        `end`: character offsets, `document.text[start:end] == chunk.text`. Ids are derived from the content, and
-        unique within a document.
+        A chunk has the source, title, format, language, pages, headings and metadata of its document, plus the
+        metadata `start` and `end` (`document.text[start:end] == chunk.text`), `start_line`, `end_line`, and where known
+        `page` and `heading`. Ids are derived from the content, and unique.
         """
-        return [chunk for document in documents for chunk in self._split_document(document)]
+        seen: Counter[tuple[str, str]] = Counter()
+        return [chunk for document in documents for chunk in self._split_document(resolve_place(document), seen)]
 
-    def _split_document(self, document: Document) -> Iterable[Document]:
-        seen: Counter[str] = Counter()
+    def _split_document(self, document: Document, seen: Counter[tuple[str, str]]) -> Iterable[Document]:
+        lines = LineNumbers(document.text)
         for start, end in self._splitter.spans(document, estimate_token_starts):
             text = document.text[start:end]
-            yield Document(
-                text,
-                {**document.metadata, "start": start, "end": end},
-                document.source,
-                document.title,
-                format=document.format,
-                language=document.language,
-                id=content_id(document.source or document.id, text, str(seen[text])),
-            )
-            seen[text] += 1
+            key = document.source or document.id, text
+            yield extract_document(document, start, end, lines, content_id(*key, str(seen[key])))
+            seen[key] += 1
 
 
 class TextSplitter(RecursiveTextSplitter):

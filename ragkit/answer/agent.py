@@ -16,7 +16,7 @@ from ragkit.agent.messages import Message
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
-from ragkit.agent.tools.base import Tool
+from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.trace import StepType
 from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import cite, resolve_citations
@@ -50,7 +50,7 @@ class RAGOptions:
     """The minimum cosine of question and passage, in [-1, 1]; None: no minimum."""
     instructions: str = INSTRUCTIONS
     """The system prompt."""
-    tools: Sequence[Tool] = ()
+    tools: Sequence[Tool | ToolCallable] = ()
     """Tools in addition to `search_knowledge_base`."""
     chunk_size: int = 200
     """Maximum length of a chunk, in tokens of the embedder, for documents that the agent splits itself."""

@@ -48,6 +48,9 @@ if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit sta
 _WALK_OPTIONS = frozenset(field.name for field in fields(FolderOptions))
 """Options of the directory walk. They select files and do not change chunks, so they are not fingerprinted."""
 
+PROGRAM_EMBEDDER = "(given by the program)"
+"""The name, in fingerprints, of an embedder that no pipeline names."""
+
 MEMORY_STORE = "memory"
 """The store without persistence: a knowledge base that names it searches its catalog."""
 CATALOG_STORES = frozenset({"sqlite", MEMORY_STORE})
@@ -63,12 +66,16 @@ class PipelineComponents:
         pipeline: Pipeline,
         embedder: EmbeddingProvider | None = None,
         query_embedder: EmbeddingProvider | None = None,
+        *,
+        of_program: bool = False,
     ) -> None:
         """Args:
         pipeline: the configuration.
         embedder: an instance of the embedder that it names, to share a loaded model.
         query_embedder: embeds questions instead, for example from a cache; its vectors must be the same.
+        of_program: `embedder` is not the one that the pipeline names, but replaces it.
         """
+        self.of_program = of_program
         self.pipeline = pipeline
         self._embedder = embedder
         self._query_embedder = query_embedder
@@ -116,7 +123,8 @@ class PipelineComponents:
             split |= component_options_json(component)
         if all(map(_has_header, self.pipeline.splitters)):
             split.pop("header", None)  # older knowledge bases lack this option and have headers
-        embed = {"name": self.pipeline.embedder.name, "fingerprint": self.embedder.fingerprint}
+        name = PROGRAM_EMBEDDER if self.of_program else self.pipeline.embedder.name
+        embed = {"name": name, "fingerprint": self.embedder.fingerprint}
         return BuildFingerprint(load, split, embed, ANALYZER_VERSION, dict(LOADER_VERSIONS))
 
     def loader_fingerprint(self, loader: str) -> str:

@@ -82,6 +82,7 @@ from ragkit.knowledge_base.indexing import IndexOptions as IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase as KnowledgeBase
 from ragkit.load.base import Loader as Loader
 from ragkit.load.document_loader import DocumentLoader as DocumentLoader
+from ragkit.pipeline.register import register as register
 from ragkit.pipeline.settings import Pipeline as Pipeline
 from ragkit.records import Chunk as Chunk
 from ragkit.records import Citation as Citation

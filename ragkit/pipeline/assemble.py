@@ -97,6 +97,13 @@ class PipelineComponents:
         return build(options, self)
 
     @property
+    def stays_in_process(self) -> bool:
+        """Whether a file can be prepared in this process only, because it needs a component of this program."""
+        uses = ((LOADERS, self.pipeline.loaders), (SPLITTERS, self.pipeline.splitters))
+        named = any(component.name in registry.of_program for registry, components in uses for component in components)
+        return self.of_program or named or self.pipeline.embedder.name in EMBEDDERS.of_program
+
+    @property
     def folder_options(self) -> FolderOptions:
         """Options of the directory walk."""
         options = (component.options for component in self.pipeline.loaders)

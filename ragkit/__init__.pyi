@@ -93,6 +93,7 @@ from ragkit.retrieve.base import Reranker as Reranker
 from ragkit.retrieve.base import Retriever as Retriever
 from ragkit.split.base import Splitter as Splitter
 from ragkit.split.text_splitters import RecursiveTextSplitter as RecursiveTextSplitter
+from ragkit.split.text_splitters import SemanticTextSplitter as SemanticTextSplitter
 from ragkit.split.text_splitters import TextSplitter as TextSplitter
 from ragkit.store.base import Store as Store
 from ragkit.store.vector_store import VectorStore as VectorStore

@@ -30,7 +30,7 @@ from ragkit.retrieve import RERANKERS, RETRIEVERS
 from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
 from ragkit.split import SPLITTERS
-from ragkit.split.base import Splitter
+from ragkit.split.base import EmbeddingSplitter, Splitter
 from ragkit.store import STORES
 from ragkit.store.base import Store
 
@@ -98,10 +98,14 @@ class PipelineComponents:
 
     @property
     def stays_in_process(self) -> bool:
-        """Whether a file can be prepared in this process only, because it needs a component of this program."""
+        """Whether a file can be prepared in this process only.
+
+        It needs a component of this program, or a splitter that embeds, whose cost this process counts.
+        """
         uses = ((LOADERS, self.pipeline.loaders), (SPLITTERS, self.pipeline.splitters))
         named = any(component.name in registry.of_program for registry, components in uses for component in components)
-        return self.of_program or named or self.pipeline.embedder.name in EMBEDDERS.of_program
+        embeds = any(isinstance(splitter, EmbeddingSplitter) for _, splitter in self._splitters)
+        return self.of_program or named or embeds or self.pipeline.embedder.name in EMBEDDERS.of_program
 
     @property
     def folder_options(self) -> FolderOptions:
@@ -252,7 +256,13 @@ class PipelineComponents:
 
     @cached_property
     def _splitters(self) -> list[tuple[ComponentConfig, Splitter]]:
-        return [(component, create_component(SPLITTERS, component, Splitter)) for component in self.pipeline.splitters]
+        created = [
+            (component, create_component(SPLITTERS, component, Splitter)) for component in self.pipeline.splitters
+        ]
+        for _, splitter in created:
+            if isinstance(splitter, EmbeddingSplitter):
+                splitter.use_embedder(self.embedder.embed_texts)
+        return created
 
     @cached_property
     def _token_starts(self) -> TokenStartsFunction:

@@ -7,13 +7,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragkit.records import Document, content_id
+from ragkit.split.base import Splitter
 from ragkit.split.lines import LineNumbers
-from ragkit.split.options import RecursiveOptions, Unit
+from ragkit.split.options import RecursiveOptions, SemanticOptions, Unit
 from ragkit.split.places import extract_document, resolve_place
 from ragkit.split.recursive import RecursiveSplitter
+from ragkit.split.semantic import SemanticSplitter
 from ragkit.split.token_index import estimate_token_starts
+
+
+class TextEmbedder(Protocol):
+    """The part of an embedder that a splitter needs."""
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors: (len(texts), dimension)."""
 
 
 class RecursiveTextSplitter:
@@ -37,7 +50,7 @@ class RecursiveTextSplitter:
         unit: Unit = "characters",
     ) -> None:
         separator_list = (separators,) if isinstance(separators, str) else tuple(separators or ())
-        self._splitter = RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap, unit, separator_list))
+        self._splitter: Splitter = RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap, unit, separator_list))
 
     def split_text(self, text: str) -> list[str]:
         """The chunks of a text, in order."""
@@ -79,3 +92,29 @@ class TextSplitter(RecursiveTextSplitter):
         self, chunk_size: int = 1000, chunk_overlap: int = 200, separator: str = "\n\n", unit: Unit = "characters"
     ) -> None:
         super().__init__(chunk_size, chunk_overlap, (separator,), unit)
+
+
+class SemanticTextSplitter(RecursiveTextSplitter):
+    """Splits texts between the neighbouring sentences that differ most, by the vectors of an embedder.
+
+    Args:
+        embedder: compares the sentences.
+        chunk_size: maximum length of a chunk; at least 1.
+        min_size: minimum length of a chunk before a break; at most `chunk_size`.
+        percentile: break at the distances from this percentile of a text on, between 0 and 100.
+        unit: `characters`, or `tokens` as estimated by `estimate_token_starts`.
+
+    Raises:
+        InvalidOption: a value is out of range.
+    """
+
+    def __init__(
+        self,
+        embedder: TextEmbedder,
+        chunk_size: int = 1000,
+        min_size: int = 200,
+        percentile: float = 80.0,
+        unit: Unit = "characters",
+    ) -> None:
+        options = SemanticOptions(chunk_size, 0, unit, min_tokens=min_size, percentile=percentile)
+        self._splitter = SemanticSplitter(options, embedder.embed_texts)

@@ -106,6 +106,7 @@ from ragkit.models import Groq as Groq
 from ragkit.models import Mistral as Mistral
 from ragkit.models import OpenAI as OpenAI
 from ragkit.models import Voyage as Voyage
+from ragkit.pipeline.register import register as register
 from ragkit.pipeline.settings import Pipeline as Pipeline
 from ragkit.records import Chunk as Chunk
 from ragkit.records import Citation as Citation
@@ -116,6 +117,7 @@ from ragkit.retrieve.base import Reranker as Reranker
 from ragkit.retrieve.base import Retriever as Retriever
 from ragkit.split.base import Splitter as Splitter
 from ragkit.split.text_splitters import RecursiveTextSplitter as RecursiveTextSplitter
+from ragkit.split.text_splitters import SemanticTextSplitter as SemanticTextSplitter
 from ragkit.split.text_splitters import TextSplitter as TextSplitter
 from ragkit.store.base import Store as Store
 from ragkit.store.vector_store import VectorStore as VectorStore

@@ -17,6 +17,7 @@ from ragkit.agent.structured_output import to_json_schema
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.records import JSON
+from ragkit.usage.meter import Meter
 
 ToolSource: TypeAlias = ToolRegistry | Sequence[Tool | ToolCallable]
 
@@ -87,6 +88,10 @@ class AgentDefinition:
         }
         for name, value in fields_.items():
             object.__setattr__(self, name, value)
+
+    def create_meter(self) -> Meter:
+        """The meter of a new run."""
+        return Meter(self.config.prices, on_call=self.config.on_call)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class RunState:
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
         self.has_limits = self.limits.is_set
-        self.meter = Meter(agent.config.prices, on_call=agent.config.on_call)
+        self.meter: Meter = agent.create_meter()
         self.trace = AgentTrace(self.id, agent.name)
         self.kept_results: dict[int, KeptResults] = {}
         """The results of tools with a cache for one run, by the tool's id."""

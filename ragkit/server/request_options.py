@@ -10,9 +10,9 @@ from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import INSTRUCTIONS, RAGAgent, RAGOptions
 from ragkit.answer.base import Where
+from ragkit.answer.filtered_searcher import FilteredSearcher
 from ragkit.records import JSON
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.filtered_searcher import FilteredSearcher
 from ragkit.server.settings import ServerLimits
 
 

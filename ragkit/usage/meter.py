@@ -291,10 +291,15 @@ class Meter:
     def _extend_iterations(self, iteration: int) -> None:
         self._iterations += [_ZERO_USAGE] * (iteration - len(self._iterations))
 
+    def carry_over(self, usage: UsageStats) -> None:
+        """Include usage from before this run. It was recorded where it arose, and counts towards no budget here."""
+        with self._lock:
+            self._total = self._total + UsageStats(*(getattr(usage, stat.name) for stat in fields(UsageStats)))
+
     def restore(self, usage: AgentUsage) -> None:
         """Start from the usage of an earlier part of the same run."""
+        self.carry_over(usage)
         with self._lock:
-            self._total = UsageStats(*(getattr(usage, stat.name) for stat in fields(UsageStats)))
             self._by_tool, self._by_model = dict(usage.by_tool), dict(usage.by_model)
             self._iterations = list(usage.iterations)
             self._known_usd = (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)

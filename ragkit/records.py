@@ -5,6 +5,7 @@ All are frozen and hold plain values, without access to files, models or stores.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,14 @@ def content_id(*parts: str) -> str:
         digest.update(len(raw).to_bytes(8, "little"))
         digest.update(raw)
     return digest.hexdigest()
+
+
+def metadata_key(metadata: Metadata) -> str:
+    """Metadata as text that does not depend on the order of its keys. Values that JSON cannot represent use `str`."""
+    try:
+        return json.dumps(sorted(metadata.items(), key=str), default=str)
+    except (TypeError, ValueError, RecursionError):  # not storable, which the store reports
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +75,14 @@ class Document:
     language: str = ""
     """The programming language of code, in lower case; empty otherwise."""
     id: str = ""
-    """Set by the caller, or derived from source and text."""
+    """Set by the caller, or derived from source, text and metadata."""
 
     def __post_init__(self) -> None:
         if not self.id:
-            object.__setattr__(self, "id", content_id(self.source, self.text))
+            parts = (self.source, self.text)
+            object.__setattr__(
+                self, "id", content_id(*parts, *([metadata_key(self.metadata)] if self.metadata else ()))
+            )
 
     def page_at(self, offset: int) -> int | None:
         """The page of a character, from 1; None without pages."""
@@ -143,6 +155,16 @@ class Hit:
     """By retriever: `dense` is a cosine in [-1, 1], `lexical` a BM25 score >= 0, `rerank` on the reranker's scale."""
     rank: int = 0
     """Position in the list of hits, from 1."""
+
+    @property
+    def text(self) -> str:
+        """The text of the chunk."""
+        return self.chunk.text
+
+    @property
+    def source(self) -> str:
+        """The source of the chunk: a path, a URL, or the name of a document of a program's own."""
+        return self.chunk.source
 
 
 @dataclass(frozen=True, slots=True)

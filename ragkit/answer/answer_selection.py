@@ -159,7 +159,7 @@ class _LexicalScorer:
     """Computes the features of answer units that need no embedding."""
 
     def __init__(self, question: str, terms: QuestionTerms, hits: Sequence[Hit], searcher: Searcher) -> None:
-        self.units = extract_answer_units(hits, searcher.document)
+        self.units = extract_answer_units(hits, searcher.find_document)
         self.unit_terms = [frozenset(extract_terms(unit.text)) for unit in self.units]
         self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
         names = (f"{hit.chunk.title} {_file_words(hit.chunk.source)}" for hit in hits)

@@ -76,7 +76,7 @@ class AnswerUnit:
 
 
 Documents = Callable[[str], Document | None]
-"""The document of a source, None if it is not stored."""
+"""The document with an id, None if its text is not stored."""
 
 
 def extract_answer_units(hits: Sequence[Hit], documents: Documents | None = None) -> list[AnswerUnit]:
@@ -86,7 +86,7 @@ def extract_answer_units(hits: Sequence[Hit], documents: Documents | None = None
     """
     units: dict[tuple[str, int, bool], AnswerUnit] = {}
     for hit_index, hit in enumerate(hits):
-        region = _region(hit.chunk, documents(hit.chunk.source) if documents and hit.chunk.source else None)
+        region = _region(hit.chunk, documents(hit.chunk.document_id) if documents else None)
         extracted = list(_extract_from_region(region, hit_index))
         for unit in [*extracted, *_lists(extracted)]:
             # keyed by the end: a chunk that begins inside a sentence or a row has only the rest of it

@@ -17,7 +17,7 @@ CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation:
     """The citation of characters [start:end] of the hit's document, verified against the indexed text."""
     chunk = hit.chunk
-    document = searcher.document(chunk.source)
+    document = searcher.find_document(chunk.document_id)
     text = document.text if document is not None else None
     inside = chunk.start <= start and end <= chunk.end
     quote = chunk.text[start - chunk.start : end - chunk.start] if inside or text is None else text[start:end]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import click
 
 from ragkit.answer.json_shapes import explanation_json
-from ragkit.cli.common import CliContext, format_location, with_common_options
+from ragkit.cli.common import CliContext, filter_options, format_location, with_common_options
 from ragkit.knowledge_base.knowledge_base import SearchMode
 from ragkit.records import JSON
 from ragkit.retrieve.base import Explanation
-from ragkit.store.filters.where_syntax import parse_where
 from ragkit.usage.meter import Meter, use_meter
 
 PREVIEW_CHARS = 320
@@ -18,13 +17,18 @@ PREVIEW_CHARS = 320
 
 @click.command()
 @click.argument("question")
-@click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="Number of passages.")
-@click.option("--where", metavar="EXPR", help="""Filter on metadata: 'format == "pdf" and year >= 2020'.""")
+@filter_options
 @click.option("--mode", type=click.Choice(["dense", "lexical", "hybrid"]), help="Retrieval mode.")
 @click.option("--explain", is_flag=True, help="Show the scores and ranks of each passage.")
 @with_common_options
 def command(
-    context: CliContext, question: str, top_k: int | None, where: str | None, mode: SearchMode | None, explain: bool
+    context: CliContext,
+    question: str,
+    where: str | None,
+    source: str,
+    top_k: int | None,
+    mode: SearchMode | None,
+    explain: bool,
 ) -> None:
     """Search for passages that answer QUESTION.
 
@@ -32,10 +36,9 @@ def command(
         ragkit search "refund period" -k 3
         ragkit search "refund period" --where 'format == "pdf"'
     """
-    filter_ = parse_where(where) if where else None
     meter = Meter()
     with use_meter(meter), context.open_knowledge_base() as kb:
-        explanations = kb.explain(question, top_k, filter_, mode)
+        explanations = kb.explain(question, top_k, context.create_filter(kb, where, source), mode)
         freshness = context.report_freshness(kb)
     if context.json:
         hits: list[JSON] = [explanation_json(explanation, explain) for explanation in explanations]

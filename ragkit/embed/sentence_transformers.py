@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -30,8 +31,19 @@ class SentenceTransformersEmbedder:
     Thread-safe: one thread computes at a time.
     """
 
-    def __init__(self, options: SentenceTransformersOptions | None = None) -> None:
-        self._options = options or SentenceTransformersOptions()
+    def __init__(self, model: str | SentenceTransformersOptions = "", *, device: str = "", dimensions: int = 0) -> None:
+        """An embedder of a model.
+
+        Args:
+            model: a folder or a name on the hub, empty: the default; or all options, as a pipeline gives them.
+            device: `cpu`, `cuda`, `mps`; empty: that of the options, else the best available.
+            dimensions: truncate vectors to this dimension; 0: that of the options.
+        """
+        options = model if isinstance(model, SentenceTransformersOptions) else SentenceTransformersOptions()
+        name = model if isinstance(model, str) and model else options.model
+        self._options = replace(
+            options, model=name, device=device or options.device, dimensions=dimensions or options.dimensions
+        )
         self._lock = Lock()
 
     @property

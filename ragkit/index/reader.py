@@ -370,6 +370,11 @@ class CatalogSnapshot:
         document = self.document(chunk.source)
         return document.text if document is not None else chunk.text
 
+    def count_matches(self, where: Where) -> int:
+        """The number of chunks that match a filter. Raises InvalidFilter."""
+        mask = self._filter_mask(where)
+        return len(self.arrays.chunk_keys) if mask is None else int(np.count_nonzero(mask))
+
     def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
         """Mask of the live chunks that match a filter; None for all. Raises InvalidFilter."""
         if not where:

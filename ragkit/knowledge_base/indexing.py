@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from ragkit.answer.score_calibration import measure_calibration
 from ragkit.embed.base import Row
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, ProviderError
+from ragkit.index.added_documents import ADDED_ROOT, name_documents
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.compaction import compact_vectors
@@ -49,7 +50,9 @@ from ragkit.knowledge_base.stored_settings import (
 )
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.fetch import FetchOptions
+from ragkit.masking import mask_passwords
 from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.records import Document
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.ledger import Ledger
 from ragkit.usage.meter import Meter, current_meter, use_meter
@@ -110,6 +113,19 @@ class Indexer:
                     self._store_calibration(session.catalog)
         return replace(_add_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
 
+    def add(self, documents: Sequence[Document], run: IndexOptions) -> IndexReport:
+        """Write documents to the knowledge base, and index them; see `KnowledgeBase.add`."""
+        added = self.source_files.resolver.added
+        named = name_documents(documents)
+        names = {document.source for document in named}
+        sources = {name.partition("#")[0] for name in names} if added.folder.exists() else set()
+        replaced = [name for source in sources for name in added.names_below(source) if name not in names]
+        added.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        added.write(named)
+        if replaced and knowledge_base_exists(self.path):
+            self.remove(replaced)
+        return self.index([ADDED_ROOT], run)
+
     def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[FileFailure]]:
         """The paths of the sources. Pages are downloaded first; on failure a page keeps its last copy."""
         roots: list[Path] = []
@@ -118,6 +134,9 @@ class Indexer:
         folder = self._components.folder_options
         options = FetchOptions(max_mb=folder.max_file_mb, allow_private=folder.allow_private)
         for source in sources:
+            if str(source) == ADDED_ROOT:
+                roots.append(self.source_files.resolver.added.folder)
+                continue
             if not is_url(source):
                 roots.append(_resolve_root(source, recorded))
                 continue
@@ -125,7 +144,7 @@ class Indexer:
             try:
                 roots.append(self.source_files.resolver.web_copies.download(url, options))
             except LoadError as error:
-                failures.append(FileFailure(url, error.reason, error.hint))
+                failures.append(FileFailure(mask_passwords(url), error.reason, error.hint))
                 before = self.source_files.resolver.resolve_path(url)
                 roots += [before] if before.exists() else []
         return roots, failures
@@ -151,7 +170,7 @@ class Indexer:
         """Remove sources and everything below them. Returns the number of removed documents."""
         with WriteSession(self.path) as session:
             catalog = session.catalog
-            rows = [r for r in catalog.files().values() if any(is_within(r.source, name) for name in names)]
+            rows = [row for row in catalog.files().values() if _is_named(row.source, names)]
             documents = [row.document for row in rows if row.document is not None]
             with catalog.transaction():
                 Bm25Index(catalog.connection).remove(catalog.chunk_keys(documents))
@@ -163,8 +182,11 @@ class Indexer:
             row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
             self._sync_store(catalog, compact_vectors(session, row, vectors) if documents else vectors)
             # last, because the copy of a page is its source until the catalog has dropped it
+            resolver = self.source_files.resolver
             for name in filter(is_url, names):
-                self.source_files.resolver.web_copies.delete(name)
+                resolver.web_copies.delete(name)
+            for added in [row.source for row in rows] if resolver.added.folder.exists() else ():
+                resolver.added.delete(added)
         return len(documents)
 
     def clear(self) -> None:
@@ -179,7 +201,8 @@ class Indexer:
                 lexical_index.remove(lexical_index.keys().tolist())
                 catalog.set_meta("generation", str(catalog.generation() + 1))
             catalog.connection.execute("VACUUM")
-            shutil.rmtree(self.source_files.resolver.web_copies.folder, ignore_errors=True)
+            for copies in (self.source_files.resolver.web_copies, self.source_files.resolver.added):
+                shutil.rmtree(copies.folder, ignore_errors=True)
             if external_store is not None:
                 with closing(external_store):
                     external_store.reset(catalog)
@@ -346,6 +369,11 @@ class Indexer:
             scratch.source_files = SourceFiles(self.path, self._components.folder_options, web_folder)
             roots, failures = scratch._resolve_sources(sources)
             return _add_failures(scratch.index(roots, run), failures)
+
+
+def _is_named(source: str, names: Sequence[str]) -> bool:
+    """Whether a source is one of these, lies below one, or is part of an added document (`manual.pdf#page=3`)."""
+    return any(is_within(source, name) or source.startswith(f"{name}#") for name in names)
 
 
 def _file_filters_json(catalog: Catalog, roots: Sequence[str], run: IndexOptions) -> str:

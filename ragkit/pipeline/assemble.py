@@ -30,7 +30,7 @@ from ragkit.retrieve import RERANKERS, RETRIEVERS
 from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
 from ragkit.split import SPLITTERS
-from ragkit.split.base import Splitter
+from ragkit.split.base import EmbeddingSplitter, Splitter
 from ragkit.store import STORES
 from ragkit.store.base import Store
 
@@ -48,6 +48,9 @@ if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit sta
 _WALK_OPTIONS = frozenset(field.name for field in fields(FolderOptions))
 """Options of the directory walk. They select files and do not change chunks, so they are not fingerprinted."""
 
+PROGRAM_EMBEDDER = "(given by the program)"
+"""The name, in fingerprints, of an embedder that no pipeline names."""
+
 MEMORY_STORE = "memory"
 """The store without persistence: a knowledge base that names it searches its catalog."""
 CATALOG_STORES = frozenset({"sqlite", MEMORY_STORE})
@@ -63,12 +66,16 @@ class PipelineComponents:
         pipeline: Pipeline,
         embedder: EmbeddingProvider | None = None,
         query_embedder: EmbeddingProvider | None = None,
+        *,
+        of_program: bool = False,
     ) -> None:
         """Args:
         pipeline: the configuration.
         embedder: an instance of the embedder that it names, to share a loaded model.
         query_embedder: embeds questions instead, for example from a cache; its vectors must be the same.
+        of_program: `embedder` is not the one that the pipeline names, but replaces it.
         """
+        self.of_program = of_program
         self.pipeline = pipeline
         self._embedder = embedder
         self._query_embedder = query_embedder
@@ -88,6 +95,17 @@ class PipelineComponents:
             options = replace(options, workers=workers)
         build = cast("Callable[[object, PipelineComponents], BuildRunner]", RUNNERS.find(component.name))
         return build(options, self)
+
+    @property
+    def stays_in_process(self) -> bool:
+        """Whether a file can be prepared in this process only.
+
+        It needs a component of this program, or a splitter that embeds, whose cost this process counts.
+        """
+        uses = ((LOADERS, self.pipeline.loaders), (SPLITTERS, self.pipeline.splitters))
+        named = any(component.name in registry.of_program for registry, components in uses for component in components)
+        embeds = any(isinstance(splitter, EmbeddingSplitter) for _, splitter in self._splitters)
+        return self.of_program or named or embeds or self.pipeline.embedder.name in EMBEDDERS.of_program
 
     @property
     def folder_options(self) -> FolderOptions:
@@ -116,7 +134,8 @@ class PipelineComponents:
             split |= component_options_json(component)
         if all(map(_has_header, self.pipeline.splitters)):
             split.pop("header", None)  # older knowledge bases lack this option and have headers
-        embed = {"name": self.pipeline.embedder.name, "fingerprint": self.embedder.fingerprint}
+        name = PROGRAM_EMBEDDER if self.of_program else self.pipeline.embedder.name
+        embed = {"name": name, "fingerprint": self.embedder.fingerprint}
         return BuildFingerprint(load, split, embed, ANALYZER_VERSION, dict(LOADER_VERSIONS))
 
     def loader_fingerprint(self, loader: str) -> str:
@@ -237,7 +256,13 @@ class PipelineComponents:
 
     @cached_property
     def _splitters(self) -> list[tuple[ComponentConfig, Splitter]]:
-        return [(component, create_component(SPLITTERS, component, Splitter)) for component in self.pipeline.splitters]
+        created = [
+            (component, create_component(SPLITTERS, component, Splitter)) for component in self.pipeline.splitters
+        ]
+        for _, splitter in created:
+            if isinstance(splitter, EmbeddingSplitter):
+                splitter.use_embedder(self.embedder.embed_texts)
+        return created
 
     @cached_property
     def _token_starts(self) -> TokenStartsFunction:

@@ -72,3 +72,26 @@ class RecursiveOptions(SplitOptions):
         if isinstance(separators, str) or not all(isinstance(separator, str) for separator in separators):
             raise InvalidOption("separators", separators, "a list of strings")
         object.__setattr__(self, "separators", tuple(separators))
+
+
+@dataclass(frozen=True)
+class SemanticOptions(SplitOptions):
+    """The options of `semantic`. Raises InvalidOption for a value out of range."""
+
+    chunk_overlap: int = 0
+    """Maximum length of the whole sentences that a chunk repeats from the previous one; less than `chunk_size`."""
+    min_tokens: int = 40
+    """Minimum length of a chunk before a break, in the unit; at most `chunk_size` counts. Shorter ones go on."""
+    percentile: float = 80.0
+    """Break at the distances between sentences from this percentile of the document on, between 0 and 100."""
+    window: int = 3
+    """Sentences on each side of a break that are compared; at least 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_tokens < 0:
+            raise InvalidOption("min_tokens", self.min_tokens, "an integer >= 0")
+        if not 0 <= self.percentile <= 100:
+            raise InvalidOption("percentile", self.percentile, "between 0 and 100")
+        if self.window < 1:
+            raise InvalidOption("window", self.window, "an integer >= 1")

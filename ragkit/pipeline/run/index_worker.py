@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ragkit.index.build_runner import EmbeddedTexts, PreparedFile
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.load import LOADERS
 from ragkit.load.parse_pool import ParsePool
 from ragkit.load.parsing import ParsedFile, ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
@@ -28,6 +29,7 @@ class IndexWorker:
 
     def __init__(self, components: PipelineComponents, parsers: int = 1) -> None:
         self._components = components
+        parsers = 0 if any(loader.name in LOADERS.of_program for loader in components.loader_routes) else parsers
         self._pool = ParsePool(parsers, components.parse_limits, components.loader_routes)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ragkit.answer.answer_type import AnswerType, contains_answer_type, detect_answer_type
 from ragkit.answer.answer_units import AnswerUnit, UnitKind, extract_answer_units
-from ragkit.answer.base import Searcher
+from ragkit.answer.base import ChunkLocator, Searcher
 from ragkit.answer.question_kind import QuestionKind, asked_term, detect_question_kinds
 from ragkit.answer.question_terms import QuestionTerms
 from ragkit.lexical.analyzer import extract_terms
@@ -26,60 +26,63 @@ from ragkit.records import Hit
 
 MAX_PASSAGES = 10
 """Number of passages that units are extracted from."""
+MAX_BEGINNINGS = 3
+"""Number of documents whose beginnings are read for a question about a file."""
 MAX_EMBEDDED_UNITS = 32
 """Number of units that are embedded, the best ones by lexical features: embedding dominates the run time."""
 
 FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
         # cosine of the question with the unit alone, with the previous unit added, with the next unit added
-        "meaning": 4.7,
-        "meaning_before": 3.0,
-        "meaning_after": 1.9,
+        "meaning": 2.19,
+        "meaning_before": 1.75,
+        "meaning_after": 1.56,
         # of the passage: cosine minus the highest one; share of the question's terms; BM25 divided by the highest one;
         # the reciprocal of its rank
-        "passage_meaning": 7.6,
-        "passage_words": 1.8,
-        "passage_bm25": 1.6,
-        "passage_rank": 0.0,
+        "passage_meaning": 0.61,
+        "passage_words": 1.31,
+        "passage_bm25": 0.98,
+        "passage_rank": 1.39,
         # share of the question's terms in the unit; what the previous unit, the next unit and the headings add to it
-        "words": 6.3,
-        "words_before": 3.1,
-        "words_after": 1.2,
-        "words_under": 2.9,
+        "words": 2.57,
+        "words_before": 0.88,
+        "words_after": -0.29,
+        "words_under": 1.16,
         # share of the terms that match by prefix only; of names; of the asked noun; of bigrams
-        "words_alike": 4.6,
-        "names": -0.8,
-        "noun": 0.8,
-        "pairs": 1.5,
+        "words_alike": 0.45,
+        "names": -0.36,
+        "noun": 0.89,
+        "pairs": 1.21,
         # share of the question's terms in the file name; share of the last heading's terms that are in the question
-        "file": 0.0,
-        "heading": 0.0,
+        "file": 0.13,
+        "heading": 0.79,
         # the question asks for this type, and the unit has a mention of it that is not in the question
-        "date": 2.3,
-        "number": 1.1,
-        "person": 0.4,
-        "place": 2.0,
-        "name": 1.3,
+        "date": 0.59,
+        "number": 0.96,
+        "person": 0.72,
+        "place": 0.1,
+        "name": 0.3,
         # the kind of the question, and what speaks for an answer to it
-        "defines": 0.0,
-        "begins": 0.0,
-        "entry": 0.0,
-        "steps": 0.0,
-        "option": 0.0,
-        "list": 0.0,
-        "items": 0.0,
-        "polarity": 0.0,
-        "digits": 0.0,
-        "default": 0.0,
-        "author": 0.0,
+        "defines": 1.45,
+        "begins": 0.82,
+        "entry": 0.47,
+        "steps": 1.36,
+        "option": 0.97,
+        "list": 0.42,
+        "items": 1.65,
+        "polarity": 0.88,
+        "digits": 1.55,
+        "default": 1.66,
+        "author": 1.07,
+        "front": 0.55,
         # the kind of the unit
-        "row": 0.0,
-        "code": 0.0,
-        "item": 0.0,
-        "title": 0.0,
+        "row": 0.04,
+        "code": -0.02,
+        "item": -0.73,
+        "title": 0.42,
         # logarithm of the number of words; whether the unit ends with a question mark or a colon; few letters;
         # the beginning of a sentence is missing
-        "length": 0.4,
+        "length": 0.22,
         "open": -3.0,
         "noise": -3.0,
         "fragment": -1.0,
@@ -128,9 +131,28 @@ def rank_answer_units(
     return [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i])) for i in order], candidates.units
 
 
+def with_beginnings(question: str, hits: Sequence[Hit], searcher: Searcher) -> list[Hit]:
+    """The best hits; for a question about a file or a definition, also the beginnings of their first documents.
+
+    Author, date and version stand on the title page, and an introduction says what its subject is; both have few of
+    the words of the question.
+    """
+    best = list(hits[:MAX_PASSAGES])
+    wants_beginning = detect_question_kinds(question) & (QuestionKind.FILE | QuestionKind.WHO | QuestionKind.DEFINITION)
+    if not best or not wants_beginning or not isinstance(searcher, ChunkLocator):
+        return best
+    known = {hit.chunk.id for hit in best}
+    lowest = min((hit.scores["dense"] for hit in best if "dense" in hit.scores), default=None)
+    for document_id in list(dict.fromkeys(hit.chunk.document_id for hit in best))[:MAX_BEGINNINGS]:
+        chunk = searcher.first_chunk(document_id)
+        if chunk is not None and chunk.id not in known:
+            best.append(Hit(chunk, 0.0, {} if lowest is None else {"dense": lowest}))
+    return best
+
+
 def build_candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> AnswerCandidates:
-    """The best units of the best passages by lexical features, with all their features."""
-    scorer = _LexicalScorer(question, QuestionTerms(question, searcher), hits[:MAX_PASSAGES], searcher)
+    """The best units of the passages by lexical features, with all their features."""
+    scorer = _LexicalScorer(question, QuestionTerms(question, searcher), hits, searcher)
     scores = scorer.features @ np.array([FEATURE_WEIGHTS[name] for name in _LEXICAL_FEATURES])
     kept = np.sort(np.argsort(-scores, kind="stable")[:MAX_EMBEDDED_UNITS])
     units = [scorer.units[i] for i in kept]
@@ -238,6 +260,7 @@ _AUTHOR = re.compile(
     r"|\bauthors?\b|\bwrote\b|©|\bcopyright\b|@|\bby [A-Z]\w+ [A-Z]\w+",
     re.IGNORECASE,
 )
+_FRONT_CHARS = 800  # of a title page
 _LISTING = re.compile(r"(?:,[^,]{1,60}){2,} (?:and|or|und|et) |:\s*\S+, \S+")
 
 
@@ -270,8 +293,9 @@ class _KindFeatures:
         if kinds & QuestionKind.HOW_TO:
             row["steps"] = float(unit.kind is UnitKind.CODE or _IMPERATIVE.search(unit.body) is not None)
             row["option"] = float(_OPTION.search(text) is not None)
-        if kinds & QuestionKind.LIST:
+        if kinds & (QuestionKind.LIST | QuestionKind.COMPARISON):
             row["items"] = float(unit.kind is UnitKind.LIST)
+        if kinds & QuestionKind.LIST:
             row["list"] = float(unit.kind is UnitKind.ITEM or _LISTING.search(text) is not None)
         if kinds & QuestionKind.YES_NO:
             row["polarity"] = float(_POLARITY.search(text) is not None)
@@ -279,6 +303,8 @@ class _KindFeatures:
             row["digits"] = float(_DIGITS.search(text) is not None)
         if self._wants_default:
             row["default"] = float(_DEFAULT.search(text) is not None)
+        if kinds & QuestionKind.FILE:
+            row["front"] = float(unit.start < _FRONT_CHARS)
         if kinds & QuestionKind.WHO:
             row["author"] = float(_AUTHOR.search(text) is not None)
         return row

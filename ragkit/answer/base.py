@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.agent.trace import AgentTrace
-from ragkit.records import JSON, Citation, Document, Hit
+from ragkit.records import JSON, Chunk, Citation, Document, Hit
 from ragkit.usage.meter import AgentUsage
 
 Where: TypeAlias = Mapping[str, JSON] | None
@@ -50,6 +50,14 @@ class MultiModeSearcher(Searcher, Protocol):
         mode: Literal["dense", "lexical", "hybrid"] | None = None,
     ) -> list[Hit]:
         """The passages relevant to a question, best first."""
+
+
+@runtime_checkable
+class ChunkLocator(Protocol):
+    """A searcher that knows the chunks of a document."""
+
+    def first_chunk(self, document_id: str) -> Chunk | None:
+        """The chunk at the beginning of a document, with its title page; None if there is none."""
 
 
 @runtime_checkable

@@ -21,10 +21,12 @@ def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation
     text = document.text if document is not None else None
     inside = chunk.start <= start and end <= chunk.end
     quote = chunk.text[start - chunk.start : end - chunk.start] if inside or text is None else text[start:end]
-    if text is None or inside:
+    if inside or text is None:
         first = chunk.start_line + chunk.text.count("\n", 0, max(0, start - chunk.start))
+    elif start < chunk.start:
+        first = chunk.start_line - text.count("\n", start, chunk.start)
     else:
-        first = text.count("\n", 0, start) + 1
+        first = chunk.start_line + text.count("\n", chunk.start, start)
     return Citation(
         n=n,
         source=chunk.source,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from ragkit.answer.answer_selection import ScoredAnswerUnit
 from ragkit.answer.answer_units import AnswerUnit, UnitKind
-from ragkit.answer.question_kind import QuestionKind
+from ragkit.answer.question_kind import QuestionKind, compared_sides, detect_question_kinds
 from ragkit.lexical.analyzer import extract_terms
 
 MAX_PASSAGES = 3
-MAX_WORDS = 90
+MAX_WORDS = 110
 """Words of an answer; a list that was asked for may be longer."""
 _PASSAGE_WORDS = 45  # sentences are added until a passage has this many
 _EXTRA_WORDS = 30  # of further passages
@@ -39,12 +39,13 @@ class AnswerPassage:
 
 
 def compose_answer(
-    kinds: QuestionKind, ranked: Sequence[ScoredAnswerUnit], units: Sequence[AnswerUnit]
+    question: str, ranked: Sequence[ScoredAnswerUnit], units: Sequence[AnswerUnit]
 ) -> list[AnswerPassage]:
     """The passages of the answer, best first; empty without units.
 
     `ranked`: candidates, best first. `units`: all units of the passages, in order.
     """
+    kinds = detect_question_kinds(question)
     composer = _Composer(kinds, units)
     passages: list[AnswerPassage] = []
     words = 0
@@ -59,7 +60,34 @@ def compose_answer(
             continue
         passages.append(passage)
         words += size
+    if kinds & QuestionKind.COMPARISON and passages:
+        passages = _with_both_sides(question, passages, ranked, composer)
     return passages
+
+
+def _with_both_sides(
+    question: str, passages: list[AnswerPassage], ranked: Sequence[ScoredAnswerUnit], composer: _Composer
+) -> list[AnswerPassage]:
+    """The passages of a comparison, with one about each side: if a side has none, its best unit replaces the last."""
+    sides = compared_sides(question)
+    if sides is None:
+        return passages
+    first, second = (_side_words(side) for side in sides)
+    for own, other in ((first - second, second - first), (second - first, first - second)):
+        if any(own & words and not other & words for words in (_side_words(passage.text) for passage in passages)):
+            continue
+        for unit in ranked:
+            words = _side_words(unit.text)
+            if own & words and not other & words and not any(_overlaps(unit, passage) for passage in passages):
+                kept = passages
+                passages = [*kept, composer.passage(unit, _EXTRA_WORDS)]
+                break
+    return passages
+
+
+def _side_words(text: str) -> frozenset[str]:
+    """Words with their case, since `-x` and `-X` may be compared, and in the form of the index."""
+    return frozenset(re.findall(r"-{1,2}\w[\w-]*", text)) | frozenset(extract_terms(text))
 
 
 def _overlaps(unit: AnswerUnit, passage: AnswerPassage) -> bool:

@@ -118,6 +118,11 @@ class DocumentSearcher:
         """The document with this id, or None."""
         return self._documents.get(document_id)
 
+    def first_chunk(self, document_id: str) -> Chunk | None:
+        """The chunk at the beginning of one of the documents passed to this searcher, or None."""
+        chunks = (chunk for chunk in self._chunks if chunk.document_id == document_id)
+        return min(chunks, key=lambda chunk: chunk.start, default=None)
+
     def is_stale(self, source: str) -> bool:
         """Always False: the documents live in memory."""
         return False

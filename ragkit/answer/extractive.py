@@ -8,11 +8,11 @@ from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
-from ragkit.answer.answer_selection import rank_answer_units
+from ragkit.answer.answer_selection import rank_answer_units, with_beginnings
 from ragkit.answer.base import Searcher
 from ragkit.answer.composition import AnswerPassage, compose_answer
 from ragkit.answer.evidence import EVIDENCE_THRESHOLD
-from ragkit.answer.question_kind import detect_question_kinds, split_question
+from ragkit.answer.question_kind import split_question
 from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens
@@ -83,9 +83,10 @@ class ExtractiveProvider(Provider):
         return Message(Role.ASSISTANT, "\n".join(lines), data=ExtractiveAnswer(tuple(quotes), False))
 
     def _quotes(self, passages: RetrievedPassages, offset: int) -> list[Quote]:
-        ranked, units = rank_answer_units(passages.query, passages.hits, self._searcher)
-        composed = compose_answer(detect_question_kinds(passages.query), ranked, units)
-        return [Quote(n, passages.hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+        hits = with_beginnings(passages.query, passages.hits, self._searcher)
+        ranked, units = rank_answer_units(passages.query, hits, self._searcher)
+        composed = compose_answer(passages.query, ranked, units)
+        return [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
 
 
 def _format_abstention(quotes: Sequence[Quote]) -> str:

@@ -8,8 +8,8 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.answer.base import MultiModeSearcher, Searcher, Where
-from ragkit.records import Document, Hit
+from ragkit.answer.base import ChunkLocator, MultiModeSearcher, Searcher, Where
+from ragkit.records import Chunk, Document, Hit
 
 
 class FilteredSearcher:
@@ -54,3 +54,7 @@ class FilteredSearcher:
     def is_stale(self, source: str) -> bool:
         """Whether the file changed since it was indexed."""
         return self.inner.is_stale(source)
+
+    def first_chunk(self, document_id: str) -> Chunk | None:
+        """The chunk at the beginning of a document that a search found."""
+        return self.inner.first_chunk(document_id) if isinstance(self.inner, ChunkLocator) else None

@@ -29,6 +29,8 @@ class QuestionKind(Flag):
     WHO = auto()
     WHEN = auto()
     WHERE = auto()
+    FILE = auto()
+    """What stands on a title page: author, date, version."""
 
 
 _AUXILIARIES = (
@@ -88,6 +90,12 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
             r"^(?:and )?when\b|\bwhen (?:was|were|did|is|are|does|do|will)\b|\b(?:what|which) (?:year|date|day|month|time)\b"
             r"|^wann\b|^quand\b",
         ),
+        (
+            QuestionKind.FILE,
+            r"\bauthors?\b|\bwho (?:wrote|created|maintains|made|translated|holds)\b|\bwritten by\b|\bversion\b|\bedition\b"
+            r"|\breleased?\b|\bpublish(?:ed|er)\b|\bcopyright\b|\bwhen was\b|\b(?:last )?(?:modified|updated|ratified)\b"
+            r"|\b(?:verfasser|autor|geschrieben|übersetzt|auteurs?|traduit)\b|\blicen[cs]e\b",
+        ),
         (QuestionKind.WHERE, r"^(?:and )?where\b|\b(?:what|which) (?:folder|directory|file|path|place)\b|^wo\b|^où\b"),
     )
 )
@@ -97,6 +105,26 @@ _ASKED_TERM = re.compile(
     r"(.+?)(?: (?:mean|stand for|do|for|in|of|on|used for|good for|called|under|when|from|with|within)\b.*)?[?.!\s]*$",
     re.IGNORECASE,
 )
+
+
+_SIDES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\b(?:between|zwischen|entre) (.+?) (?:and|und|et) (.+?)[?.]*$",
+        r"^how (?:does|do|is|are) (.+?) (?:differ|different|compared?) (?:from|to|with) (.+?)[?.]*$",
+        r"^how (?:does|do) (.+?) and (.+?) (?:differ|compare)\b",
+        r"\b(?:is|are) (.+?) (?:better|faster|slower|larger|smaller|different|older|newer) (?:than|from) (.+?)[?.]*$",
+        r"(.+?) (?:vs\.?|versus) (.+?)[?.]*$",
+    )
+)
+
+
+def compared_sides(question: str) -> tuple[str, str] | None:
+    """The two things that a question compares; None if they are not named."""
+    for pattern in _SIDES:
+        if match := pattern.search(" ".join(question.split())):
+            return match[1], match[2]
+    return None
 
 
 def detect_question_kinds(question: str) -> QuestionKind:

@@ -315,6 +315,12 @@ class CatalogSnapshot:
         row = self.connection.execute(f"{_CHUNKS_SQL} AND c.id = ?", (chunk_id,)).fetchone()
         return None if row is None else self._chunk_from_row(row)
 
+    def first_chunk(self, document_id: str) -> Chunk | None:
+        """The live chunk at the beginning of a document."""
+        row = self.connection.execute(f"{_CHUNKS_SQL} AND d.id = ? ORDER BY c.start, c.key LIMIT 1", (document_id,))
+        first = row.fetchone()
+        return None if first is None else self._chunk_from_row(first)
+
     def iter_documents(self) -> Iterator[tuple[str, str, int]]:
         """(source, title, number of chunks) of every live document, by source."""
         yield from self.connection.execute(

@@ -493,6 +493,11 @@ class KnowledgeBase:
         with self.reader.snapshot() as snapshot:
             return snapshot.find_chunk(chunk_id)
 
+    def first_chunk(self, document_id: str) -> Chunk | None:
+        """The chunk at the beginning of a document, or None."""
+        with self.reader.snapshot() as snapshot:
+            return snapshot.first_chunk(document_id)
+
     def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
         """The next `limit` documents after the source `after`; `text` filters by source and title."""
         with self.reader.snapshot() as snapshot:

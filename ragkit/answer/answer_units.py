@@ -8,12 +8,13 @@ neighbour. Headings, rules and page numbers are not units. Independent of the qu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from ragkit.answer.blocks import MAX_TERM_CHARS, Block, BlockKind, parse_blocks
+from ragkit.answer.blocks import MAX_HEADING_CHARS, MAX_TERM_CHARS, Block, BlockKind, parse_blocks
 from ragkit.records import Chunk, Document, Hit
+from ragkit.split.lines import iter_lines
 from ragkit.split.sentence_segmentation import sentence_spans
 
 MIN_STANDALONE_CHARS = 40
@@ -103,6 +104,7 @@ _ITEM_MARK = re.compile(r"(?:[-*+•▪◦‣–○●■□]|o(?=\s{2,}))\s+")
 _HYPHENATION = re.compile(r"(?<=\w)‐\n\s*")  # man pages break words with U+2010
 _KEY_VALUE_LINE = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
 _RECORD_ENTRY = re.compile(r"(\S{0,400}\[\d{1,9}\])\.(\S{1,400}): ")
+_DOCSTRING = '"""'
 _SENTENCE_ENDS = frozenset('.!?…:;"”)')
 _PRONOUN_START = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
 _COMMENT = re.compile(r"^[ \t]*(?:#+|;;+|//)(?=\s)", re.MULTILINE)
@@ -124,17 +126,30 @@ class _Region:
     fenced: bool = False
     document: Document | None = None
 
+    @property
+    def is_code(self) -> bool:
+        """Whether the document is the text of a program, where a bar is an operator."""
+        return self.chunk.metadata.get("format") == "code"
+
 
 def _region(chunk: Chunk, document: Document | None) -> _Region:
     names = frozenset(_normalize_heading(name) for name in (chunk.title, *chunk.heading)) - {""}
     is_markdown = chunk.metadata.get("format", "markdown") in ("markdown", "html")
     if document is None or document.text[chunk.start : chunk.end] != chunk.text:
-        return _Region(chunk, _read_comments(chunk.text, is_markdown), chunk.start, frozenset(), names)
+        text = _read_comments(chunk.text, is_markdown)
+        return _Region(chunk, text, chunk.start, _named_lines(text, names), names)
     text = document.text
     start, end = _region_start(text, chunk.start), _region_end(text, chunk.end)
-    headings = frozenset(heading.start - start for heading in document.headings if start <= heading.start < end)
+    headings = {heading.start - start for heading in document.headings if start <= heading.start < end}
     fenced = document.format == "markdown" and len(re.findall(r"^```", text[:start], re.MULTILINE)) % 2 == 1
-    return _Region(chunk, _read_comments(text[start:end], is_markdown), start, headings, names, fenced, document)
+    part = _read_comments(text[start:end], is_markdown)
+    return _Region(chunk, part, start, _named_lines(part, names) | headings, names, fenced, document)
+
+
+def _named_lines(text: str, names: Collection[str]) -> frozenset[int]:
+    """The offsets of the lines that are one of the names."""
+    lines = (line for line in iter_lines(text) if line.end - line.text_start <= MAX_HEADING_CHARS)
+    return frozenset(line.text_start for line in lines if _normalize_heading(text[line.text_start : line.end]) in names)
 
 
 def _read_comments(text: str, is_markdown: bool) -> str:
@@ -258,11 +273,11 @@ class _SpanReader:
     previous: Block | None = None
     term: Block | None = None
     columns: tuple[str, ...] = ()
-    record_names: dict[str, str] = field(default_factory=dict)
+    list_lead: str = ""
 
     def read(self) -> list[_TextSpan]:
-        is_code = self.region.chunk.metadata.get("format") == "code"  # in code, a bar is an operator
-        blocks = parse_blocks(self.region.text, self.region.headings, is_code=is_code, fenced=self.region.fenced)
+        region = self.region
+        blocks = parse_blocks(region.text, region.headings, is_code=region.is_code, fenced=region.fenced)
         for i, block in enumerate(blocks):
             following = blocks[i + 1] if i + 1 < len(blocks) else None
             self._read_block(block, following)
@@ -274,9 +289,7 @@ class _SpanReader:
         raw = self._raw(block)
         if block.kind is BlockKind.NOISE:
             return
-        if block.kind is BlockKind.HEADING or (
-            block.kind in (BlockKind.PARAGRAPH, BlockKind.TERM) and _normalize_heading(raw) in self.region.names
-        ):
+        if block.kind is BlockKind.HEADING:
             self.heading, self.question, self.is_first = _normalize_heading(raw), "", True
             return
         if not self._continues_group(block):
@@ -344,10 +357,10 @@ class _SpanReader:
                 self.question, self.is_first = raw[start:end], True
                 continue
             self._add(block, block.start + start, block.start + end, UnitKind.SENTENCE)
-        merged = _merge_fragments(self.spans[first:], self.region.text)
+        merged = _merge_fragments(self.spans[first:], self.region)
         if self.term is not None and merged:
             term = _ITEM_MARK.sub("", self._raw(self.term), count=1)
-            lead = ", ".join(part.strip() for part in term.splitlines()).rstrip(":") + ":"
+            lead = _strip_markup(", ".join(part.strip() for part in term.splitlines())).rstrip(":.") + ":"
             merged[0] = replace(merged[0], kind=UnitKind.ENTRY, lead=lead, start=self.term.start)
             context = f"{merged[0].heading_context} {term}"
             merged[1:] = [replace(span, heading_context=context) for span in merged[1:]]
@@ -364,15 +377,13 @@ class _SpanReader:
             lead = ""
 
     def _list_lead(self) -> str:
-        """The introduction of the current list: that of its previous item, or the sentence before it."""
-        if not self.spans:
-            return ""
-        before = self.spans[-1]
-        if before.group == self.group:
-            return next((span.lead for span in reversed(self.spans) if span.group == self.group and span.lead), "")
-        raw = before.raw.rstrip()
-        is_adjacent = self.previous is not None and before.end == self.previous.end
-        return raw if raw.endswith(":") and len(raw) <= _MAX_LEAD_CHARS and is_adjacent else ""
+        """The introduction of the current list: the sentence before its first item."""
+        before = self.spans[-1] if self.spans else None
+        if before is None or before.group != self.group:
+            raw = before.raw.rstrip() if before is not None else ""
+            is_adjacent = before is not None and self.previous is not None and before.end == self.previous.end
+            self.list_lead = raw if raw.endswith(":") and len(raw) <= _MAX_LEAD_CHARS and is_adjacent else ""
+        return self.list_lead
 
     def _add_code(self, block: Block) -> None:
         code = _readable_code(self._raw(block))
@@ -437,12 +448,12 @@ def _is_table_header(row: str, following: str) -> bool:
     )
 
 
-def _merge_fragments(spans: Sequence[_TextSpan], text: str) -> list[_TextSpan]:
+def _merge_fragments(spans: Sequence[_TextSpan], region: _Region) -> list[_TextSpan]:
     """Merge the sentences of a paragraph that cannot be read alone with a neighbour."""
     merged: list[_TextSpan] = []
     for span in spans:
-        if merged and _should_merge(merged[-1], span, text):
-            merged[-1] = _merge(merged[-1], span, text)
+        if merged and _should_merge(merged[-1], span, region):
+            merged[-1] = _merge(merged[-1], span, region.text)
         else:
             merged.append(span)
     return merged
@@ -461,13 +472,15 @@ def _merge(first: _TextSpan, second: _TextSpan, text: str) -> _TextSpan:
     return replace(first, end=second.end, raw=f"{first.raw}{gap}{second.raw}", sentence_count=count)
 
 
-def _should_merge(first: _TextSpan, second: _TextSpan, text: str) -> bool:
+def _should_merge(first: _TextSpan, second: _TextSpan, region: _Region) -> bool:
     if second.end - first.start > _MAX_MERGED_CHARS:
         return False
-    gap = text[first.end : second.start]
+    gap = region.text[first.end : second.start]
     if gap.strip():  # a question between them
         return False
-    if "\n" not in gap or _ends_sentence(first.raw):
+    if second.raw.startswith(_DOCSTRING):
+        return True
+    if "\n" not in gap or (_ends_sentence(first.raw) and not region.is_code):
         refers_back = len(second.raw) < MAX_PRONOUN_START_CHARS and _PRONOUN_START.match(second.raw) is not None
         return len(first.raw) < MIN_STANDALONE_CHARS or len(second.raw) < MIN_STANDALONE_CHARS or refers_back
     is_title = len(first.raw) < MIN_STANDALONE_CHARS
@@ -481,7 +494,7 @@ def _ends_sentence(raw: str) -> bool:
 
 def _readable_code(raw: str) -> str:
     """The commands of a code block without prompts and output; or the code itself, at most MAX_CODE_LINES lines."""
-    lines = [line.rstrip() for line in raw.splitlines() if line.strip()]
+    lines = [line.rstrip() for line in raw.splitlines() if line.strip()] or [""]
     indent = min(len(line) - len(line.lstrip()) for line in lines)
     lines = [lines[0].strip(), *(line[indent:] for line in lines[1:])]
     commands = [_PROMPT.sub("", line.strip(), count=1) for line in lines if _is_command(line.strip())]

@@ -247,7 +247,7 @@ def _continues_item(text: str, run: Sequence[TextLine], first: int, j: int) -> b
 def _begins_paragraph(text: str, run: Sequence[TextLine], j: int) -> bool:
     """Whether line j is indented otherwise than the lines before: a new paragraph without a blank line."""
     deeper = _indent(run[j]) - _indent(run[j - 1])
-    return (deeper >= 3 and text[run[j - 1].end - 1] in ".!?:") or (deeper <= -3 and text[run[j - 1].end - 1] in ".!?")
+    return (deeper >= 3 and text[run[j - 1].end - 1] in ".!?") or (deeper <= -3 and text[run[j - 1].end - 1] in ".!?")
 
 
 def _same_record(text: str, first: TextLine, line: TextLine) -> bool:

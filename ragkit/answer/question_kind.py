@@ -169,7 +169,7 @@ def split_question(question: str) -> list[str]:
     """
     text = " ".join(question.split())
     kinds = detect_question_kinds(text)
-    if kinds & QuestionKind.COMPARISON:
+    if not text or kinds & QuestionKind.COMPARISON:
         return [text]
     parts = [part.rstrip("?,; ") for part in _SECOND_QUESTION.split(text, maxsplit=2) if part.strip()]
     starts_with_question = re.match(rf"(?:in |of |for |at |on )?(?:{_QUESTION_WORDS})\b", parts[0], re.IGNORECASE)

@@ -12,6 +12,7 @@ from ragkit.answer.answer_selection import rank_answer_units, with_beginnings
 from ragkit.answer.base import Searcher
 from ragkit.answer.composition import AnswerPassage, compose_answer
 from ragkit.answer.evidence import EVIDENCE_THRESHOLD
+from ragkit.answer.follow_up import rewrite_follow_up
 from ragkit.answer.question_kind import split_question
 from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
@@ -62,7 +63,8 @@ class ExtractiveProvider(Provider):
             if not searches:
                 return Completion(Message.assistant(last.content), ZERO_COST)
             return Completion(self._compose_answer(searches), ZERO_COST)
-        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(last.content)]
+        question = rewrite_follow_up(last.content, _previous_query(request.messages))
+        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(question)]
         return Completion(Message.assistant("", calls), ZERO_COST, "tool_calls")
 
     def _compose_answer(self, searches: Sequence[RetrievedPassages]) -> Message:
@@ -87,6 +89,17 @@ class ExtractiveProvider(Provider):
         ranked, units = rank_answer_units(passages.query, hits, self._searcher)
         composed = compose_answer(passages.query, ranked, units)
         return [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+
+
+def _previous_query(messages: Sequence[Message]) -> str:
+    """The last query of the turns before the question, or the question of that turn; '' in the first turn."""
+    for message in reversed(messages[:-1]):
+        for call in reversed(message.tool_calls):
+            if call.name == TOOL_NAME and isinstance(query := call.arguments.get("query"), str):
+                return query
+        if message.role is Role.USER:
+            return message.content
+    return ""
 
 
 def _format_abstention(quotes: Sequence[Quote]) -> str:

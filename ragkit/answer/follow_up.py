@@ -60,7 +60,7 @@ def _needs_topic(text: str) -> bool:
     """Whether a question refers to something before it: by a pronoun, by "and", or since it says nearly nothing."""
     words = _content_words(text)
     starts_on = re.match(r"(?:and|but|or|so|then|und|et)\b", text, re.IGNORECASE) is not None
-    return starts_on or _REFERENCE.search(text) is not None or len(words) <= 2
+    return starts_on or _REFERENCE.search(text) is not None or len(words) <= 1
 
 
 def _replace_name(previous: str, name: str) -> str:

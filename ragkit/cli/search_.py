@@ -47,11 +47,10 @@ def command(
         return
     for explanation in explanations:
         _print_hit(context, explanation, explain)
-    requested = kb.top_k if top_k is None else top_k
     if not explanations:
         context.log("no results")
-    elif len(explanations) < requested:
-        context.log(f"{len(explanations)} passages found, {requested} requested")
+    elif top_k is not None and len(explanations) < top_k:
+        context.log(f"{len(explanations)} passages found, {top_k} requested")
 
 
 def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> None:

@@ -122,7 +122,7 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_can_continue(
     budget = estimate * 1.2
     stopped = ragkit("index", "docs", "--max-cost", budget, code=4)
     assert "exceeded" in stopped.err
-    assert "completed embeddings are kept: run the same command to resume" in stopped.err
+    assert "what was paid for is kept: run the same command to resume" in stopped.err
     spent = wire.total("/embeddings")[1] * TOKEN
     largest_cost = max(request.prompt_tokens for request in wire.requests) * TOKEN
     assert spent <= budget + largest_cost

@@ -232,11 +232,10 @@ def test_a_service_that_stays_down_ends_the_run_and_keeps_what_was_written(
 
 
 def test_a_model_without_room_for_a_sentence_is_an_error_that_says_so(written: Path, wire: Wire) -> None:
-    from ragkit.agent.providers.base import Completion, ModelRequest
+    from ragkit.agent.providers.base import Completion
     from tests.money.paid import PaidProvider
 
     def think(self: PaidProvider, request: ModelRequest) -> Completion:
-        from ragkit.agent.messages import Message, Role
 
         return Completion(Message(Role.ASSISTANT, ""), stop_reason="length")
 

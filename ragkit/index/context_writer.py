@@ -30,6 +30,7 @@ from ragkit.usage.tokens import estimate_tokens
 
 if TYPE_CHECKING:  # imported by the first request: most runs ask no model
     from ragkit.agent.agent import Agent
+    from ragkit.agent.estimate import RunEstimate
 
 Prepared: TypeAlias = tuple[FileTask, "PreparedFile | ParseFailure"]
 Answer: TypeAlias = "str | Future[str]"
@@ -121,6 +122,10 @@ class _Model:
 
         return Agent(self._provider, config=self._config, name="context", instructions=request.instructions)
 
+    def estimate_cost(self, run: RunEstimate) -> float | None:
+        """The cost of a request in US dollars; None: the price is unknown. A provider of this process costs nothing."""
+        return run.cost_usd if self._provider.remote else 0.0
+
     def count(self, request: ContextRequest) -> None:
         """Add a request to the estimate, unless an equal one is part of it."""
         if request.key in self.requests:
@@ -128,7 +133,7 @@ class _Model:
         self.requests.add(request.key)
         estimate = self.agent(request).estimate(request.message)
         self.prompt_tokens += estimate.prompt_tokens
-        cost = estimate.cost_usd
+        cost = self.estimate_cost(estimate)
         self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
 
     def estimate(self) -> ContextEstimate:
@@ -258,7 +263,7 @@ class ContextWriter:
             model.count(request)
             return " ".join(["abc"] * request.options.max_tokens)  # a token each, with most tokenizers
         agent = model.agent(request)
-        estimate = agent.estimate(request.message).cost_usd
+        estimate = model.estimate_cost(agent.estimate(request.message))
         amounts = self._spending.reserve(estimate), estimate
         future = model.pool.submit(copy_context().run, self._write, agent, request, amounts)
         self._running[request.key] = future

@@ -199,7 +199,7 @@ def test_a_dry_run_counts_the_sentences_of_a_semantic_splitter_and_embeds_none(
     assert wire.requests == []
     done = ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"] * 1.2, "--json").json
     spent = wire.total("/embeddings")[1] - wire.tokens(PROBE_TEXT)  # the calibration is beyond the budget
-    assert spent <= planned["tokens"] <= spent * 1.1
+    assert spent <= planned["tokens"] <= spent * 1.2
     assert done["usage"]["embedding_tokens"] == wire.total("/embeddings")[1]
     ragkit("verify")
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.errors import BudgetExceeded, PipelineError
+from ragkit.errors import BudgetExceeded, KnowledgeBaseDamaged, PipelineError
+from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.context_writer import _Spending, create_request, excerpt_document
+from ragkit.knowledge_base import indexing
 from ragkit.knowledge_base.indexing import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
@@ -158,3 +160,33 @@ def test_requests_wait_for_the_first_cost_and_then_for_the_budget() -> None:
         spending.release(0.6, 0.3, 0.6)
         with pytest.raises(BudgetExceeded, match="budget of 1 USD exceeded"):
             spending.reserve(0.6)
+
+
+def test_unused_contexts_are_deleted_when_they_are_many_and_damaged_ones_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "MIN_UNUSED_VECTORS", 3)
+    (tmp_path / "docs").mkdir()
+    pipeline = Pipeline.from_yaml(f"split: {{name: fixed, {ECHO}}}\nembed: {{name: hashing}}\n")
+
+    def kept() -> int:
+        with WriteSession(tmp_path / "kb") as session:
+            return len(list(session.catalog.iter_contexts()))
+
+    with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
+        counts: list[int] = []
+        for edition in range(6):
+            (tmp_path / "docs" / "a.txt").write_text(f"Edition {edition} of the file.\n")
+            kb.index(tmp_path / "docs")
+            counts.append(kept())
+        assert counts == [1, 2, 3, 4, 1, 2]  # more than three unused ones are deleted
+        assert kb.verify().is_sound
+        with WriteSession(tmp_path / "kb") as session, session.catalog.transaction():
+            for table in ("chunk_contexts", "contexts"):
+                session.catalog.connection.execute(f"UPDATE {table} SET sentence = 'Forged.'")
+        messages = {problem.message for problem in kb.verify().problems}
+        assert {f"a row of {table} has a checksum mismatch" for table in ("chunk_contexts", "contexts")} <= messages
+        with pytest.raises(KnowledgeBaseDamaged, match="the context of chunk"):
+            list(kb.chunks())
+        kb.verify(repair=True)
+        assert [chunk.context for chunk in kb.chunks()] == ["<chunk> Edition 5 of the file. </chunk>"]

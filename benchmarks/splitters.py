@@ -5,6 +5,9 @@
 FOLDER holds `corpora/*.md` and `questions.csv` (question, references as JSON with start_index and end_index, corpus_id)
 of brandonstarxel/chunking_evaluation. Each corpus is split and embedded; the chunks nearest to a question by cosine are
 compared with its spans, in characters. Nothing is random; `--sample N --seed S` measures a sample of the questions.
+
+`--context provider:model` adds contextual chunks: a model writes where each chunk stands. The sentences are kept in
+`--kb DIR`, so that a second run asks for nothing; `--max-cost USD` limits what they cost.
 """
 
 from __future__ import annotations
@@ -15,14 +18,17 @@ import json
 import platform
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 import ragkit
 from ragkit.embed.minilm import MiniLM
+from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk, Document
@@ -37,6 +43,8 @@ SPLITTERS = {
     "semantic, 100, percentile 80": "{name: semantic, chunk_size: 100, min_tokens: 20}",
 }
 """Row of the table -> section `split` of a pipeline."""
+CONTEXTUAL = "{{name: recursive, chunk_size: 200, chunk_overlap: 0, context: {{model: {model}}}}}"
+"""The section of contextual chunks."""
 
 
 @dataclass(frozen=True)
@@ -72,24 +80,53 @@ def score_question(length: int, question: Question, chunks: Sequence[Chunk]) -> 
     return common / max(1, int(expected.sum())), common / max(1, int((expected | found).sum()))
 
 
-def measure(split: str, folder: Path, questions: Sequence[Question], top_k: int, embedder: MiniLM) -> dict[str, float]:
-    """The means over all questions of one splitter, and what splitting took."""
-    components = PipelineComponents(Pipeline.from_yaml(f"split: {split}\n"), embedder)
-    scores: list[tuple[float, float]] = []
-    seconds, count, characters = 0.0, 0, 0
+def read_corpora(folder: Path, questions: Sequence[Question]) -> dict[str, str]:
+    """Name -> text of the corpora of the questions."""
+    texts: dict[str, str] = {}
     for name in sorted({question.corpus for question in questions}):
         with (folder / "corpora" / f"{name}.md").open(encoding="utf-8", newline="") as file:
-            text = file.read()
-        started = time.perf_counter()
-        chunks = components.split_document(Document(text, source=f"{name}.txt"))
-        seconds += time.perf_counter() - started
-        count, characters = count + len(chunks), characters + sum(len(chunk.text) for chunk in chunks)
-        rows = embedder.embed_texts([components.embedding_text(chunk) for chunk in chunks])
+            texts[name] = file.read()
+    return texts
+
+
+def split_corpora(components: PipelineComponents, corpora: Mapping[str, str]) -> dict[str, list[Chunk]]:
+    """Name -> the chunks of a corpus."""
+    return {name: components.split_document(Document(text, source=f"{name}.txt")) for name, text in corpora.items()}
+
+
+def write_contexts(
+    pipeline: Pipeline, corpora: Mapping[str, str], kb: Path, max_cost_usd: float | None
+) -> tuple[dict[str, list[Chunk]], str]:
+    """Name -> the chunks of a corpus with contexts, written in the knowledge base `kb` or known there; and the cost."""
+    with TemporaryDirectory() as folder, KnowledgeBase.open(kb, pipeline) as base:
+        for name, text in corpora.items():
+            (Path(folder) / f"{name}.txt").write_bytes(text.encode())
+        report = base.index(folder, options=IndexOptions(max_cost_usd=max_cost_usd))
+        chunks: dict[str, list[Chunk]] = {name: [] for name in corpora}
+        for chunk in base.chunks():
+            name = Path(chunk.source).stem
+            if name in chunks and corpora[name][chunk.start : chunk.end] == chunk.text:
+                chunks[name].append(chunk)
+    return chunks, f"{report.contexts} contexts written, {report.usage.get('llm_cost_usd')} USD"
+
+
+def measure(
+    components: PipelineComponents,
+    chunks: Mapping[str, Sequence[Chunk]],
+    corpora: Mapping[str, str],
+    questions: Sequence[Question],
+    top_k: int,
+) -> str:
+    """Recall, IoU, number and length of the chunks, as cells of the table."""
+    embedder, scores = components.embedder, list[tuple[float, float]]()
+    for name, text in corpora.items():
+        rows = embedder.embed_texts([components.embedding_text(chunk) for chunk in chunks[name]])
         for question in (question for question in questions if question.corpus == name):
             best = np.argsort(-(rows @ embedder.embed_query(question.text)), kind="stable")[:top_k]
-            scores.append(score_question(len(text), question, [chunks[int(place)] for place in best]))
+            scores.append(score_question(len(text), question, [chunks[name][int(place)] for place in best]))
     recall, iou = np.mean(scores, axis=0).tolist()
-    return {"recall": recall, "iou": iou, "chunks": count, "characters": characters / count, "split_s": seconds}
+    lengths = [len(chunk.text) for part in chunks.values() for chunk in part]
+    return f"{recall:.3f} | {iou:.3f} | {len(lengths)} | {np.mean(lengths):.0f}"
 
 
 def main() -> None:
@@ -99,6 +136,9 @@ def main() -> None:
     parser.add_argument("--top-k", type=int, default=5)
     parser.add_argument("--sample", type=int, default=0, help="number of questions; 0: all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--context", metavar="PROVIDER:MODEL", help="also measure contextual chunks of this model")
+    parser.add_argument("--kb", type=Path, help="knowledge base that keeps the contexts; default: a temporary one")
+    parser.add_argument("--max-cost", type=float, metavar="USD", help="limit of what the contexts cost")
     options = parser.parse_args()
     questions = read_questions(options.folder)
     if options.sample:
@@ -107,11 +147,25 @@ def main() -> None:
     print(f"{len(questions)} questions, top_k {options.top_k}, minilm, seed {options.seed}, {versions}\n")
     print("| splitter | recall | IoU | chunks | characters per chunk | seconds to split |")
     print("| --- | --- | --- | --- | --- | --- |")
-    embedder = MiniLM()
+    embedder, corpora = MiniLM(), read_corpora(options.folder, questions)
     for name, split in SPLITTERS.items():
-        got = measure(split, options.folder, questions, options.top_k, embedder)
-        figures = f"{got['recall']:.3f} | {got['iou']:.3f} | {got['chunks']:.0f} | {got['characters']:.0f}"
-        print(f"| {name} | {figures} | {got['split_s']:.1f} |", flush=True)
+        components = PipelineComponents(Pipeline.from_yaml(f"split: {split}\n"), embedder)
+        started = time.perf_counter()
+        chunks = split_corpora(components, corpora)
+        seconds = time.perf_counter() - started
+        print(
+            f"| {name} | {measure(components, chunks, corpora, questions, options.top_k)} | {seconds:.1f} |", flush=True
+        )
+    if options.context:
+        pipeline = Pipeline.from_yaml(f"split: {CONTEXTUAL.format(model=json.dumps(options.context))}\n")
+        components = PipelineComponents(pipeline, embedder)
+        with TemporaryDirectory() as temporary:
+            started = time.perf_counter()
+            place = options.kb or Path(temporary) / "kb"
+            chunks, cost = write_contexts(pipeline, corpora, place, options.max_cost)
+            seconds = time.perf_counter() - started
+        figures = measure(components, chunks, corpora, questions, options.top_k)
+        print(f"| recursive, 200, contexts of {options.context} | {figures} | {seconds:.1f} |\n\n{cost}")
 
 
 if __name__ == "__main__":

@@ -120,12 +120,16 @@ class Chunk:
     heading: tuple[str, ...] = ()
     title: str = ""
     metadata: Metadata = field(default_factory=lambda: NO_METADATA)
+    context: str = ""
+    """Where the chunk stands in its document, in a sentence that a model wrote; empty without `split.context`."""
 
     @property
     def header(self) -> str:
-        """Title and heading path on one line, which the embedder and the lexical index get before the text."""
+        """What the embedder and the lexical index get before the text: title and heading path on one line, then the
+        context."""
         parts = [self.title, *(part for part in self.heading if part != self.title)]
-        return " > ".join(part for part in parts if part)
+        path = " > ".join(part for part in parts if part)
+        return "\n".join(line for line in (path, self.context) if line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,9 @@ _TITLE = "Summary of the conversation so far:"
 class SummarizingMemory(ConversationMemory):
     """Messages within limits: beyond one of them, a model summarizes the older half.
 
-    The summary is the first message, as one of the user; the next summary replaces it. The last turn stays as it is,
-    also if it is longer than a limit. What the model costs is in the
-    usage of the run. If the model fails, the oldest messages are dropped as in `ConversationMemory`, with a warning in
-    the log.
+    The summary is the first message and has the role user; the next summary replaces it. The last turn is never
+    summarized, even if it exceeds a limit. The usage of the run includes the cost of the summary. If the model fails,
+    the oldest messages are dropped as in `ConversationMemory`, with a warning in the log.
 
     Args:
         provider: writes the summaries; a small model is enough.

@@ -249,7 +249,8 @@ def _execute_tools(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
         for index in group if run.has_listeners else ():
             yield e.ToolStarted(run.id, run.iteration, plan.calls[index])
         outcomes = yield from run_tools(RunTools(run, [_create_job(run, plan, index) for index in group]))
-        outcomes = yield from _run_fallbacks(run, plan, group, outcomes)
+        if any(outcome.error is not None for outcome in outcomes):
+            outcomes = yield from _run_fallbacks(run, plan, group, outcomes)
         for index, outcome in zip(group, outcomes, strict=True):
             run.meter.record_tool_execution(outcome.name)
             tool = plan.tools[index]

@@ -132,6 +132,7 @@ class TraceContent:
     """None: a price is unknown."""
 
 
+_NO_CONTENT = TraceContent()
 MAX_RESULT_CHARS = 1000
 """Longer tool results are truncated in `tool_calls`; `turns` has them in full."""
 
@@ -146,7 +147,7 @@ class AgentTrace:
         """Unix time, seconds."""
         self._clock_start = time.perf_counter()
         self.root = TraceSpan(StepType.RUN, name, 0.0)
-        self.content = TraceContent()
+        self.content = _NO_CONTENT
         """What was said and called."""
         self._saved: Mapping[str, JSON] | None = None
         self._open_spans = [self.root]

@@ -161,4 +161,5 @@ def _format_passage(n: int, hit: Hit, directory: Path) -> str:
     chunk = hit.chunk
     place = f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
     heading = f", under {' > '.join(chunk.heading)}" if chunk.heading else ""
-    return f"[{n}] {display_name(chunk.source, directory)}, {place}{heading}\n{chunk.text}"
+    context = f"\nContext: {chunk.context}" if chunk.context else ""
+    return f"[{n}] {display_name(chunk.source, directory)}, {place}{heading}{context}\n{chunk.text}"

@@ -150,6 +150,7 @@ def chunk_json(chunk: Chunk) -> dict[str, JSON]:
         "page": chunk.page,
         "heading": list(chunk.heading),
         "title": chunk.title,
+        "context": chunk.context,
     }
 
 

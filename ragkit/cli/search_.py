@@ -47,11 +47,10 @@ def command(
         return
     for explanation in explanations:
         _print_hit(context, explanation, explain)
-    requested = kb.top_k if top_k is None else top_k
     if not explanations:
         context.log("no results")
-    elif len(explanations) < requested:
-        context.log(f"{len(explanations)} passages found, {requested} requested")
+    elif top_k is not None and len(explanations) < top_k:
+        context.log(f"{len(explanations)} passages found, {top_k} requested")
 
 
 def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> None:
@@ -62,6 +61,8 @@ def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> 
         scores = ", ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
         ranks = ", ".join(f"{name} #{rank}" for name, rank in explanation.ranks.items())
         shares = " + ".join(f"{share:.3f} {name}" for name, share in explanation.contributions.items())
+        if hit.chunk.context:
+            context.write(f"   context: {hit.chunk.context}")
         context.write(f"   score {hit.score:.3f} = {shares}; {scores}; {ranks}")
     text = " ".join(hit.chunk.text.split())
     context.write(f"   {text[:PREVIEW_CHARS]}{'...' if len(text) > PREVIEW_CHARS else ''}\n")

@@ -31,6 +31,8 @@ class SentenceTransformersEmbedder:
     Thread-safe: one thread computes at a time.
     """
 
+    provider = "local"
+
     def __init__(self, model: str | SentenceTransformersOptions = "", *, device: str = "", dimensions: int = 0) -> None:
         """An embedder of a model.
 
@@ -45,6 +47,11 @@ class SentenceTransformersEmbedder:
             options, model=name, device=device or options.device, dimensions=dimensions or options.dimensions
         )
         self._lock = Lock()
+
+    @property
+    def model(self) -> str:
+        """The name of the model, or of its folder."""
+        return Path(self._options.model).name
 
     @property
     def dimension(self) -> int:
@@ -86,7 +93,7 @@ class SentenceTransformersEmbedder:
 
     def _embed(self, texts: Sequence[str]) -> Rows:
         rows = self._encode(texts)
-        record_embedding(Path(self._options.model).name, self._count_tokens(texts), 0.0, provider="local")
+        record_embedding(self.model, self._count_tokens(texts), 0.0, provider=self.provider)
         return rows
 
     def _encode(self, texts: Sequence[str]) -> Rows:

@@ -92,7 +92,7 @@ class WebPageCopies:
     def _base_path(self, url: str) -> Path:
         """The path of the copy, without suffix."""
         written = quote(url, safe="")
-        parts = [written[start : start + MAX_NAME_CHARS] for start in range(0, len(written), MAX_NAME_CHARS)]
+        parts = [written[start : start + MAX_NAME_CHARS] for start in range(0, len(written), MAX_NAME_CHARS)] or [""]
         return self.folder.joinpath(*(f"{part}+" for part in parts[:-1]), parts[-1])
 
 

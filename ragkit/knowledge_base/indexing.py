@@ -9,23 +9,25 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragkit.answer.score_calibration import measure_calibration
 from ragkit.embed.base import Row
-from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, ProviderError
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, PriceUnknown, ProviderError
 from ragkit.index.added_documents import ADDED_ROOT, name_documents
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.build_runner import BuildRunner
-from ragkit.index.catalog.compaction import compact_vectors
-from ragkit.index.catalog.directory import knowledge_base_exists, read_marker_roots, repair_command
+from ragkit.index.catalog.compaction import MIN_UNUSED_VECTORS, compact_vectors
+from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, read_marker_roots, repair_command
 from ragkit.index.catalog.io_errors import translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.row_checks import verify_vector_rows
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.catalog.write_session import WriteSession
+from ragkit.index.context_writer import ContextStage, ContextWriter
 from ragkit.index.external_store import ExternalStore
 from ragkit.index.plan import IndexPlan, IndexPlanOptions, make_plan
 from ragkit.index.rebuild import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
@@ -52,6 +54,7 @@ from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.fetch import FetchOptions
 from ragkit.masking import mask_passwords
 from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.run.index_worker import add_contexts
 from ragkit.records import Document
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.ledger import Ledger
@@ -75,14 +78,19 @@ class IndexOptions:
     jobs: int = 0
     """Processes that parse and split files; 0: the setting of the pipeline."""
     max_cost_usd: float | None = None
-    """Limit in USD for embedding. A run with a higher estimate does not start, and a run that reaches the limit stops;
-    what was embedded is kept, and the next run continues from there."""
+    """Limit in USD for embedding and for contexts of chunks. A run with a higher estimate does not start, and a run
+    that reaches the limit stops; what was paid for is kept, and the next run continues from there."""
     on_event: Callable[[IndexEvent], None] = lambda event: None
     """Called with every event of the run."""
     runner_factory: Callable[[PipelineComponents, int], BuildRunner] = PipelineComponents.create_runner
     """Creates the runner that parses, splits and embeds; the default follows the pipeline and `jobs`."""
     find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
     """Text hashes -> vectors of the same embedder that exist elsewhere; these are copied instead of computed."""
+
+
+_CLEARED_TABLES = (
+    "roots", "files", "documents", "chunks", "vectors", "embedders", "derived", "contexts", "chunk_contexts",
+)  # fmt: skip
 
 
 class Indexer:
@@ -154,16 +162,21 @@ class Indexer:
 
         Raises BudgetTooSmall or PriceUnknown if the run must not start; a free embedder always may.
         """
-        embedder = self._components.embedder
+        embedder, limit = self._components.embedder, run.max_cost_usd
         price = embedding_cost(embedder, 1_000_000)
-        if run.dry_run or run.max_cost_usd is None or price == 0:
+        if run.dry_run or limit is None or (price == 0 and not self._components.has_contexts):
             return run
-        tokens = 0
-        if price is not None:
+        if price is None:
+            raise PriceUnknown(embedder_name(embedder), limit)
+        if not self._components.splits_at_cost:  # the chunks of the estimate are those of the run
             run = replace(run, runner_factory=spool.wrap(run.runner_factory))
-            dry_run = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
-            tokens = self.index(roots, dry_run).tokens
-        check_estimate(embedder_name(embedder), price and embedding_cost(embedder, tokens), run.max_cost_usd)
+        report = self.index(roots, replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None))
+        total = embedding_cost(embedder, report.tokens) or 0.0
+        for estimate in report.context_estimates:
+            if estimate.cost_usd is None:
+                raise PriceUnknown(estimate.model, limit)
+            total += estimate.cost_usd
+        check_estimate(embedder_name(embedder), total, limit)
         return run
 
     def remove(self, names: Sequence[str]) -> int:
@@ -195,7 +208,7 @@ class Indexer:
         with WriteSession(self.path) as session:
             catalog = session.catalog
             with catalog.transaction():
-                for table in ("roots", "files", "documents", "chunks", "vectors", "embedders", "derived"):
+                for table in _CLEARED_TABLES:
                     catalog.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - constant names
                 lexical_index = Bm25Index(catalog.connection)
                 lexical_index.remove(lexical_index.keys().tolist())
@@ -227,7 +240,14 @@ class Indexer:
             FILE_FILTERS_KEY: _file_filters_json(catalog, [*map(self.source_files.resolver.source_id, roots)], run),
         }
         lexical_index = Bm25Index(catalog.connection)
-        stages = self._components.build_stages(lexical_index, run.runner_factory(self._components, run.jobs))
+        components = self._components.for_estimate() if run.dry_run else self._components
+        contexts = ContextWriter(
+            ContextStage(components.context_options, partial(add_contexts, components)),
+            catalog,
+            session.directory / CATALOG_FILE,
+            dry_run=run.dry_run,
+        )
+        stages = components.build_stages(lexical_index, run.runner_factory(components, run.jobs), contexts)
         meter = None if run.dry_run else current_meter()
         count_affordable = (
             None if meter is None or meter.remaining_usd is None else Budget(meter, embedder).count_affordable
@@ -243,6 +263,8 @@ class Indexer:
                 run.on_event(event)
         if catalog.generation() != generation:
             vectors = compact_vectors(session, row, vectors)
+            with catalog.transaction():
+                catalog.delete_unused_contexts(MIN_UNUSED_VECTORS)
         notes = () if run.dry_run else self._sync_store(catalog, vectors)
         report = replace(build.report(plan, started), notes=notes)
         return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
@@ -341,6 +363,7 @@ class Indexer:
         embedder = self._components.embedder
         with session.catalog.transaction():
             session.catalog.set_meta("last_file", str(recovered.last_file_number))
+            session.catalog.add_contexts(recovered.contexts.items())
             if recovered.calibration is not None:
                 session.catalog.set_meta("calibration", recovered.calibration)
         row, file = session.open_vectors(embedder.fingerprint, embedder.dimension)

@@ -66,7 +66,7 @@ class JinaReranker:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Accept": "application/json"}
         request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the operator's URL
         try:
-            with urllib.request.urlopen(request, timeout=self._options.timeout_s) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=self._options.timeout_s) as response:  # noqa: S310 - the same URL
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
             with error:

@@ -152,6 +152,7 @@ class HitSchema(TypedDict):
     page: Annotated[int | None, Field(description="The page, counted from 1; null if the format has none.")]
     heading: Annotated[list[str], Field(description="The headings above the passage, outermost first.")]
     metadata: Annotated[dict[str, Any], Field(description="Metadata of the document.")]
+    context: Annotated[str, Field(description="Where the passage stands, in a sentence of a model; or empty.")]
     explain: NotRequired[Annotated[dict[str, Any], Field(description="Ranks and shares of the score by retriever.")]]
 
 

@@ -36,8 +36,13 @@ class Limits:
     @property
     def is_set(self) -> bool:
         """Whether a limit or a threshold of a warning is set."""
-        limits = (self.max_tokens, self.max_cost_usd, self.max_seconds, self.warn_tokens, self.warn_cost_usd)
-        return any(limit is not None for limit in limits)
+        return (
+            self.max_tokens is not None
+            or self.max_cost_usd is not None
+            or self.max_seconds is not None
+            or self.warn_tokens is not None
+            or self.warn_cost_usd is not None
+        )
 
     def spent_by_unit(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
         """(unit, spent, limit) of each limit that is set."""

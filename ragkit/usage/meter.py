@@ -101,9 +101,6 @@ class ModelUsage:
         return {"calls": self.calls, "cache_hits": self.cache_hits, **self.stats.to_dict()}
 
 
-_ZERO_MODEL_USAGE = ModelUsage()
-
-
 @dataclass(frozen=True, slots=True)
 class AgentUsage(UsageStats):
     """The usage of a run: in total, by model, by tool and by iteration."""
@@ -272,9 +269,12 @@ class Meter:
         for call in self._calls[self._summed_calls :]:
             self._total = self._total + call.usage
             name = f"{call.provider}:{call.model}" if call.provider else call.model
-            model = self._by_model.get(name, _ZERO_MODEL_USAGE)
-            self._by_model[name] = ModelUsage(
-                model.calls + (not call.cached), model.cache_hits + call.cached, model.stats + call.usage
+            model = self._by_model.get(name)
+            calls, hits = (0, 1) if call.cached else (1, 0)
+            self._by_model[name] = (
+                ModelUsage(calls, hits, call.usage)
+                if model is None
+                else ModelUsage(model.calls + calls, model.cache_hits + hits, model.stats + call.usage)
             )
             if call.tool:
                 known = self._by_tool.get(call.tool, _ZERO_TOOL_USAGE)
@@ -318,8 +318,8 @@ class Meter:
         The cost of a request for which the service reported no usage is unknown, unless the model is free.
         """
         cost = self.prices.chat_cost(provider, model, tokens)
-        if not tokens.total and tokens.cost_usd is None and self.prices.chat_cost(provider, model, Tokens(1, 1)):
-            cost = None
+        if cost == 0 and not tokens.total and tokens.cost_usd is None:
+            cost = None if self.prices.chat_cost(provider, model, Tokens(1, 1)) else cost
         stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
         self.record(MeteredCall("chat", provider, model, stats, tool, iteration, time.time()))
         return stats

@@ -36,6 +36,11 @@ def create_server(name: str = "small") -> MCPServer:
         return str(a + b)
 
     @server.tool()
+    def measure(station: int) -> str:
+        """The measurement of a station."""
+        return f"station {station}: 12 degrees"
+
+    @server.tool()
     def distance(start: Place, end: Place) -> dict[str, int]:
         """The distance between two places."""
         return {"x": abs(start.x - end.x), "y": abs(start.y - end.y)}

@@ -84,10 +84,10 @@ def test_the_next_provider_answers_when_the_first_one_breaks_off(base: Path) -> 
 
 
 def test_used_up_iterations_end_with_an_answer_without_tools(base: Path) -> None:
-    looks = [replace(LOOK, calls=(ToolCallTurn("search_knowledge_base", {"query": f"hedge {n}"}),)) for n in range(6)]
+    looks = [replace(LOOK, calls=(ToolCallTurn("search_knowledge_base", {"query": f"hedge {n}"}),)) for n in range(10)]
     with serving_model("anthropic", *looks, ANSWER) as (provider, model):
         kept: list[str] = []
         with serving(base, provider) as (served, _):
             text_of(served.url, kept)
-    assert "".join(kept) == "\n\n".join([*["I look."] * 6, TEXT])
-    assert [seen.body.get("tool_choice") for seen in model.seen] == [None] * 6 + [{"type": "none"}]
+    assert "".join(kept) == "\n\n".join([*["I look."] * 10, TEXT])
+    assert [seen.body.get("tool_choice") for seen in model.seen] == [None] * 10 + [{"type": "none"}]

@@ -1,15 +1,17 @@
 """One conversation with everything that can happen, on every provider and by every entry point: the same events.
 
 It has reasoning (of the service and in `<think>` tags), a call written as text, a loop, a stream that breaks off,
-a tool of another server, and iterations that are used up.
+a tool of an MCP server, and iterations that are used up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,7 @@ from ragkit.agent.observers import AgentObserver
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, tool
+from ragkit.agent.tools.mcp_ import mcp_tools
 from ragkit.agent.trace import StepType
 from tests.agent.parts import AT_ONCE, final_result, names
 from tests.wire.dialects import DIALECTS
@@ -49,28 +52,25 @@ class Recorder(AgentObserver):
         self.events.append(event)
 
 
-def make_tools() -> list[Tool]:
-    """A tool of this process, and one of another server."""
-
-    @tool
-    def look(city: str) -> str:
-        """Look a city up."""
-        return f"{city}: station 4"
-
-    @tool
-    async def measure(station: int) -> str:
-        """The measurement of a station."""
-        await asyncio.sleep(0)
-        return f"station {station}: 12 degrees"
-
-    return [look, measure]
+@tool
+def look(city: str) -> str:
+    """Look a city up."""
+    return f"{city}: station 4"
 
 
-def create_agent(provider: Provider, recorder: Recorder) -> Agent:
+@pytest.fixture(scope="module")
+def tools() -> Iterator[list[Tool]]:
+    """A tool of this process, and one of an MCP server in another."""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with mcp_tools(sys.executable, ["-m", "tests.agent.mcp_server"], env=environment) as listed:
+        yield [look, next(item for item in listed if item.name == "measure")]
+
+
+def create_agent(provider: Provider, tools: list[Tool], recorder: Recorder) -> Agent:
     config = AgentConfig(
         max_iterations=4, on_max_iterations="answer", max_repeated_calls=2, retry=AT_ONCE, observers=[recorder]
     )
-    return Agent(provider, make_tools(), config=config)
+    return Agent(provider, tools, config=config)
 
 
 def sync(agent: Agent) -> AgentResult:
@@ -92,13 +92,13 @@ def astream(agent: Agent) -> AgentResult:
     return final_result(asyncio.run(collect()))
 
 
-def converse(service: str, run: Callable[[Agent], AgentResult]) -> tuple[AgentResult, list[Event]]:
+def converse(service: str, run: Callable[[Agent], AgentResult], tools: list[Tool]) -> tuple[AgentResult, list[Event]]:
     """The result and the events of the conversation; the fourth answer breaks off after its first word."""
     pieces = DIALECTS[service].pieces(BROKEN)
     fault = Fault(turn=BROKEN, cut_after=next(at for at, piece in enumerate(pieces) if b"may " in piece))
     recorder = Recorder()
     with serving(service, *SCRIPT[:3], fault, *SCRIPT[3:]) as (provider, server):
-        result = run(create_agent(provider, recorder))
+        result = run(create_agent(provider, tools, recorder))
         assert len(server.seen) == len(SCRIPT) + 1
     return result, recorder.events
 
@@ -123,9 +123,9 @@ EXPECTED = [
 @pytest.mark.parametrize("run", [sync, asynchronous, stream, astream])
 @pytest.mark.parametrize("service", SERVICES)
 def test_one_conversation_gives_the_same_events_on_every_provider(
-    service: str, run: Callable[[Agent], AgentResult]
+    service: str, run: Callable[[Agent], AgentResult], tools: list[Tool]
 ) -> None:
-    result, events = converse(service, run)
+    result, events = converse(service, run, tools)
     chunks = (TextChunk, ReasoningChunk, ToolCallChunk)
     assert names([event for event in events if not isinstance(event, chunks)]) == EXPECTED
     [retrying] = [event for event in events if isinstance(event, Retrying)]
@@ -150,8 +150,10 @@ def test_one_conversation_gives_the_same_events_on_every_provider(
 
 @pytest.mark.parametrize("run", [stream, astream])
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_stream_shows_each_text_once_and_nothing_else(service: str, run: Callable[[Agent], AgentResult]) -> None:
-    _, events = converse(service, run)
+def test_a_stream_shows_each_text_once_and_nothing_else(
+    service: str, run: Callable[[Agent], AgentResult], tools: list[Tool]
+) -> None:
+    _, events = converse(service, run, tools)
     shown: list[str] = []
     for is_text, group in groupby(events, lambda event: isinstance(event, TextChunk)):
         if is_text:

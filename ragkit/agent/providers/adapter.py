@@ -7,6 +7,7 @@ usage, or an object with `text`, `tool_calls` and `usage`.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, iscoroutine, signature
 from typing import Any, cast
@@ -106,7 +107,7 @@ class AdaptedProvider(Provider):
         return call
 
 
-class _Call:
+class _Call(ABC):
     """Calls a method with those parts of a request that its signature has."""
 
     def __init__(self, inner: object, method: str) -> None:
@@ -128,9 +129,9 @@ class _Call:
     def __call__(self, request: ModelRequest) -> object:
         return self._function(**{name: value for name, value in self.values(request).items() if self.accepts(name)})
 
+    @abstractmethod
     def values(self, request: ModelRequest) -> dict[str, object]:
         """The arguments by name."""
-        raise NotImplementedError
 
 
 class _PartsCall(_Call):

@@ -11,7 +11,6 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from importlib import import_module
 from typing import Protocol, TypeAlias, TypeVar
 
 from ragkit.agent.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
@@ -190,10 +189,26 @@ def _take_parts(method: Callable[..., T]) -> Callable[..., T]:
     @wraps(method)
     def call(self: Provider, request: ModelRequest | str, *rest: object, **options: object) -> T:
         if not isinstance(request, ModelRequest) and (rest or options):
-            request = import_module("ragkit.compat.providers").to_request(request, *rest, **options)
+            request = _to_request(request, *rest, **options)  # type: ignore[arg-type] # checked by the call
         return method(self, request)
 
     return call
+
+
+def _to_request(  # noqa: PLR0913 - the documented signature
+    model: str,
+    system_prompt: str = "",
+    messages: Iterable[Message] = (),
+    tools: Iterable[Tool] = (),
+    *,
+    temperature: float = 0.7,
+    max_tokens: int = 2048,
+    timeout: float | None = None,
+) -> ModelRequest:
+    """The request of the documented call: `complete(model, system_prompt, messages, tools, ...)`."""
+    system = (Message.system(system_prompt),) if system_prompt else ()
+    settings = ModelSettings(temperature, max_tokens=max_tokens, timeout_s=timeout)
+    return ModelRequest(model, (*system, *messages), tuple(tools or ()), settings)
 
 
 def _with_model(provider: Provider, name: str) -> Provider:

@@ -6,7 +6,6 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -21,6 +20,7 @@ from ragkit.agent.tools.function_schema import (
     validate_with_schema,
 )
 from ragkit.agent.tools.schema_validator import check_schema
+from ragkit.agent.tools.tool_class import adapt_class
 from ragkit.errors import InvalidOption
 from ragkit.lru_cache import LruCache
 from ragkit.records import JSON
@@ -28,8 +28,6 @@ from ragkit.records import JSON
 ToolCallable = Callable[..., object]
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
-_ADAPTERS = "ragkit.compat.tools"
-"""For subclasses of Tool with a method `perform`; imported when one is defined."""
 NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -162,7 +160,7 @@ class Tool:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if hasattr(cls, "perform"):
-            import_module(_ADAPTERS).adapt_class(cls)
+            adapt_class(cls, Tool, ToolContext)
 
     def __post_init__(self) -> None:
         if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:

@@ -17,6 +17,7 @@ from ragkit.load.parse_pool import ParsePool
 from ragkit.load.parsing import ParsedFile, ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
+from ragkit.records import Chunk
 
 
 class IndexWorker:
@@ -58,11 +59,26 @@ def prepare_document(components: PipelineComponents, parsed: ParsedFile, load_se
     """Split a parsed document: chunks, texts to embed, and terms for the lexical index."""
     started_at = time.perf_counter()
     chunks = tuple(components.split_document(parsed.document))
-    texts = tuple(components.embedding_text(chunk) for chunk in chunks)
-    name = Path(parsed.task.source).stem  # the lexical index finds files by name too
-    terms = tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
+    texts, terms = _index_texts(components, chunks, parsed.task.source)
     file = parsed.document, parsed.content_hash, parsed.stat, parsed.loader
-    return PreparedFile(*file, chunks, texts, terms, load_seconds, time.perf_counter() - started_at)
+    seconds, tokens = time.perf_counter() - started_at, components.take_split_tokens()
+    return PreparedFile(*file, chunks, texts, terms, load_seconds, seconds, tokens)
+
+
+def add_contexts(components: PipelineComponents, prepared: PreparedFile, sentences: Sequence[str]) -> PreparedFile:
+    """The file with a context for each chunk: with other ids, texts to embed and terms."""
+    chunks = tuple(components.add_contexts(prepared.chunks, sentences))
+    texts, terms = _index_texts(components, chunks, prepared.document.source)
+    return replace(prepared, chunks=chunks, texts=texts, terms=terms)
+
+
+def _index_texts(
+    components: PipelineComponents, chunks: Sequence[Chunk], source: str
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The texts to embed, and the terms for the lexical index."""
+    texts = tuple(components.embedding_text(chunk) for chunk in chunks)
+    name = Path(source).stem  # the lexical index finds files by name too
+    return texts, tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
 
 
 def strip_origins(pipeline: Pipeline) -> Pipeline:

@@ -240,9 +240,11 @@ class RAGAgent(Agent):
             if isinstance(call.error, KnowledgeBaseError):
                 raise call.error
         searches = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
+        searched_for = ""
         if isinstance(last.data, ExtractiveAnswer):
             citations = [cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in last.data.quotes]
             abstained = last.data.abstained
+            searched_for = "" if last.data.query == " ".join(question.split()) else last.data.query
             text = result.content  # quoted from the documents, so its links are safe
         else:
             shown = _hits_by_number(searches, result.messages)
@@ -259,6 +261,7 @@ class RAGAgent(Agent):
             usage=result.usage,
             trace=result.trace,
             trace_id=result.trace.id,
+            searched_for=searched_for,
         )
 
 

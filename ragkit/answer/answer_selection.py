@@ -239,8 +239,9 @@ class _LexicalScorer:
 
 
 _COPULA = (
-    r"(?:\s*\([^)]{1,60}\)|,[^,]{1,60},)?(?:\s+(?:(?:is|are|was|were) (?:also |simply |basically |just )?(?:an?|the|one|any"
-    r"|used|designed|intended|meant|called|that|what|how|where)|means?|refers? to|stands? for|provides?|allows?|lets?"
+    r"(?:\s*\([^)]{1,60}\)|,[^,]{1,60},)?(?:\s+(?:(?:is|are|was|were) (?:also |simply |basically |just )?(?:an?|the|one"
+    r"|any|used|designed|intended|meant|called|that|what|how|where)|means?|refers? to|stands? for|provides?"
+    r"|allows?|lets?"
     r"|denotes?|describes?|represents?|consists? of|enables?|contains?|implements?|specif(?:y|ies)|ist|sind|est|sont)\b"
     r"|\s+[-–—]+\s)"
 )
@@ -249,9 +250,10 @@ _INTRODUCED = (
 )
 _OPTION = re.compile(r"(?:^|[\s(`'\"‘“])(?:--?[A-Za-z][\w-]*|\\[A-Za-z]+)|`[^`]+`")
 _IMPERATIVE = re.compile(
-    r"(?:^|[,:;] |\bto [a-z ,]{3,60}, )(?:(?:you )?(?:can|need to|must|should|may|have to) )?(?:simply |just |first |then )?"
-    r"(?:use|run|type|set|add|call|enter|choose|select|click|press|open|create|install|specify|issue|execute|edit|put|pass"
-    r"|remove|delete|write|start|stop|enable|disable|invoke|configure|change|do|make|give|insert|supply)\b",
+    r"(?:^|[,:;] |\bto [a-z ,]{3,60}, )(?:(?:you )?(?:can|need to|must|should|may|have to) )?"
+    r"(?:simply |just |first |then )?(?:use|run|type|set|add|call|enter|choose|select|click|press|open|create"
+    r"|install|specify|issue|execute|edit|put|pass|remove|delete|write|start|stop|enable|disable|invoke"
+    r"|configure|change|do|make|give|insert|supply)\b",
     re.IGNORECASE,
 )
 _POLARITY = re.compile(

@@ -131,9 +131,7 @@ def rank_answer_units(
     units = [candidates.units[i] for i in candidates.kept.tolist()]
     order = np.argsort(-scores, kind="stable").tolist()
     cosines = candidates.features[:, 0]
-    ranked = [
-        ScoredAnswerUnit(**vars(units[i]), score=float(scores[i]), cosine=float(cosines[i])) for i in order
-    ]
+    ranked = [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i]), cosine=float(cosines[i])) for i in order]
     return ranked, candidates.units
 
 

@@ -47,23 +47,22 @@ LEXICAL_WEIGHTS: Mapping[str, float] = MappingProxyType(
 
 ANSWER_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
-        "offset": -3.08,
-        "passages": 0.13,
-        "nearness": 3.52,
-        "missing_near": -2.07,
-        "missing": -1.78,
-        "missing_noun": -1.82,
-        "missing_name": -1.75,
-        "missing_price": -3.58,
+        "offset": -0.58,
+        "nearness": 3.63,
+        "missing_near": -3.06,
+        "missing": -1.84,
+        "missing_noun": -0.53,
+        "missing_name": -1.06,
+        "missing_price": -2.85,
     }
 )
 """Weights of the features of an answer.
 
-`passages`: the log-odds of the best passage. `nearness`: the highest cosine of the question with one of the five best
+`nearness`: the highest cosine of the question with one of the five best
 units, normalized by `ScoreCalibration`. `missing_near`: share of the question's terms that are neither in the text
 around the best unit nor in its headings, title and file name; `missing`: the share that is in no passage.
-`missing_noun`: no passage has the noun after "which", "what" or "how many". `missing_name`: the document of the best unit
-lacks a name of the question. `missing_price`: a price is asked for, and no passage has one.
+`missing_noun`: no passage has the noun after "which", "what" or "how many". `missing_name`: the document of the best
+unit lacks a name of the question. `missing_price`: a price is asked for, and no passage has one.
 """
 _BEST_UNITS = 5
 _NEIGHBOURS = 2  # units before and after the best one
@@ -147,7 +146,6 @@ def answer_features(
     missing = terms.missing(_terms_of(texts))
     return {
         "offset": 1.0,
-        "passages": max(_log_odds(terms, other, calibration) for other in hits[:MAX_PASSAGES]),
         "nearness": calibration.normalize(max(unit.cosine for unit in ranked[:_BEST_UNITS])),
         "missing_near": len(terms.missing(_terms_of(near))) / max(1, len(terms.terms)),
         "missing": len(missing) / max(1, len(terms.terms)),

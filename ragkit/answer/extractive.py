@@ -10,8 +10,8 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.answer.answer_selection import rank_answer_units, with_beginnings
 from ragkit.answer.base import Searcher
-from ragkit.answer.composition import AnswerPassage, compose_answer
-from ragkit.answer.evidence import EVIDENCE_THRESHOLD
+from ragkit.answer.composition import MAX_WORDS, AnswerPassage, compose_answer
+from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
 from ragkit.answer.follow_up import rewrite_follow_up
 from ragkit.answer.question_kind import split_question
 from ragkit.answer.small_talk import reply_to_small_talk
@@ -42,6 +42,8 @@ class ExtractiveAnswer:
     abstained: bool
     query: str = ""
     """The question as searched: completed by the previous one, its spelling corrected; '' if nothing was searched."""
+    evidence: float = 0.0
+    """Estimated probability that the quotes answer the question, or its best answered part, in [0, 1]."""
 
 
 class ExtractiveProvider(Provider):
@@ -85,25 +87,27 @@ class ExtractiveProvider(Provider):
         quotes: list[Quote] = []
         nearest: list[Quote] = []
         lines: list[str] = []
+        evidence = 0.0
         for passages in searches:
-            found = self._quotes(passages, len(quotes))
-            if found and passages.evidence >= self._threshold:
+            found, probability = self._answer_part(passages, len(quotes), MAX_WORDS // len(searches))
+            evidence = max(evidence, probability)
+            if found and probability >= self._threshold:
                 quotes += found
                 lines += [f"{quote.passage.text} [{quote.n}]" for quote in found]
             else:
                 nearest = nearest or found
                 if len(searches) > 1:
                     lines.append(f"{NOT_IN_DOCUMENTS[:-1]}: {passages.query}")
-        if not quotes:
-            abstention = ExtractiveAnswer(tuple(nearest), True, query)
-            return Message(Role.ASSISTANT, _format_abstention(nearest), data=abstention)
-        return Message(Role.ASSISTANT, "\n".join(lines), data=ExtractiveAnswer(tuple(quotes), False, query))
+        answer = ExtractiveAnswer(tuple(quotes or nearest), not quotes, query, evidence)
+        return Message(Role.ASSISTANT, "\n".join(lines) if quotes else _format_abstention(nearest), data=answer)
 
-    def _quotes(self, passages: RetrievedPassages, offset: int) -> list[Quote]:
+    def _answer_part(self, passages: RetrievedPassages, offset: int, max_words: int) -> tuple[list[Quote], float]:
+        """The quotes that answer one part of a question, and the probability that they do."""
         hits = with_beginnings(passages.query, passages.hits, self._searcher)
         ranked, units = rank_answer_units(passages.query, hits, self._searcher)
-        composed = compose_answer(passages.query, ranked, units)
-        return [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+        composed = compose_answer(passages.query, ranked, units, max_words)
+        quotes = [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+        return quotes, estimate_answer_evidence(passages.query, hits, ranked, units, self._searcher)
 
 
 def _previous_query(messages: Sequence[Message]) -> str:

@@ -13,13 +13,12 @@ from ragkit.answer.base import Searcher
 from ragkit.answer.composition import AnswerPassage, compose_answer
 from ragkit.answer.evidence import EVIDENCE_THRESHOLD
 from ragkit.answer.follow_up import rewrite_follow_up
+from ragkit.answer.outcome import NOT_IN_DOCUMENTS
 from ragkit.answer.question_kind import split_question
 from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens
 
-NOT_IN_DOCUMENTS = "Not in these documents."
-"""The first words of an abstention."""
 ZERO_COST = Tokens(cost_usd=0.0)
 
 

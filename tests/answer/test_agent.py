@@ -12,7 +12,7 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
-from ragkit.answer.extractive import NOT_IN_DOCUMENTS
+from ragkit.answer.outcome import NOT_FOUND_MARK, NOT_IN_DOCUMENTS
 from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, RAGTool, RetrievedPassages, SemanticSearchTool
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
@@ -130,7 +130,7 @@ def test_a_model_that_finds_nothing_abstains_with_the_configured_text() -> None:
     assert (answer.abstained, answer.citations) == (True, ())
     system = provider.requests[0].messages[0]
     assert system.role is Role.SYSTEM
-    assert NOT_IN_DOCUMENTS in system.content
+    assert NOT_FOUND_MARK in system.content
 
 
 def test_the_answer_is_streamed() -> None:

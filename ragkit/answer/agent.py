@@ -63,12 +63,15 @@ class RAGOptions:
     """Patterns of the files of `from_directory`, in `.gitignore` syntax: `*.md` matches at any depth."""
     memory: ConversationMemory | None = None
     """The conversation that the agent continues, if any."""
+    strict: bool = False
+    """Whether a server answers with an error when the documents do not support an answer."""
 
 
 class RAGAgent(Agent):
     """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
     searcher: Searcher
+    strict: bool
     _build_usage: list[UsageStats]
     """What building the index cost, until the first run has taken it over."""
 
@@ -92,6 +95,7 @@ class RAGAgent(Agent):
             instructions=options.instructions,
         )
         object.__setattr__(self, "searcher", searcher)
+        object.__setattr__(self, "strict", options.strict)
         object.__setattr__(self, "_build_usage", [])
 
     def create_meter(self) -> Meter:
@@ -224,8 +228,8 @@ class RAGAgent(Agent):
         """
         can_restart = on_text is None or on_restart is not None
         conversation = self.memory if memory is None else memory
-        has_history = on_text is not None and conversation is not None
-        text = self.answer_stream(question, conversation.load_messages() if has_history else ())
+        earlier = () if on_text is None or conversation is None else conversation.load_messages()
+        text = self.answer_stream(question, earlier)
         output = RestartableOutput(on_text, on_restart)
         for event in self.stream(question, memory=memory, retry_after_text=can_restart):
             output.write(text.add(event))

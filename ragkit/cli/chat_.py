@@ -7,8 +7,9 @@ import sys
 import click
 
 from ragkit.answer.json_shapes import answer_json
-from ragkit.cli.answer_output import print_answer
-from ragkit.cli.common import CliContext, filter_options, with_common_options
+from ragkit.cli import EXIT_UNSUPPORTED
+from ragkit.cli.answer_output import print_answer, print_unsupported
+from ragkit.cli.common import CliContext, filter_options, strict_option, with_common_options
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.terminal import echo
 from ragkit.usage.meter import Meter, use_meter
@@ -20,13 +21,22 @@ PROMPT = "> "
 @click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
 @filter_options
 @max_cost_option("Maximum cost of the whole conversation")
+@strict_option
 @with_common_options
 def command(
-    context: CliContext, model: str | None, where: str | None, source: str, top_k: int | None, max_cost: float | None
-) -> None:
+    context: CliContext,
+    model: str | None,
+    where: str | None,
+    source: str,
+    top_k: int | None,
+    max_cost: float | None,
+    strict: bool,
+) -> int:
     """Answer questions in a conversation. An empty line or Ctrl-D ends it."""
     with context.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
         conversation = kb.chat(model=model, where=context.create_filter(kb, where, source), top_k=top_k)
+        strict = strict or kb.pipeline.answer.strict
+        failures = 0
         while question := _next_question():
             kb.check_budget(conversation, question, known=max_cost is not None)
             answer = conversation.ask(question)
@@ -34,6 +44,10 @@ def command(
                 context.write_json(answer_json(answer))
             else:
                 print_answer(context, answer, streamed=False)
+            if strict and answer.unsupported_reasons:
+                failures += 1
+                print_unsupported(answer)
+    return EXIT_UNSUPPORTED if failures else 0
 
 
 def _next_question() -> str:

@@ -232,7 +232,8 @@ class RAGAgent(Agent):
         text = self.answer_stream(question, earlier)
         output = RestartableOutput(on_text, on_restart)
         for event in self.stream(question, memory=memory, retry_after_text=can_restart):
-            output.write(text.add(event))
+            if on_text is not None:
+                output.write(text.add(event))
             if isinstance(event, Retrying) and event.discard_text:
                 output.restart()
             if isinstance(event, ModelCallStarted | RunEnded):

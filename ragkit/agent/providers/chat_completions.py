@@ -201,7 +201,11 @@ def _to_chunk(chunk: object) -> ChatCompletionChunk:
     to_dict = getattr(chunk, "to_dict", None)
     if to_dict is None:  # a server that is not the API returns text
         raise ValueError(f"no JSON object: {str(chunk)[:80]!r}")
-    return cast("ChatCompletionChunk", to_dict())
+    data = to_dict(warnings=False)
+    choices = data.get("choices") or []
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise ValueError(f"choices are no list of objects: {str(choices)[:80]!r}")
+    return cast("ChatCompletionChunk", data)
 
 
 def _to_tokens(usage: UsageData) -> Tokens:

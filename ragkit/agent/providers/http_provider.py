@@ -111,7 +111,7 @@ class CompletionBuilder:
     def add_call(self, index: int, name: str = "", arguments: str = "", call_id: str = "") -> Iterator[StreamDelta]:
         """Add a chunk of the tool call at the service's `index`; arguments are JSON text."""
         call = self._calls.setdefault(index, _PartialCall(len(self._calls)))
-        call.name += name
+        call.name += replace_invalid_chars(name)
         call.arguments += arguments
         call.id = call.id or call_id
         yield ToolCallDelta(call.position, name, arguments, call_id)
@@ -150,7 +150,19 @@ def _to_tool_call(call: _PartialCall, *, truncated: bool) -> ToolCall:
     if truncated and call.arguments and not _is_json(call.arguments):
         # a truncated call must not be repaired: half a path is another path
         return ToolCall(call.name, {}, call.id, malformed=call.arguments)
-    return parse_arguments(call.name, call.arguments, call.id)
+    parsed = parse_arguments(call.name, call.arguments, call.id)
+    if "\\u" not in call.arguments:
+        return parsed
+    return replace(parsed, arguments={key: _replace_in_json(value) for key, value in parsed.arguments.items()})
+
+
+def _replace_in_json(value: JSON) -> JSON:
+    """A JSON value with the invalid characters of its texts replaced."""
+    if isinstance(value, str):
+        return replace_invalid_chars(value)
+    if isinstance(value, Mapping):
+        return {replace_invalid_chars(key): _replace_in_json(item) for key, item in value.items()}
+    return [_replace_in_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def replace_invalid_chars(text: str) -> str:

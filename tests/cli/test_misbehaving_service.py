@@ -1,0 +1,89 @@
+"""`ragkit ask` and `ragkit chat` with a service that misbehaves: an outcome, an exit code and a line for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragkit.agent.config import RetryPolicy
+from ragkit.agent.run_state import RunState
+from ragkit.errors import ProviderError
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from tests.cli.conftest import HASHING, Ragkit
+from tests.cli.misbehaving import SCENARIOS, MisbehavingWire, Scenario
+from tests.wire.server import Fault, RecordedRequest, Turn, WireServer
+
+QUESTION = "When is the hedge cut?"
+MODEL = ("--model", "openai:gpt-4o-mini")
+TIMEOUT_S = 0.5
+
+
+class RepeatingServer(WireServer):
+    """Repeats the last entry of its script."""
+
+    def next(self, seen: RecordedRequest) -> Turn | Fault:
+        while len(self.script) <= len(self.seen):
+            self.script.append(self.script[-1])
+        return super().next(seen)
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a folder, its knowledge base and a pipeline file."""
+    place = tmp_path_factory.mktemp("house")
+    (place / "ragkit.yaml").write_text(HASHING)
+    (place / "house").mkdir()
+    (place / "house" / "garden.txt").write_text("The hedge is cut in August. The roses are cut back in March.\n")
+    (place / "house" / "keys.txt").write_text("The key of the cellar hangs on hook fifteen.\n")
+    with KnowledgeBase.open(place / ".ragkit", place / "ragkit.yaml") as kb:
+        kb.index(place / "house")
+    return place
+
+
+@pytest.fixture
+def house(indexed: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory, as the working directory; requests are repeated at once, and time out soon."""
+    monkeypatch.chdir(indexed)
+    wait, timeout = RetryPolicy.next_wait_s, RunState.cap_timeout
+
+    def next_wait_s(self: RetryPolicy, attempt: int, error: ProviderError) -> float | None:
+        return None if wait(self, attempt, error) is None else 0.0
+
+    monkeypatch.setattr(RetryPolicy, "next_wait_s", next_wait_s)
+    monkeypatch.setattr(RunState, "cap_timeout", lambda run, s: timeout(run, TIMEOUT_S if s == 120.0 else s))
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    return indexed
+
+
+@pytest.fixture
+def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[RepeatingServer]:
+    """The service of a scenario."""
+    scenario: Scenario = request.param
+    with RepeatingServer(MisbehavingWire(scenario.stream_type), scenario.script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        yield server
+
+
+CASES = [pytest.param(scenario, scenario, id=scenario.name) for scenario in SCENARIOS]
+
+
+@pytest.mark.parametrize(("service", "scenario"), CASES, indirect=["service"])
+def test_every_misbehaviour_has_an_outcome_an_exit_code_and_a_line(
+    house: Path, service: RepeatingServer, scenario: Scenario, ragkit: Ragkit
+) -> None:
+    shown = ragkit("ask", QUESTION, *MODEL, code=scenario.code)
+    service.seen.clear()
+    strict = ragkit("ask", QUESTION, *MODEL, "--strict", "--json", code=scenario.strict)
+    assert scenario.words in shown.out + shown.err
+    assert "Traceback" not in shown.err + strict.err
+    assert scenario.never not in shown.out + strict.out
+    if scenario.outcome:
+        answer = json.loads(strict.out)
+        assert answer["outcome"] == scenario.outcome
+        assert bool(answer["unsupported_reasons"]) == (scenario.strict == 6)
+        assert ("not supported by the documents: " in strict.err) == (scenario.strict == 6)
+    else:
+        assert len(shown.err.strip().splitlines()) == 1

@@ -7,11 +7,12 @@ import sys
 import click
 
 from ragkit.answer.json_shapes import answer_json
-from ragkit.cli import EXIT_UNSUPPORTED
+from ragkit.cli import EXIT_ERROR, EXIT_UNSUPPORTED
 from ragkit.cli.answer_output import print_answer, print_unsupported
 from ragkit.cli.common import CliContext, filter_options, strict_option, with_common_options
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.terminal import echo
+from ragkit.errors import AuthenticationFailed, ModelNotFound, ProviderError, RunError
 from ragkit.usage.meter import Meter, use_meter
 
 PROMPT = "> "
@@ -32,22 +33,29 @@ def command(
     max_cost: float | None,
     strict: bool,
 ) -> int:
-    """Answer questions in a conversation. An empty line or Ctrl-D ends it."""
+    """Answer questions in a conversation. An empty line or Ctrl-D ends it; an error of the model's service does not."""
     with context.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
         conversation = kb.chat(model=model, where=context.create_filter(kb, where, source), top_k=top_k)
         strict = strict or kb.pipeline.answer.strict
-        failures = 0
+        code = 0
         while question := _next_question():
             kb.check_budget(conversation, question, known=max_cost is not None)
-            answer = conversation.ask(question)
+            try:
+                answer = conversation.ask(question)
+            except (ProviderError, RunError) as error:
+                if isinstance(error, AuthenticationFailed | ModelNotFound):  # the next question fails as well
+                    raise
+                echo(f"error: {error}: ask again, or something else", err=True)
+                code = EXIT_ERROR
+                continue
             if context.json:
                 context.write_json(answer_json(answer))
             else:
                 print_answer(context, answer, streamed=False)
             if strict and answer.unsupported_reasons:
-                failures += 1
                 print_unsupported(answer)
-    return EXIT_UNSUPPORTED if failures else 0
+                code = code or EXIT_UNSUPPORTED
+    return code
 
 
 def _next_question() -> str:

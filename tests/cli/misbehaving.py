@@ -82,9 +82,11 @@ def error(status: int, message: str = "scripted", code: str = "", **headers: str
     return Fault(status, message, code, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def answers(name: str, script: Sequence[Turn | Fault], words: str = "", **more: str) -> Scenario:
+def answers(
+    name: str, script: Sequence[Turn | Fault], words: str = "", stream_type: str = "text/event-stream"
+) -> Scenario:
     """A scenario that ends with an answer from the documents."""
-    return Scenario(name, script, "answered", words, strict=0, **more)
+    return Scenario(name, script, "answered", words, strict=0, stream_type=stream_type)
 
 
 def fails(name: str, script: Sequence[Turn | Fault], words: str) -> Scenario:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +15,7 @@ from ragkit.agent.run_state import RunState
 from ragkit.errors import ProviderError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from tests.cli.conftest import HASHING, Ragkit
-from tests.cli.misbehaving import SCENARIOS, MisbehavingWire, Scenario
+from tests.cli.misbehaving import ANSWERED, GOOD, SCENARIOS, SEARCH, MisbehavingWire, Scenario, say
 from tests.wire.server import Fault, RecordedRequest, Turn, WireServer
 
 QUESTION = "When is the hedge cut?"
@@ -28,6 +30,18 @@ class RepeatingServer(WireServer):
         while len(self.script) <= len(self.seen):
             self.script.append(self.script[-1])
         return super().next(seen)
+
+
+class SwitchingServer(RepeatingServer):
+    """Misbehaves until `answers` is set, and then searches and answers."""
+
+    answers = False
+
+    def next(self, seen: RecordedRequest) -> Turn | Fault:
+        if not self.answers:
+            return super().next(seen)
+        self.seen.append(seen)
+        return GOOD if seen.body["messages"][-1]["role"] == "tool" else SEARCH
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +76,8 @@ def house(indexed: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[RepeatingServer]:
     """The service of a scenario."""
     scenario: Scenario = request.param
-    with RepeatingServer(MisbehavingWire(scenario.stream_type), scenario.script) as server:
+    server = RepeatingServer(MisbehavingWire(scenario.stream_type), scenario.script)
+    with server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         yield server
 
@@ -87,3 +102,50 @@ def test_every_misbehaviour_has_an_outcome_an_exit_code_and_a_line(
         assert ("not supported by the documents: " in strict.err) == (scenario.strict == 6)
     else:
         assert len(shown.err.strip().splitlines()) == 1
+
+
+FAILING = [
+    scenario for scenario in SCENARIOS if scenario.code and scenario.name not in ("401", "403", "404, no such model")
+]
+
+
+@pytest.mark.parametrize("scenario", FAILING, ids=lambda scenario: scenario.name)
+def test_a_conversation_goes_on_after_an_error_of_the_service(
+    house: Path, scenario: Scenario, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # every request fails until the first question is given up
+    script = [entry for entry in scenario.script if entry is not SEARCH]
+    with SwitchingServer(MisbehavingWire(scenario.stream_type), script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        questions = iter([QUESTION, QUESTION])
+
+        def readline() -> str:
+            question = next(questions, "")
+            server.answers = question != "" and len(server.seen) > 0
+            return question
+
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: False, readline=readline))
+        shown = ragkit("chat", *MODEL, code=1)
+    assert ANSWERED in shown.out
+    assert scenario.words in shown.err
+    assert "ask again, or something else" in shown.err
+
+
+def test_a_strict_conversation_goes_on_and_fails_at_its_end(
+    house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RepeatingServer(MisbehavingWire(), [SEARCH, say("In August."), SEARCH, GOOD]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{QUESTION}\n{QUESTION}\n"))
+        shown = ragkit("chat", *MODEL, "--strict", code=6)
+    assert ANSWERED in shown.out
+    assert shown.err.count("not supported by the documents: the answer cites no passage") == 1
+
+
+def test_a_pipeline_can_be_strict(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("strict.yaml").write_text(f"{HASHING}answer: {{strict: true}}\n")
+    with RepeatingServer(MisbehavingWire(), [GOOD]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        shown = ragkit("ask", QUESTION, *MODEL, "--config", "strict.yaml", code=6)
+    assert "The hedge is cut in August." in shown.out
+    assert "not supported by the documents: the model did not search the documents" in shown.err

@@ -136,12 +136,12 @@ def build_notices(outcome: Outcome, facts: AnswerFacts) -> Iterator[str]:
     elif outcome is Outcome.EMPTY and facts.stop_reason == "length":
         yield "the model reached its limit of tokens before it wrote an answer: raise `max_tokens`, or ask for less"
     elif outcome is Outcome.ITERATIONS_USED_UP:
-        used = f"the model used up its {facts.iterations} iterations without an answer"
+        used = f"the model used up its iterations ({facts.iterations}) without an answer"
         yield f"{used}: ask for less, or raise `max_iterations`"
     elif outcome in NOTICES:
         yield NOTICES[outcome]
     if facts.used_up and outcome is Outcome.ANSWERED:
-        yield f"the model used up its {facts.iterations} iterations: this is its answer from what it had found"
+        yield f"the model used up its iterations ({facts.iterations}): this is its answer from what it had found"
     if facts.unknown_citations:
         yield describe_unknown_citations(facts.unknown_citations)
 

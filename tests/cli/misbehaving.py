@@ -1,9 +1,13 @@
-"""Scenarios of a misbehaving service in OpenAI's wire format: what it sends, and what `ragkit ask` must make of it."""
+"""Scenarios of a misbehaving service in OpenAI's wire format: what it sends, and what `ragkit ask` must make of it.
+
+`python -m tests.cli.misbehaving` writes the table of the page on outcomes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tests.wire.dialects import OpenAIWire
@@ -112,12 +116,12 @@ SCENARIOS = (
     answers("a search for -5 passages", (call(query="hedge", top_k=-5), SEARCH, GOOD)),
     answers("a search for nothing", (call(query=""), SEARCH, GOOD)),
     answers("a search with lone surrogates", (call(query="hedge \ud800"), SEARCH, GOOD)),
-    Scenario("the same search for ever", (SEARCH,), "iterations_used_up", "iterations without an answer"),
+    Scenario("the same search for ever", (SEARCH,), "iterations_used_up", "without an answer"),
     Scenario(
         "other searches for ever",
         tuple(call(query=f"hedge {n}") for n in range(12)),
         "iterations_used_up",
-        "iterations without an answer",
+        "without an answer",
     ),
     # texts
     Scenario("an empty text", (SEARCH, Turn(("",))), "empty", "empty answer: ask again, or use another model"),
@@ -235,3 +239,19 @@ SCENARIOS = (
     answers("an invented quotation", (SEARCH, say('The manual says "cut it on the moon" [1].'))),
     answers("a wrong number", (SEARCH, say("The hedge is cut 99 times a year [1]."))),
 )
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "outcomes.md"
+HEAD = "| the service sends | outcome | exit code | with `--strict` |\n| --- | --- | --- | --- |\n"
+
+
+def table() -> str:
+    """The scenarios as a table of the page."""
+    rows = (
+        f"| {s.name} | {f'`{s.outcome}`' if s.outcome else 'an error'} | {s.code} | {s.strict} |" for s in SCENARIOS
+    )
+    return HEAD + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    before = PAGE.read_text("utf-8").partition(HEAD)[0]
+    PAGE.write_text(before + table(), "utf-8")

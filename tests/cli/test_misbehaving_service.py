@@ -12,10 +12,11 @@ import pytest
 
 from ragkit.agent.config import RetryPolicy
 from ragkit.agent.run_state import RunState
+from ragkit.answer.outcome import NOTICES, Outcome
 from ragkit.errors import ProviderError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from tests.cli.conftest import HASHING, Ragkit
-from tests.cli.misbehaving import ANSWERED, GOOD, SCENARIOS, SEARCH, MisbehavingWire, Scenario, say
+from tests.cli.misbehaving import ANSWERED, GOOD, PAGE, SCENARIOS, SEARCH, MisbehavingWire, Scenario, say, table
 from tests.wire.server import Fault, RecordedRequest, Turn, WireServer
 
 QUESTION = "When is the hedge cut?"
@@ -149,3 +150,11 @@ def test_a_pipeline_can_be_strict(house: Path, ragkit: Ragkit, monkeypatch: pyte
         shown = ragkit("ask", QUESTION, *MODEL, "--config", "strict.yaml", code=6)
     assert "The hedge is cut in August." in shown.out
     assert "not supported by the documents: the model did not search the documents" in shown.err
+
+
+def test_the_page_on_outcomes_lists_every_scenario_and_every_line() -> None:
+    page = PAGE.read_text("utf-8")
+    assert page.endswith(table()), "run python -m tests.cli.misbehaving"
+    for outcome in Outcome:
+        assert f"| `{outcome}` |" in page
+        assert NOTICES.get(outcome, "").partition(" to answer")[0] in page

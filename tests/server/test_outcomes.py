@@ -58,7 +58,7 @@ def test_a_stream_shows_no_link_and_no_citation_that_was_never_shown_to_the_mode
         message = sent[-1][1]["message"]
         whole = completion(client).json()
     assert (message["content"], message["outcome"]) == (CLEAN, "answered")
-    assert message["notices"] == ["1 citation of what the model was never shown, taken out: [42]"]
+    assert message["notices"] == ["a citation of a passage that was never shown to the model is taken out: [42]"]
     assert whole["choices"][0]["message"]["content"] == CLEAN
     assert (whole["outcome"], whole["notices"]) == ("answered", message["notices"])
 

@@ -116,7 +116,8 @@ def test_a_conversation_goes_on_after_an_error_of_the_service(
 ) -> None:
     # every request fails until the first question is given up
     script = [entry for entry in scenario.script if entry is not SEARCH]
-    with SwitchingServer(MisbehavingWire(scenario.stream_type), script) as server:
+    server = SwitchingServer(MisbehavingWire(scenario.stream_type), script)
+    with server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         questions = iter([QUESTION, QUESTION])
 

@@ -31,6 +31,7 @@ RagkitError
 ├── BudgetExceeded                a limit of cost, tokens or time was reached
 │   └── BudgetTooSmall            the estimate exceeds the limit; nothing was spent
 ├── PriceUnknown                  a cost limit was set, but the price is unknown
+├── UnsupportedAnswer             the documents do not support an answer, and `strict` is set
 └── RunError                      an agent run ended without an answer; holds its partial result
     ├── RunCancelled
     ├── GuardrailBlocked
@@ -351,6 +352,17 @@ class PriceUnknown(RagkitError):
             f"the price of {self.what} is unknown, so a budget of {format_amount(self.limit)} USD cannot be enforced: "
             "add the price to configs/prices.yaml, or remove the budget"
         )
+
+
+class UnsupportedAnswer(RagkitError):
+    """The documents do not support an answer, and `strict` is set. `reasons` has one line each."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__(tuple(reasons))
+        self.reasons = tuple(reasons)
+
+    def __str__(self) -> str:
+        return f"the documents do not support the answer: {'; '.join(self.reasons)}"
 
 
 class RunError(RagkitError):

@@ -178,8 +178,8 @@ class AgentResult:
     parsed: object = None
     """The answer as an object, with a `response_format`."""
     stop_reason: str = "stop"
-    """`stop`, `length`, `max_iterations`, `loop`, `routing_only`, `approval`, `error`, or the reason given by the
-    service."""
+    """`stop`, `length`, `content_filter`, `refusal`, `max_iterations`, `loop`, `routing_only`, `approval`, `error`, or
+    the reason given by the service."""
     run_id: str = ""
     agent_name: str = ""
     """The agent that spoke last."""

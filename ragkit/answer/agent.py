@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.events import Retrying, RunEnded, TextChunk
+from ragkit.agent.events import ModelCallStarted, Retrying, RunEnded
+from ragkit.agent.loop import MAX_ITERATIONS_TEXT
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.providers import PROVIDERS
@@ -18,15 +19,16 @@ from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.trace import StepType
+from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
 from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import cite, resolve_citations
-from ragkit.answer.extractive import NOT_IN_DOCUMENTS, ExtractiveAnswer, ExtractiveProvider
-from ragkit.answer.link_sanitizer import sanitize_links
+from ragkit.answer.extractive import ExtractiveAnswer, ExtractiveProvider
+from ragkit.answer.outcome import NOT_FOUND_MARK, AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
 from ragkit.answer.score_calibration import get_calibration
 from ragkit.answer.tool import DEFAULT_TOP_K, RAGTool, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
-from ragkit.records import Document, Hit
+from ragkit.records import Citation, Document, Hit
 from ragkit.store.base import Store
 from ragkit.usage.meter import Meter, UsageStats, use_meter
 
@@ -35,7 +37,8 @@ You answer questions about the user's documents, which you can read only through
 Search before you answer, with the words that the documents would use; search again with other words when the \
 passages do not answer the question.
 Say only what the passages say. Behind every statement put the number of the passage that it comes from, as [1].
-When the passages do not answer the question, answer with exactly: {NOT_IN_DOCUMENTS}
+When the passages do not answer the question, begin with exactly {NOT_FOUND_MARK}, in every language, and say in one \
+sentence in the user's language that the documents do not say it. Add nothing from your own knowledge.
 """
 DEFAULT_CONFIG = AgentConfig(max_iterations=6, on_max_iterations="answer", text_tool_calls=False)
 
@@ -60,12 +63,15 @@ class RAGOptions:
     """Patterns of the files of `from_directory`, in `.gitignore` syntax: `*.md` matches at any depth."""
     memory: ConversationMemory | None = None
     """The conversation that the agent continues, if any."""
+    strict: bool = False
+    """Whether a server answers with an error when the documents do not support an answer."""
 
 
 class RAGAgent(Agent):
     """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
     searcher: Searcher
+    strict: bool
     _build_usage: list[UsageStats]
     """What building the index cost, until the first run has taken it over."""
 
@@ -89,6 +95,7 @@ class RAGAgent(Agent):
             instructions=options.instructions,
         )
         object.__setattr__(self, "searcher", searcher)
+        object.__setattr__(self, "strict", options.strict)
         object.__setattr__(self, "_build_usage", [])
 
     def create_meter(self) -> Meter:
@@ -212,21 +219,34 @@ class RAGAgent(Agent):
             question: natural language.
             memory: the conversation to continue.
             on_text: called with each piece of text as it is streamed, including text before a tool call.
-            on_restart: called when the stream broke and the answer begins again; the text so far is void. Without it,
-                a stream that breaks after its first text raises ProviderError.
+            on_restart: called when the stream broke and the answer begins again with other words; the text so far is
+                void. Words that are repeated are not streamed twice. Without it, a stream that breaks after its first
+                text raises ProviderError.
 
         Raises:
             ProviderError, BudgetExceeded, RunError: as `run`.
         """
         can_restart = on_text is None or on_restart is not None
+        conversation = self.memory if memory is None else memory
+        earlier = () if on_text is None or conversation is None else conversation.load_messages()
+        text = self.answer_stream(question, earlier)
+        output = RestartableOutput(on_text, on_restart)
         for event in self.stream(question, memory=memory, retry_after_text=can_restart):
-            if isinstance(event, TextChunk) and on_text is not None:
-                on_text(event.text)
-            if isinstance(event, Retrying) and event.discard_text and on_restart is not None:
-                on_restart()
+            if on_text is not None:
+                output.write(text.add(event))
+            if isinstance(event, Retrying) and event.discard_text:
+                output.restart()
+            if isinstance(event, ModelCallStarted | RunEnded):
+                output.end_part()
             if isinstance(event, RunEnded):
                 return self.build_answer(question, event.result)
         raise RunError("the run ended without a result")
+
+    def answer_stream(self, question: str, earlier: Sequence[Message] = ()) -> AnswerStream:
+        """The text to show while a run streams. `earlier`: the conversation before the question."""
+        quotes = isinstance(self.provider, ExtractiveProvider)  # of the documents, so their links are safe
+        is_data = self.config.response_format is not None
+        return AnswerStream(question, earlier, cleans=not quotes, is_data=is_data)
 
     def build_answer(self, question: str, result: AgentResult) -> Answer:
         """Build the Answer of a finished run, with verified citations.
@@ -240,30 +260,79 @@ class RAGAgent(Agent):
             if isinstance(call.error, KnowledgeBaseError):
                 raise call.error
         searches = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
-        searched_for = ""
         if isinstance(last.data, ExtractiveAnswer):
-            citations = [cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in last.data.quotes]
-            abstained, evidence = last.data.abstained, last.data.evidence
-            searched_for = "" if last.data.query == " ".join(question.split()) else last.data.query
-            text = result.content  # quoted from the documents, so its links are safe
+            checked = self._quoted_text(question, result.content, last.data)
         else:
-            shown = _hits_by_number(searches, result.messages)
-            text = sanitize_links(result.content, [question, *(hit.chunk.text for hit in shown.values())])
-            citations = resolve_citations(text, shown, self.searcher)
-            abstained = result.content.strip().startswith(NOT_IN_DOCUMENTS.rstrip("."))
-            evidence = max((search.evidence for search in searches), default=0.0)
+            checked = self._check_text(question, result, searches)
         return Answer(
             question=question,
-            text=text,
-            citations=tuple(citations),
-            abstained=abstained,
-            evidence=evidence,
+            text=checked.text,
+            citations=checked.citations,
+            abstained=checked.abstained,
+            evidence=checked.evidence,
             model=_model_name(result, self.provider, self.config),
             usage=result.usage,
             trace=result.trace,
             trace_id=result.trace.id,
-            searched_for=searched_for,
+            searched_for=checked.searched_for,
+            outcome=checked.outcome,
+            notices=checked.notices,
+            unknown_citations=checked.unknown_citations,
         )
+
+    def _quoted_text(self, question: str, text: str, quoted: ExtractiveAnswer) -> _CheckedText:
+        """The text of an answer without a model: quoted from the documents, so its links are safe."""
+        return _CheckedText(
+            text,
+            tuple(cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in quoted.quotes),
+            Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
+            quoted.abstained,
+            quoted.evidence,
+            searched_for="" if quoted.query == " ".join(question.split()) else quoted.query,
+        )
+
+    def _check_text(self, question: str, result: AgentResult, searches: Sequence[RetrievedPassages]) -> _CheckedText:
+        """The text of a model without what was never shown to it, its citations and its outcome."""
+        shown = _hits_by_number(searches, result.messages)
+        numbers = None if self.config.response_format is not None else shown
+        text, unknown = clean_answer(result.content, [question, *passage_texts(shown.values())], numbers)
+        citations = tuple(resolve_citations(text, shown, self.searcher))
+        used_up = result.stop_reason in {"max_iterations", "loop"}
+        facts = AnswerFacts(
+            text="" if used_up and result.content == MAX_ITERATIONS_TEXT else result.content,
+            stop_reason=_last_stop_reason(result) if used_up else result.stop_reason,
+            question=question,
+            searched=bool(searches),
+            cited=bool(citations),
+            unknown_citations=unknown,
+            iterations=result.iterations,
+            used_up=used_up,
+        )
+        outcome = find_outcome(facts)
+        abstained = says_not_found(result.content, question)
+        evidence = max((search.evidence for search in searches), default=0.0)
+        notices = tuple(build_notices(outcome, facts))
+        return _CheckedText(text, citations, outcome, abstained, evidence, notices, tuple(unknown))
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedText:
+    """The text of an answer, and what was found out about it."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    outcome: Outcome
+    abstained: bool
+    evidence: float
+    notices: tuple[str, ...] = ()
+    unknown_citations: tuple[int, ...] = ()
+    searched_for: str = ""
+
+
+def _last_stop_reason(result: AgentResult) -> str:
+    """Why the model ended the last answer, which the reason of the run hides when its iterations are used up."""
+    calls = [span for span in result.trace.steps if span.type is StepType.LLM_CALL]
+    return str(calls[-1].attributes.get("stop_reason") or "") if calls else ""
 
 
 def _hits_by_number(searches: Sequence[RetrievedPassages], messages: Sequence[Message]) -> dict[int, Hit]:

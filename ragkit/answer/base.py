@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.agent.trace import AgentTrace
+from ragkit.answer.outcome import NOTICES, Outcome, describe_unknown_citations
 from ragkit.records import JSON, Chunk, Citation, Document, Hit
 from ragkit.usage.meter import AgentUsage
 
@@ -89,7 +90,7 @@ class Answer:
     """Each statement is followed by the number of its citation, as [n]."""
     citations: tuple[Citation, ...]
     abstained: bool
-    """The documents do not answer the question: `text` says so, and the citations are the nearest passages."""
+    """`text` says that the documents do not answer the question; the citations are the nearest passages."""
     evidence: float
     """Estimated probability that the passages answer the question, in [0, 1]."""
     model: str
@@ -98,6 +99,23 @@ class Answer:
     trace_id: str
     searched_for: str = ""
     """The question as searched without a model, if it was completed or corrected; '' if it was searched as asked."""
+    outcome: Outcome = Outcome.ANSWERED
+    notices: tuple[str, ...] = ()
+    """What a reader must be told, one line each: that the answer is cut off, cites nothing, or was refused."""
+    unknown_citations: tuple[int, ...] = ()
+    """Citation numbers that were never shown to the model, and were taken out of `text`."""
+
+    @property
+    def unsupported_reasons(self) -> list[str]:
+        """Why the documents do not support this answer, one line each; empty if they do. `--strict` fails on them."""
+        reasons = []
+        if self.outcome is Outcome.NOT_IN_DOCUMENTS:
+            reasons.append("the documents hold no answer")
+        elif self.outcome is not Outcome.ANSWERED:
+            reasons.append(self.notices[0] if self.notices else NOTICES[self.outcome])
+        if self.unknown_citations:
+            reasons.append(describe_unknown_citations(self.unknown_citations))
+        return reasons
 
     def to_json(self, display: Callable[[str], str] = str) -> dict[str, JSON]:
         """The output of `ask --json`. `display` formats the names of sources."""
@@ -106,6 +124,10 @@ class Answer:
             "searched_for": self.searched_for,
             "answer": self.text,
             "abstained": self.abstained,
+            "outcome": self.outcome.value,
+            "notices": list(self.notices),
+            "unknown_citations": list(self.unknown_citations),
+            "unsupported_reasons": list(self.unsupported_reasons),
             "evidence": round(self.evidence, 4),
             "citations": [_citation_json(citation, display) for citation in self.citations],
             "model": self.model,

@@ -13,6 +13,7 @@ from ragkit.answer.base import Searcher
 from ragkit.answer.composition import MAX_WORDS, AnswerPassage, compose_answer
 from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
 from ragkit.answer.follow_up import rewrite_follow_up
+from ragkit.answer.outcome import NOT_IN_DOCUMENTS
 from ragkit.answer.question_kind import split_question
 from ragkit.answer.small_talk import reply_to_small_talk
 from ragkit.answer.spelling import correct_spelling
@@ -20,8 +21,6 @@ from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens
 
-NOT_IN_DOCUMENTS = "Not in these documents."
-"""The first words of an abstention."""
 ZERO_COST = Tokens(cost_usd=0.0)
 
 

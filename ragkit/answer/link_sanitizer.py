@@ -12,7 +12,7 @@ from collections.abc import Iterable
 _SCHEME = r"(?:[a-z][a-z0-9+.-]{1,15}:)?//"
 _QUOTED_URL = re.compile(rf"(?<=[<\"']){_SCHEME}[^<>\"'\n]*+(?=[>\"'])", re.IGNORECASE)
 _BARE_URL = re.compile(
-    r"(?<![\w.+-])[a-z][a-z0-9+.-]{1,15}://[^\s<>]++|(?:(?<=[(<\"'=])|(?<=\]: ))//[^\s<>]++"
+    r"(?<![a-z0-9.+-])[a-z][a-z0-9+.-]{1,15}://[^\s<>]++|(?:(?<=[(<\"'=])|(?<=\]: ))//[^\s<>]++"
     r"|\b(?:javascript|vbscript|data):[^\s<>]++",
     re.IGNORECASE,
 )

@@ -8,8 +8,8 @@ import click
 
 from ragkit.answer.json_shapes import answer_json
 from ragkit.cli import EXIT_UNSUPPORTED
-from ragkit.cli.answer_output import print_answer, print_trace
-from ragkit.cli.common import CliContext, filter_options, with_common_options
+from ragkit.cli.answer_output import print_answer, print_trace, print_unsupported
+from ragkit.cli.common import CliContext, filter_options, strict_option, with_common_options
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.terminal import echo
 
@@ -21,7 +21,7 @@ NO_QUESTION = 'missing question: ragkit ask "How do I retry?"'
 @click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
 @filter_options
 @max_cost_option("Maximum cost; checked against the estimate before the start")
-@click.option("--strict", is_flag=True, help="Exit with 6 if the documents contain no answer.")
+@strict_option
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
 @click.option("--trace", is_flag=True, help="Show each step with its duration.")
 @with_common_options
@@ -59,6 +59,7 @@ def command(
             on_text=on_text,
             on_restart=_announce_restart,
         )
+        fails = (strict or kb.pipeline.answer.strict) and bool(answer.unsupported_reasons)
         freshness = context.report_freshness(kb)
     if context.json:
         context.write_json({**answer_json(answer), "freshness": freshness})
@@ -66,7 +67,9 @@ def command(
         print_answer(context, answer, streamed=streams)
         if trace:
             print_trace(context, answer)
-    return EXIT_UNSUPPORTED if strict and answer.abstained else 0
+    if fails:
+        print_unsupported(answer)
+    return EXIT_UNSUPPORTED if fails else 0
 
 
 def _announce_restart() -> None:

@@ -7,11 +7,13 @@ import sys
 import click
 
 from ragkit.answer.json_shapes import answer_json
-from ragkit.cli.answer_output import print_answer
+from ragkit.cli import EXIT_ERROR, EXIT_UNSUPPORTED
+from ragkit.cli.answer_output import print_answer, print_unsupported
 from ragkit.cli.chat_commands import ChatAction, read_command
-from ragkit.cli.common import CliContext, filter_options, with_common_options
+from ragkit.cli.common import CliContext, filter_options, strict_option, with_common_options
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.terminal import echo
+from ragkit.errors import AuthenticationFailed, ModelNotFound, ProviderError, RunError
 from ragkit.usage.meter import Meter, use_meter
 
 PROMPT = "> "
@@ -21,13 +23,22 @@ PROMPT = "> "
 @click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
 @filter_options
 @max_cost_option("Maximum cost of the whole conversation")
+@strict_option
 @with_common_options
 def command(
-    context: CliContext, model: str | None, where: str | None, source: str, top_k: int | None, max_cost: float | None
-) -> None:
+    context: CliContext,
+    model: str | None,
+    where: str | None,
+    source: str,
+    top_k: int | None,
+    max_cost: float | None,
+    strict: bool,
+) -> int:
     """Answer questions in a conversation. `/exit`, an empty line or Ctrl-D ends it; `/help` lists the commands."""
     with context.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
         conversation = kb.chat(model=model, where=context.create_filter(kb, where, source), top_k=top_k)
+        strict = strict or kb.pipeline.answer.strict
+        code = 0
         while question := _next_question():
             action, notice = read_command(question)
             if notice:
@@ -37,11 +48,22 @@ def command(
             if action is ChatAction.CONTINUE:
                 continue
             kb.check_budget(conversation, question, known=max_cost is not None)
-            answer = conversation.ask(question)
+            try:
+                answer = conversation.ask(question)
+            except (ProviderError, RunError) as error:
+                if isinstance(error, AuthenticationFailed | ModelNotFound):  # the next question fails as well
+                    raise
+                echo(f"error: {error}: ask again, or something else", err=True)
+                code = EXIT_ERROR
+                continue
             if context.json:
                 context.write_json(answer_json(answer))
             else:
                 print_answer(context, answer, streamed=False)
+            if strict and answer.unsupported_reasons:
+                print_unsupported(answer)
+                code = code or EXIT_UNSUPPORTED
+    return code
 
 
 def _next_question() -> str:

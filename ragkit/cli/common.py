@@ -128,6 +128,12 @@ def filter_options(function: Callable[P, R]) -> Callable[P, R]:
     return function
 
 
+def strict_option(function: Callable[P, R]) -> Callable[P, R]:
+    """Add the option `strict`."""
+    text = "Exit with 6 if the documents do not support the answer: nothing found, searched or cited, refused, cut."
+    return click.option("--strict", is_flag=True, help=text)(function)
+
+
 def format_location(item: Chunk | Citation) -> str:
     """`guide.md:10-24`, or `paper.pdf, page 3`."""
     name = display_name(item.source)

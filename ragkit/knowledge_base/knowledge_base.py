@@ -359,7 +359,7 @@ class KnowledgeBase:
         )
         condition = read_filter(where)
         searcher = self if condition is None else FilteredSearcher(self, condition)
-        options = RAGOptions(validate_top_k(self.top_k if top_k is None else top_k), tools=tools)
+        options = RAGOptions(validate_top_k(self.top_k if top_k is None else top_k), tools=tools, strict=answer.strict)
         return RAGAgent(searcher, provider, config, options, memory)
 
     def ask(  # noqa: PLR0913 - the options of a question, by keyword

@@ -48,6 +48,8 @@ class AnswerOptions:
     """Model calls per answer, >= 1."""
     max_cost_usd: float | None = 0.05
     """Cost limit of an answer in US dollars; null: no limit."""
+    strict: bool = False
+    """Whether an answer that the documents do not support is a failure; see `Answer.unsupported_reasons`."""
 
     def __post_init__(self) -> None:
         if not self.provider.partition(":")[0]:

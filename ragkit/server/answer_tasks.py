@@ -17,16 +17,7 @@ from typing import TypeAlias, cast
 from ragkit.agent.background_tasks import iterate_in_thread
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.events import (
-    Event,
-    ModelCallStarted,
-    Retrying,
-    RunEnded,
-    TextChunk,
-    ToolEnded,
-    ToolFailed,
-    ToolStarted,
-)
+from ragkit.agent.events import Event, ModelCallStarted, Retrying, RunEnded, ToolEnded, ToolFailed, ToolStarted
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.result import AgentResult, SuspendedRun, partial_result
@@ -35,7 +26,7 @@ from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json
 from ragkit.answer.tool import RetrievedPassages
-from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled
+from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
 from ragkit.records import JSON
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.concurrency import ConcurrencyLimiter
@@ -278,17 +269,24 @@ class AnswerTask:
             await self._runner.sessions.finish_answer(self.turn, "error", "", detail)
 
     async def _run_agent(self, agent: RAGAgent) -> None:
+        asked = self._request.input
+        earlier = asked.messages if isinstance(asked, SuspendedRun) else asked[:-1]
+        text = agent.answer_stream(self._request.question, earlier)
         try:
             async with aclosing(self._agent_events(agent)) as events:
                 async for event in events:
+                    await self._emit_text(text.add(event), at_once=not agent.strict)
                     await self._handle_event(event)
             if self._result is None:
                 raise RagkitError("the run ended without a result")
             answer = await asyncio.to_thread(agent.build_answer, self._request.question, self._result)
+            if agent.strict and self._result.suspended is None and answer.unsupported_reasons:
+                self._text_parts.clear()
+                raise UnsupportedAnswer(answer.unsupported_reasons)
         except Exception as error:  # noqa: BLE001 - boundary: a server request; `_fail` logs it
             await self._fail(error, agent.config)
         else:
-            await self._complete(answer, self._result, agent.config)
+            await self._complete(answer, self._result, agent)
 
     def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
         agent_input, memory = self._request.input, None
@@ -307,8 +305,6 @@ class AnswerTask:
     async def _handle_event(self, event: Event) -> None:
         if isinstance(event, ModelCallStarted):
             self._model_call += 1
-        elif isinstance(event, TextChunk):
-            await self._emit_text(event.text)
         elif isinstance(event, ToolStarted):
             await self.events.put(AnswerToolStarted(event.call))
         elif isinstance(event, ToolEnded):
@@ -327,26 +323,33 @@ class AnswerTask:
         LOG.info("tool %s %s", name, "returned" if ok else "failed", extra=extra)
         await self.events.put(AnswerToolFinished(event.call, ok, summary, event.seconds))
 
-    async def _emit_text(self, text: str) -> None:
+    async def _emit_text(self, text: str, *, at_once: bool) -> None:
+        """Send text; with `strict` only once the answer is known to be supported."""
+        if not text:
+            return
         if not self._text_parts:
             self._runner.metrics.first_text_seconds.observe(time.monotonic() - self._started_at)
         if self._text_parts and self._model_call not in self._calls_with_text:
             text = f"\n\n{text}"  # text before and after a tool call are separate paragraphs
         self._calls_with_text.add(self._model_call)
         self._text_parts.append(text)
+        if not at_once:
+            return
         await self.events.put(AnswerTextDelta(text))
         if self.turn is not None and time.monotonic() - self._saved_at > SAVE_INTERVAL_S:
             self._saved_at = time.monotonic()
             await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts))
 
-    async def _complete(self, answer: Answer, result: AgentResult, config: AgentConfig) -> None:
+    async def _complete(self, answer: Answer, result: AgentResult, agent: RAGAgent) -> None:
+        if agent.strict and self._text_parts:
+            await self.events.put(AnswerTextDelta("".join(self._text_parts)))
         runner, data = self._runner, answer_json(answer)
         citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
         detail: dict[str, JSON] = {
-            key: data[key] for key in ("searched_for", "evidence", "abstained", "model", "usage")
+            key: data[key] for key in ("searched_for", "evidence", "abstained", "outcome", "notices", "model", "usage")
         }
         detail["citations"] = citations
-        record = trace_record(result, config)
+        record = trace_record(result, agent.config)
         finished = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace), "record": record}
         trace = await runner.traces.finish(self.trace_id, "done", finished)
         message: Mapping[str, JSON] = {

@@ -133,7 +133,9 @@ def _to_answer_request(context: AppContext, body: schemas.ChatBody) -> answer_ta
     context.check_question("".join(message.content for message in messages), "message")
     context.check_question(question, "message")
     model, where = context.resolve_model(body.model), parse_filter_param(body.where)
-    options = RequestOptions(model, where, body.top_k, body.temperature, body.top_p, body.max_tokens, system)
+    options = RequestOptions(
+        model, where, body.top_k, body.temperature, body.top_p, body.max_tokens, system, strict=body.strict
+    )
     *sent, last = messages
     return answer_tasks.AnswerRequest(question, (last,), body.session_id, True, tuple(sent), options)
 

@@ -77,6 +77,10 @@ def _budget_response(error: Exception) -> ErrorResponse:
     return ErrorResponse(402, message, "budget_exceeded", "budget_error", headers=NO_RETRY_HEADERS)
 
 
+def _unsupported_response(error: Exception) -> ErrorResponse:
+    return ErrorResponse(422, str(error), "unsupported_answer", "server_error", headers=NO_RETRY_HEADERS)
+
+
 def _bad_request_response(error: Exception) -> ErrorResponse:
     return ErrorResponse(400, str(error), "invalid_value")
 
@@ -102,6 +106,7 @@ _RESPONSES: tuple[tuple[type[Exception], Callable[[Exception], ErrorResponse]], 
     (errors.BudgetExceeded, _budget_response),
     (errors.PriceUnknown, _budget_response),
     (errors.GuardrailBlocked, lambda _: ErrorResponse(400, "blocked by a guardrail of this server", "content_filter")),
+    (errors.UnsupportedAnswer, _unsupported_response),
     (errors.RunCancelled, _fixed_response(503, "the answer was cancelled", "cancelled")),
     (errors.RunError, _fixed_response(502, "the model gave no answer in the requested format", "no_answer")),
     (

@@ -315,7 +315,9 @@ class McpTools:
         citations = data["citations"]
         assert isinstance(citations, list)  # noqa: S101 - `answer_json` returns it
         data["citations"] = [{**citation, "document_id": ids[citation["chunk_id"]]} for citation in citations]
-        lines = [answer.text, "", *map(_format_citation, answer.citations), f"evidence {answer.evidence:.2f}"]
+        notes = [f"note: {notice}" for notice in answer.notices]
+        sources = map(_format_citation, answer.citations)
+        lines = [answer.text, "", *sources, *notes, f"evidence {answer.evidence:.2f}"]
         return ToolResult("\n".join(lines), data)
 
     def _document_id(self, citation: Citation) -> str:

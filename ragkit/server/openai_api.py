@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, Response
 
 from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.answer.citations import CITATION_MARK
+from ragkit.answer.outcome import Outcome
 from ragkit.records import JSON
 from ragkit.server import answer_tasks
 from ragkit.server import openai_schemas as schemas
@@ -36,6 +37,7 @@ _FINISH_REASONS = {
     "max_iterations": "length",
     "loop": "length",
     "content_filter": "content_filter",
+    "refusal": "content_filter",
     "approval": "tool_calls",
 }
 
@@ -126,7 +128,8 @@ class _CompletionWriter:
         """The response without `stream`."""
         calls = await self._pending_calls(completed)
         text = completed.answer.text
-        message: JsonObject = {"role": "assistant", "content": None if calls and not text else text, "refusal": None}
+        refusal = text if completed.answer.outcome is Outcome.REFUSED else None
+        message: JsonObject = {"role": "assistant", "content": None if calls and not text else text, "refusal": refusal}
         message["annotations"] = self._annotations(completed, text)
         if calls:
             message["tool_calls"] = [_tool_call_json(call) for call in calls]
@@ -222,7 +225,7 @@ def _extra_fields(completed: answer_tasks.AnswerCompleted) -> JsonObject:
             "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
             "ragkit": message["usage"],
         },
-        **{key: message[key] for key in ("citations", "evidence", "abstained")},
+        **{key: message[key] for key in ("citations", "evidence", "abstained", "outcome", "notices")},
         "answered_by": message["model"],
         "trace_id": completed.trace_id,
         "session_id": completed.session["id"] if completed.session else None,

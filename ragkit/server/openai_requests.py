@@ -44,6 +44,7 @@ async def parse_completion_request(body: CompletionBody, context: AppContext) ->
         system,
         () if body.tool_choice == "none" else tuple(_create_tool(tool) for tool in body.tools or ()),
         _response_schema(body.response_format),
+        body.strict,
     )
     in_session = body.session_id is not None
     agent_input: tuple[Message, ...] | SuspendedRun = conversation

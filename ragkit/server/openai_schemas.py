@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
+from ragkit.answer.outcome import Outcome
 from ragkit.server.schemas import CitationSchema, Filter, Id, TraceDetailSchema, UnicodeBody
 
 
@@ -92,7 +93,7 @@ class ResponseFormat(_OpenAIModel):
 
 
 class CompletionBody(_OpenAIModel):
-    """A chat completion request. `session_id`, `where`, `top_k` and `system_prompt` are extensions."""
+    """A chat completion request. `session_id`, `where`, `top_k`, `strict` and `system_prompt` are extensions."""
 
     model: str | None = Field(
         None, max_length=200, description="`ragkit` for the pipeline's model, or a name from `GET /v1/models`."
@@ -121,6 +122,9 @@ class CompletionBody(_OpenAIModel):
         None, description="A filter on metadata, as JSON or in the syntax of the command line."
     )
     top_k: int | None = Field(None, ge=1, description="Passages per search.")
+    strict: bool | None = Field(
+        None, description="Fail with 422 if the documents do not support the answer. Default: the pipeline's."
+    )
     system_prompt: str | None = Field(None, description="Instructions to add if no message is a system message.")
 
 
@@ -195,6 +199,8 @@ class CompletionSchema(TypedDict):
     citations: Annotated[list[CitationSchema], Field(description="The citations, by number.")]
     evidence: Annotated[float, Field(description="How well the passages support the answer, in [0, 1].")]
     abstained: Annotated[bool, Field(description="The documents do not contain an answer.")]
+    outcome: Annotated[Outcome, Field(description="What kind of answer it is.")]
+    notices: Annotated[list[str], Field(description="What a reader must be told, one line each.")]
     answered_by: Annotated[str, Field(description="The model that answered.")]
     trace_id: Annotated[str, Field(description="The id of the trace.")]
     session_id: Annotated[str | None, Field(description="The session; null without one.")]

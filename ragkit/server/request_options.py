@@ -33,6 +33,8 @@ class RequestOptions:
     """Tools of the caller: the run is suspended when the model calls one."""
     response_schema: Mapping[str, JSON] | None = None
     """JSON Schema of the answer."""
+    strict: bool | None = None
+    """Whether an answer that the documents do not support is an error."""
 
 
 _TOOL_INSTRUCTIONS = "When a question needs no documents but one of these tools, answer it with them alone: {}."
@@ -65,7 +67,13 @@ def create_agent(
     names = ", ".join(tool.name for tool in tools)
     parts = [INSTRUCTIONS, _TOOL_INSTRUCTIONS.format(names) if names else "", options.instructions]
     instructions = "\n".join(part for part in parts if part)
-    rag_options = RAGOptions(min(options.top_k or kb.top_k, limits.top_k), None, instructions, (*tools, *options.tools))
+    rag_options = RAGOptions(
+        min(options.top_k or kb.top_k, limits.top_k),
+        None,
+        instructions,
+        (*tools, *options.tools),
+        strict=base.strict if options.strict is None else options.strict,
+    )
     agent = RAGAgent(FilteredSearcher(kb, options.where, limits.top_k), base.provider, config, rag_options)
     kb.check_budget(agent, question)
     return agent

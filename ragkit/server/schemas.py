@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from ragkit.agent.tools.function_schema import ToolSchema, inline_references
+from ragkit.answer.outcome import Outcome
 
 Id = Annotated[str, Field(max_length=100)]
 Filter = dict[str, Any]
@@ -69,6 +70,9 @@ class ChatBody(RequestBody):
     top_p: float | None = Field(None, ge=0, le=1, description="Nucleus sampling: the probability mass to sample from.")
     max_tokens: int | None = Field(
         None, ge=1, description="Maximum tokens of the answer, at most the pipeline's limit."
+    )
+    strict: bool | None = Field(
+        None, description="Fail with 422 if the documents do not support the answer. Default: the pipeline's."
     )
     stream: bool = Field(False, description="Stream the answer as server-sent events.")
 
@@ -196,6 +200,10 @@ class AnswerSchema(TypedDict):
     ]
     answer: Annotated[str, Field(description="The text, with citations as `[n]`.")]
     abstained: Annotated[bool, Field(description="The documents do not contain an answer.")]
+    outcome: Annotated[Outcome, Field(description="What kind of answer it is.")]
+    notices: Annotated[list[str], Field(description="What a reader must be told, one line each.")]
+    unknown_citations: Annotated[list[int], Field(description="Citation numbers taken out: they were never shown.")]
+    unsupported_reasons: Annotated[list[str], Field(description="Why `strict` fails on it, one line each.")]
     evidence: Annotated[float, Field(description="How well the passages support an answer, in [0, 1].")]
     citations: Annotated[list[CitationSchema], Field(description="The citations, by number.")]
     model: Annotated[str, Field(description="The model that answered.")]
@@ -245,6 +253,8 @@ class MessageSchema(TypedDict):
     ]
     evidence: Annotated[float | None, Field(description="How well the passages support the answer, in [0, 1].")]
     abstained: Annotated[bool | None, Field(description="The documents do not contain an answer.")]
+    outcome: Annotated[Outcome | None, Field(description="What kind of answer it is.")]
+    notices: Annotated[list[str] | None, Field(description="What a reader must be told, one line each.")]
     model: Annotated[str | None, Field(description="The model that answered.")]
     usage: Annotated[dict[str, Any] | None, Field(description="Tokens and cost in US dollars.")]
     error: Annotated[ErrorDetail | None, Field(description="The error of a failed answer.")]

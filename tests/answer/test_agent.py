@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from ragkit.agent.agent import Agent
+from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
-from ragkit.agent.messages import Role, ToolCall
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
-from ragkit.answer.extractive import NOT_IN_DOCUMENTS
+from ragkit.answer.outcome import NOT_FOUND_MARK, NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, RAGTool, RetrievedPassages, SemanticSearchTool
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
@@ -20,6 +22,8 @@ from ragkit.records import JSON, Document, Hit
 from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
 from tests.answer.passages import Shelf
+from tests.wire.parts import serving
+from tests.wire.server import Fault, ToolCallTurn, Turn
 
 TEXTS = {
     "/house/boiler.md": "The boiler takes eleven minutes to reach its working pressure of 3.2 bar.",
@@ -130,7 +134,7 @@ def test_a_model_that_finds_nothing_abstains_with_the_configured_text() -> None:
     assert (answer.abstained, answer.citations) == (True, ())
     system = provider.requests[0].messages[0]
     assert system.role is Role.SYSTEM
-    assert NOT_IN_DOCUMENTS in system.content
+    assert NOT_FOUND_MARK in system.content
 
 
 def test_the_answer_is_streamed() -> None:
@@ -229,3 +233,44 @@ def test_the_semantic_tool_searches_by_meaning_alone() -> None:
 def test_a_searcher_without_modes_cannot_search_by_meaning_alone() -> None:
     with pytest.raises(InvalidOption, match="a KnowledgeBase, a DocumentSearcher or a vector store \\(got 'Shelf'\\)"):
         SemanticSearchTool(Shelf(TEXTS)).search_knowledge_base("hedge")
+
+
+@pytest.mark.parametrize(
+    ("again", "expected"),
+    [
+        (Turn(("In ", "August ", "[1]", ".")), "In August [1]."),
+        (Turn(("Cut ", "in August [1].")), "In August [1]| Cut in August [1]."),
+    ],
+)
+def test_a_stream_that_begins_again_is_shown_once(again: Turn, expected: str) -> None:
+    shown: list[str] = []
+    first = Turn(calls=(ToolCallTurn(TOOL_NAME, {"query": "hedge"}),))
+    with serving("openai", first, Fault(turn=Turn(("In ", "August ", "[1]", ".")), cut_after=4), again) as (
+        provider,
+        _,
+    ):
+        agent = RAGAgent(Shelf(TEXTS), provider)
+        result = agent.ask("When?", on_text=shown.append, on_restart=lambda: shown.append("| "))
+    assert "".join(shown) == expected
+    assert result.text == "".join(again.text)
+
+
+def test_the_cost_of_a_call_without_usage_makes_the_sum_unknown() -> None:
+    turn = Turn(calls=(ToolCallTurn(TOOL_NAME, {"query": "hedge"}),), prompt_tokens=100, completion_tokens=10)
+    with serving("openai", turn, Turn(("In August [1].",))) as (provider, _):
+        usage = RAGAgent(Shelf(TEXTS), provider).ask("When?").usage
+    assert (usage.prompt_tokens, usage.total_cost_usd) == (100, None)
+    assert usage.iterations[0].total_cost_usd is not None
+
+
+def test_an_answer_after_the_last_iteration_says_so_and_keeps_its_reason_to_stop() -> None:
+    search_turn = ToolCall(TOOL_NAME, {"query": "hedge"})
+    config = AgentConfig(max_iterations=1, on_max_iterations="answer")
+    provider = ScriptedProvider([search_turn, "In August [1]."])
+    answer = RAGAgent(Shelf(TEXTS), provider, config).ask("When?")
+    assert answer.outcome is Outcome.ANSWERED
+    assert answer.notices == ("the model used up its iterations (1): this is its answer from what it had found",)
+    assert answer.unsupported_reasons == []
+    refusal = Completion(Message.assistant("I cannot."), stop_reason="refusal")
+    answer = RAGAgent(Shelf(TEXTS), ScriptedProvider([search_turn, refusal]), config).ask("When?")
+    assert (answer.outcome, answer.text) == (Outcome.REFUSED, "I cannot.")

@@ -41,7 +41,7 @@ def test_a_stream_of_the_openai_api_that_breaks_after_text_ends_with_an_error(se
         kept: list[str] = []
         with serving(base, provider) as (served, _), pytest.raises(openai.APIError, match="the model provider failed"):
             text_of(served.url, kept)
-        assert "".join(kept) == "I look.\n\nIt is "
+        assert "".join(kept) == "I look.\n\nIt is"
         assert len(model.seen) == 2
 
 

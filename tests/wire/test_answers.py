@@ -94,7 +94,7 @@ STOPS = [
     ("groq", "length", "length"),
     ("anthropic", "max_tokens", "length"),
     ("anthropic", "model_context_window_exceeded", "length"),
-    ("anthropic", "refusal", "content_filter"),
+    ("anthropic", "refusal", "refusal"),
     ("anthropic", "stop_sequence", "stop"),
     ("gemini", "MAX_TOKENS", "length"),
     ("gemini", "SAFETY", "content_filter"),
@@ -134,7 +134,7 @@ def test_a_refusal_of_openai_is_text_and_a_reason_to_stop() -> None:
             return result
 
     result = complete(Refusing(), "openai")
-    assert (result.message.content, result.stop_reason) == ("I cannot help with that.", "content_filter")
+    assert (result.message.content, result.stop_reason) == ("I cannot help with that.", "refusal")
 
 
 def test_a_question_blocked_by_gemini_has_an_empty_answer_and_the_stop_reason() -> None:

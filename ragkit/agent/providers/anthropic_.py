@@ -40,7 +40,7 @@ _STOP_REASONS = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
+    "refusal": "refusal",
 }
 _DEFAULT_SETTINGS = ModelSettings()
 

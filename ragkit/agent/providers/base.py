@@ -62,7 +62,7 @@ class Completion:
     message: Message
     usage: Tokens = ZERO_TOKENS
     stop_reason: str = "stop"
-    """`stop`, `tool_calls`, `length`, `content_filter`, or the reason given by the service."""
+    """`stop`, `tool_calls`, `length`, `content_filter`, `refusal`, or the reason given by the service."""
     model: str = ""
     """The model that answered; empty: the requested one."""
     provider: str = ""

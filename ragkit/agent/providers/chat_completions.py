@@ -12,7 +12,13 @@ from typing import Any, ClassVar, TypedDict, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
-from ragkit.agent.providers.http_provider import CompletionBuilder, HTTPProvider, LoopBoundClient, get_state_blocks
+from ragkit.agent.providers.http_provider import (
+    CompletionBuilder,
+    HTTPProvider,
+    LoopBoundClient,
+    get_state_blocks,
+    read_count,
+)
 from ragkit.errors import ConnectionFailed
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -179,26 +185,30 @@ class ChatCompletionsProvider(HTTPProvider[ChatCompletionChunk]):
             if thought:  # services with this field want it back together with the calls
                 builder.append_state(0, "reasoning_content", thought)
             yield from builder.add_text(delta.get("content"))
-            yield from builder.add_text(delta.get("refusal"))
+            if delta.get("refusal"):
+                builder.refused = True
+                yield from builder.add_text(delta.get("refusal"))
             for position, call in enumerate(delta.get("tool_calls") or []):
                 function = call.get("function") or {}
                 name, arguments = function.get("name") or "", function.get("arguments") or ""
                 yield from builder.add_call(call.get("index", position), name, arguments, call.get("id") or "")
             reason = choice.get("finish_reason")
             if reason:
-                refusal = delta.get("refusal") and reason == "stop"
-                builder.stop_reason = "content_filter" if refusal else _STOP_REASONS.get(reason, reason)
+                builder.stop_reason = _STOP_REASONS.get(reason, reason)
 
 
 def _to_chunk(chunk: object) -> ChatCompletionChunk:
     to_dict = getattr(chunk, "to_dict", None)
     if to_dict is None:  # a server that is not the API returns text
         raise ValueError(f"no JSON object: {str(chunk)[:80]!r}")
-    return cast("ChatCompletionChunk", to_dict())
+    data = to_dict(warnings=False)
+    choices = data.get("choices") or []
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise ValueError(f"choices are no list of objects: {str(choices)[:80]!r}")
+    return cast("ChatCompletionChunk", data)
 
 
 def _to_tokens(usage: UsageData) -> Tokens:
     details = usage.get("prompt_tokens_details") or {}
-    return Tokens(
-        usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0, details.get("cached_tokens") or 0
-    )
+    counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), details.get("cached_tokens")
+    return Tokens(*map(read_count, counts))

@@ -81,6 +81,8 @@ class CompletionBuilder:
     usage: Tokens = ZERO_TOKENS
     stop_reason: str = ""
     """Empty until the answer is complete."""
+    refused: bool = False
+    """Whether the text is a refusal, which a service may say in another place than in its stop reason."""
     model: str = ""
     """The model, as named by the service."""
     state_blocks: dict[int, dict[str, JSON]] = field(default_factory=dict)
@@ -95,19 +97,21 @@ class CompletionBuilder:
     def add_text(self, text: str | None) -> Iterator[StreamDelta]:
         """Add a chunk of text; None and '' are ignored."""
         if text:
+            text = replace_invalid_chars(text)
             self.text_parts.append(text)
             yield TextDelta(text)
 
     def add_reasoning(self, text: str | None) -> Iterator[StreamDelta]:
         """Add a chunk of reasoning; None and '' are ignored."""
         if text:
+            text = replace_invalid_chars(text)
             self.reasoning_parts.append(text)
             yield ReasoningDelta(text)
 
     def add_call(self, index: int, name: str = "", arguments: str = "", call_id: str = "") -> Iterator[StreamDelta]:
         """Add a chunk of the tool call at the service's `index`; arguments are JSON text."""
         call = self._calls.setdefault(index, _PartialCall(len(self._calls)))
-        call.name += name
+        call.name += replace_invalid_chars(name)
         call.arguments += arguments
         call.id = call.id or call_id
         yield ToolCallDelta(call.position, name, arguments, call_id)
@@ -135,6 +139,8 @@ class CompletionBuilder:
             provider_state={self.target.provider: list(self.state_blocks.values())} if self.state_blocks else {},
         )
         reason = "tool_calls" if calls and self.stop_reason == "stop" else self.stop_reason
+        if self.refused and reason == "stop":
+            reason = "refusal"
         # a dated name ("gpt-5.4-mini-2026-03-17") is the requested model, which has a price
         model = self.target.model if self.model.startswith(self.target.model) else self.model
         return Completion(message, self.usage, reason, model or self.target.model)
@@ -144,7 +150,31 @@ def _to_tool_call(call: _PartialCall, *, truncated: bool) -> ToolCall:
     if truncated and call.arguments and not _is_json(call.arguments):
         # a truncated call must not be repaired: half a path is another path
         return ToolCall(call.name, {}, call.id, malformed=call.arguments)
-    return parse_arguments(call.name, call.arguments, call.id)
+    parsed = parse_arguments(call.name, call.arguments, call.id)
+    if "\\u" not in call.arguments:
+        return parsed
+    return replace(parsed, arguments={key: _replace_in_json(value) for key, value in parsed.arguments.items()})
+
+
+def _replace_in_json(value: JSON) -> JSON:
+    """A JSON value with the invalid characters of its texts replaced."""
+    if isinstance(value, str):
+        return replace_invalid_chars(value)
+    if isinstance(value, Mapping):
+        return {replace_invalid_chars(key): _replace_in_json(item) for key, item in value.items()}
+    return [_replace_in_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def replace_invalid_chars(text: str) -> str:
+    """`text` with U+FFFD for NUL and for lone surrogates, which no file, database or service accepts."""
+    if text.isascii():
+        return text.replace("\0", "\ufffd")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+
+
+def read_count(value: object) -> int:
+    """A number of tokens as a service reports it; 0, which is unknown, for anything but a number above 0."""
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _is_json(text: str) -> bool:

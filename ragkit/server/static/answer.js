@@ -6,6 +6,7 @@ import { openPassage, statusMarks } from "./passage.js";
 import { openTrace } from "./trace.js";
 
 const EVIDENCE_THRESHOLD = 0.45; // as on the server: below it, the model declines to answer
+const WITH_EVIDENCE = ["answered", "not_in_documents", "uncited", "cut"]; // a figure beside a refusal would mislead
 const STATUS_TEXT = {
   cancelled: "The answer was stopped.",
   interrupted: "The server stopped before the answer was complete. Ask again.",
@@ -61,16 +62,18 @@ export class ChatTurn {
     this.text = message.content;
     const citations = message.citations ?? [];
     const chip = citationChips(citations);
+    const refused = message.outcome === "refused";
     rerender(this.body, message.abstained ? stripRefusal(message.content) : message.content, chip);
-    this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, "Not in these documents") : "");
+    this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, "Not in these documents") : refused ? h("p", { class: "abstained" }, "The model refused") : "");
     this.end.replaceChildren(...[
       message.searched_for && h("p", { class: "note", dir: "auto" }, "Searched for: ", plain(message.searched_for)),
+      ...(message.notices ?? []).map((notice) => h("p", { class: "note warn" }, plain(sentence(notice)))),
       STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error ? ` ${plain(message.error.message ?? message.error)}` : ""),
       citations.length > 0 && sourceList(citations, message.abstained),
       message.status === "done" ? usageLine(message, this) : h("footer", { class: "figures" }, timeElement(message.created)),
     ].filter(Boolean));
     this.settle();
-    announce(message.abstained ? "Not in these documents." : `The answer is complete, with ${formatCount(citations.length, "citation")}.`);
+    announce(message.abstained ? "Not in these documents." : message.notices?.length ? sentence(message.notices[0]) : `The answer is complete, with ${formatCount(citations.length, "citation")}.`);
   }
 
   /** Shows an error, with a button to retry. */
@@ -117,6 +120,9 @@ function createChip(citations, index) {
     "aria-label": plain(`Citation ${citation.n}: ${citation.source}, ${formatLocation(citation)}${state ? `, ${state}` : ""}`) });
 }
 
+/** A notice as a sentence. */
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
 /** The text without the sentences that `finish` shows as a status and a list of sources. */
 const stripRefusal = (text) => text.replace(/^\s*not in these documents\.?\s*(the \w+ passages: [[\]\d ,]*$)?/i, "");
 
@@ -140,7 +146,7 @@ function usageLine(message, turn) {
     pressed.textContent = done ? "Copied" : "Copy failed";
     announce(pressed.textContent);
   };
-  return h("footer", { class: "figures" }, timeElement(message.created), evidenceBar(message.evidence),
+  return h("footer", { class: "figures" }, timeElement(message.created), WITH_EVIDENCE.includes(message.outcome ?? "answered") && evidenceBar(message.evidence),
     message.model && h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, formatCount(tokens, "token")), message.usage && h("span", {}, formatDollars(usage.total_cost_usd)),
     h("span", { class: "tools" }, message.trace_id && button("Trace", (event) => openTrace(message.trace_id, event.currentTarget)), button("Copy", copy)));
 }

@@ -17,8 +17,8 @@ from ragkit.usage.tokens import Tokens
 LIMIT = 30.0
 """Seconds after which a paused answer continues, so that no test hangs."""
 
-Turn: TypeAlias = ToolCall | Exception | Sequence[str | Event]
-"""A tool call, an error, or pieces of text; at an Event the answer waits until the test sets it."""
+Turn: TypeAlias = ToolCall | Exception | Completion | Sequence[str | Event]
+"""A tool call, an error, a completion, or pieces of text; at an Event the answer waits until the test sets it."""
 Play: TypeAlias = Sequence[Turn]
 """The turns of the answer to one question."""
 
@@ -45,6 +45,10 @@ class Stage(Provider):
             raise turn
         if isinstance(turn, ToolCall):
             yield StreamCompleted(Completion(Message.assistant("", [turn]), TOKENS, "tool_calls"))
+            return
+        if isinstance(turn, Completion):
+            yield TextDelta(turn.message.content)
+            yield StreamCompleted(turn)
             return
         result = []
         for piece in turn:

@@ -1,0 +1,252 @@
+"""The text of a model's answer as people see it, whole and while it streams.
+
+Taken out are the mark of an abstention, citation numbers that were never shown to the model, and links that stand in
+no passage. Both ways give the same text: what may still become one of these is held back from a stream.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from ragkit.agent.events import (
+    Event,
+    IterationEnded,
+    ModelCallStarted,
+    Retrying,
+    RunEnded,
+    TextChunk,
+    ToolEnded,
+    ToolStarted,
+)
+from ragkit.agent.messages import Message
+from ragkit.answer.link_sanitizer import sanitize_links
+from ragkit.answer.outcome import NOT_FOUND_MARK, may_become_mark, without_mark
+from ragkit.answer.tool import RetrievedPassages
+from ragkit.records import Hit
+
+_CITATION = re.compile(r"[ \t]*(?:\[(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]|【(\d{1,4})[^】\n]{0,30}】)")
+"""`[1]`, `[1, 2]`, or `【1】` and `【1†source】`, as some models write them; with the space before it."""
+_LATER_MARK = re.compile(rf"{re.escape(NOT_FOUND_MARK)}[.:]? ?", re.IGNORECASE)
+_HELD = re.compile(
+    r"""(?:
+      [<"'](?:[a-z][a-z0-9+.-]{0,15})?(?::(?:/(?:/[^<>"'\n]*[>"']?)?)?)?   # a quoted URL, which may hold spaces
+    | [<"']/(?:/[^<>"'\n]*[>"']?)?
+    | (?<![a-z0-9])[a-z][a-z0-9+.-]*+(?::[^\s<>]*+)?                 # a bare one, or the word that may begin it
+    | [(=](?:/[^\s<>]*+)?
+    | (?<=\]):[ ]?(?:/[^\s<>]*+)?                                    # the definition of a link
+    | [ \t]*!(?:\[(?:\d{1,3}\]?)?)?                                        # an image
+    | [ \t]*!?\[[\d,;\s]*+ | [ \t]*【[^】\n]{0,33}                    # a citation
+    | [ \t]*!?\[[a-z ]{0,17}(?:\][.:]?)?                             # the mark of an abstention
+    | [ \t]+
+    )\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The end of a line that later characters may change."""
+_OPEN_QUOTED_URL = re.compile(r"[<\"'][^<>\"']*//[^<>\"']*\Z")
+_MAX_PENDING_CHARS = 150
+"""Characters of an unfinished line that are read again for each chunk; more are forgotten at a space."""
+
+
+class AnswerText:
+    """Cleans the text of one answer, line by line.
+
+    Args:
+        known: texts whose links may be shown.
+        numbers: the citation numbers that were shown; None: the text is data for a program, only links are cleaned.
+    """
+
+    def __init__(self, known: Iterable[str], numbers: Collection[int] | None) -> None:
+        self._known, self._numbers = list(known), numbers
+        self._at_start = numbers is not None
+        self._is_code = False
+        """Whether the line is in a block of code, or the answer is JSON: brackets are then no citations."""
+        self._line = ""
+        """The line so far, from its last settled place on."""
+        self._has_open_backtick = False
+        self._is_line_start = True
+        self._emitted = ""
+        """The cleaned part of `_line` that was returned."""
+        self.unknown: list[int] = []
+        """The citation numbers that were taken out, in order."""
+
+    def feed(self, text: str) -> str:
+        """Add a chunk; returns the text to show now."""
+        self._line += text
+        if self._at_start and not self._skip_mark():
+            return ""
+        shown = ""
+        while "\n" in self._line:
+            line, _, rest = self._line.partition("\n")
+            shown += self._finish_line(line) + "\n"
+            self._line, self._emitted, self._is_line_start, self._has_open_backtick = rest, "", True, False
+        held = _HELD.search(self._line)
+        settled = held.start() if held else len(self._line)
+        cleaned = self._clean(self._line[:settled])[0]
+        # a quote that ends a link may seem to begin another one: the text that is there must not change
+        if cleaned.startswith(self._emitted) and self._clean(self._line)[0].startswith(cleaned):
+            shown += cleaned[len(self._emitted) :]
+            self._emitted = cleaned
+            if len(self._line) > _MAX_PENDING_CHARS:
+                self._forget(settled)
+        return shown
+
+    def flush(self) -> str:
+        """The held text, at the end of the answer."""
+        if self._at_start:
+            self._at_start, self._line = False, without_mark(self._line)
+        shown = self._finish_line(self._line)
+        self._line = self._emitted = ""
+        return shown
+
+    def _skip_mark(self) -> bool:
+        """Take the mark of an abstention from the start. Whether the answer has begun."""
+        if may_become_mark(self._line):
+            return False
+        self._line, self._at_start = without_mark(self._line), False
+        self._is_code = self._line.lstrip()[:1] == "{"
+        return True
+
+    def _finish_line(self, line: str) -> str:
+        cleaned, unknown = self._clean(line)
+        self.unknown += unknown
+        if self._is_line_start and line.lstrip().startswith("```"):
+            self._is_code = not self._is_code
+        return cleaned[len(self._emitted) :]
+
+    def _forget(self, settled: int) -> None:
+        """Begin anew at the last space before `settled`, where neither a link nor a citation can be open."""
+        place = self._line.rfind(" ", 0, settled)
+        if (
+            place <= 0
+            or self._line[place - 1] in ": \t"
+            or re.search(r"[<\"'][^<>\"']*//[^<>\"']*\Z", self._line[:place])
+        ):
+            return
+        before, after = self._line[:place], self._line[place:]
+        cleaned, unknown = self._clean(before)
+        if not self._emitted.startswith(cleaned):
+            return
+        self.unknown += unknown
+        self._has_open_backtick ^= before.count("`") % 2 == 1
+        self._line, self._emitted, self._is_line_start = after, self._emitted[len(cleaned) :], False
+
+    def _clean(self, line: str) -> tuple[str, list[int]]:
+        """A line, and the citation numbers that were taken out of it."""
+        unknown: list[int] = []
+        if self._numbers is not None and not self._is_code and ("[" in line or "【" in line):
+            line = _CITATION.sub(lambda match: self._known_citations(match, unknown), _LATER_MARK.sub("", line))
+        has_link = ":" in line or "//" in line or "![" in line
+        return sanitize_links(line, self._known) if has_link else line, unknown
+
+    def _known_citations(self, match: re.Match[str], unknown: list[int]) -> str:
+        """A citation with its known numbers only; in inline code, as it is."""
+        if (match.string.count("`", 0, match.start()) % 2 == 1) != self._has_open_backtick:
+            return match[0]
+        numbers = [int(number) for number in re.findall(r"\d+", match[1] or match[2])]
+        shown = [number for number in numbers if number in (self._numbers or ())]
+        unknown += [number for number in numbers if number not in shown]
+        space = match[0][: len(match[0]) - len(match[0].lstrip())]
+        return f"{space}[{', '.join(map(str, shown))}]" if shown else ""
+
+
+def clean_answer(text: str, known: Iterable[str], numbers: Collection[int] | None) -> tuple[str, list[int]]:
+    """The text of a whole answer, and the distinct citation numbers that were taken out; see AnswerText."""
+    cleaner = AnswerText(known, numbers)
+    cleaned = cleaner.feed(text) + cleaner.flush()
+    return cleaned, list(dict.fromkeys(cleaner.unknown))
+
+
+class AnswerStream:
+    """The text of an answer while its run streams: each event gives the text to show now.
+
+    Args:
+        question: its links may be shown.
+        earlier: messages of the conversation whose passages the model may cite.
+        cleans: whether to clean at all: quotes of the documents are shown as they are.
+        is_data: whether the answer is data for a program, with a `response_format`.
+    """
+
+    def __init__(
+        self, question: str, earlier: Sequence[Message] = (), *, cleans: bool = True, is_data: bool = False
+    ) -> None:
+        self._known, self._numbers = [question], set[int]()
+        self._cleans, self._is_data = cleans, is_data
+        self._text: AnswerText | None = None
+        for message in earlier:
+            self._add_passages(message.data)
+
+    def add(self, event: Event) -> str:
+        """The text to show after an event; often empty."""
+        if isinstance(event, TextChunk):
+            if not self._cleans:
+                return event.text
+            if self._text is None:
+                self._text = AnswerText(self._known, None if self._is_data else frozenset(self._numbers))
+            return self._text.feed(event.text)
+        if isinstance(event, Retrying) and event.discard_text:
+            self._text = None
+        elif isinstance(event, ToolEnded):
+            self._add_passages(event.data)
+        elif isinstance(event, ModelCallStarted | ToolStarted | IterationEnded | RunEnded) and self._text is not None:
+            text, self._text = self._text.flush(), None
+            return text
+        return ""
+
+    def _add_passages(self, data: object) -> None:
+        if isinstance(data, RetrievedPassages):
+            self._numbers.update(data.numbers)
+            self._known += passage_texts(data.hits)
+
+
+class RestartableOutput:
+    """Passes on streamed text that may begin again, without repeating words that were passed on.
+
+    Args:
+        on_text: receives the text; None: nobody does.
+        on_restart: called before the new text if it is not what was passed on.
+    """
+
+    def __init__(self, on_text: Callable[[str], None] | None, on_restart: Callable[[], None] | None) -> None:
+        self._on_text, self._on_restart = on_text, on_restart
+        self._shown = ""
+        """The text of the current request to the model that was passed on."""
+        self._repeated: str | None = None
+        """The text since the restart while it repeats `_shown`; None: there was no restart."""
+
+    def write(self, text: str) -> None:
+        """Pass on a chunk."""
+        if self._on_text is None or not text:
+            return
+        if self._repeated is not None:
+            self._repeated += text
+            if self._shown.startswith(self._repeated):
+                return
+            text = self._end_repetition(self._repeated)
+        self._shown += text
+        self._on_text(text)
+
+    def restart(self) -> None:
+        """The request is sent again: the chunks that follow begin it anew."""
+        self._repeated = ""
+
+    def end_part(self) -> None:
+        """The request to the model has ended, and its text is complete."""
+        if self._repeated is not None and self._on_text is not None and self._repeated != self._shown:
+            self._on_text(self._end_repetition(self._repeated))
+        self._shown, self._repeated = "", None
+
+    def _end_repetition(self, text: str) -> str:
+        """The part of the text since the restart that is to be passed on."""
+        self._repeated = None
+        if text.startswith(self._shown):
+            return text[len(self._shown) :]
+        if self._on_restart is not None:
+            self._on_restart()
+        self._shown = ""
+        return text
+
+
+def passage_texts(hits: Iterable[Hit]) -> list[str]:
+    """The texts whose links an answer may repeat."""
+    return [hit.chunk.text for hit in hits]

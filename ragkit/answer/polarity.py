@@ -1,0 +1,126 @@
+"""Tells whether two sentences about one thing contradict each other: negations and opposites, by rules. English.
+
+A sentence embedding hardly sees a "not", so that words decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from types import MappingProxyType
+
+from ragkit.lexical.analyzer import extract_terms
+
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|cannot|no longer|no one|hardly|fail(?:s|ed)? to"
+    r"|refus(?:e|es|ed) to|unable to|impossible|forbid(?:s|den)?|prohibit(?:s|ed)?|avoid(?:s|ed)?|lack(?:s|ed)?|instead of"
+    r"|rather than|except|unless|free of|only|exclud(?:es?|ed|ing)|prevent(?:s|ed)?|ban(?:s|ned)?|discourage[sd]?"
+    r"|stop(?:s|ped)?|apart from|nowhere|but)\b|n't\b|n’t\b|\bdon'?ts?\b|\b(?:un|in|im|non|dis)(?=[a-z]{4})",
+    re.IGNORECASE,
+)
+_STRONG = re.compile(
+    r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|cannot|no longer|no one)\b|n't\b|n’t\b", re.IGNORECASE
+)
+_IDIOMS = re.compile(
+    r"\b(?:not only|no matter|no doubt|not necessarily|whether or not|if not|no more than|no less than|no later than"
+    r"|no longer than|not more than|not less than|at no (?:extra )?cost|no\.\s?\d)",
+    re.IGNORECASE,
+)
+_OPPOSITES = (
+    "enable/disable allow/forbid allow/prohibit allow/refuse permit/forbid increase/decrease increase/reduce raise/lower"
+    " before/after minimum/maximum min/max least/most more/less more/fewer higher/lower above/below open/close"
+    " opened/closed start/stop begin/end first/last accept/reject accept/refuse include/exclude add/remove always/never"
+    " required/optional mandatory/optional mandatory/voluntary on/off inside/outside indoors/outdoors early/late"
+    " earlier/later longer/shorter faster/slower larger/smaller bigger/smaller upper/lower up/down win/lose buy/sell"
+    " free/paid public/private internal/external visible/hidden locked/unlocked local/remote hot/cold warm/cold"
+    " wet/dry left/right north/south east/west all/none possible/impossible same/different succeed/fail success/failure"
+    " create/delete create/destroy import/export encrypt/decrypt compress/decompress ascending/descending"
+    " horizontal/vertical static/dynamic synchronous/asynchronous odd/even true/false positive/negative"
+    " safe/dangerous cheap/expensive new/old wide/narrow high/low maximal/minimal maximise/minimise maximize/minimize"
+    " lengthen/shorten gain/loss rise/fall expand/shrink single/double read/write input/output sender/receiver"
+    " client/server attach/detach mount/unmount install/uninstall supported/unsupported available/unavailable"
+    " ignore/respect keep/discard keep/delete valid/invalid legal/illegal known/unknown stable/unstable"
+    " recommended/discouraged encouraged/discouraged agree/disagree connect/disconnect appear/disappear"
+    " trust/distrust male/female day/night morning/evening summer/winter weekday/weekend"
+)
+_PAIRS = tuple(tuple(pair.split("/")) for pair in _OPPOSITES.split())
+
+
+def _stem(word: str) -> str:
+    return extract_terms(word)[0]
+
+
+_OPPOSITE_OF: MappingProxyType[str, frozenset[str]] = MappingProxyType(
+    {
+        stem: frozenset(_stem(b if _stem(a) == stem else a) for a, b in _PAIRS if stem in (_stem(a), _stem(b)))
+        for stem in {_stem(word) for pair in _PAIRS for word in pair}
+    }
+)
+_TOKENS = re.compile(r"[a-z]+(?:['’][a-z]+)?", re.IGNORECASE)
+_SCOPE_WORDS = 4
+_CLAUSE = re.compile(r"[,;:()]|\b(?:but|because|although|though|while|whereas|which|who|if|when|unless|so that)\b", re.I)
+
+
+def opposites_in(statement: str, sentence: str) -> list[tuple[str, str]]:
+    """Words of a statement whose opposite stands in the sentence instead, with that opposite."""
+    said, found = _stems(statement), _stems(sentence)
+    flips = _negates(statement) != _negates(sentence)
+    if flips:  # "is not enabled" and "is disabled" agree
+        return []
+    return [
+        (word, other)
+        for word in sorted(said - found)
+        for other in sorted(_OPPOSITE_OF.get(word, ()))
+        if other in found and other not in said
+    ]
+
+
+def negation_conflicts(statement: str, sentence: str) -> bool:
+    """Whether exactly one of two sentences about one thing denies it."""
+    denied, found = _scopes(statement), _scopes(sentence)
+    said, present = _stems(statement), _stems(sentence)
+    if denied and not _NEGATION.search(_IDIOMS.sub(" ", sentence)):
+        # "is not enabled" for "is disabled"
+        return not any(other in present for word in said for other in _OPPOSITE_OF.get(word, ()))
+    if not denied and found:
+        if _NEGATION.search(_IDIOMS.sub(" ", statement)):
+            return False
+        if any(other in said for word in present for other in _OPPOSITE_OF.get(word, ())):
+            return False
+        # what the sentence denies is what the statement says
+        return any(len(scope & said) >= max(1, (len(scope) + 1) // 2) and scope <= said | _WEAK for scope in found)
+    return False
+
+
+_WEAK = frozenset(("normal", "usual", "also", "even", "ever", "necessarili"))
+
+
+def _stems(text: str) -> set[str]:
+    stems: set[str] = set()
+    for word in _TOKENS.findall(text):
+        terms = extract_terms(word)
+        stems.update(terms[:1])
+    return stems
+
+
+def _negates(text: str) -> bool:
+    return bool(_STRONG.search(_IDIOMS.sub(" ", text)))
+
+
+def _scopes(text: str) -> list[set[str]]:
+    """The content words that each negation of a text denies: the next ones of its clause."""
+    plain = _IDIOMS.sub(lambda match: " " * len(match[0]), text)
+    scopes = []
+    for match in _STRONG.finditer(plain):
+        clause = _CLAUSE.split(plain[match.end() :], maxsplit=1)[0]
+        words = [term for term in extract_terms(clause) if term.isalpha()] if _TOKENS.search(clause) else []
+        scope = set(_content(words)[:_SCOPE_WORDS])
+        if not scope:  # "nobody" at the end of a clause
+            scope = set(_content(extract_terms(plain[: match.start()]))[-2:])
+        if scope:
+            scopes.append(scope)
+    return scopes
+
+
+def _content(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word not in _WEAK and len(word) > 2]  # noqa: PLR2004

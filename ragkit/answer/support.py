@@ -1,0 +1,330 @@
+"""Holds each statement of an answer against the passages that it cites.
+
+Numbers with units, dates, names and quotations are compared exactly, once normalized, and must stand together in one
+place of a passage; negations and opposites must agree; of the other words, the share that the passages have and the
+cosine with the nearest places decide. Only what the model was shown counts. Rules and embeddings: no model is called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from ragkit.answer.base import Searcher, Statement, Support
+from ragkit.answer.fact_pairs import find_swap
+from ragkit.answer.names import Name, find_names, find_quotations
+from ragkit.answer.passage_facts import Facts, PassageFacts
+from ragkit.answer.polarity import negation_conflicts, opposites_in
+from ragkit.answer.quantities import Quantity, find_dates, find_quantities
+from ragkit.answer.score_calibration import get_calibration
+from ragkit.answer.statements import ClaimedStatement, split_statements
+from ragkit.lexical.analyzer import extract_terms
+from ragkit.records import Citation, Hit
+
+NOT_SUPPORTED = "not supported"
+WEIGHTS: Mapping[str, float] = MappingProxyType({"offset": -3.0, "near": 3.5, "anywhere": 2.5, "cosine": 3.0})
+"""Of the logistic regression on the wording; `benchmarks/answer_support.py` fits them.
+
+`near`: weighted share of the statement's words in its two best places; `anywhere`: in the passages; `cosine`: of the
+statement and its best place.
+"""
+SUPPORTED_AT = 0.5
+PARTLY_AT = 0.3
+CERTAIN_SHARE = 0.9
+"""With this share of its words in one place, a statement is not embedded."""
+_PREFIX = 5
+_LEXICAL_COSINE = 0.55  # stands in for the cosine of an embedder that does not tell paraphrases from other texts
+
+
+@dataclass
+class _Case:
+    """A statement on its way to a verdict."""
+
+    claim: ClaimedStatement
+    facts: Facts
+    passages: Sequence[PassageFacts]
+    weights: Mapping[str, float]
+    problem: str = ""
+    checks: tuple[str, ...] = ()
+    features: dict[str, float] | None = None
+    places: tuple[str, ...] = ()
+
+
+def check_statements(
+    text: str, shown: Mapping[int, Hit], searcher: Searcher, question: str = ""
+) -> tuple[Statement, ...]:
+    """The statements of an answer, judged.
+
+    Args:
+        text: the answer of a model, with citations as [n].
+        shown: the passages that the model was shown, by citation number.
+        searcher: weighs words and embeds.
+        question: names of the question are not taken for names that the model invented.
+    """
+    claims = split_statements(text)
+    if not claims:
+        return ()
+    passages = {n: PassageFacts(hit) for n, hit in shown.items()}
+    weights = _term_weights(claims, searcher)
+    asked = frozenset(extract_terms(question))
+    judge = _Judge(searcher, weights, asked)
+    first = judge.judge_all([(claim, [passages[n] for n in claim.citations if n in passages]) for claim in claims])
+    return tuple(
+        _with_other_place(verdict, claim, passages, shown, judge) for verdict, claim in zip(first, claims, strict=True)
+    )
+
+
+def _with_other_place(
+    verdict: Statement,
+    claim: ClaimedStatement,
+    passages: Mapping[int, PassageFacts],
+    shown: Mapping[int, Hit],
+    judge: _Judge,
+) -> Statement:
+    """The verdict with another passage that supports the statement, if the cited ones do not."""
+    if verdict.support not in (Support.NOT_FOUND, Support.NO_CITATION):
+        return verdict
+    others = [n for n in passages if n not in claim.citations]
+    found = judge.judge_all([(claim, [passages[n]]) for n in others])
+    for n, other in zip(others, found, strict=True):
+        if other.support is Support.SUPPORTED:
+            return replace(verdict, found_in=n, found_at=shown[n].chunk.source)
+    return verdict
+
+
+def citation_support(citation: Citation, statements: Sequence[Statement]) -> str:
+    """What was checked of the statements that cite a passage, in plain words; "not checked" without any."""
+    citing = [statement for statement in statements if citation.n in statement.citations]
+    if not citing:
+        return "not checked"
+    if any(statement.support is Support.NOT_FOUND for statement in citing):
+        return NOT_SUPPORTED
+    checks = list(dict.fromkeys(check for statement in citing for check in statement.checks))
+    if any(statement.support is Support.PARTLY for statement in citing):
+        return ", ".join(["partly supported", *(check for check in checks if check != "wording matches")])
+    return ", ".join(checks)
+
+
+def quoted_statements(quotes: Sequence[tuple[str, Citation]]) -> tuple[Statement, ...]:
+    """The statements of an answer that consists of quotes: supported where the quote stands in the indexed text."""
+    return tuple(
+        Statement(" ".join(text.split()), (citation.n,), Support.SUPPORTED, ("quote found",))
+        if citation.verified
+        else Statement(" ".join(text.split()), (citation.n,), Support.NOT_FOUND, (), "the quote is not in the document")
+        for text, citation in quotes
+    )
+
+
+class _Judge:
+    def __init__(self, searcher: Searcher, weights: Mapping[str, float], asked: frozenset[str]) -> None:
+        self._searcher = searcher
+        self._weights = weights
+        self._asked = asked
+
+    def judge_all(self, pairs: Sequence[tuple[ClaimedStatement, Sequence[PassageFacts]]]) -> list[Statement]:
+        """Judge statements against passages; all texts that need it are embedded in one call."""
+        cases = [_Case(claim, Facts(claim.text), passages, self._weights) for claim, passages in pairs]
+        for case in cases:
+            if case.passages:
+                self._check_facts(case)
+                if not case.problem:
+                    _measure_wording(case)
+        _add_cosines([case for case in cases if case.places], self._searcher)
+        return [_verdict(case) for case in cases]
+
+    def _check_facts(self, case: _Case) -> None:
+        if case.claim.is_code:
+            self._check_code(case)
+            return
+        problems: list[str] = []
+        checks: list[str] = []
+        for check in (self._check_quotations, self._check_numbers, self._check_dates, self._check_names):
+            check(case, problems, checks)
+        if not problems:
+            swap = find_swap(case.facts, [unit for passage in case.passages for unit in passage.units], case.weights)
+            problems += [swap] if swap else []
+        if not problems:
+            problems += _polarity_problem(case)
+        case.problem, case.checks = "; ".join(problems[:3]), tuple(checks)
+
+    def _check_code(self, case: _Case) -> None:
+        lines = [line.strip() for line in case.claim.text.splitlines() if line.strip()]
+        missing = [line for line in lines if not _has(case, lambda p, line=line: p.index.has(Name(line, is_code=True)))]
+        case.problem = f"`{missing[0]}` is not in the passage" if missing else ""
+        case.checks = () if missing else ("code found",)
+
+    def _check_quotations(self, case: _Case, problems: list[str], checks: list[str]) -> None:
+        quotations = find_quotations(case.claim.text)
+        missing = [q for q in quotations if not _has(case, lambda p, q=q: p.has_quotation(q))]
+        problems += [f'the quotation "{_short(quotation)}" is not in the passage' for quotation in missing]
+        checks += ["quote found"] if quotations and not missing else []
+
+    def _check_numbers(self, case: _Case, problems: list[str], checks: list[str]) -> None:
+        wanted = required_quantities(case.claim)
+        missing = [quantity for quantity in wanted if not _has(case, lambda p, q=quantity: p.has_quantity(q))]
+        problems += [f"{quantity.text} is not in the passage" for quantity in missing]
+        checks += ["numbers match"] if wanted and not missing else []
+
+    def _check_dates(self, case: _Case, problems: list[str], checks: list[str]) -> None:
+        wanted: dict[str, list[Callable[[PassageFacts], bool]]] = defaultdict(list)
+        for date in find_dates(case.claim.text):  # an ambiguous date has two readings under one text
+            day = (date.text, date.day if date.text[:1].isalpha() or "-" in date.text else 0)
+            wanted[str(day)].append(lambda p, d=date: p.has_date(d, p.years))
+        texts = {str((d.text, d.day if d.text[:1].isalpha() or "-" in d.text else 0)): d.text for d in case.facts.dates}
+        missing = [texts[key] for key, tests in wanted.items() if not any(_has(case, test) for test in tests)]
+        problems += [f"{text} is not in the passage" for text in missing]
+        checks += ["dates match"] if wanted and not missing else []
+
+    def _check_names(self, case: _Case, problems: list[str], checks: list[str]) -> None:
+        known = frozenset().union(*(passage.names for passage in case.passages))
+        wanted = find_names(case.claim.text, known)
+        missing = [
+            name
+            for name in wanted
+            if not _has(case, lambda p, name=name: p.index.has(name) or p.index.has_acronym(name))
+            and not self._is_harmless(name)
+        ]
+        problems += [f"{name.text} is not in the passage" for name in missing]
+        checks += ["names match"] if wanted and not missing else []
+
+    def _is_harmless(self, name: Name) -> bool:
+        """Whether a missing name may be a plain word, or was said by the user."""
+        if name.is_code:
+            return False
+        return name.may_be_word or frozenset(extract_terms(name.text)[:1]) <= self._asked
+
+
+def required_quantities(claim: ClaimedStatement) -> list[Quantity]:
+    """The numbers that a passage must give; not figures of speech, nor what the statement counts up itself."""
+    members = claim.text.count(",") + 2 if claim.text.count(",") else 0
+    wanted = []
+    for quantity in find_quantities(claim.text):
+        is_figure = quantity.is_word and (quantity.value <= 2 or quantity.value != int(quantity.value))  # noqa: PLR2004
+        if is_figure and not (quantity.value == 2 and quantity.unit):  # noqa: PLR2004
+            continue
+        if not quantity.unit and quantity.value in (claim.item_count or -1, members if ":" in claim.text else -1):
+            continue
+        wanted.append(quantity)
+    return wanted
+
+
+def _has(case: _Case, test: Callable[[PassageFacts], bool]) -> bool:
+    return any(test(passage) for passage in case.passages)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
+
+
+def _term_weights(claims: Sequence[ClaimedStatement], searcher: Searcher) -> dict[str, float]:
+    terms = sorted({term for claim in claims for term in extract_terms(claim.text)})
+    return dict(zip(terms, np.asarray(searcher.term_weights(terms), np.float64).tolist(), strict=True)) if terms else {}
+
+
+def coverage(wanted: frozenset[str], present: frozenset[str], weights: Mapping[str, float]) -> float:
+    """The weighted share of words that are present, in [0, 1]; a word with the same beginning counts most of it."""
+    total = sum(weights.get(term, 1.0) for term in wanted)
+    if not total:
+        return 1.0
+    prefixes = {term[:_PREFIX] for term in present if len(term) >= _PREFIX - 1}
+    found = sum(
+        weights.get(term, 1.0) * (1.0 if term in present else 0.8 if _shares_prefix(term, prefixes) else 0.0)
+        for term in wanted
+    )
+    return found / total
+
+
+def _shares_prefix(term: str, prefixes: set[str]) -> bool:
+    return len(term) >= _PREFIX - 1 and term.isalpha() and term[:_PREFIX] in prefixes
+
+
+def _words(case: _Case) -> frozenset[str]:
+    """The words of a statement without numbers, which are compared on their own."""
+    return frozenset(term for term in case.facts.terms if not term[:1].isdigit())
+
+
+def _measure_wording(case: _Case) -> None:
+    """Set the features of the wording, and the two places to compare by embedding."""
+    words, near_terms, places = _words(case), frozenset[str](), []
+    for passage in case.passages:
+        ranked = sorted(
+            range(len(passage.units)),
+            key=lambda i: -coverage(words, passage.units[i].terms, case.weights),
+        )
+        if not ranked:
+            continue
+        best = ranked[0]
+        near = passage.head.terms.union(*(unit.terms for unit in passage.units[max(0, best - 1) : best + 2]))
+        left = words - near
+        second = max(ranked, key=lambda i: coverage(left, passage.units[i].terms, case.weights) if left else 0.0)
+        near_terms |= near | passage.units[second].terms
+        window = " ".join(unit.text for unit in passage.units[best : best + 2])
+        places += [passage.units[best].text, window]
+    case.features = {
+        "near": coverage(words, near_terms, case.weights),
+        "anywhere": coverage(words, frozenset().union(*(p.terms for p in case.passages)), case.weights),
+        "cosine": 0.0,
+    }
+    if case.features["near"] < CERTAIN_SHARE and not case.claim.is_code:
+        case.places = tuple(places[:4])
+
+
+def _add_cosines(cases: Sequence[_Case], searcher: Searcher) -> None:
+    if not cases:
+        return
+    if not get_calibration(searcher).is_discriminative:
+        for case in cases:
+            if case.features is not None:
+                case.features["cosine"] = _LEXICAL_COSINE
+        return
+    texts = list(dict.fromkeys(text for case in cases for text in (case.claim.text, *case.places)))
+    rows = dict(zip(texts, searcher.embed(texts), strict=True))
+    for case in cases:
+        if case.features is not None:
+            case.features["cosine"] = max(float(rows[case.claim.text] @ rows[place]) for place in case.places)
+
+
+def wording_probability(features: Mapping[str, float]) -> float:
+    """The estimated probability, in [0, 1], that passages say what a statement says, by its words."""
+    odds = WEIGHTS["offset"] + sum(WEIGHTS[name] * value for name, value in features.items())
+    return 1 / (1 + math.exp(-odds))
+
+
+def _polarity_problem(case: _Case) -> list[str]:
+    """A negation or an opposite that the best places of every passage contradict."""
+    words = _words(case)
+    units = [unit for passage in case.passages for unit in passage.units]
+    covered = [coverage(words, unit.terms, case.weights) for unit in units]
+    if not covered or max(covered) < 0.45:  # noqa: PLR2004
+        return []
+    best = [unit for unit, share in zip(units, covered, strict=True) if share >= 0.85 * max(covered)]
+    opposites = [opposites_in(case.claim.text, unit.text) for unit in best]
+    if all(opposites):
+        word, other = opposites[0][0]
+        return [f'the passage says "{other}", not "{word}"']
+    if all(negation_conflicts(case.claim.text, unit.text) for unit in best):
+        return ["the passage says the opposite"]
+    return []
+
+
+def _verdict(case: _Case) -> Statement:
+    claim = case.claim
+    if not case.passages:
+        reason = "no passage is cited" if not claim.citations else "the cited passage was not shown"
+        return Statement(claim.text, claim.citations, Support.NO_CITATION, (), reason)
+    if case.problem:
+        return Statement(claim.text, claim.citations, Support.NOT_FOUND, case.checks, case.problem)
+    if claim.is_code:
+        return Statement(claim.text, claim.citations, Support.SUPPORTED, case.checks)
+    features = case.features or {}
+    probability = 1.0 if features["near"] >= CERTAIN_SHARE else wording_probability(features)
+    if probability >= SUPPORTED_AT:
+        return Statement(claim.text, claim.citations, Support.SUPPORTED, (*case.checks, "wording matches"))
+    if probability >= PARTLY_AT:
+        return Statement(claim.text, claim.citations, Support.PARTLY, case.checks, "only a part is in the passage")
+    return Statement(claim.text, claim.citations, Support.NOT_FOUND, case.checks, "the passage does not say this")

@@ -144,7 +144,7 @@ def built(folder: Folder, rng: random.Random) -> Iterator[Case]:
             other = units_of[shown[3].chunk.id]
             if other:
                 second = rng.choice(other)
-                right.append((f"{statement.rstrip('.')}, and {second[0].lower()}{second[1:].rstrip('.')} [1][3].", "right"))
+                right.append((f"{statement.rstrip('.')}, and {decapitalize(second).rstrip('.')} [1][3].", "right"))
                 invented = f"{second} [1]"
                 yield Case("invented", invented, shown, folder.kb)
                 mixed = f"{statement} [1] {invented}"
@@ -152,6 +152,11 @@ def built(folder: Folder, rng: random.Random) -> Iterator[Case]:
             wrong = list(wrong_variants(statement, units, chunk, names, rng))
             for text, kind in [*right, *((f"{text} [1]", kind) for text, kind in wrong), (f"{statement} [3]", "citation")]:
                 yield Case(kind, text, shown, folder.kb)
+
+
+def decapitalize(text: str) -> str:
+    """The text with a small first letter, unless it begins with a name."""
+    return text if find_names(text[:1] + text[1:40]) and not text[1:2].islower() else text[0].lower() + text[1:]
 
 
 def usable_units(chunk: Chunk) -> list[str]:
@@ -204,7 +209,7 @@ _MONTHS = "January February March April May June July August September October N
 def rewrite_numbers(text: str) -> str:
     """Digits for words, other separators and signs, another format of dates."""
     text = re.sub(rf"\b({'|'.join(_DIGITS)})\b(?= [a-z]+s\b)", lambda m: str(_DIGITS[m[1]]), text)
-    text = re.sub(r"(?<![\w.,:-])(\d)(\d{3})(?= (?!\d)[a-z])", r"\1,\2", text)
+    text = re.sub(r"(?<![\w.,:-])([3-9])(\d{3})(?= (?!\d)[a-z])", r"\1,\2", text)
     text = re.sub(r"(?<=\d) (?:per cent|percent)\b|(?<=\d) %", "%", text)
     text = re.sub(r"€(\d[\d.,]*\d|\d)", r"\1 euros", text)
     text = re.sub(

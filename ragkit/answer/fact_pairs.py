@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from ragkit.answer.names import Name, find_names
 from ragkit.answer.passage_facts import Facts
-from ragkit.answer.quantities import Quantity
+from ragkit.answer.quantities import UNITS, Quantity, find_quantities
 from ragkit.lexical.analyzer import extract_terms
 
 MARGIN = 0.25
 """How much more of a statement's words another place must have before its number or name counts as the right one."""
 MIN_COVERAGE = 0.5
 """Share of the words of a statement that the place with the other number or name must have."""
+NEIGHBOUR_SHARE = 0.6
+"""What the words of the sentences before and after count."""
+_CLAUSE_CHARS = 60  # what the end of a clause counts as distance
+_MAX_CHARS = 200
+_BOUNDARY = re.compile(r"[,:.](?=\s)|\b(?:and|but|while|whereas|otherwise|or)\b")
+_CELL = re.compile(r"[;|\n]")
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
 
 
 def find_swap(statement: Facts, units: Sequence[Facts], weights: Mapping[str, float]) -> str:
@@ -25,112 +33,203 @@ def find_swap(statement: Facts, units: Sequence[Facts], weights: Mapping[str, fl
         weights: the weights of the statement's words.
     """
     names = find_names(statement.text, frozenset().union(*(unit.names for unit in units)))
-    for quantity in statement.quantities:
-        if problem := _number_swap(statement, quantity, units, weights):
+    quantities = find_quantities(statement.text)
+    for quantity in quantities:
+        if problem := _number_elsewhere(statement, quantity, units, weights):
             return problem
     for name in names:
-        if problem := _name_swap(statement, name, names, units, weights):
+        if problem := _name_elsewhere(statement, name, names, units, weights):
             return problem
-    return _role_swap(names, statement, units)
+    return _crossed_numbers(statement, quantities, units, weights) or _crossed_names(statement, names, units, weights)
 
 
-def _share(words: frozenset[str], unit: Facts, weights: Mapping[str, float]) -> float:
+def _share(words: frozenset[str], terms: frozenset[str], weights: Mapping[str, float]) -> float:
     total = sum(weights.get(word, 1.0) for word in words)
-    return sum(weights.get(word, 1.0) for word in words if word in unit.terms) / total if total else 0.0
+    return sum(weights.get(word, 1.0) for word in words if word in terms) / total if total else 0.0
 
 
-def _number_swap(
+def _shares(words: frozenset[str], units: Sequence[Facts], weights: Mapping[str, float]) -> list[float]:
+    """The share of the words in each unit; those of its neighbours count for less."""
+    own = [_share(words, unit.terms, weights) for unit in units]
+    wide = []
+    for i in range(len(units)):
+        near = frozenset[str]().union(*(unit.terms for unit in units[max(0, i - 1) : i + 2]))
+        wide.append(own[i] + NEIGHBOUR_SHARE * (_share(words, near, weights) - own[i]))
+    return wide
+
+
+def _plain_words(facts: Facts) -> frozenset[str]:
+    return frozenset(term for term in facts.terms if not term[:1].isdigit())
+
+
+def _is_same_kind(quantity: Quantity, other: Quantity) -> bool:
+    """Whether two numbers could be told for one another."""
+    if quantity.unit or other.unit:
+        return quantity.unit == other.unit
+    return not (_is_year(quantity) or _is_year(other)) and not other.is_word
+
+
+def _is_year(quantity: Quantity) -> bool:
+    return not quantity.unit and 1500 <= quantity.value < 2200  # noqa: PLR2004
+
+
+def _number_elsewhere(
     statement: Facts, quantity: Quantity, units: Sequence[Facts], weights: Mapping[str, float]
 ) -> str:
     """The place with the statement's words gives another number of this kind."""
-    words = frozenset(term for term in statement.terms if not term[:1].isdigit())
-    shares = [_share(words, unit, weights) for unit in units]
+    shares = _shares(_plain_words(statement), units, weights)
     holders = [i for i, unit in enumerate(units) if unit.has_quantity(quantity)]
-    if not holders or not shares:
+    if not holders or _is_year(quantity):
         return ""
     best = max(range(len(units)), key=shares.__getitem__)
-    place, holder = units[best], max(holders, key=shares.__getitem__)
-    if shares[best] - shares[holder] >= MARGIN and shares[best] >= MIN_COVERAGE:
-        return _other_number(statement, quantity, place)
-    if shares[holder] == shares[best]:
-        place = units[holder]
-    if place.has_quantity(quantity):
-        return _clause_swap(statement, quantity, place, words, weights)
-    return ""
-
-
-def _other_number(statement: Facts, quantity: Quantity, place: Facts) -> str:
-    for other in place.quantities:
-        same_kind = other.unit == quantity.unit and not other.is_word
-        if (same_kind or (other.unit and other.unit == quantity.unit)) and not _in(statement, other):
+    holder = max(holders, key=shares.__getitem__)
+    if shares[best] < MIN_COVERAGE or shares[best] - shares[holder] < MARGIN or abs(best - holder) < 2:  # noqa: PLR2004
+        return ""
+    for other in find_quantities(units[best].text):
+        if _is_same_kind(quantity, other) and not any(own.matches(other) for own in statement.quantities):
             return f"the passage gives {other.text} for this, not {quantity.text}"
     return ""
 
 
-def _in(statement: Facts, quantity: Quantity) -> bool:
-    return any(own.matches(quantity) for own in statement.quantities)
-
-
-def _clause_swap(
-    statement: Facts, quantity: Quantity, place: Facts, words: frozenset[str], weights: Mapping[str, float]
-) -> str:
-    """Within one sentence or row, the clause with the statement's words gives another number of this kind."""
-    clauses = place.clauses
-    holders = [clause for clause in clauses if clause.has_quantity(quantity)]
-    if len(clauses) < 2 or not holders:  # noqa: PLR2004
-        return ""
-    holder_share = max(_share(words, clause, weights) for clause in holders)
-    shared = frozenset.intersection(*(frozenset(words & clause.terms) for clause in (holders[0],)))
-    for clause in clauses:
-        own = (words & clause.terms) - shared
-        if own and not clause.has_quantity(quantity) and _share(words, clause, weights) - holder_share >= MARGIN:
-            if problem := _other_number(statement, quantity, clause):
-                return problem
-    return ""
-
-
-def _name_swap(
+def _name_elsewhere(
     statement: Facts, name: Name, names: Sequence[Name], units: Sequence[Facts], weights: Mapping[str, float]
 ) -> str:
     """The place with the statement's other words has another name, and not this one."""
     named = frozenset(term for other in names for term in extract_terms(other.text))
-    words = frozenset(term for term in statement.terms if term not in named and not term[:1].isdigit())
-    if len(words) < 2:  # noqa: PLR2004
+    words = _plain_words(statement) - named
+    if len(words) < 2 or not name.text[:1].isupper():  # noqa: PLR2004
         return ""
-    shares = [_share(words, unit, weights) for unit in units]
+    shares = [_share(words, unit.terms, weights) for unit in units]
     holders = [i for i, unit in enumerate(units) if unit.index.has(name)]
     if not holders or max(shares, default=0.0) < MIN_COVERAGE:
         return ""
     best = max(range(len(units)), key=shares.__getitem__)
     holder = max(holders, key=shares.__getitem__)
-    if best in holders or shares[best] - shares[holder] < MARGIN:
+    if best in holders or shares[best] - shares[holder] < MARGIN or _PRONOUN.match(units[best].text):
         return ""
-    others = {other for other in units[best].names if not any(other == own.text.lower() for own in names)}
-    follows = best > 0 and best - 1 in holders and not others
-    if not others or follows or _PRONOUN.match(units[best].text):
+    if bool(_CELL.search(units[best].text)) != bool(_CELL.search(units[holder].text)):
         return ""
-    return f"the passage does not say this of {name.text}"
+    own = {other.text.lower() for other in names}
+    rivals = [n for n in find_names(units[best].text) if n.text[:1].isupper() and n.text.lower() not in own]
+    rivals = [n for n in rivals if not n.may_be_word and n.text.isalpha() == name.text.isalpha()]
+    return f"the passage does not say this of {name.text}" if rivals else ""
 
 
 _PRONOUN = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
-_PASSIVE = re.compile(r"\b(?:by|from|after|than)\b", re.IGNORECASE)
-_LISTED = re.compile(r"\s*(?:,|and|or|&|/|\(|\)|;|\s)*\s*", re.IGNORECASE)
+
+Place = tuple[int, int]
+"""Offset of a number or name in a text, and which one it is."""
 
 
-def _role_swap(names: Sequence[Name], statement: Facts, units: Sequence[Facts]) -> str:
-    """Two names around the same verb in the other order: "A replaces B" for "B replaces A"."""
-    for first, second in zip(names, names[1:], strict=False):
-        said = statement.text[first.start + len(first.text) : second.start]
-        verbs = frozenset(term for term in extract_terms(said) if term.isalpha())
-        if not verbs or _LISTED.fullmatch(said):
+def _nearest(text: str, words: frozenset[str], places: Sequence[Place]) -> dict[str, int]:
+    """The number or name that each word of a text stands nearest to; the end of a clause counts as distance."""
+    near: dict[str, tuple[float, int]] = {}
+    boundaries = [match.start() for match in _BOUNDARY.finditer(text)]
+    cells = [match.start() for match in _CELL.finditer(text)]
+    for match in _WORD.finditer(text):
+        term = extract_terms(match[0])[0]
+        if term not in words:
             continue
-        for unit in units:
-            text = unit.text.lower()
-            a, b = text.find(first.text.lower()), text.find(second.text.lower())
-            if not 0 <= b < a:
+        for at, which in places:
+            low, high = sorted((match.start(), at))
+            if any(low < cell < high for cell in cells):
                 continue
-            between = unit.text[b + len(second.text) : a]
-            same_voice = bool(_PASSIVE.search(said)) == bool(_PASSIVE.search(between))
-            if same_voice and len(between) < 80 and verbs <= frozenset(extract_terms(between)):  # noqa: PLR2004
-                return f"the passage has {first.text} and {second.text} the other way round"
+            distance = high - low + _CLAUSE_CHARS * sum(low < boundary < high for boundary in boundaries)
+            if distance <= _MAX_CHARS and (term not in near or distance < near[term][0]):
+                near[term] = (distance, which)
+    return {term: which for term, (_, which) in near.items()}
+
+
+def _is_crossed(said: Mapping[str, int], found: Mapping[str, int], weights: Mapping[str, float]) -> bool:
+    """Whether most words stand with another number or name in the passage than in the statement."""
+    both = said.keys() & found.keys()
+    crossed = sum(weights.get(term, 1.0) for term in both if said[term] != found[term])
+    straight = sum(weights.get(term, 1.0) for term in both if said[term] == found[term])
+    return crossed > 2 * straight and crossed > 0
+
+
+def _crossed_numbers(
+    statement: Facts, quantities: Sequence[Quantity], units: Sequence[Facts], weights: Mapping[str, float]
+) -> str:
+    """Within one sentence or row, the statement's words stand with another number of this kind."""
+    words = frozenset(w for w in _plain_words(statement) if w not in _UNIT_TERMS)
+    for quantity in quantities:
+        if _is_year(quantity):
+            continue
+        holders = [unit for unit in units if unit.has_quantity(quantity)]
+        shares = [_share(words, unit.terms, weights) for unit in holders]
+        if not holders or max(shares) < MIN_COVERAGE:
+            continue
+        best = [unit for unit, share in zip(holders, shares, strict=True) if share >= 0.8 * max(shares)]  # noqa: PLR2004
+        if all(_is_number_crossed(statement, quantity, unit, words, weights) for unit in best):
+            return f"the passage does not give {quantity.text} for this"
     return ""
+
+
+_UNIT_TERMS = frozenset(extract_terms(" ".join(word for word in UNITS if word.isalpha() and len(word) > 2)))  # noqa: PLR2004
+
+
+def _is_number_crossed(
+    statement: Facts, quantity: Quantity, unit: Facts, words: frozenset[str], weights: Mapping[str, float]
+) -> bool:
+    rivals = [q for q in find_quantities(unit.text) if _is_same_kind(quantity, q)]
+    values = {value: which for which, value in enumerate(dict.fromkeys(q.value for q in rivals))}
+    if len(values) < 2 or quantity.value not in values:  # noqa: PLR2004
+        return False
+    own = [q for q in find_quantities(statement.text) if _is_same_kind(quantity, q) and q.value in values]
+    said = _nearest(statement.text, words, [(q.start, values[q.value]) for q in own])
+    found = _nearest(unit.text, words, [(q.start, values[q.value]) for q in rivals])
+    only = {term: which for term, which in said.items() if which == values[quantity.value]}
+    return len(only.keys() & found.keys()) > 0 and _is_crossed(only, found, weights)
+
+
+def _crossed_names(
+    statement: Facts, names: Sequence[Name], units: Sequence[Facts], weights: Mapping[str, float]
+) -> str:
+    """Two names of one sentence have changed places, as in "A replaces B" for "B replaces A"."""
+    for first, second in pairwise(names):
+        if first.text.lower() == second.text.lower():
+            continue
+        named = frozenset(extract_terms(f"{first.text} {second.text}"))
+        words = _plain_words(statement) - named
+        both = [unit for unit in units if unit.index.has(first) and unit.index.has(second)]
+        shares = [_share(words, unit.terms, weights) for unit in both]
+        if not both or max(shares) < MIN_COVERAGE:
+            continue
+        unit = both[shares.index(max(shares))]
+        if _has_other_roles(first, second, statement, unit) or _is_pair_crossed(
+            (first, second), statement, unit, words, weights
+        ):
+            return f"the passage has {first.text} and {second.text} the other way round"
+    return ""
+
+
+def _is_pair_crossed(
+    pair: tuple[Name, Name], statement: Facts, unit: Facts, words: frozenset[str], weights: Mapping[str, float]
+) -> bool:
+    find: Callable[[str], list[Place]] = lambda text: [  # noqa: E731
+        (match.start(), which)
+        for which, name in enumerate(pair)
+        for match in re.finditer(rf"(?<!\w){re.escape(name.text)}(?!\w)", text, re.IGNORECASE)
+    ]
+    said, found = _nearest(statement.text, words, find(statement.text)), _nearest(unit.text, words, find(unit.text))
+    both = said.keys() & found.keys()
+    return {said[term] for term in both} == {0, 1} and {found[term] for term in both} == {0, 1} and all(
+        said[term] != found[term] for term in both
+    )
+
+
+_PASSIVE = re.compile(r"\b(?:by|from|after|than|under|below|behind)\b", re.IGNORECASE)
+
+
+def _has_other_roles(first: Name, second: Name, statement: Facts, unit: Facts) -> bool:
+    """The same verb between two names, which stand in the other order in the same voice."""
+    said = statement.text[first.start + len(first.text) : second.start]
+    verbs = frozenset(term for term in extract_terms(said) if term.isalpha())
+    if not re.search(r"[a-z]{3}", said) or re.fullmatch(r"\s*(?:,|and|or|&|/|\(|\)|\s)*", said):
+        return False
+    text = unit.text.lower()
+    a, b = text.find(first.text.lower()), text.find(second.text.lower())
+    between = unit.text[b + len(second.text) : a] if 0 <= b < a else ""
+    same_voice = bool(_PASSIVE.search(said)) == bool(_PASSIVE.search(between))
+    return 0 < len(between) < _CLAUSE_CHARS and same_voice and verbs <= frozenset(extract_terms(between))

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ragkit.answer.quantities import find_dates
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.stopwords import STOP_WORDS
 
@@ -43,6 +44,8 @@ def find_names(text: str, known: Collection[str] = ()) -> list[Name]:
     """The names of a statement, in order. `known`: lower-case names of the passages, recognized at its start as well."""
     names = [Name(match[2].strip(), match.start(), is_code=True) for match in _CODE.finditer(text)]
     plain = _CODE.sub(lambda match: " " * len(match[0]), text)
+    for date in find_dates(plain):
+        plain = plain[: date.start] + " " * len(date.text) + plain[date.start + len(date.text) :]
     names += _token_names(plain, known)
     return sorted(names, key=lambda name: name.start)
 
@@ -103,8 +106,8 @@ class NameIndex:
         return bool(terms) and (terms[0] in self.terms or (len(terms) > 1 and all(t in self.terms for t in terms[1:])))
 
     def _has_words(self, code: str) -> bool:
-        """Whether each word of a command stands in the text; placeholders and arguments of paths may differ."""
-        words = [word for word in code.split() if not word.startswith(("<", "/", "~", '"', "'", "$"))]
+        """Whether each word of a command stands in the text; placeholders may differ."""
+        words = [word for word in code.split() if not word.startswith(("<", '"', "'", "$"))]
         return all(_contains_token(self._text, word) for word in words)
 
     def has_acronym(self, name: Name) -> bool:

@@ -18,7 +18,8 @@ from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 from ragkit.split.sentence_segmentation import sentence_spans
 
-_CLAUSE = re.compile(r"[,;:](?=\s)|\s[-–—|]\s|\b(?:and|but|while|whereas|or|then|than|compared (?:to|with))\b")
+_CLAUSE = re.compile(r"[;:]\s|,\s|\b(?:but|while|whereas|although|because|if|when|unless)\b", re.IGNORECASE)
+_MIN_CLAUSE_TERMS = 2
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ class Facts:
 
     @cached_property
     def clauses(self) -> list[Facts]:
-        """Its clauses or cells."""
-        starts = [0, *(match.end() for match in _CLAUSE.finditer(self.text)), len(self.text)]
-        return [Facts(self.text[a:b]) for a, b in zip(starts, starts[1:], strict=False) if self.text[a:b].strip()]
+        """Its clauses of at least two words that count; the whole text if there is one."""
+        parts = [part for part in _CLAUSE.split(self.text) if part.strip()]
+        clauses = [facts for part in parts if len((facts := Facts(part)).terms) >= _MIN_CLAUSE_TERMS]
+        return clauses if len(clauses) > 1 else [self]
 
     def has_quantity(self, wanted: Quantity) -> bool:
         """Whether the text gives this number."""

@@ -6,7 +6,7 @@ A sentence embedding hardly sees a "not", so that words decide.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from types import MappingProxyType
 
 from ragkit.lexical.analyzer import extract_terms
@@ -20,6 +20,12 @@ _NEGATION = re.compile(
 )
 _STRONG = re.compile(
     r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|cannot|no longer|no one)\b|n't\b|n’t\b", re.IGNORECASE
+)
+_SOFT = re.compile(
+    r"\b(?:fail(?:s|ed)?|refus(?:e|es|ed)|unable|impossible|forbid(?:s|den)?|prohibit(?:s|ed)?|avoid(?:s|ed)?|lack(?:s|ed)?"
+    r"|instead of|rather than|except|unless|exclud(?:es?|ed|ing)|prevent(?:s|ed)?|ban(?:s|ned)?|discourage[sd]?|apart from"
+    r"|neither|nor)\b",
+    re.IGNORECASE,
 )
 _IDIOMS = re.compile(
     r"\b(?:not only|no matter|no doubt|not necessarily|whether or not|if not|no more than|no less than|no later than"
@@ -79,19 +85,29 @@ def negation_conflicts(statement: str, sentence: str) -> bool:
     """Whether exactly one of two sentences about one thing denies it."""
     denied, found = _scopes(statement), _scopes(sentence)
     said, present = _stems(statement), _stems(sentence)
+    if any(other in present for word in said - present for other in _OPPOSITE_OF.get(word, ())):
+        return False  # "is not enabled" for "is disabled"
     if denied and not _NEGATION.search(_IDIOMS.sub(" ", sentence)):
-        # "is not enabled" for "is disabled"
-        return not any(other in present for word in said for other in _OPPOSITE_OF.get(word, ()))
-    if not denied and found:
-        if _NEGATION.search(_IDIOMS.sub(" ", statement)):
-            return False
-        if any(other in said for word in present for other in _OPPOSITE_OF.get(word, ())):
-            return False
-        # what the sentence denies is what the statement says
-        return any(len(scope & said) >= max(1, (len(scope) + 1) // 2) and scope <= said | _WEAK for scope in found)
-    return False
+        return True
+    if _is_denied_alone(denied, found, present) and not _SOFT.search(sentence):
+        return True
+    return _is_denied_alone(found, denied, said, min_share=_MIN_SHARE) and not _SOFT.search(statement)
 
 
+def _is_denied_alone(
+    scopes: Sequence[Sequence[str]], others: Sequence[Sequence[str]], stems: Set[str], min_share: float = 0.0
+) -> bool:
+    """Whether the first word that one sentence denies stands in the other one, which does not deny it."""
+    denied_there = {word for scope in others for word in scope}
+    return any(
+        scope[0] in stems
+        and scope[0] not in denied_there
+        and sum(word in stems for word in scope) >= min_share * len(scope)
+        for scope in scopes
+    )
+
+
+_MIN_SHARE = 0.6
 _WEAK = frozenset(("normal", "usual", "also", "even", "ever", "necessarili"))
 
 
@@ -107,16 +123,16 @@ def _negates(text: str) -> bool:
     return bool(_STRONG.search(_IDIOMS.sub(" ", text)))
 
 
-def _scopes(text: str) -> list[set[str]]:
+def _scopes(text: str) -> list[list[str]]:
     """The content words that each negation of a text denies: the next ones of its clause."""
     plain = _IDIOMS.sub(lambda match: " " * len(match[0]), text)
     scopes = []
     for match in _STRONG.finditer(plain):
         clause = _CLAUSE.split(plain[match.end() :], maxsplit=1)[0]
         words = [term for term in extract_terms(clause) if term.isalpha()] if _TOKENS.search(clause) else []
-        scope = set(_content(words)[:_SCOPE_WORDS])
+        scope = _content(words)[:_SCOPE_WORDS]
         if not scope:  # "nobody" at the end of a clause
-            scope = set(_content(extract_terms(plain[: match.start()]))[-2:])
+            scope = _content(extract_terms(plain[: match.start()]))[-2:]
         if scope:
             scopes.append(scope)
     return scopes

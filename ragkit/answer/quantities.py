@@ -125,7 +125,7 @@ _DATE = re.compile(
 )
 _TIME = re.compile(
     r"(?<![\w:.,-])(?P<hour>\d{1,2})(?::(?P<minute>\d{2})(?::\d{2})?|(?=\s?(?:[ap]\.?m\b|o'clock)))"
-    r"(?!\d|:)\s?(?P<half>[ap])?(?:\.?m\b\.?)?",
+    r"(?!\d|:)(?:\s?(?P<half>[ap])\.?m\b\.?)?",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(

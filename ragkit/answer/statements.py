@@ -190,7 +190,7 @@ def _sentences(text: str) -> list[str]:
 def _plain(text: str) -> str:
     """A statement without citation marks and emphasis."""
     without = CITATION_MARK.sub("", _POINTER.sub(" ", text))
-    return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(_EMPHASIS.sub("", without).split())).strip(" ,;")
+    return re.sub(r"\s+([.,;:!?])(?=\s|$)", r"\1", " ".join(_EMPHASIS.sub("", without).split())).strip(" ,;")
 
 
 def _claims(statement: ClaimedStatement) -> bool:
@@ -199,6 +199,8 @@ def _claims(statement: ClaimedStatement) -> bool:
     if statement.is_code:
         return bool(text)
     if not re.search(r"\w", text) or text.endswith("?") or _TALK.match(text) or _ON_THE_SEARCH.search(text):
+        return False
+    if re.fullmatch(r"(?:yes|no)\W*", text, re.IGNORECASE):
         return False
     terms = extract_terms(text)
     if _LEAD_IN.search(text) and not statement.citations and not statement.item_count:

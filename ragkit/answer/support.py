@@ -146,8 +146,10 @@ class _Judge:
         for check in (self._check_quotations, self._check_numbers, self._check_dates, self._check_names):
             check(case, problems, checks)
         if not problems:
-            swap = find_swap(case.facts, [unit for passage in case.passages for unit in passage.units], case.weights)
-            problems += [swap] if swap else []
+            units = [unit for passage in case.passages for unit in passage.units]
+            parts = case.facts.clauses if len(case.passages) > 1 else [case.facts]
+            swaps = (find_swap(part, units, case.weights) for part in parts)
+            problems += [swap for swap in swaps if swap][:1]
         if not problems:
             problems += _polarity_problem(case)
         case.problem, case.checks = "; ".join(problems[:3]), tuple(checks)
@@ -296,20 +298,26 @@ def wording_probability(features: Mapping[str, float]) -> float:
 
 
 def _polarity_problem(case: _Case) -> list[str]:
-    """A negation or an opposite that the best places of every passage contradict."""
-    words = _words(case)
+    """A negation or an opposite in a clause that the best places for it contradict."""
     units = [unit for passage in case.passages for unit in passage.units]
-    covered = [coverage(words, unit.terms, case.weights) for unit in units]
-    if not covered or max(covered) < 0.45:  # noqa: PLR2004
-        return []
-    best = [unit for unit, share in zip(units, covered, strict=True) if share >= 0.85 * max(covered)]
-    opposites = [opposites_in(case.claim.text, unit.text) for unit in best]
-    if all(opposites):
-        word, other = opposites[0][0]
-        return [f'the passage says "{other}", not "{word}"']
-    if all(negation_conflicts(case.claim.text, unit.text) for unit in best):
-        return ["the passage says the opposite"]
+    whole = [coverage(case.facts.terms, unit.terms, case.weights) for unit in units]
+    for clause in case.facts.clauses:
+        own = [coverage(clause.terms, unit.terms, case.weights) for unit in units]
+        if not own or max(own) < _MIN_ALIGNED:
+            continue
+        shares = [a + 0.5 * b for a, b in zip(own, whole, strict=True)]
+        best = [unit for unit, share in zip(units, shares, strict=True) if share >= _SAME_PLACE * max(shares)]
+        opposites = [opposites_in(clause.text, unit.text) for unit in best]
+        if all(opposites):
+            word, other = opposites[0][0]
+            return [f'the passage says "{other}", not "{word}"']
+        if all(negation_conflicts(clause.text, unit.text) for unit in best):
+            return ["the passage says the opposite"]
     return []
+
+
+_MIN_ALIGNED = 0.45  # share of the words of a clause that a place must have to speak of the same thing
+_SAME_PLACE = 0.85  # of the best share: such a place may be meant as well
 
 
 def _verdict(case: _Case) -> Statement:

@@ -168,7 +168,7 @@ def usable_units(chunk: Chunk) -> list[str]:
         is_plain = text.count("|") < 2 and not re.search(r"[\[\]{}<>\\=]|\. \.|https?:", text)
         words = re.findall(r"[a-z]{3,}", text)
         if unit.kind in (UnitKind.SENTENCE, UnitKind.ITEM, UnitKind.ROW) and ends and is_plain and len(words) >= 5:
-            if 40 <= len(text) <= 240 and not re.match(r"(?:it|this|these|they|he|she|here|see)\b", text, re.I):
+            if 40 <= len(text) <= 240 and not re.match(r"(?:no|yes|it|this|these|they|he|she|here|see)\b", text, re.I):
                 found.append(text)
     return found
 
@@ -234,7 +234,7 @@ def wrong_variants(
 ) -> Iterator[tuple[str, str]]:
     """The statement with one thing changed, as (text, kind)."""
     passage = f"{chunk.header} {chunk.text}"
-    numbers = [q for q in find_quantities(statement) if not q.is_word and re.match(r"[€$£]?\d", q.text)]
+    numbers = [q for q in find_quantities(statement) if not q.is_word and q.start and re.match(r"[€$£]?\d", q.text)]
     if numbers:
         yield replace_number(statement, rng.choice(numbers), find_quantities(passage), rng), "number"
     with_units = [q for q in numbers if q.unit in _OTHER_UNITS and re.search(r"[a-z]{3,}$", q.text)]

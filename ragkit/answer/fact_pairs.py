@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ragkit.answer.names import Name, find_names
 from ragkit.answer.passage_facts import Facts
-from ragkit.answer.quantities import UNITS, Quantity, find_quantities
+from ragkit.answer.quantities import UNITS, Date, Quantity, find_quantities
 from ragkit.lexical.analyzer import extract_terms
 
 MARGIN = 0.25
@@ -21,7 +21,7 @@ _CLAUSE_CHARS = 60  # what the end of a clause counts as distance
 _MAX_CHARS = 200
 _BOUNDARY = re.compile(r"[,:.](?=\s)|\b(?:and|but|while|whereas|otherwise|or)\b")
 _CELL = re.compile(r"[;|\n]")
-_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_WORD = re.compile(r"[^\W\d_][\w'’-]*|\b(?:1[5-9]|20|21)\d\d\b")
 
 
 def find_swap(statement: Facts, units: Sequence[Facts], weights: Mapping[str, float]) -> str:
@@ -37,9 +37,14 @@ def find_swap(statement: Facts, units: Sequence[Facts], weights: Mapping[str, fl
     for quantity in quantities:
         if problem := _number_elsewhere(statement, quantity, units, weights):
             return problem
-    for name in names:
-        if problem := _name_elsewhere(statement, name, names, units, weights):
+    for date in statement.dates:
+        if problem := _date_elsewhere(statement, date, units, weights):
             return problem
+    for clause in statement.clauses:
+        inside = [name for name in names if name.text in clause.text]
+        for name in inside:
+            if problem := _name_elsewhere(clause, name, inside, units, weights):
+                return problem
     return _crossed_numbers(statement, quantities, units, weights) or _crossed_names(statement, names, units, weights)
 
 
@@ -48,14 +53,33 @@ def _share(words: frozenset[str], terms: frozenset[str], weights: Mapping[str, f
     return sum(weights.get(word, 1.0) for word in words if word in terms) / total if total else 0.0
 
 
+def _is_row(unit: Facts) -> bool:
+    return bool(_CELL.search(unit.text))
+
+
 def _shares(words: frozenset[str], units: Sequence[Facts], weights: Mapping[str, float]) -> list[float]:
-    """The share of the words in each unit; those of its neighbours count for less."""
+    """The share of the words in each unit; those of its neighbours count for less, those of other rows not at all."""
     own = [_share(words, unit.terms, weights) for unit in units]
     wide = []
-    for i in range(len(units)):
+    for i, unit in enumerate(units):
         near = frozenset[str]().union(*(unit.terms for unit in units[max(0, i - 1) : i + 2]))
-        wide.append(own[i] + NEIGHBOUR_SHARE * (_share(words, near, weights) - own[i]))
+        wide.append(own[i] if _is_row(unit) else own[i] + NEIGHBOUR_SHARE * (_share(words, near, weights) - own[i]))
     return wide
+
+
+def _find_elsewhere(
+    words: frozenset[str], holders: Sequence[int], units: Sequence[Facts], weights: Mapping[str, float]
+) -> int | None:
+    """The unit that has clearly more of the words than any that holds the fact; None if there is none."""
+    if not holders:
+        return None
+    shares = _shares(words, units, weights)
+    best = max(range(len(units)), key=shares.__getitem__)
+    holder = max(holders, key=shares.__getitem__)
+    margin, least = MARGIN, MIN_COVERAGE
+    if abs(best - holder) < 2 and not _is_row(units[best]):  # noqa: PLR2004 - neighbours may belong together
+        margin, least = 0.25, 0.8
+    return best if shares[best] >= least and shares[best] - shares[holder] >= margin else None
 
 
 def _plain_words(facts: Facts) -> frozenset[str]:
@@ -66,7 +90,7 @@ def _is_same_kind(quantity: Quantity, other: Quantity) -> bool:
     """Whether two numbers could be told for one another."""
     if quantity.unit or other.unit:
         return quantity.unit == other.unit
-    return not (_is_year(quantity) or _is_year(other)) and not other.is_word
+    return not (_is_year(quantity) or _is_year(other)) and (not other.is_word or other.value > 2)  # noqa: PLR2004
 
 
 def _is_year(quantity: Quantity) -> bool:
@@ -77,17 +101,24 @@ def _number_elsewhere(
     statement: Facts, quantity: Quantity, units: Sequence[Facts], weights: Mapping[str, float]
 ) -> str:
     """The place with the statement's words gives another number of this kind."""
-    shares = _shares(_plain_words(statement), units, weights)
+    if _is_year(quantity):
+        return ""
     holders = [i for i, unit in enumerate(units) if unit.has_quantity(quantity)]
-    if not holders or _is_year(quantity):
-        return ""
-    best = max(range(len(units)), key=shares.__getitem__)
-    holder = max(holders, key=shares.__getitem__)
-    if shares[best] < MIN_COVERAGE or shares[best] - shares[holder] < MARGIN or abs(best - holder) < 2:  # noqa: PLR2004
-        return ""
-    for other in find_quantities(units[best].text):
+    best = _find_elsewhere(_plain_words(statement), holders, units, weights)
+    for other in find_quantities(units[best].text) if best is not None else ():
         if _is_same_kind(quantity, other) and not any(own.matches(other) for own in statement.quantities):
             return f"the passage gives {other.text} for this, not {quantity.text}"
+    return ""
+
+
+def _date_elsewhere(statement: Facts, date: Date, units: Sequence[Facts], weights: Mapping[str, float]) -> str:
+    """The place with the statement's words gives another date."""
+    holders = [i for i, unit in enumerate(units) if unit.has_date(date, unit.years)]
+    words = _plain_words(statement) - frozenset(extract_terms(date.text))
+    best = _find_elsewhere(words, holders, units, weights) if date.day else None
+    for other in units[best].dates if best is not None else ():
+        if other.day and not any(own.matches(other, frozenset()) for own in statement.dates):
+            return f"the passage gives {other.text} for this, not {date.text}"
     return ""
 
 
@@ -107,7 +138,7 @@ def _name_elsewhere(
     holder = max(holders, key=shares.__getitem__)
     if best in holders or shares[best] - shares[holder] < MARGIN or _PRONOUN.match(units[best].text):
         return ""
-    if bool(_CELL.search(units[best].text)) != bool(_CELL.search(units[holder].text)):
+    if _is_row(units[best]) != _is_row(units[holder]):
         return ""
     own = {other.text.lower() for other in names}
     rivals = [n for n in find_names(units[best].text) if n.text[:1].isupper() and n.text.lower() not in own]
@@ -122,22 +153,24 @@ Place = tuple[int, int]
 
 
 def _nearest(text: str, words: frozenset[str], places: Sequence[Place]) -> dict[str, int]:
-    """The number or name that each word of a text stands nearest to; the end of a clause counts as distance."""
-    near: dict[str, tuple[float, int]] = {}
+    """The number or name that each word of a text stands nearest to; the end of a clause counts as distance.
+
+    A word that stands with several is left out.
+    """
+    near: dict[str, set[int]] = {}
     boundaries = [match.start() for match in _BOUNDARY.finditer(text)]
     cells = [match.start() for match in _CELL.finditer(text)]
     for match in _WORD.finditer(text):
         term = extract_terms(match[0])[0]
-        if term not in words:
-            continue
-        for at, which in places:
+        distances = []
+        for at, which in places if term in words else ():
             low, high = sorted((match.start(), at))
-            if any(low < cell < high for cell in cells):
-                continue
-            distance = high - low + _CLAUSE_CHARS * sum(low < boundary < high for boundary in boundaries)
-            if distance <= _MAX_CHARS and (term not in near or distance < near[term][0]):
-                near[term] = (distance, which)
-    return {term: which for term, (_, which) in near.items()}
+            if not any(low < cell < high for cell in cells):
+                crossed = sum(low < boundary < high for boundary in boundaries)
+                distances.append((high - low + _CLAUSE_CHARS * crossed, which))
+        if distances and min(distances)[0] <= _MAX_CHARS:
+            near.setdefault(term, set()).add(min(distances)[1])
+    return {term: next(iter(found)) for term, found in near.items() if len(found) == 1}
 
 
 def _is_crossed(said: Mapping[str, int], found: Mapping[str, int], weights: Mapping[str, float]) -> bool:
@@ -152,7 +185,8 @@ def _crossed_numbers(
     statement: Facts, quantities: Sequence[Quantity], units: Sequence[Facts], weights: Mapping[str, float]
 ) -> str:
     """Within one sentence or row, the statement's words stand with another number of this kind."""
-    words = frozenset(w for w in _plain_words(statement) if w not in _UNIT_TERMS)
+    years = frozenset(str(year) for year in statement.years)
+    words = _plain_words(statement) - _UNIT_TERMS | years
     for quantity in quantities:
         if _is_year(quantity):
             continue
@@ -173,14 +207,32 @@ def _is_number_crossed(
     statement: Facts, quantity: Quantity, unit: Facts, words: frozenset[str], weights: Mapping[str, float]
 ) -> bool:
     rivals = [q for q in find_quantities(unit.text) if _is_same_kind(quantity, q)]
-    values = {value: which for which, value in enumerate(dict.fromkeys(q.value for q in rivals))}
-    if len(values) < 2 or quantity.value not in values:  # noqa: PLR2004
-        return False
+    values = _group_values(rivals, unit.text)
     own = [q for q in find_quantities(statement.text) if _is_same_kind(quantity, q) and q.value in values]
+    if len(set(values.values())) < 2 or quantity.value not in values:  # noqa: PLR2004
+        return False
+    this = values[quantity.value]
     said = _nearest(statement.text, words, [(q.start, values[q.value]) for q in own])
     found = _nearest(unit.text, words, [(q.start, values[q.value]) for q in rivals])
-    only = {term: which for term, which in said.items() if which == values[quantity.value]}
-    return len(only.keys() & found.keys()) > 0 and _is_crossed(only, found, weights)
+    here = {term: which for term, which in said.items() if which == this}
+    others = {found[term] for term in here if found.get(term, this) != this}
+    swapped = all(
+        any(which == other and found.get(term) == this for term, which in said.items())
+        for other in others
+        if other in said.values()
+    )
+    return bool(others) and swapped and _is_crossed(here, found, weights)
+
+
+def _group_values(quantities: Sequence[Quantity], text: str) -> dict[float, int]:
+    """Which group each number belongs to: those of a range or pair ("1 to 6", "7 and 8") belong together."""
+    groups: dict[float, int] = {}
+    for i, quantity in enumerate(quantities):
+        before = quantities[i - 1] if i else None
+        gap = text[before.start + len(before.text) : quantity.start] if before else ""
+        joined = before is not None and re.fullmatch(r"\s*(?:-|–|to|and|or|,)\s*", gap)
+        groups.setdefault(quantity.value, groups[before.value] if joined and before else i)
+    return groups
 
 
 def _crossed_names(
@@ -188,7 +240,8 @@ def _crossed_names(
 ) -> str:
     """Two names of one sentence have changed places, as in "A replaces B" for "B replaces A"."""
     for first, second in pairwise(names):
-        if first.text.lower() == second.text.lower():
+        gap = statement.text[first.start + len(first.text) : second.start]
+        if first.text.lower() == second.text.lower() or not re.search(r"\w|,", gap):
             continue
         named = frozenset(extract_terms(f"{first.text} {second.text}"))
         words = _plain_words(statement) - named

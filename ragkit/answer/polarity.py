@@ -6,7 +6,8 @@ A sentence embedding hardly sees a "not", so that words decide.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from ragkit.lexical.analyzer import extract_terms
@@ -28,7 +29,7 @@ _SOFT = re.compile(
     re.IGNORECASE,
 )
 _IDIOMS = re.compile(
-    r"\b(?:not only|no matter|no doubt|not necessarily|whether or not|if not|no more than|no less than|no later than"
+    r"\b(?:not only|no matter|no doubt|not necessarily|whether or not|if not|if none|if any|no more than|no less than|no later than"
     r"|no longer than|not more than|not less than|at no (?:extra )?cost|no\.\s?\d)",
     re.IGNORECASE,
 )
@@ -64,12 +65,12 @@ _OPPOSITE_OF: MappingProxyType[str, frozenset[str]] = MappingProxyType(
 )
 _TOKENS = re.compile(r"[a-z]+(?:['’][a-z]+)?", re.IGNORECASE)
 _SCOPE_WORDS = 4
-_CLAUSE = re.compile(r"[,;:()]|\b(?:but|because|although|though|while|whereas|which|who|if|when|unless|so that)\b", re.I)
+_CLAUSE = re.compile(r"[,;:()!?]|\.(?=\s|$)|\b(?:but|because|although|though|while|whereas|which|who|if|when|unless|so that)\b", re.I)
 
 
 def opposites_in(statement: str, sentence: str) -> list[tuple[str, str]]:
     """Words of a statement whose opposite stands in the sentence instead, with that opposite."""
-    said, found = _stems(statement), _stems(sentence)
+    said, found = set(_stems(statement)), set(_stems(sentence))
     flips = _negates(statement) != _negates(sentence)
     if flips:  # "is not enabled" and "is disabled" agree
         return []
@@ -81,27 +82,39 @@ def opposites_in(statement: str, sentence: str) -> list[tuple[str, str]]:
     ]
 
 
-def negation_conflicts(statement: str, sentence: str) -> bool:
-    """Whether exactly one of two sentences about one thing denies it."""
-    denied, found = _scopes(statement), _scopes(sentence)
+def negation_conflicts(statement: str, sentence: str, context: str = "") -> bool:
+    """Whether exactly one of two texts about one thing denies it.
+
+    Args:
+        statement: a clause of an answer.
+        sentence: the sentence of a passage that speaks of the same.
+        context: that sentence with its neighbours, which may deny the same.
+    """
     said, present = _stems(statement), _stems(sentence)
-    if any(other in present for word in said - present for other in _OPPOSITE_OF.get(word, ())):
+    if any(other in present for word in said.keys() - present.keys() for other in _OPPOSITE_OF.get(word, ())):
         return False  # "is not enabled" for "is disabled"
-    if denied and not _NEGATION.search(_IDIOMS.sub(" ", sentence)):
+    denied, found = _scopes(statement), _scopes(sentence)
+    if denied and not _NEGATION.search(_IDIOMS.sub(" ", context or sentence)):
         return True
-    if _is_denied_alone(denied, found, present) and not _SOFT.search(sentence):
+    around = found + _scopes(context)
+    if not _SOFT.search(sentence) and _is_denied_alone(denied, said, around, present):
         return True
-    return _is_denied_alone(found, denied, said, min_share=_MIN_SHARE) and not _SOFT.search(statement)
+    return not _SOFT.search(statement) and _is_denied_alone(found, present, denied, said, _MIN_SHARE)
 
 
 def _is_denied_alone(
-    scopes: Sequence[Sequence[str]], others: Sequence[Sequence[str]], stems: Set[str], min_share: float = 0.0
+    scopes: Sequence[Sequence[str]],
+    own: Mapping[str, int],
+    others: Sequence[Sequence[str]],
+    stems: Mapping[str, int],
+    min_share: float = 0.0,
 ) -> bool:
-    """Whether the first word that one sentence denies stands in the other one, which does not deny it."""
+    """Whether the first word that one text denies, and never says plainly, stands in the other, which does not deny it."""
     denied_there = {word for scope in others for word in scope}
     return any(
-        scope[0] in stems
-        and scope[0] not in denied_there
+        (head := scope[0]) in stems
+        and head not in denied_there
+        and own[head] <= sum(head in other for other in scopes)
         and sum(word in stems for word in scope) >= min_share * len(scope)
         for scope in scopes
     )
@@ -111,12 +124,9 @@ _MIN_SHARE = 0.6
 _WEAK = frozenset(("normal", "usual", "also", "even", "ever", "necessarili"))
 
 
-def _stems(text: str) -> set[str]:
-    stems: set[str] = set()
-    for word in _TOKENS.findall(text):
-        terms = extract_terms(word)
-        stems.update(terms[:1])
-    return stems
+def _stems(text: str) -> Counter[str]:
+    """How often each stemmed word stands in a text."""
+    return Counter(extract_terms(word)[0] for word in _TOKENS.findall(text))
 
 
 def _negates(text: str) -> bool:

@@ -207,7 +207,7 @@ def find_quantities(text: str) -> list[Quantity]:
     masked = _DATE.sub(lambda match: match[0] if not any(c.isdigit() for c in match[0]) else "·" * len(match[0]), text)
     masked = _IDENTIFIER.sub(lambda match: "·" * len(match[0]), masked)
     found = list(_times(masked))
-    masked = _TIME.sub(lambda match: "·" * len(match[0]) if _clock(match) is not None else match[0], masked)
+    masked = _TIME.sub(lambda match: "·" * len(match[0]), masked)
     found += [*_digits(masked), *_written(masked)]
     return sorted(found, key=lambda quantity: quantity.start)
 
@@ -242,20 +242,16 @@ def _int(text: str | None) -> int | None:
 
 def _times(text: str) -> Iterator[Quantity]:
     for match in _TIME.finditer(text):
-        minutes = _clock(match)
-        if minutes is not None:
-            yield Quantity(minutes, CLOCK, match[0].strip(), match.start())
+        yield Quantity(_clock(match), CLOCK, match[0].strip(), match.start())
     for match in re.finditer(r"\b(?:noon|midnight)\b", text, re.IGNORECASE):
         yield Quantity(720.0 if match[0].lower() == "noon" else 0.0, CLOCK, match[0], match.start(), is_word=True)
 
 
-def _clock(match: re.Match[str]) -> float | None:
+def _clock(match: re.Match[str]) -> float:
     hour, minute = int(match["hour"]), int(match["minute"] or 0)
-    if hour > 24 or minute > 59:  # noqa: PLR2004
-        return None
     if match["half"]:
         hour = hour % 12 + (12 if match["half"].lower() == "p" else 0)
-    return float(hour % 24 * 60 + minute)
+    return float((0 if hour == 24 else hour) * 60 + minute)  # noqa: PLR2004
 
 
 def _digits(text: str) -> Iterator[Quantity]:

@@ -306,12 +306,13 @@ def _polarity_problem(case: _Case) -> list[str]:
         if not own or max(own) < _MIN_ALIGNED:
             continue
         shares = [a + 0.5 * b for a, b in zip(own, whole, strict=True)]
-        best = [unit for unit, share in zip(units, shares, strict=True) if share >= _SAME_PLACE * max(shares)]
-        opposites = [opposites_in(clause.text, unit.text) for unit in best]
+        best = [i for i, share in enumerate(shares) if share >= _SAME_PLACE * max(shares)]
+        opposites = [opposites_in(clause.text, units[i].text) for i in best]
         if all(opposites):
             word, other = opposites[0][0]
             return [f'the passage says "{other}", not "{word}"']
-        if all(negation_conflicts(clause.text, unit.text) for unit in best):
+        around = [" ".join(unit.text for unit in units[max(0, i - 1) : i + 2]) for i in best]
+        if all(negation_conflicts(clause.text, units[i].text, near) for i, near in zip(best, around, strict=True)):
             return ["the passage says the opposite"]
     return []
 

@@ -98,7 +98,9 @@ class Folder:
         return [rng.choice(part) for part in (same or other, other)]
 
 
-def hand_written(folders: Sequence[Folder], questions: Mapping[str, dict[str, object]], rng: random.Random) -> Iterator[Case]:
+def hand_written(
+    folders: Sequence[Folder], questions: Mapping[str, dict[str, object]], rng: random.Random
+) -> Iterator[Case]:
     """The answers of the file whose documents are at hand."""
     for line in HAND_WRITTEN.read_text().splitlines():
         entry = json.loads(line)
@@ -150,7 +152,11 @@ def built(folder: Folder, rng: random.Random) -> Iterator[Case]:
                 mixed = f"{statement} [1] {invented}"
                 yield Case("mixed", mixed, shown, folder.kb, wrong_part=invented)
             wrong = list(wrong_variants(statement, units, chunk, names, rng))
-            for text, kind in [*right, *((f"{text} [1]", kind) for text, kind in wrong), (f"{statement} [3]", "citation")]:
+            for text, kind in [
+                *right,
+                *((f"{text} [1]", kind) for text, kind in wrong),
+                (f"{statement} [3]", "citation"),
+            ]:
                 yield Case(kind, text, shown, folder.kb)
 
 
@@ -190,10 +196,16 @@ def right_variants(statement: str, rng: random.Random) -> list[str]:
     for word, other in _SYNONYMS:
         reworded = re.sub(rf"\b{word}\b", other, reworded)
     reworded = re.sub(r"\bdoes not\b", "doesn't", re.sub(r"\b(is|are|do|was|were) not\b", r"\1n't", reworded))
-    variants = [statement, f"According to the documents, {statement[0].lower()}{statement[1:]}" if statement[1:2].islower() else reworded]
+    variants = [
+        statement,
+        f"According to the documents, {statement[0].lower()}{statement[1:]}" if statement[1:2].islower() else reworded,
+    ]
     if reworded != statement:
         variants.append(reworded)
-    moved = re.fullmatch(r"([A-Z][^,;:.]{25,}) ((?:if|when|before|after|because|until|unless|while|during|in|on|from|with) [^,;:.]{8,60})\.", statement)
+    moved = re.fullmatch(
+        r"([A-Z][^,;:.]{25,}) ((?:if|when|before|after|because|until|unless|while|during|in|on|from|with) [^,;:.]{8,60})\.",
+        statement,
+    )
     if moved:
         variants.append(f"{moved[2][0].upper()}{moved[2][1:]}, {moved[1][0].lower()}{moved[1][1:]}.")
     rewritten = rewrite_numbers(statement)
@@ -226,7 +238,15 @@ def rewrite_numbers(text: str) -> str:
 
 def _proper_names(text: str) -> list:  # type: ignore[type-arg]
     names = find_names(text)
-    return [n for n in names if not n.may_be_word and not n.is_code and len(n.text) > 3 and n.text.isalpha() and n.text.lower() not in map(str.lower, _MONTHS)]
+    return [
+        n
+        for n in names
+        if not n.may_be_word
+        and not n.is_code
+        and len(n.text) > 3
+        and n.text.isalpha()
+        and n.text.lower() not in map(str.lower, _MONTHS)
+    ]
 
 
 def wrong_variants(
@@ -246,7 +266,12 @@ def wrong_variants(
             yield f"{statement[:at]}{_OTHER_UNITS[chosen.unit]}{statement[at + len(unit[0]) :]}", "unit"
     if find_dates(statement):
         changed = change_date(statement, rng)
-        if changed != statement and not any(d.matches(p, frozenset()) for d in find_dates(changed) for p in find_dates(passage) if d not in find_dates(statement) and d.day):
+        if changed != statement and not any(
+            d.matches(p, frozenset())
+            for d in find_dates(changed)
+            for p in find_dates(passage)
+            if d not in find_dates(statement) and d.day
+        ):
             yield changed, "date"
     own = _proper_names(statement)
     if own:
@@ -262,7 +287,10 @@ def wrong_variants(
     words = re.findall(r"[\w'-]+", statement)
     other = re.findall(r"[a-z]+", rng.choice(units))
     if len(words) > 8:
-        yield f'The document says: "{" ".join(words[1:4])} {" ".join(reversed(other[-3:]))} {" ".join(words[-2:])}"', "quotation"
+        yield (
+            f'The document says: "{" ".join(words[1:4])} {" ".join(reversed(other[-3:]))} {" ".join(words[-2:])}"',
+            "quotation",
+        )
 
 
 _OTHER_UNITS = {
@@ -280,7 +308,9 @@ def replace_number(text: str, quantity: Quantity, taken: Sequence[Quantity], rng
     while True:
         changed = re.sub(r"\d", lambda _: str(rng.randint(1, 9)), digits)
         found = find_quantities(text.replace(digits, changed, 1))
-        if changed != digits and not any(f.value == t.value for f in found for t in taken if f not in find_quantities(text)):
+        if changed != digits and not any(
+            f.value == t.value for f in found for t in taken if f not in find_quantities(text)
+        ):
             at = quantity.start + quantity.text.index(digits)
             return text[:at] + changed + text[at + len(digits) :]
 
@@ -291,7 +321,9 @@ def change_date(text: str, rng: random.Random) -> str:
         other = rng.choice([month for month in _MONTHS if month != match[0]])
         return text[: match.start()] + other + text[match.end() :]
     match = re.search(r"\b(\d{4}-\d{2}-)(\d{2})\b", text)
-    return f"{text[: match.start()]}{match[1]}{(int(match[2]) + 3) % 27 + 1:02d}{text[match.end() :]}" if match else text
+    return (
+        f"{text[: match.start()]}{match[1]}{(int(match[2]) + 3) % 27 + 1:02d}{text[match.end() :]}" if match else text
+    )
 
 
 def negate(text: str) -> str:
@@ -413,12 +445,16 @@ def main() -> None:
     seconds = judge(judged)
     for case in judged:
         if case.kind == options.show and bool(case.flagged if case.kind == "right" else not caught(case)):
-            print(f"{'HAND ' if case.by_hand else ''}{case.shown[1].chunk.source.rpartition('/')[2]}: {case.text!r}\n    flagged: {case.flagged} weak: {case.weak}")
+            print(
+                f"{'HAND ' if case.by_hand else ''}{case.shown[1].chunk.source.rpartition('/')[2]}: {case.text!r}\n    flagged: {case.flagged} weak: {case.weak}"
+            )
     figures = report(judged)
     if options.json:
         print(json.dumps({"answers": len(judged), "seconds": seconds, "kinds": figures}, indent=1))
         return
-    print(f"{len(judged)} answers, {len({c.shown[1].chunk.source for c in judged})} documents, {1e3 * seconds:.1f} ms CPU a statement")
+    print(
+        f"{len(judged)} answers, {len({c.shown[1].chunk.source for c in judged})} documents, {1e3 * seconds:.1f} ms CPU a statement"
+    )
     for name, values in figures.items():
         print(f"{name:16}", "  ".join(f"{key} {value}" for key, value in values.items()))
 

@@ -23,6 +23,7 @@ from ragkit.answer.citations import cite, resolve_citations
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, ExtractiveAnswer, ExtractiveProvider
 from ragkit.answer.link_sanitizer import sanitize_links
 from ragkit.answer.score_calibration import get_calibration
+from ragkit.answer.support import check_statements, quoted_statements, with_support
 from ragkit.answer.tool import DEFAULT_TOP_K, RAGTool, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
@@ -229,7 +230,7 @@ class RAGAgent(Agent):
         raise RunError("the run ended without a result")
 
     def build_answer(self, question: str, result: AgentResult) -> Answer:
-        """Build the Answer of a finished run, with verified citations.
+        """Build the Answer of a finished run, with verified citations; a model's statements are held against them.
 
         Raises:
             KnowledgeBaseError: the documents could not be searched.
@@ -241,24 +242,29 @@ class RAGAgent(Agent):
                 raise call.error
         searches = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
         if isinstance(last.data, ExtractiveAnswer):
-            citations = [cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in last.data.quotes]
+            quotes = last.data.quotes
+            citations = [cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in quotes]
             abstained = last.data.abstained
+            texts = () if abstained else tuple(q.passage.text for q in quotes)
+            statements = quoted_statements(list(zip(texts, citations, strict=False)))
             text = result.content  # quoted from the documents, so its links are safe
         else:
             shown = _hits_by_number(searches, result.messages)
             text = sanitize_links(result.content, [question, *(hit.chunk.text for hit in shown.values())])
             citations = resolve_citations(text, shown, self.searcher)
             abstained = result.content.strip().startswith(NOT_IN_DOCUMENTS.rstrip("."))
+            statements = () if abstained else check_statements(text, shown, self.searcher, question)
         return Answer(
             question=question,
             text=text,
-            citations=tuple(citations),
+            citations=with_support(citations, statements),
             abstained=abstained,
             evidence=max((search.evidence for search in searches), default=0.0),
             model=_model_name(result, self.provider, self.config),
             usage=result.usage,
             trace=result.trace,
             trace_id=result.trace.id,
+            statements=statements,
         )
 
 

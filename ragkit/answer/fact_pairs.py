@@ -267,8 +267,10 @@ def _is_pair_crossed(
     ]
     said, found = _nearest(statement.text, words, find(statement.text)), _nearest(unit.text, words, find(unit.text))
     both = said.keys() & found.keys()
-    return {said[term] for term in both} == {0, 1} and {found[term] for term in both} == {0, 1} and all(
-        said[term] != found[term] for term in both
+    return (
+        {said[term] for term in both} == {0, 1}
+        and {found[term] for term in both} == {0, 1}
+        and all(said[term] != found[term] for term in both)
     )
 
 

@@ -20,8 +20,12 @@ from ragkit.lexical.stopwords import STOP_WORDS
 MIN_QUOTED_WORDS = 2
 """A shorter quotation is a name or an ironic word."""
 _CODE = re.compile(r"(`{1,2})([^`\n]{1,300})\1")
-_QUOTATION = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,600})[\"”“»]|(?<!\w)['‘]([^'‘’\n]{2,300}(?:['’][a-z][^'‘’\n]{0,300})*)['’](?!\w)")
-_TOKEN = re.compile(r"(?<![\w-])-{1,2}\w[\w-]*|(?<![\w.])(?:[~/]|\.(?=[a-z]))[\w./*<>~-]*\w|[^\W_][\w.@+:/\\-]*[\w+#]|[^\W\d_]")
+_QUOTATION = re.compile(
+    r"[\"“„«]([^\"“”„«»\n]{2,600})[\"”“»]|(?<!\w)['‘]([^'‘’\n]{2,300}(?:['’][a-z][^'‘’\n]{0,300})*)['’](?!\w)"
+)
+_TOKEN = re.compile(
+    r"(?<![\w-])-{1,2}\w[\w-]*|(?<![\w.])(?:[~/]|\.(?=[a-z]))[\w./*<>~-]*\w|[^\W_][\w.@+:/\\-]*[\w+#]|[^\W\d_]"
+)
 _OPTION = re.compile(r"-{1,2}\w")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+|[\"“„«(]\s*|^\s*[-*]\s+)$")
 _TITLES = frozenset("mr mrs ms dr prof sir i i'm i'd ok yes no".split())
@@ -80,7 +84,9 @@ def _is_identifier(token: str) -> bool:
     if "." in token[1:-1]:
         return not re.fullmatch(r"(?:[A-Za-z]{1,2}\.)+[A-Za-z]?", token)
     letters = re.sub(r"[^A-Za-z]", "", token)
-    return (len(letters) > 1 and letters.isupper() and token.upper() not in _SHOUTED) or bool(re.search(r"[a-z][A-Z]", token))
+    return (len(letters) > 1 and letters.isupper() and token.upper() not in _SHOUTED) or bool(
+        re.search(r"[a-z][A-Z]", token)
+    )
 
 
 _SHOUTED = frozenset("NOT AND OR ALL ANY NO YES ONLY MUST NEVER OK".split())
@@ -122,14 +128,32 @@ class NameIndex:
 @lru_cache(maxsize=4096)
 def _token_pattern(wanted: str) -> re.Pattern[str]:
     before = r"(?<![\w-])" if wanted[:1] in "-" else r"(?<!\w)"
-    return re.compile(before + re.escape(wanted) + r"(?![\w])(?!-\w)" if wanted[:1] == "-" else before + re.escape(wanted) + r"(?!\w)")
+    return re.compile(
+        before + re.escape(wanted) + r"(?![\w])(?!-\w)" if wanted[:1] == "-" else before + re.escape(wanted) + r"(?!\w)"
+    )
 
 
 def _contains_token(text: str, wanted: str) -> bool:
     return wanted in text and bool(_token_pattern(wanted).search(text))
 
 
-_REPLACED = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "−": "-", "‐": "-", "‑": "-", "\u00ad": ""})
+_REPLACED = str.maketrans(
+    {
+        "“": '"',
+        "”": '"',
+        "„": '"',
+        "«": '"',
+        "»": '"',
+        "‘": "'",
+        "’": "'",
+        "–": "-",
+        "—": "-",
+        "−": "-",
+        "‐": "-",
+        "‑": "-",
+        "\u00ad": "",
+    }
+)
 _HYPHENATED = re.compile(r"(?<=\w)[-‐\u00ad]\s*\n\s*(?=[a-z])")
 
 

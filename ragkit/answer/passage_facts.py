@@ -97,5 +97,3 @@ def _units(hit: Hit) -> list[Facts]:
     text = hit.chunk.text
     rest = (" ".join(text[start:end].split()) for start, end in sentence_spans(text))
     return [*map(Facts, units), *(Facts(line) for line in rest if line not in seen)]
-
-

@@ -65,7 +65,9 @@ _OPPOSITE_OF: MappingProxyType[str, frozenset[str]] = MappingProxyType(
 )
 _TOKENS = re.compile(r"[a-z]+(?:['’][a-z]+)?", re.IGNORECASE)
 _SCOPE_WORDS = 4
-_CLAUSE = re.compile(r"[,;:()!?]|\.(?=\s|$)|\b(?:but|because|although|though|while|whereas|which|who|if|when|unless|so that)\b", re.I)
+_CLAUSE = re.compile(
+    r"[,;:()!?]|\.(?=\s|$)|\b(?:but|because|although|though|while|whereas|which|who|if|when|unless|so that)\b", re.I
+)
 
 
 def opposites_in(statement: str, sentence: str) -> list[tuple[str, str]]:

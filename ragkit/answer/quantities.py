@@ -30,7 +30,16 @@ _ORDINALS = {
         "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), start=1
     )
 }
-_SCALES = {"dozen": 12, "hundred": 100, "thousand": 1e3, "k": 1e3, "million": 1e6, "mio": 1e6, "billion": 1e9, "bn": 1e9}
+_SCALES = {
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 1e3,
+    "k": 1e3,
+    "million": 1e6,
+    "mio": 1e6,
+    "billion": 1e9,
+    "bn": 1e9,
+}
 _UNIT_WORDS = {
     "second": "s sec secs second seconds",
     "minute": "min mins minute minutes",
@@ -148,7 +157,9 @@ _TAIL = re.compile(
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]+\d[\w.-]*\b|\b[A-Z]{1,6}-\d[\w-]*|\b\d+(?:\.\d+){2,}\b|\b\d:\d\b(?!:)")
 _AND_A_HALF = re.compile(r"\s?and a half\b", re.IGNORECASE)
 _RANGE_GAP = re.compile(r"\s?(?:-|–|—|to|or|and|until|up to)\s?(?=[€$£\d.a-z])", re.IGNORECASE)
-_HEDGE = re.compile(r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|some|over|~|≈|circa|ca\.)\s*$", re.I)
+_HEDGE = re.compile(
+    r"(?:about|around|roughly|approximately|approx\.?|nearly|almost|some|over|~|≈|circa|ca\.)\s*$", re.I
+)
 _COMPOUNDS = {"per cent": "%", "m/s": "m/s", "km/h": "km/h"}
 _ROUNDING = 0.05
 
@@ -228,7 +239,9 @@ def _read_date(match: re.Match[str]) -> Iterator[Date]:
         for name in ("day2", "to2"):
             if match[name]:
                 yield Date(_int(match["year2"]), _month(match["month2"]), _int(match[name]), text, start)
-    elif match["month3"][0].isupper() and (match["year3"] or match["month3"].lower() not in ("may", "march", "mars", "mar")):
+    elif match["month3"][0].isupper() and (
+        match["year3"] or match["month3"].lower() not in ("may", "march", "mars", "mar")
+    ):
         yield Date(_int(match["year3"]), _month(match["month3"]), None, text, start)
 
 
@@ -292,7 +305,9 @@ def _written(text: str) -> Iterator[Quantity]:
         elif match["article"] and match["noun"].lower() in UNITS:
             yield Quantity(1.0, UNITS[match["noun"].lower()], f"{match[0]} {match['noun']}", start, is_word=True)
         elif match["idiom"]:
-            yield from (Quantity(value, unit, match[0], start, is_word=True) for value, unit in _IDIOMS[match[0].lower()])
+            yield from (
+                Quantity(value, unit, match[0], start, is_word=True) for value, unit in _IDIOMS[match[0].lower()]
+            )
     yield from _share_units(pending, text)
 
 
@@ -345,7 +360,9 @@ def _tail(text: str, at: int) -> tuple[float, str, int]:
         if not word:
             break
         unit = UNITS.get(word.lower(), "")
-        is_letter = word.lower() in _LETTER_UNITS and (i > 0 or (match["sep"] and word.lower() in ("in", "s", "d", "t", "em", "us")))
+        is_letter = word.lower() in _LETTER_UNITS and (
+            i > 0 or (match["sep"] and word.lower() in ("in", "s", "d", "t", "em", "us"))
+        )
         if unit and not is_letter:
             return factor, unit, match.end(("unit", "unit2", "unit3")[i])
         if word.lower() in _NO_ADJECTIVES:

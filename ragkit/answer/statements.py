@@ -45,7 +45,7 @@ class _Kind(Enum):
 class _Block:
     kind: _Kind
     text: str
-    """The raw lines; a row as `column: cell, column: cell`."""
+    """The raw lines; a row as `column: cell; column: cell`."""
 
 
 _FENCE = re.compile(r"^\s*(?:`{3}|~{3})")
@@ -54,7 +54,9 @@ _ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _RULE_ROW = re.compile(r"^\s*\|?[\s:|-]*-[\s:|-]*\|?\s*$")
 _MARKS = rf"(?:\s*{CITATION_MARK.pattern})+"
 _LEADING_MARKS = re.compile(rf"^{_MARKS}[\s.;,]*")
-_MARKS_ONLY = re.compile(rf"^[\s(]*(?:(?:sources?|citations?|references?|see(?: also)?)\b[\s:]*)?{_MARKS}[\s).;,]*$", re.I)
+_MARKS_ONLY = re.compile(
+    rf"^[\s(]*(?:(?:sources?|citations?|references?|see(?: also)?)\b[\s:]*)?{_MARKS}[\s).;,]*$", re.I
+)
 _POINTER = re.compile(
     rf"\(?\b(?:according to|as (?:stated|described|shown|noted) in|see(?: also)?|cf\.?|per|from|in)"
     rf"(?: (?:passage|source|document)s?)?{_MARKS}\s*\)?,?",
@@ -151,8 +153,8 @@ def _flush(kind: _Kind, lines: list[str]) -> Iterator[_Block]:
 
 def _row_text(columns: list[str], cells: list[str]) -> str:
     if len(columns) != len(cells):
-        return ", ".join(cells)
-    return ", ".join(f"{column}: {cell}" if column else cell for column, cell in zip(columns, cells, strict=True))
+        return "; ".join(cells)
+    return "; ".join(f"{column}: {cell}" if column else cell for column, cell in zip(columns, cells, strict=True))
 
 
 def _block_statements(block: _Block) -> Iterator[ClaimedStatement]:
@@ -205,4 +207,6 @@ def _claims(statement: ClaimedStatement) -> bool:
     terms = extract_terms(text)
     if _LEAD_IN.search(text) and not statement.citations and not statement.item_count:
         return False
-    return len(terms) >= 2 or any(char.isdigit() for char in text) or bool(statement.citations and not statement.inherited)
+    return (
+        len(terms) >= 2 or any(char.isdigit() for char in text) or bool(statement.citations and not statement.inherited)
+    )

@@ -27,6 +27,9 @@ from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Citation, Hit
 
 NOT_SUPPORTED = "not supported"
+PARTLY_SUPPORTED = "partly supported"
+NOT_CHECKED = "not checked"
+"""`Citation.support` without a statement that cites it."""
 WEIGHTS: Mapping[str, float] = MappingProxyType({"offset": -5.1, "near": 3.3, "anywhere": 3.2, "cosine": 6.4})
 """Of the logistic regression on the wording; `benchmarks/answer_support.py` fits them.
 
@@ -97,16 +100,20 @@ def _with_other_place(
     return verdict
 
 
-def citation_support(citation: Citation, statements: Sequence[Statement]) -> str:
-    """What was checked of the statements that cite a passage, in plain words; "not checked" without any."""
-    citing = [statement for statement in statements if citation.n in statement.citations]
+def with_support(citations: Sequence[Citation], statements: Sequence[Statement]) -> tuple[Citation, ...]:
+    """The citations with what was checked of the statements that cite them, in plain words."""
+    return tuple(replace(citation, support=_citation_support(citation.n, statements)) for citation in citations)
+
+
+def _citation_support(n: int, statements: Sequence[Statement]) -> str:
+    citing = [statement for statement in statements if n in statement.citations]
     if not citing:
-        return "not checked"
+        return NOT_CHECKED
     if any(statement.support is Support.NOT_FOUND for statement in citing):
         return NOT_SUPPORTED
     checks = list(dict.fromkeys(check for statement in citing for check in statement.checks))
     if any(statement.support is Support.PARTLY for statement in citing):
-        return ", ".join(["partly supported", *(check for check in checks if check != "wording matches")])
+        return ", ".join([PARTLY_SUPPORTED, *(check for check in checks if check != "wording matches")])
     return ", ".join(checks)
 
 
@@ -254,10 +261,7 @@ def _measure_wording(case: _Case) -> None:
     """Set the features of the wording, and the two places to compare by embedding."""
     words, near_terms, places = _words(case), frozenset[str](), []
     for passage in case.passages:
-        ranked = sorted(
-            range(len(passage.units)),
-            key=lambda i: -coverage(words, passage.units[i].terms, case.weights),
-        )
+        ranked = sorted(range(len(passage.units)), key=lambda i: -coverage(words, passage.units[i].terms, case.weights))
         if not ranked:
             continue
         best = ranked[0]

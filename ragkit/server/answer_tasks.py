@@ -342,7 +342,7 @@ class AnswerTask:
     async def _complete(self, answer: Answer, result: AgentResult, config: AgentConfig) -> None:
         runner, data = self._runner, answer_json(answer)
         citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
-        detail: dict[str, JSON] = {key: data[key] for key in ("evidence", "abstained", "model", "usage")}
+        detail: dict[str, JSON] = {key: data[key] for key in _DETAIL_KEYS}
         detail["citations"] = citations
         record = trace_record(result, config)
         finished = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace), "record": record}
@@ -394,6 +394,9 @@ class AnswerTask:
             chunk = self._runner.kb.chunk(str(citation["chunk_id"]))
             with_ids.append({**citation, "document_id": chunk.document_id if chunk is not None else None})
         return with_ids
+
+
+_DETAIL_KEYS = ("statements", "supported", "evidence", "abstained", "model", "usage")
 
 
 async def wait_for_answer(task: AnswerTask) -> AnswerCompleted:

@@ -315,7 +315,8 @@ class McpTools:
         citations = data["citations"]
         assert isinstance(citations, list)  # noqa: S101 - `answer_json` returns it
         data["citations"] = [{**citation, "document_id": ids[citation["chunk_id"]]} for citation in citations]
-        lines = [answer.text, "", *map(_format_citation, answer.citations), f"evidence {answer.evidence:.2f}"]
+        lines = [answer.text, "", *map(_format_citation, answer.citations), *_format_unsupported(answer)]
+        lines.append(f"evidence {answer.evidence:.2f}")
         return ToolResult("\n".join(lines), data)
 
     def _document_id(self, citation: Citation) -> str:
@@ -336,10 +337,14 @@ async def _run_in_thread(work: Callable[[], T]) -> T:
     return await asyncio.wrap_future(THREAD_POOL.submit(work))
 
 
+def _format_unsupported(answer: Answer) -> list[str]:
+    return [f"not supported: {statement.text} ({statement.reason})" for statement in answer.unsupported]
+
+
 def _format_citation(citation: Citation) -> str:
     lines = f"{citation.start_line}-{citation.end_line}"
     location = f"page {citation.page}" if citation.page is not None else f"lines {lines}"
-    unverified = "" if citation.verified else " (not verified)"
+    unverified = f" ({citation.support})" if citation.verified else " (not verified)"
     stale = " (the file has changed)" if citation.stale else ""
     quote = " ".join(citation.quote.split())
     excerpt = quote if len(quote) <= MAX_QUOTE_CHARS else quote[: MAX_QUOTE_CHARS - 3] + "..."

@@ -222,7 +222,7 @@ def _extra_fields(completed: answer_tasks.AnswerCompleted) -> JsonObject:
             "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
             "ragkit": message["usage"],
         },
-        **{key: message[key] for key in ("citations", "evidence", "abstained")},
+        **{key: message[key] for key in ("citations", "statements", "supported", "evidence", "abstained")},
         "answered_by": message["model"],
         "trace_id": completed.trace_id,
         "session_id": completed.session["id"] if completed.session else None,

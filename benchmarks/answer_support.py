@@ -1,6 +1,6 @@
 """Measure the check of a model's statements against the passages that they cite.
 
-    python benchmarks/answer_support.py KNOWLEDGE_BASE... [--questions FILE...] [--fit] [--json] [--show KIND] [--seed S]
+    python benchmarks/answer_support.py KNOWLEDGE_BASE... [--questions FILE...] [--fit] [--json] [--show KIND]
 
 The knowledge bases are those of the sample (`ragkit init --sample`, `ragkit index`) and of other folders. The made set
 has hand-written answers (`answer_support.jsonl`; of documents that are not in the repository only the id of a question
@@ -28,19 +28,26 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ragkit.answer import support
 from ragkit.answer.answer_units import UnitKind, extract_answer_units
 from ragkit.answer.base import Searcher, Support
-from ragkit.answer.names import find_names, find_quotations
+from ragkit.answer.names import Name, find_names, find_quotations
 from ragkit.answer.quantities import UNITS, Quantity, find_dates, find_quantities
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import Chunk, Hit
 
 HAND_WRITTEN = Path(__file__).with_name("answer_support.jsonl")
 PASSAGES_PER_DOCUMENT = 6
+
+
+def _word_list(text: str) -> list[str]:
+    return text.split()
+
+
 KINDS = ("number", "unit", "date", "name", "entity", "negated", "quotation", "citation", "invented")
 
 
@@ -99,14 +106,14 @@ class Folder:
 
 
 def hand_written(
-    folders: Sequence[Folder], questions: Mapping[str, dict[str, object]], rng: random.Random
+    folders: Sequence[Folder], questions: Mapping[str, dict[str, Any]], rng: random.Random
 ) -> Iterator[Case]:
     """The answers of the file whose documents are at hand."""
     for line in HAND_WRITTEN.read_text().splitlines():
         entry = json.loads(line)
         if "question" in entry:
             asked = questions.get(entry["question"])
-            places = [(asked["source"][0], asked["answers"])] if asked else []  # type: ignore[index]
+            places = [(asked["source"][0], asked["answers"])] if asked else []
         else:
             places = [(part["source"], [[part["near"]]]) for part in (entry, entry.get("second")) if part]
         for folder in folders:
@@ -173,21 +180,21 @@ def usable_units(chunk: Chunk) -> list[str]:
         ends = text[-1:] in ".!" or unit.kind is UnitKind.ROW
         is_plain = text.count("|") < 2 and not re.search(r"[\[\]{}<>\\=]|\. \.|https?:", text)
         words = re.findall(r"[a-z]{3,}", text)
-        if unit.kind in (UnitKind.SENTENCE, UnitKind.ITEM, UnitKind.ROW) and ends and is_plain and len(words) >= 5:
-            if 40 <= len(text) <= 240 and not re.match(r"(?:no|yes|it|this|these|they|he|she|here|see)\b", text, re.I):
-                found.append(text)
+        is_whole = unit.kind in (UnitKind.SENTENCE, UnitKind.ITEM, UnitKind.ROW) and ends and len(words) >= 5
+        refers = re.match(r"(?:no|yes|it|this|these|they|he|she|here|see)\b", text, re.IGNORECASE)
+        if is_whole and is_plain and 40 <= len(text) <= 240 and not refers:
+            found.append(text)
     return found
 
 
-_SYNONYMS = [
-    tuple(pair.split("/"))
-    for pair in (
-        "must be/has to be,may not/must not,in order to/to,shows/displays,contains/includes,begins/starts,is called/is named,"
-        "needs/requires,about/around,at least/a minimum of,at most/no more than,however/but,because/since,every/each,"
-        "also/additionally,such as/like,for example/for instance,large/big,whole/entire,usually/normally,"
-        "can be/may be,is used/gets used,until/till,quick/fast,before/prior to,after/following"
-    ).split(",")
-]
+_PAIRS = (
+    "must be/has to be,may not/must not,in order to/to,shows/displays,contains/includes,"
+    "begins/starts,is called/is named,needs/requires,about/around,at least/a minimum of,"
+    "at most/no more than,however/but,because/since,every/each,also/additionally,such as/like,"
+    "for example/for instance,large/big,whole/entire,usually/normally,can be/may be,"
+    "is used/gets used,until/till,quick/fast,before/prior to,after/following"
+)
+_SYNONYMS = [tuple(pair.split("/")) for pair in _PAIRS.split(",")]
 
 
 def right_variants(statement: str, rng: random.Random) -> list[str]:
@@ -203,7 +210,7 @@ def right_variants(statement: str, rng: random.Random) -> list[str]:
     if reworded != statement:
         variants.append(reworded)
     moved = re.fullmatch(
-        r"([A-Z][^,;:.]{25,}) ((?:if|when|before|after|because|until|unless|while|during|in|on|from|with) [^,;:.]{8,60})\.",
+        r"([A-Z][^,;:.]{25,}) ((?:if|when|before|after|because|until|unless|while|during|in|on|from) [^,;:.]{8,60})\.",
         statement,
     )
     if moved:
@@ -214,8 +221,8 @@ def right_variants(statement: str, rng: random.Random) -> list[str]:
     return rng.sample(variants, min(3, len(variants)))
 
 
-_DIGITS = dict(zip("two three four five six seven eight nine ten eleven twelve".split(), range(2, 13), strict=True))
-_MONTHS = "January February March April May June July August September October November December".split()
+_DIGITS = dict(zip(_word_list("two three four five six seven eight nine ten eleven twelve"), range(2, 13), strict=True))
+_MONTHS = _word_list("January February March April May June July August September October November December")
 
 
 def rewrite_numbers(text: str) -> str:
@@ -236,7 +243,7 @@ def rewrite_numbers(text: str) -> str:
     )
 
 
-def _proper_names(text: str) -> list:  # type: ignore[type-arg]
+def _proper_names(text: str) -> list[Name]:
     names = find_names(text)
     return [
         n
@@ -303,7 +310,7 @@ _OTHER_UNITS = {
 def replace_number(text: str, quantity: Quantity, taken: Sequence[Quantity], rng: random.Random) -> str:
     """Another number that the passage does not give."""
     match = re.search(r"\d[\d.,]*\d|\d", quantity.text)
-    assert match is not None  # noqa: S101
+    assert match is not None
     digits = match[0]
     while True:
         changed = re.sub(r"\d", lambda _: str(rng.randint(1, 9)), digits)
@@ -394,7 +401,7 @@ def report(cases: Sequence[Case]) -> dict[str, dict[str, float | int | None]]:
 
 
 def fit(cases: Sequence[Case]) -> dict[str, float]:
-    """The weights of the wording: a logistic regression of right answers against other statements with the same facts."""
+    """The weights of the wording: a logistic regression of right answers against statements of other passages."""
     rows: list[tuple[list[float], float, float]] = []
     original = support._verdict
 
@@ -445,16 +452,14 @@ def main() -> None:
     seconds = judge(judged)
     for case in judged:
         if case.kind == options.show and bool(case.flagged if case.kind == "right" else not caught(case)):
-            print(
-                f"{'HAND ' if case.by_hand else ''}{case.shown[1].chunk.source.rpartition('/')[2]}: {case.text!r}\n    flagged: {case.flagged} weak: {case.weak}"
-            )
+            print(f"{'by hand, ' if case.by_hand else ''}{case.shown[1].chunk.source}: {case.text!r}")
+            print(f"    flagged: {case.flagged} partly: {case.weak}")
     figures = report(judged)
     if options.json:
         print(json.dumps({"answers": len(judged), "seconds": seconds, "kinds": figures}, indent=1))
         return
-    print(
-        f"{len(judged)} answers, {len({c.shown[1].chunk.source for c in judged})} documents, {1e3 * seconds:.1f} ms CPU a statement"
-    )
+    documents = len({case.shown[1].chunk.source for case in judged})
+    print(f"{len(judged)} answers, {documents} documents, {1e3 * seconds:.1f} ms CPU a statement")
     for name, values in figures.items():
         print(f"{name:16}", "  ".join(f"{key} {value}" for key, value in values.items()))
 

@@ -192,4 +192,4 @@ class Citation:
     stale: bool
     """The file on disk has changed or is gone since it was indexed."""
     support: str = ""
-    """What was checked of the statements that cite it, in plain words: "numbers match, quote found", "not supported"."""
+    """What was checked of the statements that cite it, in plain words: "numbers match", "not supported"."""

@@ -77,7 +77,7 @@ def _find_elsewhere(
     best = max(range(len(units)), key=shares.__getitem__)
     holder = max(holders, key=shares.__getitem__)
     margin, least = MARGIN, MIN_COVERAGE
-    if abs(best - holder) < 2 and not _is_row(units[best]):  # noqa: PLR2004 - neighbours may belong together
+    if abs(best - holder) < 2 and not _is_row(units[best]):
         margin, least = 0.25, 0.8
     return best if shares[best] >= least and shares[best] - shares[holder] >= margin else None
 
@@ -90,11 +90,11 @@ def _is_same_kind(quantity: Quantity, other: Quantity) -> bool:
     """Whether two numbers could be told for one another."""
     if quantity.unit or other.unit:
         return quantity.unit == other.unit
-    return not (_is_year(quantity) or _is_year(other)) and (not other.is_word or other.value > 2)  # noqa: PLR2004
+    return not (_is_year(quantity) or _is_year(other)) and (not other.is_word or other.value > 2)
 
 
 def _is_year(quantity: Quantity) -> bool:
-    return not quantity.unit and 1500 <= quantity.value < 2200  # noqa: PLR2004
+    return not quantity.unit and 1500 <= quantity.value < 2200
 
 
 def _number_elsewhere(
@@ -128,7 +128,7 @@ def _name_elsewhere(
     """The place with the statement's other words has another name, and not this one."""
     named = frozenset(term for other in names for term in extract_terms(other.text))
     words = _plain_words(statement) - named
-    if len(words) < 2 or not name.text[:1].isupper():  # noqa: PLR2004
+    if len(words) < 2 or not name.text[:1].isupper():
         return ""
     shares = [_share(words, unit.terms, weights) for unit in units]
     holders = [i for i, unit in enumerate(units) if unit.index.has(name)]
@@ -194,13 +194,13 @@ def _crossed_numbers(
         shares = [_share(words, unit.terms, weights) for unit in holders]
         if not holders or max(shares) < MIN_COVERAGE:
             continue
-        best = [unit for unit, share in zip(holders, shares, strict=True) if share >= 0.8 * max(shares)]  # noqa: PLR2004
+        best = [unit for unit, share in zip(holders, shares, strict=True) if share >= 0.8 * max(shares)]
         if all(_is_number_crossed(statement, quantity, unit, words, weights) for unit in best):
             return f"the passage does not give {quantity.text} for this"
     return ""
 
 
-_UNIT_TERMS = frozenset(extract_terms(" ".join(word for word in UNITS if word.isalpha() and len(word) > 2)))  # noqa: PLR2004
+_UNIT_TERMS = frozenset(extract_terms(" ".join(word for word in UNITS if word.isalpha() and len(word) > 2)))
 
 
 def _is_number_crossed(
@@ -209,7 +209,7 @@ def _is_number_crossed(
     rivals = [q for q in find_quantities(unit.text) if _is_same_kind(quantity, q)]
     values = _group_values(rivals, unit.text)
     own = [q for q in find_quantities(statement.text) if _is_same_kind(quantity, q) and q.value in values]
-    if len(set(values.values())) < 2 or quantity.value not in values:  # noqa: PLR2004
+    if len(set(values.values())) < 2 or quantity.value not in values:
         return False
     this = values[quantity.value]
     said = _nearest(statement.text, words, [(q.start, values[q.value]) for q in own])

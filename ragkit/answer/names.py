@@ -1,7 +1,7 @@
 """Finds names, identifiers and quotations in a statement, and looks them up in a text exactly.
 
-A name is a capitalized word inside a sentence, an identifier (`max_size`, IPv6, --force, /etc/hosts, .xz), or code between
-backticks. A quotation is text between quotation marks; compared are its words in order, without regard to case,
+A name is a capitalized word inside a sentence, an identifier (`max_size`, IPv6, --force, /etc/hosts, .xz), or code
+between backticks. A quotation is text between quotation marks; compared are its words in order, without regard to case,
 white space, marks and hyphenation. No index, no model.
 """
 
@@ -28,8 +28,8 @@ _TOKEN = re.compile(
 )
 _OPTION = re.compile(r"-{1,2}\w")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+|[\"“„«(]\s*|^\s*[-*]\s+)$")
-_TITLES = frozenset("mr mrs ms dr prof sir i i'm i'd ok yes no".split())
-_CONNECTORS = frozenset("of the de von van der and & la le du".split())
+_TITLES = frozenset(["mr", "mrs", "ms", "dr", "prof", "sir", "i", "i'm", "i'd", "ok", "yes", "no"])
+_CONNECTORS = frozenset(["of", "the", "de", "von", "van", "der", "and", "&", "la", "le", "du"])
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Name:
 
 
 def find_names(text: str, known: Collection[str] = ()) -> list[Name]:
-    """The names of a statement, in order. `known`: lower-case names of the passages, recognized at its start as well."""
+    """The names of a statement, in order. `known`: lower-case names of the passages, found at its start as well."""
     names = [Name(match[2].strip(), match.start(), is_code=True) for match in _CODE.finditer(text)]
     plain = _CODE.sub(lambda match: " " * len(match[0]), text)
     for date in find_dates(plain):
@@ -89,7 +89,7 @@ def _is_identifier(token: str) -> bool:
     )
 
 
-_SHOUTED = frozenset("NOT AND OR ALL ANY NO YES ONLY MUST NEVER OK".split())
+_SHOUTED = frozenset(["NOT", "AND", "OR", "ALL", "ANY", "NO", "YES", "ONLY", "MUST", "NEVER", "OK"])
 
 
 class NameIndex:
@@ -116,10 +116,16 @@ class NameIndex:
         words = [word for word in code.split() if not word.startswith(("<", '"', "'", "$"))]
         return all(_contains_token(self._text, word) for word in words)
 
+    def has_together(self, first: Name, second: Name) -> bool:
+        """Whether two words of one name stand near each other, in any order ("Quill, Hester")."""
+        a, b = (re.escape(normalize_spaces(name.text).casefold()) for name in (first, second))
+        gap = r"\W+(?:\w+\W+){0,2}"
+        return bool(re.search(rf"(?<!\w){a}(?:'s)?{gap}{b}|(?<!\w){b}(?:'s)?{gap}{a}", self._folded))
+
     def has_acronym(self, name: Name) -> bool:
         """Whether the text has words whose initials are this name (Network File System for NFS)."""
         letters = name.text.casefold()
-        if not (name.text.isupper() and 2 <= len(letters) <= 6):  # noqa: PLR2004
+        if not (name.text.isupper() and 2 <= len(letters) <= 6):
             return False
         initials = "".join(word[0] for word in re.findall(r"[^\W_]+", self._folded))
         return letters in initials and bool(re.search(r"\W+".join(rf"\b{c}\w*" for c in letters), self._folded))

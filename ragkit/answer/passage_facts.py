@@ -52,7 +52,7 @@ class Facts:
     @cached_property
     def years(self) -> frozenset[int]:
         """The years that the text names."""
-        return frozenset(int(q.value) for q in self.quantities if not q.unit and 1000 <= q.value < 3000)  # noqa: PLR2004
+        return frozenset(int(q.value) for q in self.quantities if not q.unit and 1000 <= q.value < 3000)
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -14,9 +14,10 @@ from ragkit.lexical.analyzer import extract_terms
 
 _NEGATION = re.compile(
     r"\b(?:not|never|no|nobody|none|nothing|neither|nor|without|cannot|no longer|no one|hardly|fail(?:s|ed)? to"
-    r"|refus(?:e|es|ed) to|unable to|impossible|forbid(?:s|den)?|prohibit(?:s|ed)?|avoid(?:s|ed)?|lack(?:s|ed)?|instead of"
-    r"|rather than|except|unless|free of|only|exclud(?:es?|ed|ing)|prevent(?:s|ed)?|ban(?:s|ned)?|discourage[sd]?"
-    r"|stop(?:s|ped)?|apart from|nowhere|but)\b|n't\b|n’t\b|\bdon'?ts?\b|\b(?:un|in|im|non|dis)(?=[a-z]{4})",
+    r"|refus(?:e|es|ed) to|unable to|impossible|forbid(?:s|den)?|prohibit(?:s|ed)?|avoid(?:s|ed)?|lack(?:s|ed)?"
+    r"|instead of|rather than|except|unless|free of|only|exclud(?:es?|ed|ing)|prevent(?:s|ed)?|ban(?:s|ned)?"
+    r"|discourage[sd]?|stop(?:s|ped)?|apart from|nowhere|but)\b|n't\b|n’t\b"
+    r"|\bdon'?ts?\b|\b(?:un|in|im|non|dis)(?=[a-z]{4})",
     re.IGNORECASE,
 )
 _STRONG = re.compile(
@@ -24,20 +25,21 @@ _STRONG = re.compile(
 )
 _SOFT = re.compile(
     r"\b(?:fail(?:s|ed)?|refus(?:e|es|ed)|unable|impossible|forbid(?:s|den)?|prohibit(?:s|ed)?|avoid(?:s|ed)?|lack(?:s|ed)?"
-    r"|instead of|rather than|except|unless|exclud(?:es?|ed|ing)|prevent(?:s|ed)?|ban(?:s|ned)?|discourage[sd]?|apart from"
-    r"|neither|nor)\b",
+    r"|instead of|rather than|except|unless|exclud(?:es?|ed|ing)|prevent(?:s|ed)?|ban(?:s|ned)?|discourage[sd]?"
+    r"|apart from|neither|nor)\b",
     re.IGNORECASE,
 )
 _IDIOMS = re.compile(
-    r"\b(?:not only|no matter|no doubt|not necessarily|whether or not|if not|if none|if any|no more than|no less than|no later than"
-    r"|no longer than|not more than|not less than|at no (?:extra )?cost|no\.\s?\d)",
+    r"\b(?:not only|no matter|no doubt|not necessarily|whether or not|if not|if none|if any|no more than|no less than"
+    r"|no later than|no longer than|not more than|not less than|at no (?:extra )?cost|no\.\s?\d)",
     re.IGNORECASE,
 )
 _OPPOSITES = (
-    "enable/disable allow/forbid allow/prohibit allow/refuse permit/forbid increase/decrease increase/reduce raise/lower"
-    " before/after minimum/maximum min/max least/most more/less more/fewer higher/lower above/below open/close"
-    " opened/closed start/stop begin/end first/last accept/reject accept/refuse include/exclude add/remove always/never"
-    " required/optional mandatory/optional mandatory/voluntary on/off inside/outside indoors/outdoors early/late"
+    "enable/disable allow/forbid allow/prohibit allow/refuse permit/forbid increase/decrease increase/reduce"
+    " raise/lower before/after minimum/maximum min/max least/most more/less more/fewer higher/lower above/below"
+    " open/close opened/closed start/stop begin/end first/last accept/reject accept/refuse include/exclude add/remove"
+    " always/never required/optional mandatory/optional mandatory/voluntary on/off inside/outside indoors/outdoors"
+    " early/late"
     " earlier/later longer/shorter faster/slower larger/smaller bigger/smaller upper/lower up/down win/lose buy/sell"
     " free/paid public/private internal/external visible/hidden locked/unlocked local/remote hot/cold warm/cold"
     " wet/dry left/right north/south east/west all/none possible/impossible same/different succeed/fail success/failure"
@@ -111,7 +113,7 @@ def _is_denied_alone(
     stems: Mapping[str, int],
     min_share: float = 0.0,
 ) -> bool:
-    """Whether the first word that one text denies, and never says plainly, stands in the other, which does not deny it."""
+    """Whether the first word that one text denies, and nowhere affirms, stands in the other, which does not deny it."""
     denied_there = {word for scope in others for word in scope}
     return any(
         (head := scope[0]) in stems
@@ -151,4 +153,4 @@ def _scopes(text: str) -> list[list[str]]:
 
 
 def _content(words: Iterable[str]) -> list[str]:
-    return [word for word in words if word not in _WEAK and len(word) > 2]  # noqa: PLR2004
+    return [word for word in words if word not in _WEAK and len(word) > 2]

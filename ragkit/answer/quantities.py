@@ -1,33 +1,40 @@
 """Finds numbers with their units, times of day and dates in a text, normalized for comparison.
 
-1,000 = 1000, 16 h = 16 hours, 2k = two thousand, 5 % = five per cent, 1 March 2024 = 2024-03-01, 2:30 pm = 14:30. Units are
-not converted. English, with the formats of numbers and dates of other languages.
+1,000 = 1000, 16 h = 16 hours, 2k = two thousand, 5 % = five per cent, 1 March 2024 = 2024-03-01, 2:30 pm = 14:30.
+Units are not converted. English, with the formats of numbers and dates of other languages.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 CLOCK = "clock"
 """The unit of a time of day; its value is in minutes."""
 
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 _WORD_NUMBERS = {
     word: value
     for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen".split()
+        _words(
+            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+            "sixteen seventeen eighteen nineteen"
+        )
     )
 } | {
     word: 10 * value
-    for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
+    for value, word in enumerate(_words("twenty thirty forty fifty sixty seventy eighty ninety"), start=2)
 }
 _ORDINALS = {
     word: value
     for value, word in enumerate(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split(), start=1
+        _words("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"), start=1
     )
 }
 _SCALES = {
@@ -98,7 +105,7 @@ _UNIT_WORDS = {
 }
 UNITS = MappingProxyType({word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()})
 """Words of units -> unit."""
-_LETTER_UNITS = frozenset("in s m h d g t l v w k em us pt gig".split())  # only directly behind digits
+_LETTER_UNITS = frozenset(_words("in s m h d g t l v w k em us pt gig"))  # only directly behind digits
 _MONTHS = {
     name: month
     for month, names in enumerate(
@@ -186,7 +193,7 @@ class Quantity:
             return False
         if self.is_approximate and other.value:
             return abs(self.value - other.value) <= _ROUNDING * abs(other.value)
-        return abs(self.value - other.value) < 1e-9  # noqa: PLR2004 - the rounding of floats
+        return abs(self.value - other.value) < 1e-9
 
 
 @dataclass(frozen=True)
@@ -198,6 +205,8 @@ class Date:
     day: int | None
     text: str = ""
     start: int = 0
+    is_ambiguous: bool = False
+    """One of two readings, as of 3/4/2024."""
 
     def matches(self, other: Date, years: frozenset[int]) -> bool:
         """Whether another text gives this date; `years` are those of that text, for a date without one."""
@@ -214,7 +223,7 @@ def find_dates(text: str) -> list[Date]:
 
 
 def find_quantities(text: str) -> list[Quantity]:
-    """The numbers and times of a text, in order, without those of its dates; the unit of a range counts for both ends."""
+    """The numbers and times of a text, in order, without those of its dates; both ends of a range have its unit."""
     masked = _DATE.sub(lambda match: match[0] if not any(c.isdigit() for c in match[0]) else "·" * len(match[0]), text)
     masked = _IDENTIFIER.sub(lambda match: "·" * len(match[0]), masked)
     found = list(_times(masked))
@@ -230,7 +239,8 @@ def _read_date(match: re.Match[str]) -> Iterator[Date]:
         yield Date(year, month, day, text, start)
     elif match["numeric"]:
         first, second, year = (int(part) for part in re.split(r"[./]", match["numeric"]))
-        yield from (Date(year, m, d, text, start) for m, d in {(second, first), (first, second)} if m <= 12)  # noqa: PLR2004
+        readings = {(m, d) for m, d in ((second, first), (first, second)) if m <= 12}
+        yield from (Date(year, m, d, text, start, is_ambiguous=True) for m, d in sorted(readings))
     elif match["month1"]:
         for name in ("from1", "day1"):
             if match[name]:
@@ -264,7 +274,7 @@ def _clock(match: re.Match[str]) -> float:
     hour, minute = int(match["hour"]), int(match["minute"] or 0)
     if match["half"]:
         hour = hour % 12 + (12 if match["half"].lower() == "p" else 0)
-    return float((0 if hour == 24 else hour) * 60 + minute)  # noqa: PLR2004
+    return float((0 if hour == 24 else hour) * 60 + minute)
 
 
 def _digits(text: str) -> Iterator[Quantity]:
@@ -292,7 +302,7 @@ def _written(text: str) -> Iterator[Quantity]:
         if match["tens"]:
             number = _WORD_NUMBERS[match["tens"].lower()]
             ones = match["ones"]
-            if ones and number >= 20 and number % 10 == 0:  # noqa: PLR2004
+            if ones and number >= 20 and number % 10 == 0:
                 number += _WORD_NUMBERS[ones.lower()]
             elif ones:
                 end = match.start("ones") - 1
@@ -326,12 +336,8 @@ def _share_units(pending: list[tuple[Quantity, int]], text: str) -> Iterator[Qua
     """`3 to 5 days`: the first number of a range has the unit of the second."""
     for i, (quantity, end) in enumerate(pending):
         following = pending[i + 1][0] if i + 1 < len(pending) else None
-        if not quantity.unit and following is not None and following.unit not in ("", "times"):
-            gap = text[end : following.start]
-            if _RANGE_GAP.fullmatch(gap):
-                text_of = f"{quantity.text} {following.unit}"
-                quantity = Quantity(quantity.value, following.unit, text_of, quantity.start, quantity.is_word)
-        yield quantity
+        unit = following.unit if following is not None and _RANGE_GAP.fullmatch(text[end : following.start]) else ""
+        yield quantity if quantity.unit or unit in ("", "times") else replace(quantity, unit=unit)
 
 
 def _value(digits: str) -> float:
@@ -371,6 +377,8 @@ def _tail(text: str, at: int) -> tuple[float, str, int]:
 
 
 _NO_ADJECTIVES = frozenset(
-    "of in on at to for from by with and or the a an is are was were per as than that which who when if within after "
-    "before until up be may can must every each their its".split()
+    _words(
+        "of in on at to for from by with and or the a an is are was were per as than that which who when "
+        "if within after before until up be may can must every each their its"
+    )
 )

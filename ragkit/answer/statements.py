@@ -1,7 +1,7 @@
 """Splits the answer of a model into statements: sentences, list items, table rows and code, each with its citations.
 
 A number after a full stop belongs to the sentence before it. A statement without a number takes, as a reader does, the
-next number of its paragraph or list item, else the number of the line that introduces its list ("... three modes [1]:"),
+next number of its paragraph or list item, else the number of the line that introduces its list ("three modes [1]:"),
 else a number that stands alone below the list. Whoever introduces a list takes the numbers of its items. Headings,
 questions, greetings, pointers ("See [1]") and remarks on the search itself ("The documents do not say ...") claim
 nothing about the documents: they are no statements.
@@ -67,7 +67,7 @@ _LINK = re.compile(r"!?\[([^\]]{1,300})\]\((?:[^()\s]|\([^()]*\)){1,2000}\)")
 _TALK = re.compile(
     r"^(?:here(?:'s| is| are)\b.*:?$|hello\b|hi\b|thank|you'?re welcome|sure\b|certainly\b|of course\b|great question|"
     r"i hope|hope (?:this|that)|let me know|feel free|please (?:let|ask|note that i)|in summary:?$|to summari[sz]e:?$|"
-    r"i (?:found|looked|searched|checked|will|can|could|cannot|can't|couldn't|did not|didn't|was unable|am unable|'m)\b|"
+    r"i (?:found|looked|searched|checked|will|can|could|cannot|can't|couldn't|did not|didn't|was unable|am unable)\b|"
     r"i'(?:ll|m|ve)\b|if you (?:need|want|would like|have)\b.*\b(?:let me|ask|i can)\b|would you like|"
     r"based on (?:the|these|your) \w+:?$|note:?$|sources?:|references?:)",
     re.IGNORECASE,
@@ -113,7 +113,8 @@ def _connect(lead: list[ClaimedStatement] | None, run: list[list[ClaimedStatemen
     below = tuple(dict.fromkeys(n for group in run for statement in group for n in statement.citations))
     for group in run:
         group[:] = [s if s.citations or not above else replace(s, citations=above, inherited=True) for s in group]
-    lead[-1] = replace(lead[-1], item_count=len(run), **({} if above else {"citations": below, "inherited": True}))
+    inherited = lead[-1].inherited or not above
+    lead[-1] = replace(lead[-1], item_count=len(run), citations=above or below, inherited=inherited)
 
 
 def _blocks(text: str) -> Iterator[_Block]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -20,7 +21,7 @@ from ragkit.answer.fact_pairs import find_swap
 from ragkit.answer.names import Name, find_names, find_quotations
 from ragkit.answer.passage_facts import Facts, PassageFacts
 from ragkit.answer.polarity import negation_conflicts, opposites_in
-from ragkit.answer.quantities import Quantity, find_dates, find_quantities
+from ragkit.answer.quantities import Date, Quantity, find_quantities
 from ragkit.answer.score_calibration import get_calibration
 from ragkit.answer.statements import ClaimedStatement, split_statements
 from ragkit.lexical.analyzer import extract_terms
@@ -163,29 +164,31 @@ class _Judge:
 
     def _check_code(self, case: _Case) -> None:
         lines = [line.strip() for line in case.claim.text.splitlines() if line.strip()]
-        missing = [line for line in lines if not _has(case, lambda p, line=line: p.index.has(Name(line, is_code=True)))]
+        missing = [line for line in lines if not any(p.index.has(Name(line, is_code=True)) for p in case.passages)]
         case.problem = f"`{missing[0]}` is not in the passage" if missing else ""
         case.checks = () if missing else ("code found",)
 
     def _check_quotations(self, case: _Case, problems: list[str], checks: list[str]) -> None:
         quotations = find_quotations(case.claim.text)
-        missing = [q for q in quotations if not _has(case, lambda p, q=q: p.has_quotation(q))]
+        missing = [q for q in quotations if not any(p.has_quotation(q) for p in case.passages)]
         problems += [f'the quotation "{_short(quotation)}" is not in the passage' for quotation in missing]
         checks += ["quote found"] if quotations and not missing else []
 
     def _check_numbers(self, case: _Case, problems: list[str], checks: list[str]) -> None:
         wanted = required_quantities(case.claim)
-        missing = [quantity for quantity in wanted if not _has(case, lambda p, q=quantity: p.has_quantity(q))]
+        missing = [quantity for quantity in wanted if not any(p.has_quantity(quantity) for p in case.passages)]
         problems += [f"{quantity.text} is not in the passage" for quantity in missing]
         checks += ["numbers match"] if wanted and not missing else []
 
     def _check_dates(self, case: _Case, problems: list[str], checks: list[str]) -> None:
-        wanted: dict[str, list[Callable[[PassageFacts], bool]]] = defaultdict(list)
-        for date in find_dates(case.claim.text):  # an ambiguous date has two readings under one text
-            day = (date.text, date.day if date.text[:1].isalpha() or "-" in date.text else 0)
-            wanted[str(day)].append(lambda p, d=date: p.has_date(d, p.years))
-        texts = {str((d.text, d.day if d.text[:1].isalpha() or "-" in d.text else 0)): d.text for d in case.facts.dates}
-        missing = [texts[key] for key, tests in wanted.items() if not any(_has(case, test) for test in tests)]
+        wanted: dict[tuple[str, int | None], list[Date]] = defaultdict(list)
+        for date in case.facts.dates:
+            wanted[date.text, None if date.is_ambiguous else date.day].append(date)
+        missing = [
+            text
+            for (text, _), readings in wanted.items()
+            if not any(p.has_date(date, p.years) for p in case.passages for date in readings)
+        ]
         problems += [f"{text} is not in the passage" for text in missing]
         checks += ["dates match"] if wanted and not missing else []
 
@@ -195,10 +198,11 @@ class _Judge:
         missing = [
             name
             for name in wanted
-            if not _has(case, lambda p, name=name: p.index.has(name) or p.index.has_acronym(name))
+            if not any(p.index.has(name) or p.index.has_acronym(name) for p in case.passages)
             and not self._is_harmless(name)
         ]
         problems += [f"{name.text} is not in the passage" for name in missing]
+        problems += [] if missing else _parted_names(case, wanted)
         checks += ["names match"] if wanted and not missing else []
 
     def _is_harmless(self, name: Name) -> bool:
@@ -208,13 +212,25 @@ class _Judge:
         return name.may_be_word or frozenset(extract_terms(name.text)[:1]) <= self._asked
 
 
+def _parted_names(case: _Case, names: Sequence[Name]) -> list[str]:
+    """Names of several words that stand in the passages only apart, as the parts of other names."""
+    problems = []
+    for first, second in pairwise(names):
+        adjoin = case.claim.text[first.start + len(first.text) : second.start] == " "
+        words = (first, second)
+        is_name = adjoin and not first.may_be_word and all(n.text.isalpha() and not n.text.isupper() for n in words)
+        if is_name and not any(p.index.has_together(first, second) for p in case.passages):
+            problems.append(f"{first.text} {second.text} is not in the passage")
+    return problems
+
+
 def required_quantities(claim: ClaimedStatement) -> list[Quantity]:
     """The numbers that a passage must give; not figures of speech, nor what the statement counts up itself."""
     members = claim.text.count(",") + 2 if claim.text.count(",") else 0
     wanted = []
     for quantity in find_quantities(claim.text):
-        is_figure = quantity.is_word and (quantity.value <= 2 or quantity.value != int(quantity.value))  # noqa: PLR2004
-        if is_figure and not (quantity.value == 2 and quantity.unit):  # noqa: PLR2004
+        is_figure = quantity.is_word and (quantity.value <= 2 or quantity.value != int(quantity.value))
+        if is_figure and not (quantity.value == 2 and quantity.unit):
             continue
         if not quantity.unit and quantity.value in (claim.item_count or -1, members if ":" in claim.text else -1):
             continue
@@ -222,12 +238,8 @@ def required_quantities(claim: ClaimedStatement) -> list[Quantity]:
     return wanted
 
 
-def _has(case: _Case, test: Callable[[PassageFacts], bool]) -> bool:
-    return any(test(passage) for passage in case.passages)
-
-
 def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _term_weights(claims: Sequence[ClaimedStatement], searcher: Searcher) -> dict[str, float]:

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from ragkit.answer import support
+from ragkit.answer import support, wording
 from ragkit.answer.answer_units import UnitKind, extract_answer_units
 from ragkit.answer.base import Searcher, Support
 from ragkit.answer.names import Name, find_names, find_quotations
@@ -327,10 +327,7 @@ def change_date(text: str, rng: random.Random) -> str:
     for match in re.finditer(rf"\b({'|'.join(_MONTHS)})\b", text):
         other = rng.choice([month for month in _MONTHS if month != match[0]])
         return text[: match.start()] + other + text[match.end() :]
-    match = re.search(r"\b(\d{4}-\d{2}-)(\d{2})\b", text)
-    return (
-        f"{text[: match.start()]}{match[1]}{(int(match[2]) + 3) % 27 + 1:02d}{text[match.end() :]}" if match else text
-    )
+    return re.sub(r"\b(\d{4}-\d{2}-)(\d{2})\b", lambda m: f"{m[1]}{(int(m[2]) + 3) % 27 + 1:02d}", text, count=1)
 
 
 def negate(text: str) -> str:
@@ -411,12 +408,13 @@ def fit(cases: Sequence[Case]) -> dict[str, float]:
         return original(case)
 
     support._verdict = keep  # type: ignore[assignment]
+    support.needs_cosine = lambda features: features["near"] < wording.CERTAIN_SHARE
     for case in cases:
         if case.kind in ("right", "citation", "invented"):
             label, weight = float(case.kind == "right"), 3.0 if case.by_hand else 1.0
             cited = [int(n) for n in re.findall(r"\[(\d)\]", case.text)]
             support.check_statements(case.text, {n: case.shown[n] for n in cited}, case.searcher)
-    support._verdict = original
+    support._verdict, support.needs_cosine = original, wording.needs_cosine
     x, y = np.array([row for row, _, _ in rows]), np.array([label for _, label, _ in rows])
     w = np.array([weight for _, _, weight in rows])
     beta = np.zeros(x.shape[1])

@@ -7,12 +7,10 @@ cosine with the nearest places decide. Only what the model was shown counts. Rul
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import MappingProxyType
 
 import numpy as np
 
@@ -24,6 +22,15 @@ from ragkit.answer.polarity import negation_conflicts, opposites_in
 from ragkit.answer.quantities import Date, Quantity, find_quantities
 from ragkit.answer.score_calibration import get_calibration
 from ragkit.answer.statements import ClaimedStatement, split_statements
+from ragkit.answer.wording import (
+    CERTAIN_SHARE,
+    LEXICAL_COSINE,
+    PARTLY_AT,
+    SUPPORTED_AT,
+    coverage,
+    needs_cosine,
+    wording_probability,
+)
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Citation, Hit
 
@@ -31,18 +38,6 @@ NOT_SUPPORTED = "not supported"
 PARTLY_SUPPORTED = "partly supported"
 NOT_CHECKED = "not checked"
 """`Citation.support` without a statement that cites it."""
-WEIGHTS: Mapping[str, float] = MappingProxyType({"offset": -5.1, "near": 3.3, "anywhere": 3.2, "cosine": 6.4})
-"""Of the logistic regression on the wording; `benchmarks/answer_support.py` fits them.
-
-`near`: weighted share of the statement's words in its two best places; `anywhere`: in the passages; `cosine`: of the
-statement and its best place.
-"""
-SUPPORTED_AT = 0.5
-PARTLY_AT = 0.3
-CERTAIN_SHARE = 0.9
-"""With this share of its words in one place, a statement is not embedded."""
-_PREFIX = 5
-_LEXICAL_COSINE = 0.55  # stands in for the cosine of an embedder that does not tell paraphrases from other texts
 
 
 @dataclass
@@ -94,7 +89,7 @@ def _with_other_place(
     if verdict.support not in (Support.NOT_FOUND, Support.NO_CITATION):
         return verdict
     others = [n for n in passages if n not in claim.citations]
-    found = judge.judge_all([(claim, [passages[n]]) for n in others])
+    found = judge.judge_all([(claim, [passages[n]]) for n in others], embeds=False)
     for n, other in zip(others, found, strict=True):
         if other.support is Support.SUPPORTED:
             return replace(verdict, found_in=n, found_at=shown[n].chunk.source)
@@ -134,7 +129,9 @@ class _Judge:
         self._weights = weights
         self._asked = asked
 
-    def judge_all(self, pairs: Sequence[tuple[ClaimedStatement, Sequence[PassageFacts]]]) -> list[Statement]:
+    def judge_all(
+        self, pairs: Sequence[tuple[ClaimedStatement, Sequence[PassageFacts]]], *, embeds: bool = True
+    ) -> list[Statement]:
         """Judge statements against passages; all texts that need it are embedded in one call."""
         cases = [_Case(claim, Facts(claim.text), passages, self._weights) for claim, passages in pairs]
         for case in cases:
@@ -142,7 +139,8 @@ class _Judge:
                 self._check_facts(case)
                 if not case.problem:
                     _measure_wording(case)
-        _add_cosines([case for case in cases if case.places], self._searcher)
+        if embeds:
+            _add_cosines([case for case in cases if case.places], self._searcher)
         return [_verdict(case) for case in cases]
 
     def _check_facts(self, case: _Case) -> None:
@@ -247,23 +245,6 @@ def _term_weights(claims: Sequence[ClaimedStatement], searcher: Searcher) -> dic
     return dict(zip(terms, np.asarray(searcher.term_weights(terms), np.float64).tolist(), strict=True)) if terms else {}
 
 
-def coverage(wanted: frozenset[str], present: frozenset[str], weights: Mapping[str, float]) -> float:
-    """The weighted share of words that are present, in [0, 1]; a word with the same beginning counts most of it."""
-    total = sum(weights.get(term, 1.0) for term in wanted)
-    if not total:
-        return 1.0
-    prefixes = {term[:_PREFIX] for term in present if len(term) >= _PREFIX - 1}
-    found = sum(
-        weights.get(term, 1.0) * (1.0 if term in present else 0.8 if _shares_prefix(term, prefixes) else 0.0)
-        for term in wanted
-    )
-    return found / total
-
-
-def _shares_prefix(term: str, prefixes: set[str]) -> bool:
-    return len(term) >= _PREFIX - 1 and term.isalpha() and term[:_PREFIX] in prefixes
-
-
 def _words(case: _Case) -> frozenset[str]:
     """The words of a statement without numbers, which are compared on their own."""
     return frozenset(term for term in case.facts.terms if not term[:1].isdigit())
@@ -281,36 +262,27 @@ def _measure_wording(case: _Case) -> None:
         left = words - near
         second = max(ranked, key=lambda i: coverage(left, passage.units[i].terms, case.weights) if left else 0.0)
         near_terms |= near | passage.units[second].terms
-        window = " ".join(unit.text for unit in passage.units[best : best + 2])
-        places += [passage.units[best].text, window]
+        places.append(" ".join(unit.text for unit in passage.units[best : best + 2])[:_MAX_PLACE_CHARS])
     case.features = {
         "near": coverage(words, near_terms, case.weights),
         "anywhere": coverage(words, frozenset().union(*(p.terms for p in case.passages)), case.weights),
-        "cosine": 0.0,
+        "cosine": LEXICAL_COSINE,
     }
-    if case.features["near"] < CERTAIN_SHARE and not case.claim.is_code:
-        case.places = tuple(places[:4])
+    case.places = tuple(places[:_MAX_PLACES]) if needs_cosine(case.features) and not case.claim.is_code else ()
+
+
+_MAX_PLACES = 3
+_MAX_PLACE_CHARS = 400
 
 
 def _add_cosines(cases: Sequence[_Case], searcher: Searcher) -> None:
-    if not cases:
-        return
-    if not get_calibration(searcher).is_discriminative:
-        for case in cases:
-            if case.features is not None:
-                case.features["cosine"] = _LEXICAL_COSINE
+    if not cases or not get_calibration(searcher).is_discriminative:
         return
     texts = list(dict.fromkeys(text for case in cases for text in (case.claim.text, *case.places)))
     rows = dict(zip(texts, searcher.embed(texts), strict=True))
     for case in cases:
         if case.features is not None:
             case.features["cosine"] = max(float(rows[case.claim.text] @ rows[place]) for place in case.places)
-
-
-def wording_probability(features: Mapping[str, float]) -> float:
-    """The estimated probability, in [0, 1], that passages say what a statement says, by its words."""
-    odds = WEIGHTS["offset"] + sum(WEIGHTS[name] * value for name, value in features.items())
-    return 1 / (1 + math.exp(-odds))
 
 
 def _polarity_problem(case: _Case) -> list[str]:

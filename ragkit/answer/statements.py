@@ -52,7 +52,7 @@ _FENCE = re.compile(r"^\s*(?:`{3}|~{3})")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s|^\s*\*\*[^*]{1,80}\*\*\s*:?\s*$|^\s*(?:[-=]{3,}|(?:\*\s*){3,})\s*$")
 _ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _RULE_ROW = re.compile(r"^\s*\|?[\s:|-]*-[\s:|-]*\|?\s*$")
-_MARKS = rf"(?:\s*{CITATION_MARK.pattern})+"
+_MARKS = rf"(?:\s*(?:,|and|&)?\s*{CITATION_MARK.pattern})+"
 _LEADING_MARKS = re.compile(rf"^{_MARKS}[\s.;,]*")
 _MARKS_ONLY = re.compile(
     rf"^[\s(]*(?:(?:sources?|citations?|references?|see(?: also)?)\b[\s:]*)?{_MARKS}[\s).;,]*$", re.I

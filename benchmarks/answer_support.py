@@ -408,13 +408,14 @@ def fit(cases: Sequence[Case]) -> dict[str, float]:
         return original(case)
 
     support._verdict = keep  # type: ignore[assignment]
-    support.needs_cosine = lambda features: features["near"] < wording.CERTAIN_SHARE
+    vars(support)["needs_cosine"] = lambda features: features["near"] < wording.CERTAIN_SHARE
     for case in cases:
         if case.kind in ("right", "citation", "invented"):
             label, weight = float(case.kind == "right"), 3.0 if case.by_hand else 1.0
             cited = [int(n) for n in re.findall(r"\[(\d)\]", case.text)]
             support.check_statements(case.text, {n: case.shown[n] for n in cited}, case.searcher)
-    support._verdict, support.needs_cosine = original, wording.needs_cosine
+    support._verdict = original
+    vars(support)["needs_cosine"] = wording.needs_cosine
     x, y = np.array([row for row, _, _ in rows]), np.array([label for _, label, _ in rows])
     w = np.array([weight for _, _, weight in rows])
     beta = np.zeros(x.shape[1])

@@ -191,3 +191,5 @@ class Citation:
     """The quote is equal to [start:end] of the indexed text."""
     stale: bool
     """The file on disk has changed or is gone since it was indexed."""
+    support: str = ""
+    """What was checked of the statements that cite it, in plain words: "numbers match", "not supported"."""

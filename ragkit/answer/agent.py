@@ -20,11 +20,12 @@ from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.trace import StepType
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
-from ragkit.answer.base import Answer, Searcher
+from ragkit.answer.base import Answer, Searcher, Statement
 from ragkit.answer.citations import cite, resolve_citations
 from ragkit.answer.extractive import ExtractiveAnswer, ExtractiveProvider
 from ragkit.answer.outcome import NOT_FOUND_MARK, AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
 from ragkit.answer.score_calibration import get_calibration
+from ragkit.answer.support import check_statements, quoted_statements, with_support
 from ragkit.answer.tool import DEFAULT_TOP_K, RAGTool, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
@@ -249,7 +250,7 @@ class RAGAgent(Agent):
         return AnswerStream(question, earlier, cleans=not quotes, is_data=is_data)
 
     def build_answer(self, question: str, result: AgentResult) -> Answer:
-        """Build the Answer of a finished run, with verified citations.
+        """Build the Answer of a finished run, with verified citations; a model's statements are held against them.
 
         Raises:
             KnowledgeBaseError: the documents could not be searched.
@@ -267,7 +268,7 @@ class RAGAgent(Agent):
         return Answer(
             question=question,
             text=checked.text,
-            citations=checked.citations,
+            citations=with_support(checked.citations, checked.statements),
             abstained=checked.abstained,
             evidence=checked.evidence,
             model=_model_name(result, self.provider, self.config),
@@ -278,16 +279,21 @@ class RAGAgent(Agent):
             outcome=checked.outcome,
             notices=checked.notices,
             unknown_citations=checked.unknown_citations,
+            statements=checked.statements,
         )
 
     def _quoted_text(self, question: str, text: str, quoted: ExtractiveAnswer) -> _CheckedText:
         """The text of an answer without a model: quoted from the documents, so its links are safe."""
+        quotes = quoted.quotes
+        citations = tuple(cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in quotes)
+        texts = () if quoted.abstained else tuple(q.passage.text for q in quotes)
         return _CheckedText(
             text,
-            tuple(cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in quoted.quotes),
+            citations,
             Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
             quoted.abstained,
             quoted.evidence,
+            statements=quoted_statements(list(zip(texts, citations, strict=False))),
             searched_for="" if quoted.query == " ".join(question.split()) else quoted.query,
         )
 
@@ -311,8 +317,20 @@ class RAGAgent(Agent):
         outcome = find_outcome(facts)
         abstained = says_not_found(result.content, question)
         evidence = max((search.evidence for search in searches), default=0.0)
-        notices = tuple(build_notices(outcome, facts))
-        return _CheckedText(text, citations, outcome, abstained, evidence, notices, tuple(unknown))
+        is_judged = not abstained and outcome not in _WITHOUT_STATEMENTS and numbers is not None
+        return _CheckedText(
+            text,
+            citations,
+            outcome,
+            abstained,
+            evidence,
+            check_statements(text, shown, self.searcher, question) if is_judged else (),
+            tuple(build_notices(outcome, facts)),
+            tuple(unknown),
+        )
+
+
+_WITHOUT_STATEMENTS = {Outcome.REFUSED, Outcome.EMPTY, Outcome.FILTERED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +342,7 @@ class _CheckedText:
     outcome: Outcome
     abstained: bool
     evidence: float
+    statements: tuple[Statement, ...] = ()
     notices: tuple[str, ...] = ()
     unknown_citations: tuple[int, ...] = ()
     searched_for: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -81,6 +82,37 @@ class FilteringSearcher(Protocol):
         """The unrestricted searcher."""
 
 
+class Support(StrEnum):
+    """Whether the cited passages say what a statement says."""
+
+    SUPPORTED = "supported"
+    PARTLY = "partly"
+    """They say a part of it, or something near to it."""
+    NOT_FOUND = "not_found"
+    """They do not say it, or say otherwise."""
+    NO_CITATION = "no_citation"
+    """It names no passage that was shown."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of an answer, held against the passages that it cites."""
+
+    text: str
+    """Without citation marks and Markdown."""
+    citations: tuple[int, ...]
+    """The numbers of the passages that it cites."""
+    support: Support
+    checks: tuple[str, ...] = ()
+    """What was found in the passages, such as "numbers match"."""
+    reason: str = ""
+    """What is wrong, in plain words; empty if it is supported."""
+    found_in: int | None = None
+    """The number of another passage that supports it."""
+    found_at: str = ""
+    """The source of that passage."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """An answer with its citations, usage and trace."""
@@ -104,6 +136,21 @@ class Answer:
     """What a reader must be told, one line each: that the answer is cut off, cites nothing, or was refused."""
     unknown_citations: tuple[int, ...] = ()
     """Citation numbers that were never shown to the model, and were taken out of `text`."""
+    statements: tuple[Statement, ...] = ()
+    """What the text claims, in order; a quoted answer has one for each quote."""
+
+    @property
+    def supported(self) -> float | None:
+        """The share of the statements that are supported, in [0, 1]; partly counts half. None without statements."""
+        if not self.statements:
+            return None
+        shares = {Support.SUPPORTED: 1.0, Support.PARTLY: 0.5}
+        return sum(shares.get(statement.support, 0.0) for statement in self.statements) / len(self.statements)
+
+    @property
+    def unsupported(self) -> tuple[Statement, ...]:
+        """The statements that the cited passages do not support, and those without a citation."""
+        return tuple(s for s in self.statements if s.support in (Support.NOT_FOUND, Support.NO_CITATION))
 
     @property
     def unsupported_reasons(self) -> list[str]:
@@ -115,6 +162,8 @@ class Answer:
             reasons.append(self.notices[0] if self.notices else NOTICES[self.outcome])
         if self.unknown_citations:
             reasons.append(describe_unknown_citations(self.unknown_citations))
+        if self.unsupported:
+            reasons.append(f"{len(self.unsupported)} of {len(self.statements)} statements are not supported")
         return reasons
 
     def to_json(self, display: Callable[[str], str] = str) -> dict[str, JSON]:
@@ -129,6 +178,8 @@ class Answer:
             "unknown_citations": list(self.unknown_citations),
             "unsupported_reasons": list(self.unsupported_reasons),
             "evidence": round(self.evidence, 4),
+            "supported": None if self.supported is None else round(self.supported, 4),
+            "statements": [_statement_json(statement, display) for statement in self.statements],
             "citations": [_citation_json(citation, display) for citation in self.citations],
             "model": self.model,
             "usage": self.usage.to_dict(),
@@ -151,4 +202,17 @@ def _citation_json(citation: Citation, display: Callable[[str], str]) -> dict[st
         "score": round(citation.score, 4),
         "heading": list(citation.heading),
         "chunk_id": citation.chunk_id,
+        "support": citation.support,
+    }
+
+
+def _statement_json(statement: Statement, display: Callable[[str], str]) -> dict[str, JSON]:
+    return {
+        "text": statement.text,
+        "citations": list(statement.citations),
+        "support": statement.support.value,
+        "checks": list(statement.checks),
+        "reason": statement.reason,
+        "found_in": statement.found_in,
+        "found_at": display(statement.found_at) if statement.found_at else None,
     }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ragkit.answer.base import Answer
+from ragkit.answer.base import Answer, Support
 from ragkit.answer.outcome import Outcome
+from ragkit.answer.support import NOT_CHECKED, NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.cli.common import CliContext, format_location
 from ragkit.cli.costs import format_usd
 from ragkit.cli.terminal import echo
@@ -29,10 +30,12 @@ def print_answer(context: CliContext, answer: Answer, *, streamed: bool) -> None
         context.write(f"  {mark} {format_location(citation)}{_format_status(citation)}")
         quote = " ".join(citation.quote.split())
         context.write(f'      "{quote[:MAX_QUOTE_CHARS]}{"..." if len(quote) > MAX_QUOTE_CHARS else ""}"')
+    _print_unsupported(context, answer)
     for notice in answer.notices:
         echo(f"note: {notice}", err=True)  # with -q as well: it is a result
     evidence = f"evidence {answer.evidence:.2f}, " if answer.outcome in _OUTCOMES_WITH_EVIDENCE else ""
-    context.log(f"\n{evidence}{answer.model}, {format_usd(answer.usage.total_cost_usd)}")
+    share = "" if answer.supported is None else f"supported {answer.supported:.2f}, "
+    context.log(f"\n{evidence}{share}{answer.model}, {format_usd(answer.usage.total_cost_usd)}")
 
 
 def print_unsupported(answer: Answer) -> None:
@@ -46,9 +49,26 @@ def print_trace(context: CliContext, answer: Answer) -> None:
         context.log(f"  {step.seconds * 1000:8.1f} ms  {step.type.value:18} {step.name}")
 
 
+def _print_unsupported(context: CliContext, answer: Answer) -> None:
+    """List the statements that the cited passages do not support, with the reason and where they were found."""
+    if not answer.unsupported:
+        return
+    context.write()
+    for statement in answer.unsupported:
+        label = "no citation" if statement.support is Support.NO_CITATION else NOT_SUPPORTED
+        found = f"; it is in [{statement.found_in}]" if statement.found_in is not None else ""
+        text = " ".join(statement.text.split())
+        short = text if len(text) <= MAX_QUOTE_CHARS else f"{text[:MAX_QUOTE_CHARS]}..."
+        context.write(f"  {click.style(label, fg='red')}: {short}")
+        context.write(f"      {statement.reason}{found}")
+
+
 def _format_status(citation: Citation) -> str:
     if not citation.verified:
         return click.style("  not verified", fg="red")
     if citation.stale:
         return click.style("  the file has changed: run ragkit index", fg="yellow")
-    return click.style("  verified", fg="green")
+    if citation.support == NOT_SUPPORTED:
+        return click.style(f"  {NOT_SUPPORTED}", fg="red")
+    is_weak = citation.support == NOT_CHECKED or citation.support.startswith(PARTLY_SUPPORTED)
+    return click.style(f"  {citation.support}", fg="yellow" if is_weak else "green")

@@ -345,9 +345,7 @@ class AnswerTask:
             await self.events.put(AnswerTextDelta("".join(self._text_parts)))
         runner, data = self._runner, answer_json(answer)
         citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
-        detail: dict[str, JSON] = {
-            key: data[key] for key in ("searched_for", "evidence", "abstained", "outcome", "notices", "model", "usage")
-        }
+        detail: dict[str, JSON] = {key: data[key] for key in _DETAIL_KEYS}
         detail["citations"] = citations
         record = trace_record(result, agent.config)
         finished = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace), "record": record}
@@ -399,6 +397,19 @@ class AnswerTask:
             chunk = self._runner.kb.chunk(str(citation["chunk_id"]))
             with_ids.append({**citation, "document_id": chunk.document_id if chunk is not None else None})
         return with_ids
+
+
+_DETAIL_KEYS = (
+    "searched_for",
+    "statements",
+    "supported",
+    "evidence",
+    "abstained",
+    "outcome",
+    "notices",
+    "model",
+    "usage",
+)
 
 
 async def wait_for_answer(task: AnswerTask) -> AnswerCompleted:

@@ -25,6 +25,7 @@ from ragkit.agent.tools.function_schema import ToolSchema
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json, hit_json
+from ragkit.answer.support import NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.answer.tool import TOOL_NAME, RAGTool, RetrievedPassages
 from ragkit.errors import BudgetExceeded, RagkitError, RunError
 from ragkit.index.reader import DocumentSummary
@@ -316,7 +317,7 @@ class McpTools:
         assert isinstance(citations, list)  # noqa: S101 - `answer_json` returns it
         data["citations"] = [{**citation, "document_id": ids[citation["chunk_id"]]} for citation in citations]
         notes = [f"note: {notice}" for notice in answer.notices]
-        sources = map(_format_citation, answer.citations)
+        sources = [*map(_format_citation, answer.citations), *_format_unsupported(answer)]
         lines = [answer.text, "", *sources, *notes, f"evidence {answer.evidence:.2f}"]
         return ToolResult("\n".join(lines), data)
 
@@ -338,10 +339,16 @@ async def _run_in_thread(work: Callable[[], T]) -> T:
     return await asyncio.wrap_future(THREAD_POOL.submit(work))
 
 
+def _format_unsupported(answer: Answer) -> list[str]:
+    return [f"not supported: {statement.text} ({statement.reason})" for statement in answer.unsupported]
+
+
 def _format_citation(citation: Citation) -> str:
     lines = f"{citation.start_line}-{citation.end_line}"
     location = f"page {citation.page}" if citation.page is not None else f"lines {lines}"
+    is_weak = citation.support == NOT_SUPPORTED or citation.support.startswith(PARTLY_SUPPORTED)
     unverified = "" if citation.verified else " (not verified)"
+    unverified = f" ({citation.support})" if citation.verified and is_weak else unverified
     stale = " (the file has changed)" if citation.stale else ""
     quote = " ".join(citation.quote.split())
     excerpt = quote if len(quote) <= MAX_QUOTE_CHARS else quote[: MAX_QUOTE_CHARS - 3] + "..."

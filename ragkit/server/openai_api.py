@@ -214,6 +214,9 @@ class _CompletionWriter:
         return f"{self._base_url}/documents/{citation['document_id']}?{lines}"
 
 
+_EXTRA_KEYS = ("citations", "statements", "supported", "evidence", "abstained", "outcome", "notices")
+
+
 def _extra_fields(completed: answer_tasks.AnswerCompleted) -> JsonObject:
     """Usage, and the keys that are not OpenAI's."""
     message, usage = completed.message, completed.answer.usage
@@ -225,7 +228,7 @@ def _extra_fields(completed: answer_tasks.AnswerCompleted) -> JsonObject:
             "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
             "ragkit": message["usage"],
         },
-        **{key: message[key] for key in ("citations", "evidence", "abstained", "outcome", "notices")},
+        **{key: message[key] for key in _EXTRA_KEYS},
         "answered_by": message["model"],
         "trace_id": completed.trace_id,
         "session_id": completed.session["id"] if completed.session else None,

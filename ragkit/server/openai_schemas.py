@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from ragkit.answer.outcome import Outcome
-from ragkit.server.schemas import CitationSchema, Filter, Id, TraceDetailSchema, UnicodeBody
+from ragkit.server.schemas import CitationSchema, Filter, Id, StatementSchema, TraceDetailSchema, UnicodeBody
 
 
 class _OpenAIModel(UnicodeBody):
@@ -197,6 +197,8 @@ class CompletionSchema(TypedDict):
     choices: Annotated[list[ChoiceSchema], Field(description="One choice.")]
     usage: Annotated[dict[str, Any], Field(description="Tokens; details and cost in US dollars in `ragkit`.")]
     citations: Annotated[list[CitationSchema], Field(description="The citations, by number.")]
+    statements: Annotated[list[StatementSchema], Field(description="What the answer claims, in order.")]
+    supported: Annotated[float | None, Field(description="Share of the statements that are supported, in [0, 1].")]
     evidence: Annotated[float, Field(description="How well the passages support the answer, in [0, 1].")]
     abstained: Annotated[bool, Field(description="The documents do not contain an answer.")]
     outcome: Annotated[Outcome, Field(description="What kind of answer it is.")]

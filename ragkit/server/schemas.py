@@ -189,6 +189,19 @@ class CitationSchema(TypedDict):
     verified: Annotated[bool, Field(description="The quote equals the indexed text.")]
     stale: Annotated[bool, Field(description="The file has changed or was deleted since it was indexed.")]
     score: Annotated[float, Field(description="Ranking score of the passage.")]
+    support: Annotated[str, Field(description="What was checked, in plain words: `numbers match`, `not supported`.")]
+
+
+class StatementSchema(TypedDict):
+    """A statement of an answer, held against the passages that it cites."""
+
+    text: Annotated[str, Field(description="The statement, without citations.")]
+    citations: Annotated[list[int], Field(description="The numbers of the passages that it cites.")]
+    support: Literal["supported", "partly", "not_found", "no_citation"]
+    checks: Annotated[list[str], Field(description="What was found in the passages.")]
+    reason: Annotated[str, Field(description="What is wrong; empty if it is supported.")]
+    found_in: Annotated[int | None, Field(description="The number of another passage that supports it.")]
+    found_at: Annotated[str | None, Field(description="The source of that passage.")]
 
 
 class AnswerSchema(TypedDict):
@@ -205,6 +218,8 @@ class AnswerSchema(TypedDict):
     unknown_citations: Annotated[list[int], Field(description="Citation numbers taken out: they were never shown.")]
     unsupported_reasons: Annotated[list[str], Field(description="Why `strict` fails on it, one line each.")]
     evidence: Annotated[float, Field(description="How well the passages support an answer, in [0, 1].")]
+    supported: Annotated[float | None, Field(description="Share of the statements that are supported, in [0, 1].")]
+    statements: Annotated[list[StatementSchema], Field(description="What the answer claims, in order.")]
     citations: Annotated[list[CitationSchema], Field(description="The citations, by number.")]
     model: Annotated[str, Field(description="The model that answered.")]
     usage: Annotated[
@@ -251,6 +266,8 @@ class MessageSchema(TypedDict):
         str | None,
         Field(description="The question as searched without a model, if completed or corrected; else empty or null."),
     ]
+    statements: Annotated[list[dict[str, Any]], Field(description="What the answer claims, in order.")]
+    supported: Annotated[float | None, Field(description="Share of the statements that are supported, in [0, 1].")]
     evidence: Annotated[float | None, Field(description="How well the passages support the answer, in [0, 1].")]
     abstained: Annotated[bool | None, Field(description="The documents do not contain an answer.")]
     outcome: Annotated[Outcome | None, Field(description="What kind of answer it is.")]

@@ -19,7 +19,10 @@ EMPTY_SHARE = 0.1
 """Share of the sessions that may be without messages before these are deleted first."""
 EMPTY_DETAIL: dict[str, JSON] = {
     "citations": [],
-    **dict.fromkeys(("searched_for", "outcome", "notices", "evidence", "abstained", "model", "usage", "error")),
+    "statements": [],
+    **dict.fromkeys(
+        ("searched_for", "outcome", "notices", "supported", "evidence", "abstained", "model", "usage", "error")
+    ),
 }
 """Default values of the details of a message."""
 Turn: TypeAlias = tuple[str, str]

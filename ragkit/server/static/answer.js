@@ -2,7 +2,7 @@
 
 import { announce, button, formatCount, formatDollars, formatLocation, formatSeconds, h, plain, sourceName, timeElement } from "./dom.js";
 import { renderInto, rerender } from "./markdown.js";
-import { openPassage, statusMarks } from "./passage.js";
+import { openPassage, statusMarks, supportLevel } from "./passage.js";
 import { openTrace } from "./trace.js";
 
 const EVIDENCE_THRESHOLD = 0.45; // as on the server: below it, the model declines to answer
@@ -64,16 +64,19 @@ export class ChatTurn {
     const chip = citationChips(citations);
     const refused = message.outcome === "refused";
     rerender(this.body, message.abstained ? stripRefusal(message.content) : message.content, chip);
+    const unsupported = (message.statements ?? []).filter(({ support }) => support === "not_found" || support === "no_citation");
+    markStatements(this.body, unsupported);
     this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, "Not in these documents") : refused ? h("p", { class: "abstained" }, "The model refused") : "");
     this.end.replaceChildren(...[
       message.searched_for && h("p", { class: "note", dir: "auto" }, "Searched for: ", plain(message.searched_for)),
       ...(message.notices ?? []).map((notice) => h("p", { class: "note warn" }, plain(sentence(notice)))),
       STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error ? ` ${plain(message.error.message ?? message.error)}` : ""),
+      unsupported.length > 0 && unsupportedList(unsupported),
       citations.length > 0 && sourceList(citations, message.abstained),
       message.status === "done" ? usageLine(message, this) : h("footer", { class: "figures" }, timeElement(message.created)),
     ].filter(Boolean));
     this.settle();
-    announce(message.abstained ? "Not in these documents." : message.notices?.length ? sentence(message.notices[0]) : `The answer is complete, with ${formatCount(citations.length, "citation")}.`);
+    announce(message.abstained ? "Not in these documents." : message.notices?.length ? sentence(message.notices[0]) : `The answer is complete, with ${formatCount(citations.length, "citation")}${unsupported.length ? ` and ${formatCount(unsupported.length, "unsupported statement")}` : ""}.`);
   }
 
   /** Shows an error, with a button to retry. */
@@ -114,9 +117,10 @@ function citationChips(citations) {
 
 function createChip(citations, index) {
   const citation = citations[index];
-  const state = [citation.verified === false && "not verified", citation.stale && "changed since"].filter(Boolean).join(", ");
+  const level = citation.verified === false ? "bad" : supportLevel(citation.support ?? "");
+  const state = [citation.verified === false ? "not verified" : citation.support, citation.stale && "changed since"].filter(Boolean).join(", ");
   return button(citation.n, (event) => openPassage(citation, event.currentTarget, { list: citations, index }), {
-    class: `chip${citation.verified === false ? " bad" : citation.stale ? " warn" : ""}`, title: plain(`${citation.source}, ${formatLocation(citation)}`),
+    class: `chip${level === "bad" ? " bad" : level === "warn" || citation.stale ? " warn" : ""}`, title: plain(`${citation.source}, ${formatLocation(citation)}`),
     "aria-label": plain(`Citation ${citation.n}: ${citation.source}, ${formatLocation(citation)}${state ? `, ${state}` : ""}`) });
 }
 
@@ -134,6 +138,31 @@ function sourceList(citations, abstained) {
       h("span", { class: "quote", dir: "auto" }, plain(citation.quote)))));
   return h("section", { class: "sources", "aria-label": abstained ? "Nearest passages" : "Sources" },
     h("h3", {}, abstained ? "Nearest passages" : "Sources"), h("ol", {}, items));
+}
+
+/** Underlines the texts of statements in a rendered answer, where Markdown has not divided them. */
+function markStatements(body, statements) {
+  for (const { text, reason } of statements) {
+    const nodes = document.createTreeWalker(body, NodeFilter.SHOW_TEXT);
+    for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+      const wanted = plain(text).replace(/[.,;:!?]+$/, "");
+      const at = node.data.indexOf(wanted);
+      if (at < 0 || node.parentElement.closest("button, code, .unsupported")) continue;
+      const range = document.createRange();
+      range.setStart(node, at);
+      range.setEnd(node, at + wanted.length);
+      range.surroundContents(h("span", { class: "unsupported", title: plain(reason) }));
+      break;
+    }
+  }
+}
+
+/** The statements that the cited passages do not support, with the reason. */
+function unsupportedList(statements) {
+  const items = statements.map(({ text, support, reason, found_in: found }) => h("li", {},
+    h("span", { dir: "auto" }, plain(text)), " ", h("span", { class: "mark bad" }, support === "no_citation" ? "no citation" : "not supported"), " ",
+    h("span", { class: "where" }, plain(reason), found ? `; it is in [${found}]` : "")));
+  return h("section", { class: "note warn", "aria-label": "Unsupported statements" }, h("h3", {}, "Not supported by the cited passages"), h("ul", {}, items));
 }
 
 function usageLine(message, turn) {

@@ -7,7 +7,7 @@ import { openPanel } from "./panel.js";
 /**
  * Opens the document of a citation or hit at its lines.
  *
- * @param at {source, document_id, page, start_line, end_line, quote?, verified?, stale?}
+ * @param at {source, document_id, page, start_line, end_line, quote?, verified?, stale?, support?}
  * @param from the element that opens the panel
  * @param others {list, index}: the list for the previous and next buttons, or null
  */
@@ -34,14 +34,24 @@ function missingNotice(error, { quote }) {
   ];
 }
 
-/** Labels for the verification status of a citation. */
-export function statusMarks({ verified, stale }) {
+/** Labels for what was checked of a citation. `support` is missing in hits and in sessions of earlier versions. */
+export function statusMarks({ verified, stale, support }) {
   const marks = [];
-  if (verified === true) marks.push(h("span", { class: "mark good", title: "The quote matches the indexed text exactly" }, "verified"));
   if (verified === false) marks.push(h("span", { class: "mark bad", title: "The quote was not found in the indexed text" }, "not verified"));
+  else if (support) marks.push(h("span", { class: `mark ${supportLevel(support)}`, title: SUPPORT_TITLES[supportLevel(support)] }, plain(support)));
+  else if (verified === true) marks.push(h("span", { class: "mark good", title: "The quote matches the indexed text exactly" }, "verified"));
   if (stale) marks.push(h("span", { class: "mark warn", title: "The file has changed or was removed since it was indexed" }, "changed since"));
   return marks;
 }
+
+const SUPPORT_TITLES = {
+  good: "What the answer says was compared with this passage",
+  warn: "The passage holds only a part of what the answer says, or nothing in the answer could be compared with it",
+  bad: "The passage does not hold what the answer says",
+};
+
+/** The class of a `support` text of a citation. */
+export const supportLevel = (support) => (support === "not supported" ? "bad" : /^(?:partly|not checked)/.test(support) ? "warn" : "good");
 
 function navigationButtons(others, from) {
   if (!others || others.list.length < 2) return [];

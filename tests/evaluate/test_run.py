@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragkit.errors import RagkitError
+from ragkit.evaluate.answer_matching import strip_citation_marks
 from ragkit.evaluate.questions import Question
-from ragkit.evaluate.run import Depths, EvaluatedSystem, evaluate_questions, match_source_name, strip_citation_marks
+from ragkit.evaluate.run import Depths, EvaluatedSystem, evaluate_questions, match_source_name
 from ragkit.usage.meter import AgentUsage
 from tests.evaluate.parts import FakeAnswer, citation, hit, system
 
@@ -69,7 +70,7 @@ def test_a_refusal_is_a_miss_only_for_an_answerable_question() -> None:
     assert (inside.metrics["answer_contained"], inside.metrics["citation_recall"]) == (0.0, 0.0)
     assert "citation_precision" not in inside.metrics
     [outside] = evaluate_questions(system({"q": ["a"]}, result), [Question("1", "q", answerable=False)])
-    assert outside.metrics == {"quotes_verified": 1.0}
+    assert outside.metrics == {"abstention_recall": 1.0, "quotes_verified": 1.0}
 
 
 def test_a_failed_answer_is_a_result_with_its_error() -> None:

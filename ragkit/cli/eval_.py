@@ -90,8 +90,8 @@ def command(
 ) -> int:
     """Evaluate retrieval and answers with QUESTIONS.
 
-    QUESTIONS is a .jsonl or .csv file with `question`, `answers`, `sources`, `answerable` and `kind`, or a folder in BEIR
-    format, whose documents are indexed into a temporary knowledge base.
+    QUESTIONS is a .jsonl or .csv file with `question`, `answers`, `sources`, `answerable` and `kind`, or a folder in
+    BEIR format, whose documents are indexed into a temporary knowledge base.
 
     \b
         ragkit eval questions.jsonl --html report.html

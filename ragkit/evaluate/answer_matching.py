@@ -30,7 +30,7 @@ def holds_answer(parts: AnswerParts, text: str) -> bool:
 
 
 def first_statement(text: str) -> str:
-    """What a reader sees first: the first sentence of an answer, or the list that it begins with and its introduction."""
+    """What a reader sees first: the first sentence of an answer, or the list that it begins with, and its lead."""
     rows = [row for row in text.splitlines() if row.strip()] or [""]
     lead = 0 if _LIST_ITEM.match(rows[0]) else 1
     end = lead

@@ -77,8 +77,8 @@ def read_questions(path: Path) -> list[Question]:
     """The questions of a file (`.jsonl`, `.csv`) or of a directory in BEIR format, in order.
 
     A JSON line or CSV row has `question` (or `text`, `query`), and optionally `id`, `answers` (or `answer`),
-    `sources` (or `source`; names, or names with grades), `answerable`, `kind`, `first`. `answers` has alternatives, or in
-    JSON a list of alternatives for each part of the answer.
+    `sources` (or `source`; names, or names with grades), `answerable`, `kind`, `first`. `answers` has
+    alternatives, or in JSON a list of alternatives for each part of the answer.
 
     Raises:
         QuestionsInvalid: the file is missing, has another format, or is empty.

@@ -52,21 +52,21 @@ DRAFT_RULES: Mapping[str, Callable[[DocumentOutline], Iterator[QuestionDraft]]] 
 OFF_TOPIC_SHARE = 0.2
 """The share of questions without an answer, half of them on a subject of the documents."""
 KIND_SHARES: Mapping[str, float] = {
-    "definition": 0.17,
+    "definition": 0.16,
     "number": 0.14,
-    "cell": 0.04,
-    "how-to": 0.18,
-    "yes-no": 0.1,
-    "list": 0.11,
-    "comparison": 0.06,
-    "fact": 0.06,
-    "file": 0.06,
-    "paraphrase": 0.08,
+    "cell": 0.03,
+    "how-to": 0.19,
+    "yes-no": 0.09,
+    "list": 0.12,
+    "comparison": 0.07,
+    "fact": 0.03,
+    "file": 0.08,
+    "paraphrase": 0.09,
 }
 """The share of each rule among the questions with an answer; other kinds fill up for one that the documents lack."""
-_REWORDED = 0.5
+_REWORDED = 0.6
 _PARAPHRASED = 0.8
-_NAMED = 0.7  # of the questions name the subject of the document, if they do not yet
+_NAMED = 0.6  # of the questions name the subject of the document, if they do not yet
 _MAX_DRAFTS = 60  # of one kind from one document
 
 

@@ -9,7 +9,7 @@ from html import escape
 from ragkit.evaluate.intervals import BootstrapEstimate
 from ragkit.evaluate.report import EvaluationReport, MetricChange
 from ragkit.evaluate.run import READER_METRICS, QuestionResult, ReportedHit
-from ragkit.evaluate.verdict import Verdict, judge_result
+from ragkit.evaluate.verdict import QuestionVerdict, judge_result
 from ragkit.records import JSON
 
 _STYLE = """
@@ -61,7 +61,7 @@ def render_evaluation_report(
         parts.append("</table>")
     parts += _render_kinds(report.kinds)
     verdicts = Counter(judge_result(outcome) for outcome in report.outcomes)
-    counts = ", ".join(f"{verdicts[verdict]} {escape(verdict)}" for verdict in Verdict if verdicts[verdict])
+    counts = ", ".join(f"{verdicts[verdict]} {escape(verdict)}" for verdict in QuestionVerdict if verdicts[verdict])
     parts.append(f"<h2>Questions</h2><p class=soft>{counts}</p>")
     # the worst questions first: they are what users look for
     parts += [_render_question(outcome) for outcome in sorted(report.outcomes, key=_quality)]
@@ -71,7 +71,7 @@ def render_evaluation_report(
 def _quality(outcome: QuestionResult) -> tuple[int, float]:
     """The verdict, the worst first, then the mean of the metrics."""
     values = list(outcome.metrics.values())
-    return list(Verdict).index(judge_result(outcome)), sum(values) / len(values) if values else 1.0
+    return list(QuestionVerdict).index(judge_result(outcome)), sum(values) / len(values) if values else 1.0
 
 
 def _render_kinds(kinds: Mapping[str, Mapping[str, BootstrapEstimate]]) -> list[str]:
@@ -111,7 +111,7 @@ def _render_question(outcome: QuestionResult) -> str:
             f"<p>Citations</p><ol>{''.join(map(_render_hit, outcome.citations))}</ol>"
         )
     verdict = judge_result(outcome)
-    mark = "bad" if verdict.is_miss else "soft" if verdict is Verdict.UNJUDGED else "good"
+    mark = "bad" if verdict.is_miss else "soft" if verdict is QuestionVerdict.UNJUDGED else "good"
     return (
         f"<details><summary class={mark}>{escape(question.text)} "
         f"<span class=soft>{escape(question.kind)}</span> <b>{escape(verdict)}</b></summary>"

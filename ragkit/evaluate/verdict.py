@@ -7,7 +7,7 @@ from enum import StrEnum
 from ragkit.evaluate.run import QuestionResult
 
 
-class Verdict(StrEnum):
+class QuestionVerdict(StrEnum):
     """What became of a question, in the words of a report."""
 
     FAILED = "failed with an error"
@@ -31,37 +31,43 @@ class Verdict(StrEnum):
 
 _MISSES = frozenset(
     (
-        Verdict.FAILED, Verdict.ANSWERED_WRONGLY, Verdict.REFUSED_WRONGLY, Verdict.WRONG, Verdict.NOT_CITED,
-        Verdict.NOT_FOUND,
+        QuestionVerdict.FAILED,
+        QuestionVerdict.ANSWERED_WRONGLY,
+        QuestionVerdict.REFUSED_WRONGLY,
+        QuestionVerdict.WRONG,
+        QuestionVerdict.NOT_CITED,
+        QuestionVerdict.NOT_FOUND,
     )
-)  # fmt: skip
+)
 
 
-def judge_result(result: QuestionResult) -> Verdict:
+def judge_result(result: QuestionResult) -> QuestionVerdict:
     """The verdict on a question: on its answer, or on its hits if no answer was asked for."""
     if result.error:
-        return Verdict.FAILED
+        return QuestionVerdict.FAILED
     if result.answer is None:
         return _judge_hits(result)
     if not result.question.answerable:
-        return Verdict.REFUSED_RIGHTLY if result.abstained else Verdict.ANSWERED_WRONGLY
+        return QuestionVerdict.REFUSED_RIGHTLY if result.abstained else QuestionVerdict.ANSWERED_WRONGLY
     if result.abstained:
-        return Verdict.REFUSED_WRONGLY
+        return QuestionVerdict.REFUSED_WRONGLY
     return _judge_answer(result)
 
 
-def _judge_answer(result: QuestionResult) -> Verdict:
+def _judge_answer(result: QuestionResult) -> QuestionVerdict:
     right, cited = result.metrics.get("right"), result.metrics.get("cited")
     if right is None:
-        return Verdict.UNJUDGED if cited is None else Verdict.RIGHT if cited else Verdict.NOT_CITED
+        return (
+            QuestionVerdict.UNJUDGED if cited is None else QuestionVerdict.RIGHT if cited else QuestionVerdict.NOT_CITED
+        )
     if not right:
-        return Verdict.WRONG
+        return QuestionVerdict.WRONG
     if cited == 0:
-        return Verdict.NOT_CITED_RIGHT
-    return Verdict.NOT_FIRST if result.metrics.get("first_sentence") == 0 else Verdict.RIGHT
+        return QuestionVerdict.NOT_CITED_RIGHT
+    return QuestionVerdict.NOT_FIRST if result.metrics.get("first_sentence") == 0 else QuestionVerdict.RIGHT
 
 
-def _judge_hits(result: QuestionResult) -> Verdict:
+def _judge_hits(result: QuestionResult) -> QuestionVerdict:
     if not result.question.answerable or not result.question.sources:
-        return Verdict.UNJUDGED
-    return Verdict.FOUND if any(hit.right for hit in result.hits) else Verdict.NOT_FOUND
+        return QuestionVerdict.UNJUDGED
+    return QuestionVerdict.FOUND if any(hit.right for hit in result.hits) else QuestionVerdict.NOT_FOUND

@@ -14,7 +14,7 @@ from ragkit.evaluate.junit import to_junit_xml
 from ragkit.evaluate.questions import Question, QuestionsInvalid
 from ragkit.evaluate.report import EvaluationReport, build_report, compare_with_baseline
 from ragkit.evaluate.run import evaluate_questions
-from ragkit.evaluate.verdict import Verdict, judge_result
+from ragkit.evaluate.verdict import QuestionVerdict, judge_result
 from ragkit.usage.meter import AgentUsage
 from tests.evaluate.parts import FakeAnswer, citation, system
 
@@ -124,11 +124,11 @@ ANSWERS = {
     "outside": FakeAnswer("The moon [1].", (citation("b"),)),
 }
 VERDICTS = {
-    "holds": Verdict.RIGHT,
-    "empty": Verdict.WRONG,
-    "later": Verdict.NOT_FIRST,
-    "refused": Verdict.REFUSED_WRONGLY,
-    "outside": Verdict.ANSWERED_WRONGLY,
+    "holds": QuestionVerdict.RIGHT,
+    "empty": QuestionVerdict.WRONG,
+    "later": QuestionVerdict.NOT_FIRST,
+    "refused": QuestionVerdict.REFUSED_WRONGLY,
+    "outside": QuestionVerdict.ANSWERED_WRONGLY,
 }
 
 
@@ -152,10 +152,10 @@ def test_a_verdict_says_what_became_of_a_question() -> None:
     outcomes = kinds_report().outcomes
     assert {item.question.text: judge_result(item) for item in outcomes} == VERDICTS
     [unjudged] = evaluate_questions(system({"q": []}, {"q": FakeAnswer("yes")}), [Question("1", "q")])
-    assert judge_result(unjudged) is Verdict.UNJUDGED
+    assert judge_result(unjudged) is QuestionVerdict.UNJUDGED
     [found] = evaluate_questions(system({"q": ["a"]}), [Question("1", "q", (), {"a": 1})])
     [lost] = evaluate_questions(system({"q": ["b"]}), [Question("1", "q", (), {"a": 1})])
-    assert (judge_result(found), judge_result(lost)) == (Verdict.FOUND, Verdict.NOT_FOUND)
+    assert (judge_result(found), judge_result(lost)) == (QuestionVerdict.FOUND, QuestionVerdict.NOT_FOUND)
 
 
 def test_a_miss_is_shown_as_a_miss_although_its_file_was_found() -> None:

@@ -1,21 +1,23 @@
-"""Measure answers without a language model: correct text, correct citations, and abstention.
+"""Measure answers without a language model: right answers, first sentences, words, citations and abstention, by kind.
 
     python benchmarks/answers.py FOLDER [--json] [--every N] [--seed S] [--held-out] [--no-abstention]
 
-FOLDER has the BEIR layout with answers: `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`,
-`answers`, `answerable`), `qrels.tsv`; or it has files and questions like this project's `data/` (`sample/`,
-`questions.jsonl`). Each paragraph of a collection becomes one Markdown file, each article one folder. The files are
-indexed into a knowledge base in a temporary folder, and every question is asked.
+FOLDER has one of three layouts:
 
-Answers: an answer is correct if it contains a gold answer as text, regardless of case and white space; its citation is
-correct if one of its citations is of a file that the question was written for. Both are counted regardless of refusal,
-and once more with refusals as misses.
+- BEIR with answers: `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`, `answers`, `answerable`),
+  `qrels.tsv`. Each paragraph becomes one Markdown file, each article one folder.
+- this project's `data/`: `sample/`, and `questions.jsonl` with the wanted strings, of which one must be in the answer.
+- the gate's: `docs/`, and `questions.jsonl` with groups of strings, of which one of each must be in the answer.
+
+The files are indexed into a knowledge base in a temporary folder, and every question is asked. An answer is right if it
+contains the wanted strings, regardless of case and white space; its first sentence (or its first list) is right if it
+does so alone. A refusal is not right. A citation is right if it is of a file that the question was written for.
 
 Abstention: the knowledge base contains some of the articles, and the questions are about all of them. Each article is
 left out once, each one is indexed alone once, and random halves are indexed a few times.
 
-`--held-out` fits the statement weights again for each article, without that article; the weights in the code were
-fitted on all articles.
+`--held-out` fits the weights of the features again, cross-validated over documents: a question is answered with weights
+that were fitted without all questions on its document, and evidence refuses none.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,17 +44,24 @@ from ragkit.answer.answer_selection import (
     FEATURE_WEIGHTS,
     MAX_PASSAGES,
     AnswerCandidates,
+    ScoredAnswerUnit,
     build_candidates,
-    select_diverse,
+    with_beginnings,
 )
 from ragkit.answer.base import Answer
+from ragkit.answer.composition import compose_answer
 from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_evidence
-from ragkit.answer.extractive import MAX_SENTENCES
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.lexical.analyzer import ANALYZER_VERSION
 
 HALVES = 6
 """Number of random halves of the articles."""
+FOLDS = 5
+"""Parts of the documents; the weights are fitted without one of them at a time."""
+SET_BY_HAND = ("open", "noise", "fragment")
+"""Features whose weights are not fitted."""
+_ITEM = re.compile(r"\s*([-*•]|\d+[.)])\s")
+_SENTENCE_END = re.compile(r"[.!?][\"')’”]*(?=\s+[\"'(‘“]?[A-Z0-9])|(?=\s\[\d+\])")
 
 
 @dataclass(frozen=True)
@@ -59,12 +69,17 @@ class Question:
     """A question, its gold answers and their files."""
 
     text: str
-    answers: tuple[str, ...]
-    """Empty if the question is unanswerable."""
+    answers: tuple[tuple[str, ...], ...]
+    """Groups of strings, of which one of each must be in the answer; empty if the question is unanswerable."""
     sources: frozenset[str]
     """Names of files below the folder of documents."""
-    group: str
-    """The article that it was written for; in a folder of files, the kind of the question."""
+    kind: str
+    """The kind of the question, or the article that it was written for."""
+
+    @property
+    def document(self) -> str:
+        """What is left out with the question: its article, or its first file."""
+        return self.kind if not self.sources or "/" in min(self.sources) else min(self.sources)
 
 
 @dataclass(frozen=True)
@@ -82,15 +97,14 @@ class Collection:
 class AnswerResult:
     """The result of one answerable question."""
 
-    group: str
-    held: tuple[bool, ...]
-    """Whether the first quote contains the answer, whether one of the first two does, and so on."""
+    kind: str
+    right: bool
+    first: bool
+    """Whether the first sentence, or the first list, is right by itself."""
     cited: bool
     refused: bool
-    in_text: bool
-    """Whether the answer's text, without citations, contains the gold answer."""
-    sentences: int
-    milliseconds: float
+    words: int
+    milliseconds: float = 0.0
     """Processor time."""
 
 
@@ -111,11 +125,17 @@ def read(folder: Path, scratch: Path) -> Collection:
 
 
 def _read_files(folder: Path) -> Collection:
-    questions = [
-        Question(row["question"], tuple(row["answers"]), frozenset(row["sources"]), row["kind"])
-        for row in _rows(folder / "questions.jsonl")
-    ]
-    return Collection(folder.resolve().name, folder / "sample", questions)
+    documents = folder / ("sample" if (folder / "sample").exists() else "docs")
+    return Collection(
+        folder.resolve().name, documents, [_file_question(row) for row in _rows(folder / "questions.jsonl")]
+    )
+
+
+def _file_question(row: Mapping[str, Any]) -> Question:
+    grouped = all(isinstance(group, list) for group in row["answers"])
+    groups = row["answers"] if grouped else [row["answers"]]
+    sources = row["source"] if "source" in row else row["sources"]
+    return Question(row["question"], tuple(map(tuple, groups)), frozenset(sources), row["kind"])
 
 
 def _read_beir(folder: Path, scratch: Path) -> Collection:
@@ -140,13 +160,12 @@ def _read_beir(folder: Path, scratch: Path) -> Collection:
     )
 
 
-def _question(row: Mapping[str, object], sources: set[str]) -> Question:
+def _question(row: Mapping[str, Any], sources: set[str]) -> Question:
     answers = row.get("answers") if row.get("answerable", True) else ()
-    group = min(sources).split("/")[0]
-    return Question(str(row["text"]), tuple(answers or ()), frozenset(sources), group)  # type: ignore[arg-type]
+    return Question(row["text"], (tuple(answers),) if answers else (), frozenset(sources), min(sources).split("/")[0])
 
 
-def _rows(path: Path) -> Iterator[dict]:  # type: ignore[type-arg]
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 
@@ -164,23 +183,42 @@ def ask(kb: KnowledgeBase, collection: Collection, questions: Sequence[Question]
 
 
 def _judge(answer: Answer, question: Question, documents: Path, spent: float) -> AnswerResult:
-    quotes = [citation.quote for citation in answer.citations[:MAX_SENTENCES]]
-    contained = [any(_contains(quote, question.answers) for quote in quotes[: n + 1]) for n in range(MAX_SENTENCES)]
     sources = {Path(citation.source).relative_to(documents.resolve()).as_posix() for citation in answer.citations}
+    return _judge_text("" if answer.abstained else answer.text, question, sources, spent)
+
+
+def _judge_text(text: str, question: Question, sources: set[str], spent: float = 0.0) -> AnswerResult:
+    """Judge the text of an answer; '' is a refusal."""
     return AnswerResult(
-        question.group,
-        tuple(contained),
-        bool(sources & question.sources),
-        answer.abstained,
-        not answer.abstained and _contains(answer.text, question.answers),
-        len(quotes),
+        question.kind,
+        _is_right(text, question.answers),
+        _is_right(_first_statement(text), question.answers),
+        bool(text and sources & question.sources),
+        not text,
+        len(re.sub(r"\[\d+\]", " ", text).split()),
         spent,
     )
 
 
-def _contains(text: str, answers: Sequence[str]) -> bool:
-    plain_text = _plain(text)
-    return any(_plain(answer) in plain_text for answer in answers)
+def _is_right(text: str, groups: Sequence[Sequence[str]]) -> bool:
+    return _right_share(text, groups) == 1
+
+
+def _right_share(text: str, groups: Sequence[Sequence[str]]) -> float:
+    """The share of the groups of which a string is in the text; 0 without groups."""
+    plain = _plain(text)
+    return sum(any(_plain(string) in plain for string in group) for group in groups) / max(1, len(groups))
+
+
+def _first_statement(text: str) -> str:
+    """The first sentence, or the first list with the line that leads to it."""
+    rows = [row for row in text.splitlines() if row.strip()] or [""]
+    start = 0 if _ITEM.match(rows[0]) else 1
+    end = next((i for i in range(start, len(rows)) if not _ITEM.match(rows[i])), len(rows))
+    if end > start and (start == 0 or rows[0].rstrip().endswith(":")):
+        return "\n".join(rows[:end])
+    mark = _SENTENCE_END.search(rows[0])
+    return rows[0][: mark.start() + 1] if mark else rows[0]
 
 
 def _plain(text: str) -> str:
@@ -195,7 +233,7 @@ def abstention(collection: Collection, scratch: Path, questions: Sequence[Questi
         with indexed(scratch / f"split{number}", [collection.documents / name for name in articles]) as kb:
             for question in questions:
                 evidence = estimate_evidence(question.text, kb.search(question.text, MAX_PASSAGES), kb)
-                (split.inside if question.group in articles else split.outside).append(evidence)
+                (split.inside if question.kind in articles else split.outside).append(evidence)
         splits.append(split)
     return splits
 
@@ -218,97 +256,93 @@ def indexed(path: Path, sources: Sequence[Path]) -> Iterator[KnowledgeBase]:
 
 @dataclass(frozen=True, eq=False)
 class JudgedCandidates:
-    """The candidates of one question, with the correct ones marked."""
+    """The candidates of one question, with the right ones marked."""
 
-    group: str
+    question: Question
     candidates: AnswerCandidates
-    holds: NDArray[np.bool_]
-    """Whether each candidate contains a gold answer."""
-    gold: NDArray[np.bool_]
-    """Whether each candidate is from a file that the question was written for."""
+    shares: NDArray[np.float64]
+    """The share of the wanted groups in each candidate: (n,)."""
 
 
-def judged_candidates(
-    kb: KnowledgeBase, collection: Collection, questions: Sequence[Question]
-) -> list[JudgedCandidates]:
+def judged_candidates(kb: KnowledgeBase, questions: Sequence[Question]) -> list[JudgedCandidates]:
     """The answer candidates of each question."""
-    root, judged = collection.documents.resolve(), []
+    judged = []
     for question in questions:
-        candidates = build_candidates(question.text, kb.search(question.text, MAX_PASSAGES), kb)
-        holds = np.array([_contains(unit.text, question.answers) for unit in candidates.units], np.bool_)
-        names = [Path(unit.source).relative_to(root).as_posix() for unit in candidates.units]
-        gold = np.array([name in question.sources for name in names], np.bool_)
-        judged.append(JudgedCandidates(question.group, candidates, holds, gold))
+        hits = with_beginnings(question.text, kb.search(question.text), kb)
+        candidates = build_candidates(question.text, hits, kb)
+        shares = [_right_share(candidates.units[i].text, question.answers) for i in candidates.kept.tolist()]
+        judged.append(JudgedCandidates(question, candidates, np.array(shares, np.float64)))
     return judged
 
 
 def fit(
-    judged: Sequence[JudgedCandidates], *, steps: int = 400, rate: float = 0.05, decay: float = 2e-3
+    judged: Sequence[JudgedCandidates], *, steps: int = 400, rate: float = 0.3, decay: float = 0.01
 ) -> NDArray[np.float64]:
-    """Fit weights that rank correct statements first: maximum likelihood of a softmax over each question's statements.
+    """Fit weights that rank right units first: maximum likelihood of a softmax over the units of each question.
 
-    A statement is correct if it contains an answer and is from a gold file; statements that only contain an answer are
-    ignored. Adam on standardised columns, with a penalty on large weights. Constant columns keep their weight.
+    Units with all wanted groups are right; if there is none, those with some of them. Adam, with a penalty on large
+    weights; the weights that are set by hand stay.
     """
-    rows = [
-        (item.candidates.features[k], item.gold[k])
-        for item in judged
-        if (item.holds & item.gold).any()
-        for k in [_kept(item)]
-    ]
-    values = np.concatenate([value for value, _ in rows])
-    right = np.concatenate([gold for _, gold in rows])
-    starts = np.cumsum([0, *(len(gold) for _, gold in rows[:-1])])
-    sizes = [len(gold) for _, gold in rows]
-    spread = values.std(axis=0)
-    varies = spread > 0
-    columns = values[:, varies] / spread[varies]
-    weights, mean, square = (np.zeros(columns.shape[1]) for _ in range(3))
+    rows = [item for item in judged if item.shares.max(initial=0) > 0]
+    values = np.concatenate([item.candidates.features for item in rows])
+    right = np.concatenate([item.shares >= (1 if item.shares.max() == 1 else 1e-9) for item in rows])
+    sizes = [len(item.shares) for item in rows]
+    starts = np.cumsum([0, *sizes[:-1]])
+    free = np.array([name not in SET_BY_HAND for name in FEATURE_WEIGHTS])
+    start = np.where(free, 0.0, np.array(list(FEATURE_WEIGHTS.values())))
+    weights, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
     for step in range(1, steps + 1):
-        scores = columns @ weights
+        scores = values @ weights
         exponentials = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), sizes))
         expected = exponentials / np.repeat(np.add.reduceat(exponentials, starts), sizes)
         correct = exponentials * right / np.repeat(np.add.reduceat(exponentials * right, starts), sizes)
-        gradient = (expected - correct) @ columns / len(rows) + decay * weights
-        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
-        weights -= rate * mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + 1e-9)
-    fitted = np.array(list(FEATURE_WEIGHTS.values()), np.float64)
-    fitted[varies] = weights / spread[varies]
-    return fitted
+        gradient = free * ((expected - correct) @ values / len(rows) + decay * (weights - start))
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient**2
+        smooth = np.sqrt(square / (1 - 0.99**step)) + 1e-8
+        weights -= rate * 0.98 ** (step / 4) * mean / (1 - 0.9**step) / smooth
+    return np.asarray(weights, np.float64)
 
 
-def _kept(item: JudgedCandidates) -> NDArray[np.bool_]:
-    return ~item.holds | item.gold
+def held_out(judged: Sequence[JudgedCandidates], documents: Path, seed: int) -> list[AnswerResult]:
+    """The answers composed with weights that were fitted without the question's document."""
+    names = sorted({item.question.document for item in judged})
+    random.Random(seed).shuffle(names)
+    results = []
+    for fold in range(FOLDS):
+        left_out = set(names[fold::FOLDS])
+        weights = fit([item for item in judged if item.question.document not in left_out])
+        results += [_compose(item, weights, documents) for item in judged if item.question.document in left_out]
+    return results
 
 
-def held_out(judged: Sequence[JudgedCandidates]) -> dict[str, float]:
-    """The shares of correct answers and citations, with weights fitted without the question's article."""
-    outcomes = []
-    for group in sorted({item.group for item in judged}):
-        weights = fit([item for item in judged if item.group != group])
-        for item in (candidate for candidate in judged if candidate.group == group):
-            file_names = select_diverse(item.candidates, item.candidates.features @ weights, MAX_SENTENCES)
-            outcomes.append(
-                (*(item.holds[file_names[: n + 1]].any() for n in range(MAX_SENTENCES)), item.gold[file_names].any())
-            )
-    means = np.mean(np.array(outcomes, np.float64), axis=0)
-    return {
-        **{f"held_{n}": float(means[n - 1]) for n in range(1, MAX_SENTENCES + 1)},
-        "cited": float(means[MAX_SENTENCES]),
-    }
+def _compose(item: JudgedCandidates, weights: NDArray[np.float64], documents: Path) -> AnswerResult:
+    scores = item.candidates.features @ weights
+    units = [item.candidates.units[i] for i in item.candidates.kept.tolist()]
+    order = np.argsort(-scores, kind="stable").tolist()
+    ranked = [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i])) for i in order]
+    passages = compose_answer(item.question.text, ranked, item.candidates.units)
+    text = "\n".join(f"{passage.text} [{n}]" for n, passage in enumerate(passages, start=1))
+    sources = {Path(passage.source).relative_to(documents.resolve()).as_posix() for passage in passages}
+    return _judge_text(text, item.question, sources)
 
 
 def summary(answered: Sequence[AnswerResult]) -> dict[str, float]:
-    """Shares of the questions, and the median CPU time."""
+    """Shares of the questions, mean words, and the median CPU time."""
     return {
-        **{f"held_{n}": _share([result.held[n - 1] for result in answered]) for n in range(1, MAX_SENTENCES + 1)},
+        "right": _share([result.right for result in answered]),
+        "first": _share([result.first for result in answered]),
         "cited": _share([result.cited for result in answered]),
         "refused": _share([result.refused for result in answered]),
-        "held_and_not_refused": _share([result.in_text for result in answered]),
-        "quotes": float(np.mean([result.sentences for result in answered])),
+        "words": float(np.mean([result.words for result in answered])),
         "cpu_ms": float(np.median([result.milliseconds for result in answered])),
         "questions": float(len(answered)),
     }
+
+
+def by_kind(answered: Sequence[AnswerResult]) -> dict[str, dict[str, float]]:
+    """A summary of each kind of questions."""
+    kinds = sorted({result.kind for result in answered})
+    return {kind: summary([result for result in answered if result.kind == kind]) for kind in kinds}
 
 
 def abstention_summary(splits: Sequence[Split]) -> dict[str, dict[str, float]]:
@@ -356,12 +390,10 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
             evidence = [estimate_evidence(q.text, kb.search(q.text, MAX_PASSAGES), kb) for q in unanswerable]
             figures["answers"] = summary(answered)
             figures["unanswerable_refused"] = _share([value < EVIDENCE_THRESHOLD for value in evidence])
-            figures["groups"] = {
-                group: summary([result for result in answered if result.group == group])
-                for group in sorted({result.group for result in answered})
-            }
+            figures["kinds"] = by_kind(answered)
             if options.held_out:
-                figures["held_out"] = held_out(judged_candidates(kb, collection, answerable))
+                composed = held_out(judged_candidates(kb, answerable), collection.documents, options.seed)
+                figures["held_out"] = {"all": summary(composed), **by_kind(composed)}
         if collection.articles and not options.no_abstention:
             splits = abstention(collection, Path(scratch), answerable, options.seed)
             figures["abstention"] = abstention_summary(splits)
@@ -377,9 +409,8 @@ def versions() -> dict[str, str]:
 def show(figures: Mapping[str, object]) -> None:
     """Print a table for each part."""
     print(f"{figures['collection']}, seed {figures['seed']}, every {figures['every']}th question")
-    parts = {"answers": figures["answers"], **_nested(figures.get("groups"))}
-    if "held_out" in figures:
-        parts["weights held out"] = figures["held_out"]
+    parts = {"answers": figures["answers"], **_nested(figures.get("kinds"))}
+    parts |= {f"held out: {name}": part for name, part in _nested(figures.get("held_out")).items()}
     parts |= {f"indexed: {name}": part for name, part in _nested(figures.get("abstention")).items()}
     for name, part in parts.items():
         line = "  ".join(f"{key} {value:.4g}" for key, value in _nested(part).items())
@@ -399,7 +430,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="ask only every n-th question")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random halves of the articles")
-    parser.add_argument("--held-out", action="store_true", help="fit the weights again without each article")
+    parser.add_argument(
+        "--held-out", action="store_true", help="fit the weights again, without the documents of each part"
+    )
     parser.add_argument("--no-abstention", action="store_true", help="skip the abstention part")
     options = parser.parse_args(arguments)
     figures = run(options.folder, options)

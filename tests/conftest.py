@@ -21,3 +21,13 @@ def pytest_make_parametrize_id(config: object, val: object, argname: str) -> str
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --cases, the number of random cases in the slow tests of stores."""
     parser.addoption("--cases", type=int, default=5000, help="random cases of each store in the slow tests")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the property `figures` of the tests that measure."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in report.user_properties:
+                if name == "figures":
+                    terminalreporter.section(report.nodeid)
+                    terminalreporter.write_line(str(value))

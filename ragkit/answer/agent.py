@@ -240,25 +240,29 @@ class RAGAgent(Agent):
             if isinstance(call.error, KnowledgeBaseError):
                 raise call.error
         searches = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
+        searched_for = ""
         if isinstance(last.data, ExtractiveAnswer):
             citations = [cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in last.data.quotes]
-            abstained = last.data.abstained
+            abstained, evidence = last.data.abstained, last.data.evidence
+            searched_for = "" if last.data.query == " ".join(question.split()) else last.data.query
             text = result.content  # quoted from the documents, so its links are safe
         else:
             shown = _hits_by_number(searches, result.messages)
             text = sanitize_links(result.content, [question, *(hit.chunk.text for hit in shown.values())])
             citations = resolve_citations(text, shown, self.searcher)
             abstained = result.content.strip().startswith(NOT_IN_DOCUMENTS.rstrip("."))
+            evidence = max((search.evidence for search in searches), default=0.0)
         return Answer(
             question=question,
             text=text,
             citations=tuple(citations),
             abstained=abstained,
-            evidence=max((search.evidence for search in searches), default=0.0),
+            evidence=evidence,
             model=_model_name(result, self.provider, self.config),
             usage=result.usage,
             trace=result.trace,
             trace_id=result.trace.id,
+            searched_for=searched_for,
         )
 
 

@@ -106,6 +106,8 @@ class ScoredAnswerUnit(AnswerUnit):
 
     score: float = 0.0
     """Comparable within one question only."""
+    cosine: float = 0.0
+    """Of the question and the unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +130,9 @@ def rank_answer_units(
     scores = candidates.features @ np.array(list(FEATURE_WEIGHTS.values()))
     units = [candidates.units[i] for i in candidates.kept.tolist()]
     order = np.argsort(-scores, kind="stable").tolist()
-    return [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i])) for i in order], candidates.units
+    cosines = candidates.features[:, 0]
+    ranked = [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i]), cosine=float(cosines[i])) for i in order]
+    return ranked, candidates.units
 
 
 def with_beginnings(question: str, hits: Sequence[Hit], searcher: Searcher) -> list[Hit]:
@@ -184,7 +188,7 @@ class _LexicalScorer:
         self.units = extract_answer_units(hits, searcher.find_document)
         self.unit_terms = [frozenset(extract_terms(unit.text)) for unit in self.units]
         self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
-        names = (f"{hit.chunk.title} {_file_words(hit.chunk.source)}" for hit in hits)
+        names = (f"{hit.chunk.title} {file_words(hit.chunk.source)}" for hit in hits)
         self._kinds = _KindFeatures(question, frozenset(" ".join(names).lower().split()))
         self._passage_features = _passage_features(terms, hits)
         features = map(self._unit_features, range(len(self.units)))
@@ -233,8 +237,9 @@ class _LexicalScorer:
 
 
 _COPULA = (
-    r"(?:\s*\([^)]{1,60}\)|,[^,]{1,60},)?(?:\s+(?:(?:is|are|was|were) (?:also |simply |basically |just )?(?:an?|the|one|any"
-    r"|used|designed|intended|meant|called|that|what|how|where)|means?|refers? to|stands? for|provides?|allows?|lets?"
+    r"(?:\s*\([^)]{1,60}\)|,[^,]{1,60},)?(?:\s+(?:(?:is|are|was|were) (?:also |simply |basically |just )?(?:an?|the|one"
+    r"|any|used|designed|intended|meant|called|that|what|how|where)|means?|refers? to|stands? for|provides?"
+    r"|allows?|lets?"
     r"|denotes?|describes?|represents?|consists? of|enables?|contains?|implements?|specif(?:y|ies)|ist|sind|est|sont)\b"
     r"|\s+[-–—]+\s)"
 )
@@ -243,9 +248,10 @@ _INTRODUCED = (
 )
 _OPTION = re.compile(r"(?:^|[\s(`'\"‘“])(?:--?[A-Za-z][\w-]*|\\[A-Za-z]+)|`[^`]+`")
 _IMPERATIVE = re.compile(
-    r"(?:^|[,:;] |\bto [a-z ,]{3,60}, )(?:(?:you )?(?:can|need to|must|should|may|have to) )?(?:simply |just |first |then )?"
-    r"(?:use|run|type|set|add|call|enter|choose|select|click|press|open|create|install|specify|issue|execute|edit|put|pass"
-    r"|remove|delete|write|start|stop|enable|disable|invoke|configure|change|do|make|give|insert|supply)\b",
+    r"(?:^|[,:;] |\bto [a-z ,]{3,60}, )(?:(?:you )?(?:can|need to|must|should|may|have to) )?"
+    r"(?:simply |just |first |then )?(?:use|run|type|set|add|call|enter|choose|select|click|press|open|create"
+    r"|install|specify|issue|execute|edit|put|pass|remove|delete|write|start|stop|enable|disable|invoke"
+    r"|configure|change|do|make|give|insert|supply)\b",
     re.IGNORECASE,
 )
 _POLARITY = re.compile(
@@ -352,12 +358,12 @@ def _passage_features(terms: QuestionTerms, hits: Sequence[Hit]) -> list[dict[st
             "passage_bm25": score / strongest if strongest > 0 else 0.0,
             "passage_words": terms.coverage(frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))),
             "passage_rank": 1 / rank,
-            "file": terms.coverage(frozenset(extract_terms(_file_words(hit.chunk.source)))),
+            "file": terms.coverage(frozenset(extract_terms(file_words(hit.chunk.source)))),
         }
         for rank, (hit, cosine, score) in enumerate(zip(hits, dense, bm25, strict=True), start=1)
     ]
 
 
-def _file_words(source: str) -> str:
+def file_words(source: str) -> str:
     """The words of a file name."""
     return re.sub(r"[\W_]+|(?<=[a-z])(?=[A-Z0-9])", " ", PurePath(source).stem)

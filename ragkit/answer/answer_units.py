@@ -57,7 +57,7 @@ class AnswerUnit:
     start: int
     end: int
     body: str
-    """[start:end] without markup, with column names for a table row; one line for each item of a list or line of code."""
+    """[start:end] without markup, with column names for a table row; one line for each item or line of code."""
     heading_context: str = ""
     """Title and headings of the passage, and the question above the unit in an FAQ."""
     sentence_count: int = 1

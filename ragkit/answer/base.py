@@ -61,6 +61,17 @@ class ChunkLocator(Protocol):
 
 
 @runtime_checkable
+class Vocabulary(Protocol):
+    """A searcher that knows the terms of its lexical index."""
+
+    def missing_terms(self, terms: Sequence[str]) -> list[str]:
+        """Those of the terms that no chunk contains."""
+
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
+
+
+@runtime_checkable
 class FilteringSearcher(Protocol):
     """A searcher that restricts another one. Both share one embedder, so one score calibration."""
 
@@ -85,11 +96,14 @@ class Answer:
     usage: AgentUsage
     trace: AgentTrace
     trace_id: str
+    searched_for: str = ""
+    """The question as searched without a model, if it was completed or corrected; '' if it was searched as asked."""
 
     def to_json(self, display: Callable[[str], str] = str) -> dict[str, JSON]:
         """The output of `ask --json`. `display` formats the names of sources."""
         return {
             "question": self.question,
+            "searched_for": self.searched_for,
             "answer": self.text,
             "abstained": self.abstained,
             "evidence": round(self.evidence, 4),

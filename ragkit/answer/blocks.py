@@ -49,15 +49,20 @@ MAX_HEADING_CHARS = 90
 _MIN_WRAPPED_CHARS = 40  # a shorter line was broken on purpose
 _WORD = re.compile(r"[^\W_]")
 _DOT_LEADER = re.compile(r"(?:\.\s?){5,}|(?:…\s?){2,}|(?:\. ){3,}")
-_PAGE_NUMBER = re.compile(r"(?:page\s+|[-–]\s*)?(?:\d{1,4}|[ivxlc]{1,6})(?:\s*(?:/|of)\s*\d{1,4})?(?:\s*[-–])?$", re.IGNORECASE)
-_NAVIGATION = re.compile(r"[-*•]?\s*(?:prev(?:ious)?|next|up|home|contents|index|top)\b[^!?]{0,60}(?<![.:;])$", re.IGNORECASE)
+_PAGE_NUMBER = re.compile(
+    r"(?:page\s+|[-–]\s*)?(?:\d{1,4}|[ivxlc]{1,6})(?:\s*(?:/|of)\s*\d{1,4})?(?:\s*[-–])?$", re.IGNORECASE
+)
+_NAVIGATION = re.compile(
+    r"[-*•]?\s*(?:prev(?:ious)?|next|up|home|contents|index|top)\b[^!?]{0,60}(?<![.:;])$", re.IGNORECASE
+)
 _ITEM = re.compile(r"(?:[-*+•▪◦‣–○●■□]|\(?\d{1,3}[.)]|\(?[A-Za-z][.)]|o(?=\s{2,}))\s+(?=\S)")
 _MAN_PAGE_HEADER = re.compile(
     r"(\S{1,60}\(\d\w{0,3}\))\s{2,}\S.*\s{2,}\1$|\S.{0,60}\s{8,}\S.{0,60}\s{8,}\S{1,60}\(\d\w{0,3}\)$"
 )
 _FENCE = re.compile(r"(?:`{3,}|~{3,})")
 _PROMPT = re.compile(
-    r"(?:\$|%|>>>|C:\\[^>]{0,40}>|[\w.-]{1,30}@[\w.-]{1,30}[:~ ][^$#\n]{0,40}[$#]|#(?= ?(?:sudo|apt|cd|ls|cp|mv|rm|mkdir|mount|systemctl|service)\b))\s*\S"
+    r"(?:\$|%|>>>|C:\\[^>]{0,40}>|[\w.-]{1,30}@[\w.-]{1,30}[:~ ][^$#\n]{0,40}[$#]"
+    r"|#(?= ?(?:sudo|apt|cd|ls|cp|mv|rm|mkdir|mount|systemctl|service)\b))\s*\S"
 )
 _MARKDOWN_HEADING = re.compile(r"#{1,6}\s+\S")
 _SECTION_NUMBER = re.compile(
@@ -116,7 +121,7 @@ def _block(kind: BlockKind, lines: Sequence[TextLine]) -> Block:
     return Block(kind, lines[0].text_start, lines[-1].end, _indent(lines[0]), lines[0].after_blank)
 
 
-def _close_run(
+def _close_run(  # noqa: PLR0912 - one per kind of block
     text: str, run: Sequence[TextLine], headings: Collection[int], before: Sequence[Block], fenced: bool
 ) -> list[Block]:
     """The blocks of one run of lines."""
@@ -151,17 +156,17 @@ def _close_run(
     return blocks
 
 
-def _line_kind(text: str, run: Sequence[TextLine], i: int, headings: Collection[int], previous: BlockKind) -> BlockKind:
+def _line_kind(  # noqa: PLR0911 - one per kind of block
+    text: str, run: Sequence[TextLine], i: int, headings: Collection[int], previous: BlockKind
+) -> BlockKind:
     line = run[i]
     words = text[line.text_start : line.end]
     if line.text_start in headings or _MARKDOWN_HEADING.match(words):
         return BlockKind.HEADING
     if not _WORD.search(words) and "|" not in words:
         return BlockKind.PARAGRAPH if _BRACES.search(words) else BlockKind.NOISE
-    if (
-        _DOT_LEADER.search(words)
-        and len(words) < 250
-        or any((_PAGE_NUMBER.match(words), _is_navigation(words), _MAN_PAGE_HEADER.match(words)))
+    if (_DOT_LEADER.search(words) and len(words) < 250) or any(
+        (_PAGE_NUMBER.match(words), _is_navigation(words), _MAN_PAGE_HEADER.match(words))
     ):
         return BlockKind.NOISE
     if _is_row(text, run, i):
@@ -184,7 +189,7 @@ def _is_row(text: str, run: Sequence[TextLine], i: int) -> bool:
     if bars == 0 or _PROMPT.match(words):
         return False
     neighbours = [text[run[j].text_start : run[j].end] for j in (i - 1, i + 1) if 0 <= j < len(run)]
-    return bars > 1 and "[" not in words or any(other.count(" | ") == bars for other in neighbours)
+    return (bars > 1 and "[" not in words) or any(other.count(" | ") == bars for other in neighbours)
 
 
 def _is_navigation(words: str) -> bool:
@@ -256,7 +261,7 @@ def _same_record(text: str, first: TextLine, line: TextLine) -> bool:
     return name is not None and other is not None and name[1] == other[1]
 
 
-def _is_code(text: str, run: Sequence[TextLine], before: Sequence[Block]) -> bool:
+def _is_code(text: str, run: Sequence[TextLine], before: Sequence[Block]) -> bool:  # noqa: PLR0911 - one per sign
     """Whether a run of plain lines is code: after a colon, indented or with many symbols, and no sentence."""
     words = text[run[0].text_start : run[-1].end]
     if _PROMPT.match(words):

@@ -39,11 +39,15 @@ class AnswerPassage:
 
 
 def compose_answer(
-    question: str, ranked: Sequence[ScoredAnswerUnit], units: Sequence[AnswerUnit]
+    question: str, ranked: Sequence[ScoredAnswerUnit], units: Sequence[AnswerUnit], max_words: int = MAX_WORDS
 ) -> list[AnswerPassage]:
     """The passages of the answer, best first; empty without units.
 
-    `ranked`: candidates, best first. `units`: all units of the passages, in order.
+    Args:
+        question: as it was searched.
+        ranked: the candidates, best first.
+        units: all units of the passages, in order.
+        max_words: of all passages together; the first one may be longer.
     """
     kinds = detect_question_kinds(question)
     composer = _Composer(kinds, units)
@@ -56,7 +60,7 @@ def compose_answer(
             continue
         passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS)
         size = len(passage.text.split())
-        if passages and (words + size > MAX_WORDS or any(_repeats(passage, other) for other in passages)):
+        if passages and (words + size > max_words or any(_repeats(passage, other) for other in passages)):
             continue
         passages.append(passage)
         words += size

@@ -106,6 +106,14 @@ class DocumentSearcher:
         """Inverse document frequency of each term: (len(terms),), > 0."""
         return self._current_passages().idf(terms)
 
+    def missing_terms(self, terms: Sequence[str]) -> list[str]:
+        """Those of the terms that no chunk contains."""
+        return self._current_passages().missing_terms(terms)
+
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
+        return self._current_passages().find_terms(prefixes)
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of length 1: (len(texts), dimension)."""
         return self._embedder.embed_texts(texts)

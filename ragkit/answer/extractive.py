@@ -10,10 +10,12 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.answer.answer_selection import rank_answer_units, with_beginnings
 from ragkit.answer.base import Searcher
-from ragkit.answer.composition import AnswerPassage, compose_answer
-from ragkit.answer.evidence import EVIDENCE_THRESHOLD
+from ragkit.answer.composition import MAX_WORDS, AnswerPassage, compose_answer
+from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
 from ragkit.answer.follow_up import rewrite_follow_up
 from ragkit.answer.question_kind import split_question
+from ragkit.answer.small_talk import reply_to_small_talk
+from ragkit.answer.spelling import correct_spelling
 from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens
@@ -38,12 +40,18 @@ class ExtractiveAnswer:
 
     quotes: tuple[Quote, ...]
     abstained: bool
+    query: str = ""
+    """The question as searched: completed by the previous one, its spelling corrected; '' if nothing was searched."""
+    evidence: float = 0.0
+    """Estimated probability that the quotes answer the question, or its best answered part, in [0, 1]."""
 
 
 class ExtractiveProvider(Provider):
     """Answers with the best passages, each with its citation; abstains if there are none.
 
-    A question of two parts ("Who wrote X, and when?") is searched and answered part by part.
+    A question of two parts ("Who wrote X, and when?") is searched and answered part by part. A question that refers to
+    the previous one is completed, and misspelled words are corrected. Greetings and thanks are answered without a
+    search.
     """
 
     name = "extractive"
@@ -62,42 +70,53 @@ class ExtractiveProvider(Provider):
             searches = [message.data for message in results if isinstance(message.data, RetrievedPassages)]
             if not searches:
                 return Completion(Message.assistant(last.content), ZERO_COST)
-            return Completion(self._compose_answer(searches), ZERO_COST)
-        question = rewrite_follow_up(last.content, _previous_query(request.messages))
-        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(question)]
+            return Completion(self._compose_answer(searches, self._to_query(request.messages)), ZERO_COST)
+        if reply := reply_to_small_talk(last.content):
+            return Completion(Message(Role.ASSISTANT, reply, data=ExtractiveAnswer((), False)), ZERO_COST)
+        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(self._to_query(request.messages))]
         return Completion(Message.assistant("", calls), ZERO_COST, "tool_calls")
 
-    def _compose_answer(self, searches: Sequence[RetrievedPassages]) -> Message:
+    def _to_query(self, messages: Sequence[Message]) -> str:
+        """The last question as it is searched."""
+        asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
+        at = max(asked, default=len(messages) - 1)
+        question = rewrite_follow_up(messages[at].content, _previous_query(messages[:at]))
+        return correct_spelling(question, self._searcher)
+
+    def _compose_answer(self, searches: Sequence[RetrievedPassages], query: str) -> Message:
         quotes: list[Quote] = []
         nearest: list[Quote] = []
         lines: list[str] = []
+        evidence = 0.0
         for passages in searches:
-            found = self._quotes(passages, len(quotes))
-            if found and passages.evidence >= self._threshold:
+            found, probability = self._answer_part(passages, len(quotes), MAX_WORDS // len(searches))
+            evidence = max(evidence, probability)
+            if found and probability >= self._threshold:
                 quotes += found
                 lines += [f"{quote.passage.text} [{quote.n}]" for quote in found]
             else:
                 nearest = nearest or found
                 if len(searches) > 1:
                     lines.append(f"{NOT_IN_DOCUMENTS[:-1]}: {passages.query}")
-        if not quotes:
-            return Message(Role.ASSISTANT, _format_abstention(nearest), data=ExtractiveAnswer(tuple(nearest), True))
-        return Message(Role.ASSISTANT, "\n".join(lines), data=ExtractiveAnswer(tuple(quotes), False))
+        answer = ExtractiveAnswer(tuple(quotes or nearest), not quotes, query, evidence)
+        return Message(Role.ASSISTANT, "\n".join(lines) if quotes else _format_abstention(nearest), data=answer)
 
-    def _quotes(self, passages: RetrievedPassages, offset: int) -> list[Quote]:
+    def _answer_part(self, passages: RetrievedPassages, offset: int, max_words: int) -> tuple[list[Quote], float]:
+        """The quotes that answer one part of a question, and the probability that they do."""
         hits = with_beginnings(passages.query, passages.hits, self._searcher)
         ranked, units = rank_answer_units(passages.query, hits, self._searcher)
-        composed = compose_answer(passages.query, ranked, units)
-        return [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+        composed = compose_answer(passages.query, ranked, units, max_words)
+        quotes = [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+        return quotes, estimate_answer_evidence(passages.query, hits, ranked, units, self._searcher)
 
 
 def _previous_query(messages: Sequence[Message]) -> str:
-    """The last query of the turns before the question, or the question of that turn; '' in the first turn."""
-    for message in reversed(messages[:-1]):
+    """The last query of these turns, or their last question that is no small talk; '' if there is none."""
+    for message in reversed(messages):
         for call in reversed(message.tool_calls):
             if call.name == TOOL_NAME and isinstance(query := call.arguments.get("query"), str):
                 return query
-        if message.role is Role.USER:
+        if message.role is Role.USER and reply_to_small_talk(message.content) is None:
             return message.content
     return ""
 

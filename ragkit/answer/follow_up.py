@@ -13,7 +13,8 @@ MAX_TOPIC_WORDS = 8
 """Words of the previous question that a query carries over, at most."""
 _ELLIPSIS = re.compile(
     r"^(?:and|or|but|und|et|what about|how about|and what about|and how about)\s+"
-    r"(?:(?:what|how) about |that of |those of |what of |of |for |with |was macht |was ist mit )?(?P<rest>[^?]{1,48}?)\s*\??$",
+    r"(?:(?:what|how) about |that of |those of |what of |of |for |with |was macht |was ist mit )?"
+    r"(?P<rest>[^?]{1,48}?)\s*\??$",
     re.IGNORECASE,
 )
 _QUESTION_START = re.compile(
@@ -22,19 +23,21 @@ _QUESTION_START = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(
-    r"\b(?:it|its|they|them|their|theirs|he|she|him|his|her|this|that|these|those|one|ones|the same|the former|the latter"
-    r"|there|then|so|else|again|instead|without it|otherwise|er|es|sie|ihn|ihm|dort|diese[rsmn]?|dieser|ce|cela|cette|ces"
-    r"|il|elle|y)\b",
+    r"\b(?:it|its|they|them|their|theirs|he|she|him|his|her|this|that|these|those|one|ones|the same|the former"
+    r"|the latter|there|then|so|else|again|instead|without it|otherwise|er|es|sie|ihn|ihm|dort|diese[rsmn]?"
+    r"|dieser|ce|cela"
+    r"|cette|ces|il|elle|y)\b",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[\w.@/\\$+#-]*\w[\w+#-]*")
 _POSSESSIVE = re.compile(r"['’]s?\b")
-_FUNCTION_WORDS = frozenset(
-    "a an the i me my we you your who whom whose what which how when where why is are was were be been do does did can could"
-    " may might must should shall will would has have had of in on at by for from to with without into about and or but not"
-    " no if then than so it its this that these those there here as am any some all each one ones get make use der die das"
-    " ein eine ist sind und oder wie was wer wo le la les un une est et ou qui que".split()
-)
+_FUNCTION_WORD_LIST = """
+a an the i me my we you your who whom whose what which how when where why is are was were be been do does did can could
+may might must should shall will would has have had of in on at by for from to with without into about and or but not
+no if then than so it its this that these those there here as am any some all each one ones get make use der die das
+ein eine ist sind und oder wie was wer wo le la les un une est et ou qui que
+"""
+_FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
 
 
 def rewrite_follow_up(question: str, previous: str) -> str:
@@ -66,7 +69,8 @@ def _needs_topic(text: str) -> bool:
 def _replace_name(previous: str, name: str) -> str:
     """The previous question with another name in place of its last one of the same form (`-x`, `a_b`, `Name`)."""
     words = list(_WORD.finditer(previous))
-    last = next((i for i in range(len(words) - 1, 0, -1) if _form(words[i][0]) == _form(name.split()[-1]) != ""), None)
+    form = _form(name.rsplit(maxsplit=1)[-1])
+    last = next((i for i in range(len(words) - 1, 0, -1) if _form(words[i][0]) == form != ""), None)
     if last is None:
         return f"{previous.rstrip('?.! ')} ({name})?"
     first = last

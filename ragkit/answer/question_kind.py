@@ -1,4 +1,4 @@
-"""What a question asks for: a definition, a number, the steps of a task, yes or no, a list, a comparison, a file's facts.
+"""What a question asks for: a definition, a number, the steps of a task, yes or no, a list, a comparison, or a file.
 
 Rules over the words of the question; several kinds are possible. English, with the question words of German and
 French. No model, no index.
@@ -58,8 +58,9 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
         (
             QuestionKind.HOW_TO,
             r"^(?:and |so |but )?how (?:do|can|could|should|would|may|must|to)\b|\bhow (?:do|can) (?:i|you|we|one)\b"
-            r"|\b(?:which|what) (?:\w+ ){0,2}(?:command|option|switch|flag|key|setting|directive|function|menu|button|tool)\b"
-            r"|\bways? to\b|\bwhat (?:do|should|must) (?:i|you|we) (?:do|type|run|use|write|set)\b|^wie (?:kann|muss|l)"
+            r"|\b(?:which|what) (?:\w+ ){0,2}(?:command|option|switch|flag|key|setting|directive|function|menu"
+            r"|button|tool)\b|\bways? to\b|\bwhat (?:do|should|must) (?:i|you|we) (?:do|type|run"
+            r"|use|write|set)\b|^wie (?:kann|muss|l)"
             r"|^comment\b|\bhow (?:is|are) .* (?:done|made|set|changed|installed|removed|created|enabled|disabled)\b",
         ),
         (
@@ -72,7 +73,8 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
             QuestionKind.LIST,
             rf"\b(?:what|which)\b[^,]{{0,40}}\b(?:{_LISTED})\b|\bwhat are the\b|\b(?:list|name|enumerate) (?:all|the)\b"
             r"|\b(?:which|what) (?:two|three|four|five|six|seven|eight|nine|ten) \w+"
-            r"|\b(?:which|what) (?:\w+ ){0,2}[a-z]{2,}[^s\W]s (?:are|do|does|have|has|can|must|should|were)\b|^welche\b|^quels\b",
+            r"|\b(?:which|what) (?:\w+ ){0,2}[a-z]{2,}[^s\W]s (?:are|do|does|have|has|can|must|should|were)\b"
+            r"|^welche\b|^quels\b",
         ),
         (
             QuestionKind.YES_NO,
@@ -87,13 +89,14 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
         (QuestionKind.WHO, r"\bwho\b|\bwhom\b|\bwhose\b|\bauthors?\b|\bwritten by\b|^wer\b|^von wem\b|^qui\b"),
         (
             QuestionKind.WHEN,
-            r"^(?:and )?when\b|\bwhen (?:was|were|did|is|are|does|do|will)\b|\b(?:what|which) (?:year|date|day|month|time)\b"
-            r"|^wann\b|^quand\b",
+            r"^(?:and )?when\b|\bwhen (?:was|were|did|is|are|does|do|will)\b|\b(?:what|which) (?:year|date|day|month)\b"
+            r"|\b(?:what|which) time\b|^wann\b|^quand\b",
         ),
         (
             QuestionKind.FILE,
-            r"\bauthors?\b|\bwho (?:wrote|created|maintains|made|translated|holds)\b|\bwritten by\b|\bversion\b|\bedition\b"
-            r"|\breleased?\b|\bpublish(?:ed|er)\b|\bcopyright\b|\bwhen was\b|\b(?:last )?(?:modified|updated|ratified)\b"
+            r"\bauthors?\b|\bwho (?:wrote|created|maintains|made|translated|holds)\b|\bwritten by\b"
+            r"|\bversion\b|\bedition\b|\breleased?\b|\bpublish(?:ed|er)\b|\bcopyright\b|\bwhen was\b"
+            r"|\b(?:last )?(?:modified|updated|ratified)\b"
             r"|\b(?:verfasser|autor|geschrieben|übersetzt|auteurs?|traduit)\b|\blicen[cs]e\b",
         ),
         (QuestionKind.WHERE, r"^(?:and )?where\b|\b(?:what|which) (?:folder|directory|file|path|place)\b|^wo\b|^où\b"),
@@ -101,8 +104,9 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
 )
 _ASKED_TERM = re.compile(
     r"^(?:and )?(?:what(?:'s| is| are| was| were| does| do| did)|explain|define|was (?:ist|sind|bedeutet)) "
-    r"(?:(?:a|an|the|meant by|ein|eine|der|die|das) )?(?:(?:meaning|definition|purpose) of (?:the )?|term |type |option |word )?"
-    r"(.+?)(?: (?:mean|stand for|do|for|in|of|on|used for|good for|called|under|when|from|with|within)\b.*)?[?.!\s]*$",
+    r"(?:(?:a|an|the|meant by|ein|eine|der|die|das) )?(?:(?:meaning|definition|purpose) of (?:the )?|term |type "
+    r"|option |word )?(.+?)(?: (?:mean|stand for|do|for|in|of|on|used for|good for|called|under|when|from"
+    r"|with|within)\b.*)?[?.!\s]*$",
     re.IGNORECASE,
 )
 
@@ -134,9 +138,8 @@ def detect_question_kinds(question: str) -> QuestionKind:
     for kind, pattern in _RULES:
         if pattern.search(text):
             kinds |= kind
-    if kinds & ~QuestionKind.DEFINITION & ~QuestionKind.YES_NO:  # "What is the limit of ..." asks for a number
-        if kinds & (QuestionKind.COMPARISON | QuestionKind.NUMBER | QuestionKind.LIST | QuestionKind.WHEN):
-            kinds &= ~QuestionKind.DEFINITION
+    if kinds & (QuestionKind.COMPARISON | QuestionKind.NUMBER | QuestionKind.LIST | QuestionKind.WHEN):
+        kinds &= ~QuestionKind.DEFINITION  # "What is the limit of ..." asks for a number
     return kinds
 
 

@@ -53,6 +53,13 @@ class QuestionTerms:
         prefixes |= {term[: _PREFIX_LENGTH - 1] for term in present if len(term) == _PREFIX_LENGTH}
         return sum(self._weights[t] for t, prefix in self._prefixes.items() if t not in present and prefix in prefixes)
 
+    def missing(self, present: Set[str]) -> frozenset[str]:
+        """The terms that are absent while no term with the same prefix is present."""
+        prefixes = {term[:_PREFIX_LENGTH] for term in present}
+        prefixes |= {term[: _PREFIX_LENGTH - 1] for term in present if len(term) == _PREFIX_LENGTH}
+        absent = self.terms - present
+        return frozenset(term for term in absent if self._prefixes.get(term) not in prefixes)
+
     def name_coverage(self, present: Set[str]) -> float:
         """The weighted share of the question's names and numbers that are in `present`, in [0, 1]; 0 without names."""
         total = self.coverage(self.name_terms)

@@ -14,8 +14,10 @@ MAX_QUOTE_CHARS = 200
 
 
 def print_answer(context: CliContext, answer: Answer, *, streamed: bool) -> None:
-    """Print the text, unless it was streamed, then citations, evidence, model and cost."""
+    """Print the text, unless it was streamed, then what was searched, citations, evidence, model and cost."""
     context.write("" if streamed else answer.text)
+    if answer.searched_for:
+        context.log(f"\nsearched for: {answer.searched_for}")
     context.write()
     for citation in answer.citations:
         mark = click.style(f"[{citation.n}]", bold=True)

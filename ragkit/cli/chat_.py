@@ -8,6 +8,7 @@ import click
 
 from ragkit.answer.json_shapes import answer_json
 from ragkit.cli.answer_output import print_answer
+from ragkit.cli.chat_commands import ChatAction, read_command
 from ragkit.cli.common import CliContext, filter_options, with_common_options
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.terminal import echo
@@ -24,10 +25,17 @@ PROMPT = "> "
 def command(
     context: CliContext, model: str | None, where: str | None, source: str, top_k: int | None, max_cost: float | None
 ) -> None:
-    """Answer questions in a conversation. An empty line or Ctrl-D ends it."""
+    """Answer questions in a conversation. `/exit`, an empty line or Ctrl-D ends it; `/help` lists the commands."""
     with context.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
         conversation = kb.chat(model=model, where=context.create_filter(kb, where, source), top_k=top_k)
         while question := _next_question():
+            action, notice = read_command(question)
+            if notice:
+                context.log(notice)
+            if action is ChatAction.END:
+                break
+            if action is ChatAction.CONTINUE:
+                continue
             kb.check_budget(conversation, question, known=max_cost is not None)
             answer = conversation.ask(question)
             if context.json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ragkit.answer.json_shapes import explanation_json
+from ragkit.answer.spelling import correct_spelling
 from ragkit.cli.common import CliContext, filter_options, format_location, with_common_options
 from ragkit.knowledge_base.knowledge_base import SearchMode
 from ragkit.records import JSON
@@ -40,6 +41,9 @@ def command(
     with use_meter(meter), context.open_knowledge_base() as kb:
         explanations = kb.explain(question, top_k, context.create_filter(kb, where, source), mode)
         freshness = context.report_freshness(kb)
+        meant = correct_spelling(question, kb)
+    if meant != question:
+        context.log(f"did you mean: {meant}")
     if context.json:
         hits: list[JSON] = [explanation_json(explanation, explain) for explanation in explanations]
         usage = meter.usage().to_dict()

@@ -6,7 +6,9 @@ constructor reads only the model card `minilm.json`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypedDict, cast
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
     from ragkit.embed.wordpiece import WordPieceTokenizer
 
 MODEL_FOLDER = Path(__file__).parent / "minilm_model"
+
+
+@cache
+def common_words() -> frozenset[str]:
+    """The words of at least three letters in the vocabulary of the model: 21,000, in lower case, mostly English."""
+    vocabulary = json.loads((MODEL_FOLDER / "tokenizer.json").read_bytes())["model"]["vocab"]
+    return frozenset(word for word in vocabulary if len(word) > 2 and word.isalpha())
 
 
 class MiniLMModelCard(TypedDict):

@@ -18,8 +18,9 @@ from ragkit.answer.answer_selection import (
 )
 from ragkit.answer.answer_units import AnswerUnit
 from ragkit.answer.composition import MAX_PASSAGES, MAX_WORDS, AnswerPassage, compose_answer
-from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_evidence
+from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
 from ragkit.answer.question_kind import split_question
+from ragkit.answer.spelling import correct_spelling
 from ragkit.knowledge_base.diagnose import DiagnosisQuery
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import Hit
@@ -111,18 +112,19 @@ def diagnose_answer(kb: KnowledgeBase, query: DiagnosisQuery, expected: Expected
 
     A question of two parts is answered part by part: the part with the best outcome is reported.
     """
-    parts = split_question(query.question)
+    parts = split_question(correct_spelling(query.question, kb))
     outcomes = list(AnswerOutcome)
-    diagnoses = [_diagnose_part(kb, part, query, expected) for part in parts]
+    diagnoses = [_diagnose_part(kb, part, query, expected, MAX_WORDS // len(parts)) for part in parts]
     return min(diagnoses, key=lambda diagnosis: outcomes.index(diagnosis.outcome))
 
 
-def _diagnose_part(kb: KnowledgeBase, question: str, query: DiagnosisQuery, expected: ExpectedText) -> AnswerDiagnosis:
-    found = kb.search(question, query.top_k, query.where)
-    evidence = estimate_evidence(question, found, kb)
-    hits = with_beginnings(question, found, kb)
+def _diagnose_part(
+    kb: KnowledgeBase, question: str, query: DiagnosisQuery, expected: ExpectedText, max_words: int
+) -> AnswerDiagnosis:
+    hits = with_beginnings(question, kb.search(question, query.top_k, query.where), kb)
     passage_rank = next((rank for rank, hit in enumerate(hits, 1) if _is_in_passage(expected, hit)), None)
     ranked, units = rank_answer_units(question, hits, kb)
+    evidence = estimate_answer_evidence(question, hits, ranked, units, kb)
     diagnosis = AnswerDiagnosis(
         question, AnswerOutcome.NOT_RETRIEVED, "", evidence, EVIDENCE_THRESHOLD, passage_rank, len(hits)
     )
@@ -139,7 +141,7 @@ def _diagnose_part(kb: KnowledgeBase, question: str, query: DiagnosisQuery, expe
     diagnosis = replace(diagnosis, span_rank=rank, span=span.text, span_score=span.score)
     if rank > 1:
         diagnosis = replace(diagnosis, losses=_losses(build_candidates(question, hits, kb), span, ranked[0]))
-    outcome, detail = _explain_span(question, span, ranked, units, expected)
+    outcome, detail = _explain_span(_Composition(question, ranked, units, max_words), span, expected)
     if evidence < EVIDENCE_THRESHOLD:
         outcome, detail = AnswerOutcome.ABSTAINED, _abstention(diagnosis)
     return replace(diagnosis, outcome=outcome, detail=detail)
@@ -179,16 +181,27 @@ def _explain_unranked(
     return replace(diagnosis, outcome=AnswerOutcome.NOISE, detail=detail)
 
 
+@dataclass(frozen=True, slots=True)
+class _Composition:
+    """What an answer is composed of."""
+
+    question: str
+    ranked: Sequence[ScoredAnswerUnit]
+    units: Sequence[AnswerUnit]
+    max_words: int
+
+    def compose(self, ranked: Sequence[ScoredAnswerUnit]) -> list[AnswerPassage]:
+        """The answer of these candidates."""
+        return compose_answer(self.question, ranked, self.units, self.max_words)
+
+
 def _explain_span(
-    question: str,
-    span: ScoredAnswerUnit,
-    ranked: Sequence[ScoredAnswerUnit],
-    units: Sequence[AnswerUnit],
-    expected: ExpectedText,
+    composition: _Composition, span: ScoredAnswerUnit, expected: ExpectedText
 ) -> tuple[AnswerOutcome, str]:
     """Where the span is in the answer, or why it is not."""
+    ranked, limit = composition.ranked, composition.max_words
     best = ranked[0]
-    shown = compose_answer(question, ranked, units)
+    shown = composition.compose(ranked)
     place = next((n for n, passage in enumerate(shown, 1) if _shows(passage, span, expected)), None)
     if place is not None:
         is_first = place == 1 and span.start <= best.start
@@ -196,24 +209,24 @@ def _explain_span(
         return outcome, f"in passage {place} of {len(shown)} of the answer"
     words = sum(len(passage.text.split()) for passage in shown)
     # shown beside the best span if it scored as high?
-    equal = compose_answer(question, [best, replace(span, score=best.score)], units)
+    equal = composition.compose([best, replace(span, score=best.score)])
     own_passage = next((passage for passage in equal if _shows(passage, span, expected)), None)
     if own_passage is not None:
         own = len(own_passage.text.split())
-        if words + own > MAX_WORDS and len(shown) < MAX_PASSAGES:
-            return AnswerOutcome.TOO_LONG, _too_long(words, own)
+        if words + own > limit and len(shown) < MAX_PASSAGES:
+            return AnswerOutcome.TOO_LONG, _too_long(words, own, limit)
         count = sum(unit.score > span.score for unit in ranked)
         detail = f"{count} spans scored higher: {span.score:.2f} against {best.score:.2f} of the chosen one"
         return AnswerOutcome.OUTRANKED, detail
     first = len(equal[0].text.split())
-    own = sum(len(passage.text.split()) for passage in compose_answer(question, [span], units))
-    if first + own > MAX_WORDS:
-        return AnswerOutcome.TOO_LONG, _too_long(first, own)
+    own = sum(len(passage.text.split()) for passage in composition.compose([span]))
+    if first + own > limit:
+        return AnswerOutcome.TOO_LONG, _too_long(first, own, limit)
     return AnswerOutcome.DUPLICATE, "it says nothing that the chosen passage does not say"
 
 
-def _too_long(words: int, own: int) -> str:
-    return f"the answer has {words} words, and {own} more would exceed the limit of {MAX_WORDS}"
+def _too_long(words: int, own: int, limit: int) -> str:
+    return f"the answer has {words} words, and {own} more would exceed the limit of {limit}"
 
 
 def _shows(passage: AnswerPassage, span: AnswerUnit, expected: ExpectedText) -> bool:

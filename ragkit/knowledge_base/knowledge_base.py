@@ -583,6 +583,16 @@ class KnowledgeBase:
         with self.reader.snapshot() as snapshot:
             return Bm25Index(snapshot.connection).idf(terms)
 
+    def missing_terms(self, terms: Sequence[str]) -> list[str]:
+        """Those of the terms of the lexical index that no chunk contains."""
+        with self.reader.snapshot() as snapshot:
+            return Bm25Index(snapshot.connection).missing_terms(terms)
+
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
+        with self.reader.snapshot() as snapshot:
+            return Bm25Index(snapshot.connection).find_terms(prefixes)
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors of texts: (len(texts), dimension)."""
         return self._components.embedder.embed_texts(texts)

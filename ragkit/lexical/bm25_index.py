@@ -127,6 +127,24 @@ class Bm25Index:
         counts = [np.count_nonzero(np.diff(ascending, prepend=-1)) for ascending in keys]
         return np.asarray(inverse_document_frequency(counts, self.count()), np.float32)
 
+    def missing_terms(self, terms: Sequence[str]) -> list[str]:
+        """Those of the terms that no chunk contains, in order."""
+        statement = "SELECT 1 FROM @_postings WHERE term = ? LIMIT 1"
+        return [term for term in terms if self._execute(statement, (encode_term(term),)).fetchone() is None]
+
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it.
+
+        Only terms of digits, lower-case letters and non-ASCII characters. Takes time in proportion to these chunks.
+        """
+        self._execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.@_terms USING fts5vocab(main, @, row)")
+        statement = "SELECT term, doc FROM temp.@_terms WHERE term >= ? AND term < ?"
+        return {
+            str(term): int(chunks)
+            for prefix in prefixes
+            for term, chunks in self._execute(statement, (prefix, prefix + "\U0010ffff"))
+        }
+
     def count(self) -> int:
         """Number of chunks."""
         return int(self._execute("SELECT count(*) FROM @_lengths").fetchone()[0])

@@ -69,6 +69,16 @@ class InMemoryChunkIndex:
         with self._lock:
             return self._bm25_index.idf(terms)
 
+    def missing_terms(self, terms: Sequence[str]) -> list[str]:
+        """Those of the terms that no chunk contains."""
+        with self._lock:
+            return self._bm25_index.missing_terms(terms)
+
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
+        with self._lock:
+            return self._bm25_index.find_terms(prefixes)
+
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
         """The chunks nearest to a unit vector, by exact search."""
         mask = self._filter_mask(where)

@@ -342,7 +342,9 @@ class AnswerTask:
     async def _complete(self, answer: Answer, result: AgentResult, config: AgentConfig) -> None:
         runner, data = self._runner, answer_json(answer)
         citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
-        detail: dict[str, JSON] = {key: data[key] for key in ("evidence", "abstained", "model", "usage")}
+        detail: dict[str, JSON] = {
+            key: data[key] for key in ("searched_for", "evidence", "abstained", "model", "usage")
+        }
         detail["citations"] = citations
         record = trace_record(result, config)
         finished = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace), "record": record}

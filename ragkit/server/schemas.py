@@ -191,6 +191,9 @@ class AnswerSchema(TypedDict):
     """The result of `ask`."""
 
     question: Annotated[str, Field(description="The question.")]
+    searched_for: Annotated[
+        str, Field(description="The question as searched without a model, if completed or corrected; else empty.")
+    ]
     answer: Annotated[str, Field(description="The text, with citations as `[n]`.")]
     abstained: Annotated[bool, Field(description="The documents do not contain an answer.")]
     evidence: Annotated[float, Field(description="How well the passages support an answer, in [0, 1].")]
@@ -236,6 +239,10 @@ class MessageSchema(TypedDict):
     ]
     trace_id: Annotated[str | None, Field(description="The id of the trace.")]
     citations: Annotated[list[dict[str, Any]], Field(description="The citations, by number.")]
+    searched_for: Annotated[
+        str | None,
+        Field(description="The question as searched without a model, if completed or corrected; else empty or null."),
+    ]
     evidence: Annotated[float | None, Field(description="How well the passages support the answer, in [0, 1].")]
     abstained: Annotated[bool | None, Field(description="The documents do not contain an answer.")]
     model: Annotated[str | None, Field(description="The model that answered.")]

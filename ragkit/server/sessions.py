@@ -17,7 +17,10 @@ MAX_TITLE_CHARS = 80
 NEW_TITLE = "New chat"
 EMPTY_SHARE = 0.1
 """Share of the sessions that may be without messages before these are deleted first."""
-EMPTY_DETAIL: dict[str, JSON] = {"citations": [], **dict.fromkeys(("evidence", "abstained", "model", "usage", "error"))}
+EMPTY_DETAIL: dict[str, JSON] = {
+    "citations": [],
+    **dict.fromkeys(("searched_for", "evidence", "abstained", "model", "usage", "error")),
+}
 """Default values of the details of a message."""
 Turn: TypeAlias = tuple[str, str]
 """Role and content of a message."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +43,8 @@ def test_an_item_has_its_continuation_lines(mark: str) -> None:
 
 
 def test_the_options_of_a_man_page_are_terms_above_deeper_definitions() -> None:
-    text = "OPTIONS\n       -f, --force\n              Tells the program to go on.\n\n       -n\n              Counts only."
+    force = "       -f, --force\n              Tells the program to go on."
+    text = f"OPTIONS\n{force}\n\n       -n\n              Counts only."
     assert read(text) == [
         ("heading", "OPTIONS"),
         ("term", "-f, --force"),
@@ -128,4 +131,4 @@ def test_blocks_are_in_order_and_hold_every_character(lines: list[str]) -> None:
     blocks = parse_blocks(text)
     covered = "".join("".join(text[block.start : block.end].split()) for block in blocks)
     assert covered == "".join(text.split())
-    assert all(before.end <= after.start for before, after in zip(blocks, blocks[1:], strict=False))
+    assert all(before.end <= after.start for before, after in pairwise(blocks))

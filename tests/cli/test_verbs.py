@@ -185,6 +185,50 @@ def test_chat_answers_one_question_after_the_other(
     assert ["August" in str(answers[0]["answer"]), "Aldous" in str(answers[1]["answer"])] == [True, True]
 
 
+def test_chat_knows_commands_and_manners(indexed: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "hello",
+        "/help",
+        "/sources now",
+        "When is the hedge cut?",
+        "thanks!",
+        "/etc/hosts holds what?",
+        "/Exit",
+        "no",
+    ]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+    done = ragkit("chat", "--json")
+    answers = [str(line["answer"]) for line in done.lines]
+    assert [line["question"] for line in done.lines] == [lines[0], *lines[3:6]]
+    assert (answers[0][:6], "August" in answers[1], answers[2]) == ("Hello.", True, "You are welcome.")
+    assert [line["citations"] == [] for line in done.lines[:3]] == [True, False, True]
+    assert "/exit, /quit   end the conversation" in done.err
+    assert "unknown command /sources: the commands are /help, /exit and /quit\n" in done.err
+
+
+@pytest.mark.parametrize("end", ["exit", "QUIT", "/quit", "/exit now", ""])
+def test_chat_ends(indexed: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{end}\nWhen is the hedge cut?\n"))
+    assert ragkit("chat").out == ""
+
+
+def test_what_was_searched_is_shown(indexed: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Who cleans the filter?\nthanks\nAnd the hedge?\n"))
+    questions = [line["searched_for"] for line in ragkit("chat", "--json").lines]
+    assert questions == ["", "", "Who cleans the filter (the hedge)?"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Who cleans the filter?\nAnd the hedge?\n"))
+    assert "\nsearched for: Who cleans the filter (the hedge)?\n" in ragkit("chat").err
+
+
+def test_search_hints_at_a_misspelled_word(workplace: Path, hashing: Path, ragkit: Ragkit) -> None:
+    for n in range(3):
+        (workplace / f"{n}.md").write_text(f"The Dynamo of mill {n} is made of brass.\n")
+    ragkit("index", ".", "--kb", "kb")
+    assert "did you mean: Where is the Dynamo?\n" in ragkit("search", "Where is the Dyanmo?", "--kb", "kb").err
+    assert "did you mean" not in ragkit("search", "Where is the Dynamo?", "--kb", "kb").err
+    assert "searched for: Where is the Dynamo?\n" in ragkit("ask", "Where is the Dyanmo?", "--kb", "kb").err
+
+
 def test_status_list_show_rm_and_clear(indexed: Path, ragkit: Ragkit) -> None:
     status = ragkit("status", "--json").json
     assert (status["documents"], status["chunks"], status["failed"]) == (3, 3, 0)

@@ -62,6 +62,41 @@ def test_index_search_and_ask(tmp_path: Path, docs: Path) -> None:
         assert kb.ask("When is the hedge cut?").citations[0].verified
 
 
+def test_the_first_chunk_of_a_document_is_its_beginning(tmp_path: Path) -> None:
+    folder = tmp_path / "long"
+    folder.mkdir()
+    paragraphs = [f"Paragraph {n} is about the wheel number {n} of the mill and about nothing else." for n in range(80)]
+    (folder / "a.txt").write_text("\n\n".join(["The Mills, by Ada Quill.", *paragraphs]))
+    (folder / "b.txt").write_text("Another file.")
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
+        kb.index(folder)
+        hit = kb.search("paragraph 70 wheel 70", 1)[0]
+        first = kb.first_chunk(hit.chunk.document_id)
+        assert first is not None
+        assert (first.source, first.start, first.text[:24]) == (hit.chunk.source, 0, "The Mills, by Ada Quill.")
+        assert first.id != hit.chunk.id
+        assert kb.first_chunk("nothing") is None
+        (folder / "a.txt").unlink()
+        kb.index(folder)
+        assert kb.first_chunk(hit.chunk.document_id) is None
+
+
+def test_the_terms_of_the_index_are_those_of_live_documents(tmp_path: Path) -> None:
+    folder = tmp_path / "mills"
+    folder.mkdir()
+    for n in range(3):
+        (folder / f"{n}.txt").write_text(f"The Dynamo of mill {n}." + " Turbine." * n)
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
+        kb.index(folder)
+        assert (kb.find_terms(["dyn", "tur"]), kb.missing_terms(["dynamo", "wheel"])) == (
+            {"dynamo": 3, "turbin": 2},
+            ["wheel"],
+        )
+        (folder / "2.txt").unlink()
+        kb.index(folder)
+        assert kb.find_terms(["dyn", "tur"]) == {"dynamo": 2, "turbin": 1}
+
+
 def test_a_knowledge_base_remembers_its_pipeline(tmp_path: Path, docs: Path) -> None:
     KnowledgeBase.open(tmp_path / "kb", make_pipeline("retrieve: {name: lexical, top_k: 1}\n")).index(docs)
     with KnowledgeBase.open(tmp_path / "kb") as kb:

@@ -187,6 +187,17 @@ def test_rarer_terms_have_a_higher_idf(lexicon: Bm25Index) -> None:
     assert lexicon.idf(["wing", "tail", "missing"]).tolist() == pytest.approx(expected)
 
 
+def test_terms_are_listed_by_prefix_with_the_number_of_their_chunks(lexicon: Bm25Index) -> None:
+    lexicon.add([1, 2, 3], [["wing", "wind", "wing", "v1.2"], ["wing", "東京"], ["window", "c++"]])
+    assert lexicon.find_terms(["win"]) == {"wind": 1, "window": 1, "wing": 2}
+    assert lexicon.find_terms(["wing", "東"]) == {"wing": 2, "東京": 1}
+    assert lexicon.find_terms(["x", "wings"]) == lexicon.find_terms([]) == {}
+    assert lexicon.missing_terms(["wing", "wings", "v1.2", "v1", "c++", "win"]) == ["wings", "v1", "win"]
+    lexicon.remove([1])
+    assert lexicon.find_terms(["win"]) == {"window": 1, "wing": 1}
+    assert lexicon.missing_terms(["wind", "wing"]) == ["wind"]
+
+
 def test_a_repeated_term_of_the_question_counts_twice(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2], [["wing"], ["tail"]])
     once, twice = lexicon.scores(["wing"], [1]), lexicon.scores(["wing", "fin", "wing"], [1])

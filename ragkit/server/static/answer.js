@@ -64,6 +64,7 @@ export class ChatTurn {
     rerender(this.body, message.abstained ? stripRefusal(message.content) : message.content, chip);
     this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, "Not in these documents") : "");
     this.end.replaceChildren(...[
+      message.searched_for && h("p", { class: "note", dir: "auto" }, "Searched for: ", plain(message.searched_for)),
       STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error ? ` ${plain(message.error.message ?? message.error)}` : ""),
       citations.length > 0 && sourceList(citations, message.abstained),
       message.status === "done" ? usageLine(message, this) : h("footer", { class: "figures" }, timeElement(message.created)),

@@ -109,5 +109,5 @@ def test_questions_can_be_generated_from_the_documents(house: Path, ragkit: Ragk
         (house / "house" / f"{name}.md").write_text(text)
     (house / "grid.yaml").write_text(GRID.replace("q.jsonl", "{auto: 10}").replace("mrr@5", "hit_rate@5"))
     result = ragkit("tune", "grid.yaml", "--json").json
-    assert result["questions"]["choose"] + result["questions"]["held_out"] == 5
+    assert result["questions"]["choose"] + result["questions"]["held_out"] == 6
     assert result["trials"][0]["rows"][0]["id"].startswith("a0")

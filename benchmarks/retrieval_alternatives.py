@@ -36,9 +36,9 @@ from beir import CHUNKS_READ, DEPTH, CachedQueries, Collection, _chunk, embedded
 from ragkit.answer.base import Answer
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.embed.minilm import MiniLM
+from ragkit.evaluate.answer_matching import strip_citation_marks
 from ragkit.evaluate.intervals import BootstrapEstimate, bootstrap_mean, paired_p_value
 from ragkit.evaluate.metrics import RANKING_METRICS, contains_answer
-from ragkit.evaluate.run import strip_citation_marks
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk, Document

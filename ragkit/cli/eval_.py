@@ -20,11 +20,12 @@ from ragkit.cli.costs import max_cost_option
 from ragkit.cli.eval_models import EvalModels, open_eval_models
 from ragkit.errors import RagkitError
 from ragkit.evaluate.html_report import render_evaluation_report
+from ragkit.evaluate.intervals import BootstrapEstimate
 from ragkit.evaluate.junit import to_junit_xml
 from ragkit.evaluate.questions import Question, read_questions, write_beir_documents
 from ragkit.evaluate.report import EvaluationReport, MetricChange, build_report, compare_with_baseline
 from ragkit.evaluate.rule_questions import generate_questions
-from ragkit.evaluate.run import Depths, EvaluatedSystem, QuestionResult, evaluate_questions
+from ragkit.evaluate.run import READER_METRICS, Depths, EvaluatedSystem, QuestionResult, evaluate_questions
 from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.lexical.analyzer import extract_terms
@@ -89,8 +90,8 @@ def command(
 ) -> int:
     """Evaluate retrieval and answers with QUESTIONS.
 
-    QUESTIONS is a .jsonl or .csv file with `question`, `answers`, `sources` and `answerable`, or a folder in BEIR
-    format, whose documents are indexed into a temporary knowledge base.
+    QUESTIONS is a .jsonl or .csv file with `question`, `answers`, `sources`, `answerable` and `kind`, or a folder in
+    BEIR format, whose documents are indexed into a temporary knowledge base.
 
     \b
         ragkit eval questions.jsonl --html report.html
@@ -231,6 +232,23 @@ def _settings_json(kb: KnowledgeBase, options: EvalOptions) -> dict[str, JSON]:
     }
 
 
+def _print_kinds(context: CliContext, report: EvaluationReport) -> None:
+    """What a reader sees of the answers, by kind of question."""
+    if not report.kinds:
+        return
+    names = [name for name in READER_METRICS if any(name in metrics for metrics in report.kinds.values())]
+    context.write(click.style(f"{'kind':<20}" + "".join(f"{name:<23}" for name in names), bold=True).rstrip())
+    for kind, metrics in report.kinds.items():
+        cells = "".join(f"{_format_estimate(metrics.get(name)):<23}" for name in names)
+        context.write(f"{kind:<20}{cells}".rstrip())
+
+
+def _format_estimate(estimate: BootstrapEstimate | None) -> str:
+    if estimate is None:
+        return "-"
+    return f"{estimate.mean:.2f} ({estimate.low:.2f}-{estimate.high:.2f}) {estimate.n}"
+
+
 def _print_report(context: CliContext, report: EvaluationReport, changes: Sequence[MetricChange]) -> None:
     changes_by_name = {change.name: change for change in changes}
     head = f"{'metric':<24}{'mean':>8}   {'95 % interval':<18}{'questions':>9}"
@@ -241,6 +259,7 @@ def _print_report(context: CliContext, report: EvaluationReport, changes: Sequen
         if change is not None:
             line = click.style(line + f"{change.before:>10.4f}{change.p:>8.3f}", fg="red" if change.dropped else None)
         context.write(line)
+    _print_kinds(context, report)
     times = report.milliseconds
     parts = [
         f"{step} {times[f'{step}_p50']:.1f} ms (p95 {times[f'{step}_p95']:.1f})"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from ragkit.evaluate.intervals import BootstrapEstimate
 from ragkit.evaluate.report import EvaluationReport, MetricChange
-from ragkit.evaluate.run import QuestionResult, ReportedHit
+from ragkit.evaluate.run import READER_METRICS, QuestionResult, ReportedHit
+from ragkit.evaluate.verdict import QuestionVerdict, judge_result
 from ragkit.records import JSON
 
 _STYLE = """
@@ -56,17 +59,39 @@ def render_evaluation_report(
             for change in changes
         ]
         parts.append("</table>")
-    parts.append("<h2>Questions</h2>")
+    parts += _render_kinds(report.kinds)
+    verdicts = Counter(judge_result(outcome) for outcome in report.outcomes)
+    counts = ", ".join(f"{verdicts[verdict]} {escape(verdict)}" for verdict in QuestionVerdict if verdicts[verdict])
+    parts.append(f"<h2>Questions</h2><p class=soft>{counts}</p>")
     # the worst questions first: they are what users look for
-    parts += [_render_question(outcome) for outcome in sorted(report.outcomes, key=_mean_quality)]
+    parts += [_render_question(outcome) for outcome in sorted(report.outcomes, key=_quality)]
     return "\n".join(parts) + "\n"
 
 
-def _mean_quality(outcome: QuestionResult) -> float:
-    """The mean of the metrics, lowered for a wrong abstention or answer, and lowest for an error."""
+def _quality(outcome: QuestionResult) -> tuple[int, float]:
+    """The verdict, the worst first, then the mean of the metrics."""
     values = list(outcome.metrics.values())
-    wrong = outcome.abstained == outcome.question.answerable and outcome.answer is not None
-    return -2.0 if outcome.error else (sum(values) / len(values) if values else 1.0) - wrong
+    return list(QuestionVerdict).index(judge_result(outcome)), sum(values) / len(values) if values else 1.0
+
+
+def _render_kinds(kinds: Mapping[str, Mapping[str, BootstrapEstimate]]) -> list[str]:
+    """What a reader sees of the answers, by kind of question."""
+    if not kinds:
+        return []
+    names = [name for name in READER_METRICS if any(name in metrics for metrics in kinds.values())]
+    head = "".join(f"<th class=n>{escape(name)}" for name in names)
+    rows = [
+        f"<tr><td>{escape(kind)}{''.join(_render_estimate(metrics.get(name)) for name in names)}</tr>"
+        for kind, metrics in kinds.items()
+    ]
+    return [f"<h2>Answers by kind of question</h2><table><tr><th>kind{head}</tr>", *rows, "</table>"]
+
+
+def _render_estimate(estimate: BootstrapEstimate | None) -> str:
+    if estimate is None:
+        return "<td class=n>"
+    interval = f"{estimate.low:.2f} to {estimate.high:.2f}, n = {estimate.n}"
+    return f"<td class=n>{estimate.mean:.2f} <span class=soft>({interval})</span>"
 
 
 def _render_question(outcome: QuestionResult) -> str:
@@ -78,16 +103,18 @@ def _render_question(outcome: QuestionResult) -> str:
         answer = f"<p class=bad>{escape(outcome.error)}</p>"
     elif outcome.answer is not None:
         status = "abstained" if outcome.abstained else "answered"
-        expected = f" (expected: {escape(' or '.join(question.answers))})" if question.answers else ""
+        wanted = " and ".join(" or ".join(part) for part in question.answer_parts)
+        expected = f" (expected: {escape(wanted)})" if wanted else ""
         answer = (
             f"<p><b>{status}</b>, evidence {outcome.evidence:.2f}{expected}</p>"
             f"<blockquote>{escape(outcome.answer)}</blockquote>{_render_judgement(outcome.judgement)}"
             f"<p>Citations</p><ol>{''.join(map(_render_hit, outcome.citations))}</ol>"
         )
-    mark = "bad" if _mean_quality(outcome) < 0.5 else "good"
+    verdict = judge_result(outcome)
+    mark = "bad" if verdict.is_miss else "soft" if verdict is QuestionVerdict.UNJUDGED else "good"
     return (
         f"<details><summary class={mark}>{escape(question.text)} "
-        f"<span class=soft>{escape(question.kind)}</span></summary>"
+        f"<span class=soft>{escape(question.kind)}</span> <b>{escape(verdict)}</b></summary>"
         f"<p class=soft>{escape(question.id)}: {sources}. {metrics}</p>{answer}"
         f"<p>Hits</p><ol>{''.join(map(_render_hit, outcome.hits))}</ol></details>"
     )

@@ -1,4 +1,4 @@
-"""Everyday questions that few document collections answer."""
+"""Questions that few document collections answer: about everyday things, and about what documents rarely say."""
 
 from __future__ import annotations
 
@@ -64,3 +64,19 @@ OFF_TOPIC_QUESTIONS: tuple[str, ...] = (
     "How does a lighthouse lens work?",
     "What do you feed a goldfish?",
 )
+
+ON_TOPIC_QUESTIONS: tuple[tuple[str, str], ...] = (
+    ("How much does a licence for {} cost per year?", "licence cost year"),
+    ("What is the phone number of the support for {}?", "phone support"),
+    ("How do I set up two-factor authentication for {}?", "two-factor authentication"),
+    ("How many people use {} worldwide?", "people worldwide"),
+    ("Which company sells training courses on {}?", "company training courses"),
+    ("Is there a mobile app for {}?", "mobile app"),
+    ("What salary does the maintainer of {} get?", "salary maintainer"),
+    ("When will the next major version of {} come out?", "next major come out"),
+    ("Who translated {} into Japanese?", "translated Japanese"),
+    ("What does a support contract for {} cost?", "support contract cost"),
+    ("Which book about {} sells best?", "book sells best"),
+    ("Which graphics card works best with {}?", "graphics card"),
+)
+"""Questions about a subject, and the words that show whether its document might answer them."""

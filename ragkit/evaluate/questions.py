@@ -42,6 +42,15 @@ class Question:
     """Whether the documents answer the question."""
     kind: str = ""
     """A label to group questions by."""
+    further_answers: tuple[tuple[str, ...], ...] = ()
+    """Further parts of the answer with the alternatives of each; an answer needs all parts."""
+    first: bool = True
+    """Whether a good answer says it in its first sentence or first list."""
+
+    @property
+    def answer_parts(self) -> tuple[tuple[str, ...], ...]:
+        """The alternatives of every part of the answer; empty if the answer is unknown."""
+        return (self.answers, *self.further_answers) if self.answers else ()
 
     def with_renamed_sources(self, names: Mapping[str, str]) -> Question:
         """The question with the sources in `names` renamed."""
@@ -56,10 +65,11 @@ class Question:
         return {
             "id": self.id,
             "question": self.text,
-            "answers": list(self.answers),
+            "answers": [list(part) for part in self.answer_parts] if self.further_answers else list(self.answers),
             "sources": dict(self.sources),
             "answerable": self.answerable,
             "kind": self.kind,
+            **({} if self.first else {"first": False}),
         }
 
 
@@ -67,7 +77,8 @@ def read_questions(path: Path) -> list[Question]:
     """The questions of a file (`.jsonl`, `.csv`) or of a directory in BEIR format, in order.
 
     A JSON line or CSV row has `question` (or `text`, `query`), and optionally `id`, `answers` (or `answer`),
-    `sources` (or `source`; names, or names with grades), `answerable`, `kind`.
+    `sources` (or `source`; names, or names with grades), `answerable`, `kind`, `first`. `answers` has
+    alternatives, or in JSON a list of alternatives for each part of the answer.
 
     Raises:
         QuestionsInvalid: the file is missing, has another format, or is empty.
@@ -136,13 +147,29 @@ def _parse_question(row: Mapping[str, JSON], place: str) -> Question:
     text = next((row[key] for key in ("question", "text", "query") if row.get(key)), None)
     if not isinstance(text, str) or not text.strip():
         raise QuestionsInvalid(place, "`question` is missing", "write one question per line")
-    answers = _parse_strings(row.get("answers", row.get("answer")), place, "answers")
+    answers, *further = _parse_answers(row.get("answers", row.get("answer")), place) or ((),)
     sources = _parse_grades(row.get("sources", row.get("source")), place)
-    answerable = row.get("answerable", True)
-    if not isinstance(answerable, bool):
-        raise QuestionsInvalid(place, f"invalid `answerable` {answerable!r}", "write true or false")
-    question_id = str(row.get("id") or content_id(text)[:8])
-    return Question(question_id, text.strip(), answers, sources, answerable, str(row.get("kind") or ""))
+    answerable, first = (_parse_flag(row, key, place) for key in ("answerable", "first"))
+    question_id, kind = str(row.get("id") or content_id(text)[:8]), str(row.get("kind") or "")
+    return Question(question_id, text.strip(), answers, sources, answerable, kind, tuple(further), first)
+
+
+def _parse_flag(row: Mapping[str, JSON], key: str, place: str) -> bool:
+    value = row.get(key, True)
+    if not isinstance(value, bool):
+        raise QuestionsInvalid(place, f"invalid `{key}` {value!r}", "write true or false")
+    return value
+
+
+def _parse_answers(value: JSON, place: str) -> list[tuple[str, ...]]:
+    """The alternatives of every part: a flat list is one part."""
+    if isinstance(value, list) and value and all(isinstance(item, list) for item in value):
+        parts = [_parse_strings(item, place, "answers") for item in value]
+        if not all(parts):
+            raise QuestionsInvalid(place, "a part of `answers` is empty", "write at least one wording of every part")
+        return parts
+    alternatives = _parse_strings(value, place, "answers")
+    return [alternatives] if alternatives else []
 
 
 def _parse_strings(value: JSON, place: str, key: str) -> tuple[str, ...]:
@@ -190,8 +217,9 @@ def _read_csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, JSON]]]:
         for key in ("answers", "sources"):
             if isinstance(values.get(key), str):
                 values[key] = [item.strip() for item in str(values[key]).split(LIST_SEPARATOR) if item.strip()]
-        if "answerable" in values:
-            values["answerable"] = _BOOLEANS.get(str(values["answerable"]).lower(), values["answerable"])
+        for key in ("answerable", "first"):
+            if key in values:
+                values[key] = _BOOLEANS.get(str(values[key]).lower(), values[key])
         yield place, values
 
 

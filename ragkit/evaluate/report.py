@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import numpy as np
 from ragkit.evaluate.intervals import BootstrapEstimate, bootstrap_mean, paired_p_value
 from ragkit.evaluate.metrics import auroc
 from ragkit.evaluate.questions import QuestionsInvalid
-from ragkit.evaluate.run import QuestionResult
+from ragkit.evaluate.run import READER_METRICS, QuestionResult
+from ragkit.evaluate.verdict import judge_result
 from ragkit.records import JSON
 
 
@@ -31,6 +32,8 @@ class EvaluationReport:
     outcomes: Sequence[QuestionResult] = field(repr=False)
     models: Mapping[str, Mapping[str, JSON]] = field(default_factory=dict)
     """Usage and cost of the models `judge` and `writer`, which are not part of `cost_usd`."""
+    kinds: Mapping[str, Mapping[str, BootstrapEstimate]] = field(default_factory=dict)
+    """READER_METRICS of the questions of each kind; empty if the questions have no kinds or no answers were asked."""
 
     @property
     def failed_questions(self) -> list[QuestionResult]:
@@ -42,7 +45,8 @@ class EvaluationReport:
         return {
             "settings": dict(self.settings),
             "questions": len(self.outcomes),
-            "figures": {name: asdict(estimate) for name, estimate in self.metrics.items()},
+            "figures": _estimates_json(self.metrics),
+            "kinds": {kind: _estimates_json(metrics) for kind, metrics in self.kinds.items()},
             "milliseconds": dict(self.milliseconds),
             "cost_usd": self.cost_usd,
             **{name: dict(usage) for name, usage in self.models.items()},
@@ -66,11 +70,7 @@ class MetricChange:
 
 def build_report(outcomes: Sequence[QuestionResult], settings: Mapping[str, JSON], seed: int = 0) -> EvaluationReport:
     """Aggregate the results of all questions."""
-    metrics: dict[str, BootstrapEstimate] = {}
-    for name in dict.fromkeys(name for outcome in outcomes for name in outcome.metrics):
-        estimate = bootstrap_mean([outcome.metrics[name] for outcome in outcomes if name in outcome.metrics], seed)
-        if estimate is not None:
-            metrics[name] = estimate
+    metrics = _mean_metrics(outcomes, dict.fromkeys(name for outcome in outcomes for name in outcome.metrics), seed)
     answered = [outcome for outcome in outcomes if outcome.answer is not None]
     metrics |= _abstention_metrics(answered, seed)
     milliseconds = _time_percentiles("search", [outcome.search_ms for outcome in outcomes]) | _time_percentiles(
@@ -78,7 +78,28 @@ def build_report(outcomes: Sequence[QuestionResult], settings: Mapping[str, JSON
     )
     costs = [outcome.cost_usd for outcome in answered]
     known = [cost for cost in costs if cost is not None]
-    return EvaluationReport(settings, metrics, milliseconds, sum(known) if len(known) == len(costs) else None, outcomes)
+    cost = sum(known) if len(known) == len(costs) else None
+    kinds = _kind_metrics(outcomes, seed)
+    return EvaluationReport(settings, metrics, milliseconds, cost, outcomes, kinds=kinds)
+
+
+def _mean_metrics(outcomes: Sequence[QuestionResult], names: Iterable[str], seed: int) -> dict[str, BootstrapEstimate]:
+    """The mean of each metric over the questions that have it; without those that no question has."""
+    estimates = {
+        name: bootstrap_mean([outcome.metrics[name] for outcome in outcomes if name in outcome.metrics], seed)
+        for name in names
+    }
+    return {name: estimate for name, estimate in estimates.items() if estimate is not None}
+
+
+def _kind_metrics(outcomes: Sequence[QuestionResult], seed: int) -> dict[str, dict[str, BootstrapEstimate]]:
+    by_kind: dict[str, list[QuestionResult]] = {}
+    for outcome in outcomes:
+        by_kind.setdefault(outcome.question.kind, []).append(outcome)
+    if set(by_kind) == {""}:
+        return {}
+    kinds = {kind or "(none)": _mean_metrics(rows, READER_METRICS, seed) for kind, rows in by_kind.items()}
+    return {kind: metrics for kind, metrics in kinds.items() if metrics}
 
 
 def compare_with_baseline(now: EvaluationReport, baseline: Path, max_drop: float, seed: int = 0) -> list[MetricChange]:
@@ -107,12 +128,11 @@ def compare_with_baseline(now: EvaluationReport, baseline: Path, max_drop: float
 
 
 def _abstention_metrics(answered: Sequence[QuestionResult], seed: int) -> dict[str, BootstrapEstimate]:
-    """Precision and recall of abstentions, and AUROC of the evidence; answerable questions are the positives."""
+    """Precision of abstentions, and AUROC of the evidence; answerable questions are the positives."""
     unanswerable = [outcome for outcome in answered if not outcome.question.answerable]
     abstained = [outcome for outcome in answered if outcome.abstained]
     estimates = {
         "abstention_precision": bootstrap_mean([float(not o.question.answerable) for o in abstained], seed),
-        "abstention_recall": bootstrap_mean([float(o.abstained) for o in unanswerable], seed),
         "evidence_auroc": _auroc_estimate(
             [o.evidence for o in answered if o.question.answerable], [o.evidence for o in unanswerable], seed
         ),
@@ -141,9 +161,14 @@ def _time_percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
     return {f"{name}_p50": float(p50), f"{name}_p95": float(p95)}
 
 
+def _estimates_json(metrics: Mapping[str, BootstrapEstimate]) -> dict[str, JSON]:
+    return {name: asdict(estimate) for name, estimate in metrics.items()}
+
+
 def _question_row(outcome: QuestionResult) -> dict[str, JSON]:
     return {
         **outcome.question.to_dict(),
+        "verdict": judge_result(outcome).value,
         "figures": dict(outcome.metrics),
         "ranking": list(outcome.ranking),
         "answer": outcome.answer,

@@ -1,12 +1,11 @@
 """Generates questions from the documents by rules with a seed, without labels or a language model.
 
-Four kinds. `heading`: the section under a heading that no other file has. `definition`: "What is X?" for a sentence
-that begins "X is a". `cloze`: a sentence with a number or name that occurs nowhere else; the question has some of its
-words, reordered, and the number or name is the answer. `off_topic`: an everyday question with terms that do not occur
-in the documents, to test abstention.
+The kinds are those of people's questions: definitions, numbers, how-tos, yes or no, lists, comparisons, facts (who,
+when), facts about a file, paraphrases with typos, and questions without an answer: about a subject of the documents, or
+about something else. `question_drafts` finds them in the structure of the documents, `rewording` says them otherwise.
 
-Generated questions share more words with the documents than questions of users do. They can rank settings, but they
-do not predict the quality for users.
+The figures of generated questions are near those of people's questions, not equal: rules find their answers where a
+sentence begins, and use more of its words.
 """
 
 from __future__ import annotations
@@ -14,61 +13,69 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, zip_longest
 
-from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS
+from ragkit.evaluate.action_drafts import how_to_drafts, yes_no_drafts
+from ragkit.evaluate.answer_matching import holds_answer
+from ragkit.evaluate.document_outline import DocumentOutline
+from ragkit.evaluate.fact_drafts import fact_drafts, file_drafts
+from ragkit.evaluate.list_drafts import list_drafts
+from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS, ON_TOPIC_QUESTIONS
+from ragkit.evaluate.question_drafts import (
+    QuestionDraft,
+    cell_drafts,
+    comparison_drafts,
+    definition_drafts,
+    number_drafts,
+)
 from ragkit.evaluate.questions import Question
+from ragkit.evaluate.rewording import mistype, reword, shorten
 from ragkit.records import Document
-from ragkit.split.sentence_segmentation import sentence_spans
 
 TermExtractor = Callable[[str], Sequence[str]]
 """Returns the terms of a text: stemmed words without stop words, as in the lexical index."""
 
+DRAFT_RULES: Mapping[str, Callable[[DocumentOutline], Iterator[QuestionDraft]]] = {
+    "definition": definition_drafts,
+    "number": number_drafts,
+    "cell": cell_drafts,
+    "how-to": how_to_drafts,
+    "yes-no": yes_no_drafts,
+    "list": list_drafts,
+    "comparison": comparison_drafts,
+    "fact": fact_drafts,
+    "file": file_drafts,
+}
+"""The rules by name: the kind of their questions, or `cell` for numbers and names in tables."""
 OFF_TOPIC_SHARE = 0.2
-_MAX_SENTENCES = 400
-"""Sentences per file that are considered, which limits the time for long files."""
-_GENERIC_HEADINGS = frozenset(
-    (
-        "introduction", "overview", "summary", "contents", "index", "references", "notes", "see", "also", "example",
-        "examples", "background", "conclusion", "appendix", "abstract", "usage", "description", "details", "general",
-        "other", "more", "about", "history", "related", "links", "faq", "table", "parameters", "returns", "raises",
-        "options", "arguments",
-    )
-)  # fmt: skip
-_DEFINITION = re.compile(
-    r"(?P<subject>(?:(?:The|An?)\s+)?[A-Z]?[\w'’-]+(?:\s+[\w'’-]+){0,4}?)\s+"
-    r"(?P<verb>is|are|means|refers\s+to)\s+(?P<rest>(?:an?|the|any|one)\s+[^.;:\n]{12,160})"
-)
-_PRONOUNS = frozenset(
-    (
-        "it", "this", "that", "these", "those", "there", "he", "she", "they", "we", "you", "i", "here", "what", "which",
-        "who", "one", "each", "all", "some", "such", "then",
-    )
-)  # fmt: skip
-_CLOZE_TARGET = re.compile(
-    r"(?<![\w.,-])(?:[$€£]\s?)?\d[\d.,:]*\d(?:\s?%)?(?![\w-])|(?<=[a-z,] )[A-Z][a-z]{3,}(?![\w-])"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _QuestionDraft:
-    """A candidate question."""
-
-    text: str
-    answers: tuple[str, ...]
-    source: str
-    kind: str
+"""The share of questions without an answer, half of them on a subject of the documents."""
+KIND_SHARES: Mapping[str, float] = {
+    "definition": 0.13,
+    "number": 0.14,
+    "cell": 0.03,
+    "how-to": 0.19,
+    "yes-no": 0.09,
+    "list": 0.14,
+    "comparison": 0.08,
+    "fact": 0.02,
+    "file": 0.1,
+    "paraphrase": 0.08,
+}
+"""The share of each rule among the questions with an answer; other kinds fill up for one that the documents lack."""
+_REWORDED = 0.6
+_PARAPHRASED = 0.8
+_NAMED = 0.5  # of the questions name the subject of the document, if they do not yet
+_MAX_DRAFTS = 60  # of one kind from one document
 
 
 def generate_questions(
     documents: Sequence[Document], terms: TermExtractor, count: int, seed: int = 0
 ) -> list[Question]:
-    """Generate up to `count` questions, a fifth of them off-topic.
+    """Generate up to `count` questions, a fifth of them without an answer in the documents.
 
-    The same documents and seed give the same questions. Files take turns, so that long files do not dominate, and so
-    do the three kinds of answerable questions.
+    The same documents and seed give the same questions. Files take turns, so that long files do not dominate.
 
     Args:
         documents: all indexed documents.
@@ -77,21 +84,27 @@ def generate_questions(
         seed: selects the questions.
     """
     rng = random.Random(seed)
-    ordered = sorted(documents, key=lambda document: document.source)
-    known = Counter(term for document in ordered for term in set(terms(document.text)))
-    off_topic = _off_topic_drafts(known, terms, round(count * OFF_TOPIC_SHARE), rng)
-    rare = {term for term, files in known.items() if files <= max(1, len(ordered) // 20)}
-    titles = Counter(_normalize(text) for doc in ordered for text in {heading.text for heading in doc.headings})
-    kinds = [
-        list(_round_robin(ordered, lambda doc: _heading_questions(doc, titles, terms), rng)),
-        list(_round_robin(ordered, lambda doc: _definition_questions(doc, rare, terms), rng)),
-        list(_round_robin(ordered, lambda doc: _cloze_questions(doc, known, terms, rng), rng)),
-    ]
-    answerable = _drop_duplicates([draft for row in zip_longest(*kinds) for draft in row if draft is not None])
-    drafts = [*answerable[: count - len(off_topic)], *off_topic]
+    outlines = [DocumentOutline(document) for document in sorted(documents, key=lambda document: document.source)]
+    known = Counter(term for outline in outlines for term in set(terms(outline.document.text)))
+    off_topic = _off_topic_drafts(known, terms, round(count * OFF_TOPIC_SHARE / 2), rng)
+    pools = {kind: _read_drafts(outlines, kind, terms, rng) for kind in DRAFT_RULES}
+    on_topic = _on_topic_drafts(outlines, pools, terms, round(count * OFF_TOPIC_SHARE) - len(off_topic), rng)
+    wanted = count - len(off_topic) - len(on_topic)
+    topics = {outline.source: outline.topic for outline in outlines}
+    chosen = [_word(draft, topics[draft.source], rng) for draft in _choose(pools, wanted, rng)]
+    drafts = [*(draft for draft in chosen if not _gives_answer_away(draft)), *on_topic, *off_topic]
     return [
-        Question(f"a{n:04}", d.text, d.answers, {d.source: 1} if d.source else {}, bool(d.source), d.kind)
-        for n, d in enumerate(drafts, start=1)
+        Question(
+            f"a{n:04}",
+            d.text,
+            d.answers[0] if d.answers else (),
+            {d.source: 1} if d.answers else {},
+            bool(d.answers),
+            d.kind,
+            d.answers[1:],
+            d.first,
+        )
+        for n, d in enumerate({draft.text: draft for draft in drafts}.values(), start=1)
     ]
 
 
@@ -104,108 +117,128 @@ def generate_off_topic_questions(
     return [Question(f"o{n:04}", draft.text, answerable=False, kind=draft.kind) for n, draft in enumerate(drafts, 1)]
 
 
-def _round_robin(
-    documents: Sequence[Document], generate: Callable[[Document], Iterator[_QuestionDraft]], rng: random.Random
-) -> Iterator[_QuestionDraft]:
-    """The drafts of each document in random order, one per document in turn."""
+def _read_drafts(
+    outlines: Sequence[DocumentOutline], kind: str, terms: TermExtractor, rng: random.Random
+) -> list[QuestionDraft]:
+    """The drafts of one kind in random order, one per document in turn; questions that two drafts ask are dropped."""
     rows = []
-    for document in documents:
-        drafts = list(generate(document))
+    for outline in outlines:
+        drafts = [draft for draft in DRAFT_RULES[kind](outline) if _is_usable(draft, terms)]
         rng.shuffle(drafts)
-        rows.append(drafts)
+        rows.append(drafts[:_MAX_DRAFTS])
     rng.shuffle(rows)
-    for row in zip_longest(*rows):
-        yield from (draft for draft in row if draft is not None)
+    turns = [draft for row in zip_longest(*rows) for draft in row if draft is not None]
+    counts = Counter(_normalize(draft.text) for draft in turns)
+    return [draft for draft in turns if counts[_normalize(draft.text)] == 1]
 
 
-def _drop_duplicates(drafts: Sequence[_QuestionDraft]) -> list[_QuestionDraft]:
-    """Drop questions that occur more than once, because several files answer them."""
-    counts = Counter(_normalize(draft.text) for draft in drafts)
-    return [draft for draft in drafts if counts[_normalize(draft.text)] == 1]
+def _is_usable(draft: QuestionDraft, terms: TermExtractor) -> bool:
+    """Whether a person might ask this: words that tell something, no markup, no broken words, an answer not given."""
+    text = draft.text
+    if not 3 <= len(text.split()) <= 22 or re.search(r"[|{}<>\[\]\n]|\.\.\.|\W{4}|\b(\w+) \1\b|\ufffd|\w- \w", text):
+        return False
+    if (
+        not terms(text)
+        or text.count("(") != text.count(")")
+        or text.count('"') % 2
+        or text.count("“") != text.count("”")
+    ):
+        return False
+    return all(part and all(len(wording) >= 1 for wording in part) for part in draft.answers) and not (
+        _gives_answer_away(draft)
+    )
 
 
-def _heading_questions(document: Document, titles: Counter[str], terms: TermExtractor) -> Iterator[_QuestionDraft]:
-    for text in {heading.text: None for heading in document.headings}:
-        words = re.sub(r"^[\dIVX]+(?:\.\d+)*[.)]?\s+", "", text.strip().rstrip(":"))
-        specific = [word for word in _normalize(words).split() if word not in _GENERIC_HEADINGS]
-        if titles[_normalize(text)] > 1 or len(specific) < 2 or len(words) > 90 or len(set(terms(words))) < 2:
-            continue
-        question = words if words.endswith("?") else f"What do the documents say about {_lowercase_first(words)}?"
-        yield _QuestionDraft(question, (), document.source, "heading")
+def _gives_answer_away(draft: QuestionDraft) -> bool:
+    return bool(draft.answers) and any(holds_answer([part], draft.text) for part in draft.answers)
 
 
-def _definition_questions(document: Document, rare: Set[str], terms: TermExtractor) -> Iterator[_QuestionDraft]:
-    for sentence in _sample_sentences(document):
-        match = _DEFINITION.match(sentence)
-        if match is None:
-            continue
-        subject = re.sub(r"^(?:The|An?)\s+", "", match["subject"])
-        if {word.lower() for word in subject.split()} & _PRONOUNS or not any(term in rare for term in terms(subject)):
-            continue
-        verb = "are" if match["verb"] == "are" else "is"
-        answer = re.split(r",|\s(?:which|that|who|where)\s", match["rest"])[0].strip()
-        question = f"What {verb} {_article(match['subject'])}{_lowercase_first(subject)}?"
-        yield _QuestionDraft(question, (answer,), document.source, "definition")
+def _choose(pools: Mapping[str, Sequence[QuestionDraft]], count: int, rng: random.Random) -> list[QuestionDraft]:
+    """Drafts of all kinds by their shares; other kinds fill up for one that has too few."""
+    rest = {kind: list(pool) for kind, pool in pools.items()}
+    chosen: list[QuestionDraft] = []
+    for kind, share in KIND_SHARES.items():
+        if kind in rest:
+            wanted = round(share * count)
+            chosen += rest[kind][:wanted]
+            del rest[kind][:wanted]
+    asked_otherwise = [
+        draft for row in zip_longest(*(rest[kind] for kind in ("how-to", "number", "yes-no"))) for draft in row if draft
+    ]
+    paraphrased = [replace(draft, kind="paraphrase") for draft in asked_otherwise[: count - len(chosen)]]
+    paraphrased = paraphrased[: round(KIND_SHARES["paraphrase"] * count)]
+    used = {_normalize(draft.text) for draft in paraphrased}
+    others = (draft for row in zip_longest(*rest.values()) for draft in row if draft is not None)
+    left = (draft for draft in others if _normalize(draft.text) not in used)
+    chosen += [*paraphrased, *islice(left, max(0, count - len(chosen) - len(paraphrased)))]
+    return chosen[:count]
 
 
-def _cloze_questions(
-    document: Document, known: Counter[str], terms: TermExtractor, rng: random.Random
-) -> Iterator[_QuestionDraft]:
-    for sentence in _sample_sentences(document):
-        for match in _CLOZE_TARGET.finditer(sentence):
-            answer = match.group().strip(" .,:")
-            answer_terms = list(terms(answer))
-            if not answer_terms or any(known[term] != 1 for term in answer_terms):
-                continue
-            sentence_terms = set(terms(sentence))
-            pieces = (piece.strip('.,;:!?()[]"“”') for piece in sentence.replace(match.group(), " ").split())
-            words = [piece for piece in pieces if sentence_terms.intersection(terms(piece))]
-            if not 4 <= sum(word[0].isalpha() for word in words) <= 24:
-                break
-            yield _QuestionDraft(_cloze_text(words, answer, rng), (answer,), document.source, "cloze")
+def _word(draft: QuestionDraft, topic: str, rng: random.Random) -> QuestionDraft:
+    """The draft in a person's words: mostly with the name of the subject, and with some words changed."""
+    text = draft.text
+    is_unnamed = topic and topic.lower() not in text.lower() and draft.kind not in ("file", "fact")
+    if is_unnamed and (rng.random() < _NAMED or len(text.split()) <= 5):
+        text = f"{text.rstrip('?')} in {topic}?"
+    is_paraphrase = draft.kind == "paraphrase"
+    if draft.kind == "list" and rng.random() < 0.5:
+        text = re.sub(r"^Which (.*?) are there", r"What are the \1", text)
+    keep = {*draft.term.split(), topic.lower()} - {""}
+    if draft.kind == "how-to" or is_paraphrase:
+        text = shorten(text, rng, _REWORDED, keep)
+    text = reword(text, rng, _PARAPHRASED if is_paraphrase or draft.kind == "yes-no" else _REWORDED, keep)
+    return replace(draft, text=mistype(text, rng, keep) if is_paraphrase else text)
+
+
+def _on_topic_drafts(
+    outlines: Sequence[DocumentOutline],
+    pools: Mapping[str, Sequence[QuestionDraft]],
+    terms: TermExtractor,
+    count: int,
+    rng: random.Random,
+) -> list[QuestionDraft]:
+    """Questions about the subjects of the documents that these do not answer.
+
+    Half of them ask about one subject what another document says of its own; the others ask what documents rarely say.
+    """
+    named = [outline for outline in outlines if outline.topic]
+    if not named:
+        return []
+    topics = {outline.topic for outline in named}
+    words = {outline.source: frozenset(terms(outline.document.text)) for outline in named}
+    borrowed = [draft for kind in ("number", "how-to") for draft in pools[kind] if draft.term[:1] in ("-", "")]
+    drafts: list[QuestionDraft] = []
+    for draft in rng.sample(borrowed, len(borrowed)):
+        outline = rng.choice(named)
+        if len(drafts) >= count // 2:
             break
+        if any(name and name.lower() in draft.text.lower() for name in topics):
+            continue
+        asked = set(terms(draft.text))
+        if outline.source != draft.source and len(asked - words[outline.source]) >= max(1, len(asked) / 2):
+            drafts.append(_unanswerable(f"{draft.text.rstrip('?')} in {outline.topic}?", "unanswerable-on"))
+    templates = rng.sample(ON_TOPIC_QUESTIONS, len(ON_TOPIC_QUESTIONS))
+    for text, telling in templates * (1 + count // len(templates)):
+        outline = rng.choice(named)
+        if len(drafts) == count:
+            break
+        if not words[outline.source].issuperset(terms(telling)):
+            drafts.append(_unanswerable(text.format(outline.topic), "unanswerable-on"))
+    return drafts
 
 
-def _cloze_text(words: Sequence[str], answer: str, rng: random.Random) -> str:
-    """Two thirds of the words, the second half first, so that the question does not quote the sentence."""
-    kept = sorted(rng.sample(range(len(words)), max(3, round(len(words) * 2 / 3))))
-    half = len(kept) // 2
-    reordered = [words[i] for i in (*kept[half:], *kept[:half])]
-    opening = "Which number or date" if answer[-1].isdigit() or answer.endswith("%") else "Which name"
-    return f"{opening}: {' '.join(reordered).lower()}?"
-
-
-def _off_topic_drafts(
-    known: Counter[str], terms: TermExtractor, count: int, rng: random.Random
-) -> list[_QuestionDraft]:
+def _off_topic_drafts(known: Counter[str], terms: TermExtractor, count: int, rng: random.Random) -> list[QuestionDraft]:
     """Questions without a term that occurs in the documents."""
     candidates = [text for text in OFF_TOPIC_QUESTIONS if not any(known[term] for term in terms(text))]
     # large collections contain almost every word: accept questions with at least two unknown terms
     if len(candidates) < count:
         others = [text for text in OFF_TOPIC_QUESTIONS if text not in candidates]
         candidates += [text for text in others if sum(not known[term] for term in terms(text)) >= 2]
-    return [_QuestionDraft(text, (), "", "off_topic") for text in rng.sample(candidates, min(count, len(candidates)))]
+    return [_unanswerable(text, "unanswerable-off") for text in rng.sample(candidates, min(count, len(candidates)))]
 
 
-def _sample_sentences(document: Document) -> Iterator[str]:
-    spans = sentence_spans(document.text)
-    step = max(1, len(spans) // _MAX_SENTENCES)
-    for start, end in spans[::step]:
-        sentence = " ".join(document.text[start:end].split())
-        if 40 <= len(sentence) <= 300 and document.language == "":
-            yield sentence
-
-
-def _article(subject: str) -> str:
-    match = re.match(r"(?:The|An?)\s+", subject)
-    return match.group().lower() if match else ""
-
-
-def _lowercase_first(text: str) -> str:
-    """Lowercase the first letter, except for names and abbreviations."""
-    first, _, rest = text.partition(" ")
-    is_name = not first[1:].islower() or any(word[:1].isupper() for word in rest.split())
-    return text if is_name else text[:1].lower() + text[1:]
+def _unanswerable(text: str, kind: str) -> QuestionDraft:
+    return QuestionDraft(text, (), "", kind)
 
 
 def _normalize(text: str) -> str:

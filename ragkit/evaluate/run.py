@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ragkit.errors import RagkitError
+from ragkit.evaluate.answer_matching import first_statement, holds_answer, strip_citation_marks
 from ragkit.evaluate.metrics import RANKING_METRICS, contains_answer, exact_match, token_f1
 from ragkit.evaluate.questions import Question
 from ragkit.records import JSON, Citation, Hit
@@ -16,6 +16,13 @@ from ragkit.usage.meter import AgentUsage
 
 MAX_EXCERPT_CHARS = 200
 """Characters of a hit in a report."""
+READER_METRICS = ("right", "first_sentence", "cited", "answered", "abstention_recall")
+"""What a person sees of an answer, 1 or 0 for each question.
+
+`right`: it holds every part of the expected answer. `first_sentence`: so does its first sentence or first list.
+`cited`: it cites a file that answers the question. `answered`: an answerable question is not refused.
+`abstention_recall`: a question without an answer is refused. A refusal and an error are neither right nor cited.
+"""
 
 
 class EvaluatedAnswer(Protocol):
@@ -139,7 +146,8 @@ def _evaluate_answer(
     try:
         answer = ask(question.text)
     except RagkitError as error:
-        return replace(result, error=str(error), ask_ms=1000 * (time.perf_counter() - started_at))
+        metrics = {**result.metrics, **dict.fromkeys(_reader_metrics(question, None, ()), 0.0)}
+        return replace(result, metrics=metrics, error=str(error), ask_ms=1000 * (time.perf_counter() - started_at))
     ask_ms = 1000 * (time.perf_counter() - started_at)
     named = [(display_name(citation.source), citation) for citation in answer.citations]
     citations = tuple(
@@ -161,12 +169,12 @@ def _evaluate_answer(
 
 def _answer_metrics(question: Question, answer: EvaluatedAnswer, citations: Sequence[ReportedHit]) -> dict[str, float]:
     """The metrics of one answer. An abstention counts as wrong and has no citation precision."""
-    metrics: dict[str, float] = {}
+    metrics = _reader_metrics(question, answer, citations)
     if citations:
         metrics["quotes_verified"] = sum(citation.verified for citation in citations) / len(citations)
     if not question.answerable:
         return metrics
-    if question.answers:
+    if question.answers and not question.further_answers:
         # citation numbers are not part of the answer
         text = "" if answer.abstained else strip_citation_marks(answer.text)
         metrics["answer_contained"] = contains_answer(text, question.answers)
@@ -182,16 +190,26 @@ def _answer_metrics(question: Question, answer: EvaluatedAnswer, citations: Sequ
     return metrics
 
 
+def _reader_metrics(
+    question: Question, answer: EvaluatedAnswer | None, citations: Sequence[ReportedHit]
+) -> dict[str, float]:
+    """READER_METRICS, as far as they are defined for the question. `answer` is None after an error."""
+    if not question.answerable:
+        return {"abstention_recall": float(answer is not None and answer.abstained)}
+    text = "" if answer is None or answer.abstained else answer.text
+    metrics = {}
+    if parts := question.answer_parts:
+        metrics["right"] = float(holds_answer(parts, text))
+        if question.first:
+            metrics["first_sentence"] = float(holds_answer(parts, first_statement(text)))
+    if question.sources:
+        metrics["cited"] = float(bool(text) and any(citation.right for citation in citations))
+    metrics["answered"] = float(answer is not None and not answer.abstained)
+    return metrics
+
+
 def _is_right(name: str, question: Question) -> bool:
     return match_source_name(name, question.sources) in question.sources
-
-
-_CITATION_MARKS = re.compile(r"\s?\[\d+(?:,\s*\d+)*\]")
-
-
-def strip_citation_marks(text: str) -> str:
-    """Remove the citation marks [n] from an answer."""
-    return _CITATION_MARKS.sub("", text)
 
 
 def match_source_name(source: str, names: Mapping[str, int]) -> str:

@@ -1,7 +1,11 @@
-"""Explain why a search misses a passage: its rank at each stage, and what would bring it into the hits."""
+"""Explain why a search misses a passage: its rank at each stage, and what would bring it into the hits.
+
+`diagnose_answer` goes on with the answer that is made of the hits.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +47,7 @@ class Diagnosis:
     source: str
     """The file; '' if none matches the name."""
     line: int | None
+    """The line that was asked for, from 1; None: a page, or the whole file."""
     chunk: Chunk | None
     """The best ranked chunk that contains the line, or None."""
     not_indexed_reason: str
@@ -68,18 +73,30 @@ class DiagnosisQuery:
     where: Where = None
 
 
-def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, file: str, line: int | None = None) -> Diagnosis:
+@dataclass(frozen=True, slots=True)
+class ExpectedPlace:
+    """Where a passage is expected: anywhere in a file, or in one line or page of it."""
+
+    file: str
+    """The end of the path."""
+    line: int | None = None
+    """A line of the text of the file, from 1."""
+    page: int | None = None
+    """A page, from 1; only for formats with pages."""
+
+
+def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, place: ExpectedPlace) -> Diagnosis:
     """Follow a passage through the stages.
 
     Args:
         kb: the knowledge base to search.
         query: the search that misses it.
-        file: the end of the path of a file.
-        line: a line of the text of the file, counted from 1; None: any passage of the file.
+        place: where the passage is.
 
     Raises:
         RagkitError: more than item indexed file matches.
     """
+    file, line = place.file, place.line
     hits = kb.search(query.question, query.top_k, query.where)
     top_k = query.top_k or len(hits)
     source = _find_source(kb, file)
@@ -87,8 +104,12 @@ def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, file: str, line: int | No
         return Diagnosis(query.question, "", line, None, _explain_not_indexed(kb, file), (), top_k, None)
     chunks = [item for item in kb.chunks() if item.source == source]
     expected = {item.id: item for item in chunks if line is None or item.start_line <= line <= item.end_line}
+    if place.page is not None:
+        start, end = _page_span(kb, source, place.page)
+        expected = {item.id: item for item in chunks if item.start < end and start < item.end}
     if not expected:
-        return Diagnosis(query.question, source, line, None, _explain_no_chunk(chunks, line), (), top_k, None)
+        reason = _explain_no_chunk(chunks, line) if place.page is None else f"page {place.page} has no text"
+        return Diagnosis(query.question, source, line, None, reason, (), top_k, None)
     deep = {mode: kb.explain(query.question, SEARCH_DEPTH, query.where, mode) for mode in _search_modes(kb)}
     near = {mode: kb.explain(query.question, NEAR_DEPTH, query.where, mode) for mode in deep}
     stages = tuple(
@@ -99,6 +120,49 @@ def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, file: str, line: int | No
     shared, missing = _compare_words(query.question, f"{best.header}\n{best.text}")
     diagnosis = Diagnosis(query.question, source, line, best, "", stages, top_k, rank, shared, missing)
     return _add_advice(kb, query, diagnosis, expected)
+
+
+def expected_span(kb: KnowledgeBase, source: str, place: ExpectedPlace) -> tuple[int, int]:
+    """The characters [start, end) of a place in the text of an indexed file; all of them if its text is not stored."""
+    document = kb.document(source)
+    if document is None:
+        return 0, 1 << 62
+    if place.page is not None:
+        return _page_span(kb, source, place.page)
+    if place.line is None:
+        return 0, len(document.text)
+    lines = document.text.splitlines(keepends=True)
+    start = sum(map(len, lines[: place.line - 1]))
+    return start, start + len("".join(lines[place.line - 1 : place.line]))
+
+
+def find_text(kb: KnowledgeBase, query: DiagnosisQuery, text: str, file: str = "") -> tuple[str, int, int] | None:
+    """Source and characters [start, end) of a text in the index, whatever its spaces and punctuation are.
+
+    Of several places, the one of the best hit of the search; None if no file, or not `file`, has the text.
+
+    Raises:
+        RagkitError: more than one indexed file matches `file`.
+    """
+    words = re.findall(r"\w+", text)
+    pattern = re.compile(r"[\W_]+".join(words) if len(words) > 1 else re.escape(text.strip()), re.IGNORECASE)
+    named = _find_source(kb, file) if file else None
+    for hit in kb.search(query.question, query.top_k, query.where):
+        match = pattern.search(hit.chunk.text)
+        if match and (not file or hit.chunk.source == named):
+            return hit.chunk.source, hit.chunk.start + match.start(), hit.chunk.start + match.end()
+    for source in [named] if file else [source for source, _, _ in kb.documents()]:
+        document = kb.document(source) if source else None
+        if source and document is not None and (match := pattern.search(document.text)):
+            return source, match.start(), match.end()
+    return None
+
+
+def _page_span(kb: KnowledgeBase, source: str, page: int) -> tuple[int, int]:
+    """The characters [start, end) of a page; empty if there is none of this number."""
+    document = kb.document(source)
+    starts = (*document.page_starts, len(document.text)) if document is not None and document.page_starts else ()
+    return (starts[page - 1], starts[page]) if 1 <= page < len(starts) else (0, 0)
 
 
 def _search_modes(kb: KnowledgeBase) -> list[SearchMode | None]:

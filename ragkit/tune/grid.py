@@ -50,7 +50,10 @@ from ragkit.pipeline.yaml_parser import ConfigReadError, create_source, parse_ya
 
 MAX_TRIALS = 1000
 """Maximum number of combinations."""
-ANSWER_METRICS = ("answer_contained", "exact_match", "token_f1", "citation_precision", "citation_recall")
+ANSWER_METRICS = (
+    "right", "first_sentence", "cited", "answer_contained", "exact_match", "token_f1", "citation_precision",
+    "citation_recall",
+)  # fmt: skip
 """Metrics that need answers, beside the ranking metrics."""
 _PROBLEM_PREFIX = re.compile(r"(.*?):(\d+):(\d+): ")
 METRICS = (*(f"{name}@10" for name in RANKING_METRICS), *ANSWER_METRICS)

@@ -76,7 +76,8 @@ def test_problems_of_the_grid_are_reported_all_at_once(house: Path, ragkit: Ragk
     result = ragkit("tune", "grid.yaml", code=1)
     assert [line for line in result.err.splitlines() if line.startswith("grid.yaml:")] == [
         "grid.yaml:4:9: metric must be one of ndcg@10, recall@10, precision@10, mrr@10, map@10, hit_rate@10, "
-        "answer_contained, exact_match, token_f1, citation_precision, citation_recall (or another depth) "
+        "right, first_sentence, cited, answer_contained, exact_match, token_f1, citation_precision, "
+        "citation_recall (or another depth) "
         "(got 'mmr@5'; did you mean 'mrr@10'?)",
         "grid.yaml:6:12: unknown option 'dens_weight' of the retriever 'hybrid' (did you mean 'dense_weight'?); "
         + result.err.partition("'dense_weight'?); ")[2].splitlines()[0],
@@ -108,5 +109,5 @@ def test_questions_can_be_generated_from_the_documents(house: Path, ragkit: Ragk
         (house / "house" / f"{name}.md").write_text(text)
     (house / "grid.yaml").write_text(GRID.replace("q.jsonl", "{auto: 10}").replace("mrr@5", "hit_rate@5"))
     result = ragkit("tune", "grid.yaml", "--json").json
-    assert result["questions"]["choose"] + result["questions"]["held_out"] == 5
+    assert result["questions"]["choose"] + result["questions"]["held_out"] == 6
     assert result["trials"][0]["rows"][0]["id"].startswith("a0")

@@ -144,5 +144,7 @@ def test_questions_are_cached_for_a_second_run(tmp_path: Path) -> None:
 def test_off_topic_questions_share_no_word_with_the_documents() -> None:
     documents = [Document("The boiler is serviced on Monday.", source="a.md")]
     result = generate_off_topic_questions(documents, str.split, 3, 1)
-    assert [(item.answerable, item.kind, dict(item.sources)) for item in result] == [(False, "off_topic", {})] * 3
+    assert [(item.answerable, item.kind, dict(item.sources)) for item in result] == [
+        (False, "unanswerable-off", {})
+    ] * 3
     assert result == generate_off_topic_questions(documents, str.split, 3, 1)

@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from ragkit.evaluate.questions import Question, QuestionsInvalid, read_beir_corpus, read_questions
+
+
+def test_the_parts_of_an_answer_are_read_with_their_alternatives(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text(
+        '{"id": "a", "question": "Which limits?", "answers": [["soft"], ["hard", "strict"]], "first": false}\n'
+        '{"id": "b", "question": "How long?", "answers": ["27 days", "a month"], "source": ["leave.md"]}\n'
+    )
+    parts, flat = read_questions(path)
+    assert (parts.answer_parts, parts.first) == ((("soft",), ("hard", "strict")), False)
+    assert (flat.answer_parts, flat.first, dict(flat.sources)) == ((("27 days", "a month"),), True, {"leave.md": 1})
+    (tmp_path / "again.jsonl").write_text("".join(json.dumps(q.to_dict()) + "\n" for q in (parts, flat)))
+    assert read_questions(tmp_path / "again.jsonl") == [parts, flat]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"question": "q", "answers": [["a"], []]}', "a part of `answers` is empty; write at least one wording"),
+        ('{"question": "q", "answers": [["a"], "b"]}', "invalid `answers`"),
+        ('{"question": "q", "first": "perhaps"}', "invalid `first` 'perhaps'; write true or false"),
+    ],
+)
+def test_invalid_parts_are_refused(tmp_path: Path, row: str, message: str) -> None:
+    (tmp_path / "q.jsonl").write_text(row + "\n")
+    with pytest.raises(QuestionsInvalid, match=re.escape(message)):
+        read_questions(tmp_path / "q.jsonl")
 
 
 def test_questions_are_read_from_json_lines(tmp_path: Path) -> None:

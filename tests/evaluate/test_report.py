@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as Xml
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ragkit.evaluate.junit import to_junit_xml
 from ragkit.evaluate.questions import Question, QuestionsInvalid
 from ragkit.evaluate.report import EvaluationReport, build_report, compare_with_baseline
 from ragkit.evaluate.run import evaluate_questions
+from ragkit.evaluate.verdict import QuestionVerdict, judge_result
 from ragkit.usage.meter import AgentUsage
 from tests.evaluate.parts import FakeAnswer, citation, system
 
@@ -105,3 +107,61 @@ def test_questions_and_answers_are_escaped_in_html() -> None:
     )
     assert "<script" not in results
     assert results.count("&lt;script&gt;") >= 7
+
+
+KINDS = [
+    Question("1", "holds", ("yes",), {"a": 1}, kind="number"),
+    Question("2", "empty", ("yes",), {"a": 1}, kind="number"),
+    Question("3", "later", ("yes",), {"a": 1}, kind="list"),
+    Question("4", "refused", ("yes",), {"a": 1}, kind="list"),
+    Question("5", "outside", answerable=False, kind="outside"),
+]
+ANSWERS = {
+    "holds": FakeAnswer("yes [1]", (citation("a"),)),
+    "empty": FakeAnswer("Something else [1].", (citation("a"),)),
+    "later": FakeAnswer("Well. The answer is yes.", (citation("a"),)),
+    "refused": FakeAnswer("Not in these documents.", (citation("a"),), abstained=True),
+    "outside": FakeAnswer("The moon [1].", (citation("b"),)),
+}
+VERDICTS = {
+    "holds": QuestionVerdict.RIGHT,
+    "empty": QuestionVerdict.WRONG,
+    "later": QuestionVerdict.NOT_FIRST,
+    "refused": QuestionVerdict.REFUSED_WRONGLY,
+    "outside": QuestionVerdict.ANSWERED_WRONGLY,
+}
+
+
+def kinds_report() -> EvaluationReport:
+    hits = {question.text: ["a"] for question in KINDS}
+    return build_report(list(evaluate_questions(system(hits, ANSWERS), KINDS)), {})
+
+
+def test_each_kind_of_question_has_the_figures_of_a_reader_with_intervals() -> None:
+    kinds = kinds_report().kinds
+    assert list(kinds) == ["number", "list", "outside"]
+    right = kinds["number"]["right"]
+    assert (right.mean, right.low, right.high, right.n) == (0.5, 0.0, 1.0, 2)
+    assert (kinds["list"]["right"].mean, kinds["list"]["first_sentence"].mean) == (0.5, 0.0)
+    assert {name: metric.mean for name, metric in kinds["outside"].items()} == {"abstention_recall": 0.0}
+    assert json.loads(json.dumps(kinds_report().to_dict()))["kinds"]["number"]["right"]["mean"] == 0.5
+    assert run(3).kinds == {}
+
+
+def test_a_verdict_says_what_became_of_a_question() -> None:
+    outcomes = kinds_report().outcomes
+    assert {item.question.text: judge_result(item) for item in outcomes} == VERDICTS
+    [unjudged] = evaluate_questions(system({"q": []}, {"q": FakeAnswer("yes")}), [Question("1", "q")])
+    assert judge_result(unjudged) is QuestionVerdict.UNJUDGED
+    [found] = evaluate_questions(system({"q": ["a"]}), [Question("1", "q", (), {"a": 1})])
+    [lost] = evaluate_questions(system({"q": ["b"]}), [Question("1", "q", (), {"a": 1})])
+    assert (judge_result(found), judge_result(lost)) == (QuestionVerdict.FOUND, QuestionVerdict.NOT_FOUND)
+
+
+def test_a_miss_is_shown_as_a_miss_although_its_file_was_found() -> None:
+    page = render_evaluation_report(kinds_report())
+    rows = {text: mark for mark, text in re.findall(r"<summary class=(\w+)>(\w+)", page)}
+    assert rows == {"holds": "good", "later": "good", "empty": "bad", "refused": "bad", "outside": "bad"}
+    assert "<b>wrong: the answer does not hold what was expected</b>" in page
+    assert page.index("outside") < page.index("right, but not in the first sentence</b>")  # misses first
+    assert "<h2>Answers by kind of question</h2>" in page

@@ -1,101 +1,243 @@
-"""Questions generated from documents: of each kind, from every file, reproducible, and never verbatim."""
+"""Questions generated from documents: of each kind that people ask, from every file, reproducible, never verbatim."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
+import pytest
+
+from ragkit.evaluate.action_drafts import how_to_drafts, yes_no_drafts
+from ragkit.evaluate.document_outline import DocumentOutline
+from ragkit.evaluate.fact_drafts import fact_drafts, file_drafts
+from ragkit.evaluate.list_drafts import list_drafts
 from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS
-from ragkit.evaluate.rule_questions import generate_questions
+from ragkit.evaluate.question_drafts import (
+    QuestionDraft,
+    cell_drafts,
+    comparison_drafts,
+    definition_drafts,
+    number_drafts,
+)
+from ragkit.evaluate.rewording import mistype, reword, shorten
+from ragkit.evaluate.rule_questions import DRAFT_RULES, KIND_SHARES, generate_questions
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Document, Heading
 
-MANUAL = """Boiler manual
+MANUAL = """# Boiler manual
 
-Starting the boiler
+Author: Mary Aldous
+Version 2.4.1
 
-The expansion valve is a brass fitting that lets water leave when the pressure rises. It takes eleven minutes to start.
-The working pressure of the boiler in the cellar is 3.217 bar after maintenance by the plumber.
+## Starting the boiler
 
-Notes
+The expansion valve is a brass fitting that lets water leave when the pressure rises.
+The working pressure of the cellar boiler is 3.217 bar after maintenance by the plumber.
+The cellar boiler has four safety valves. The safety valves cannot be removed by hand.
+To drain the cellar boiler, use `boilerctl --drain` in the cellar.
+The valve board was founded in 1987 in the town. The old boiler was designed by Aldous Quentin.
+The burner has three main modes: idle, half load and full load.
 
-It is a good idea to wait. The plumber Aldous Quentin visits the cellar before every winter to clean the boiler filter.
+It is a good idea to wait.
 """
-GARDEN = """Garden diary
+OPTIONS = """BOILERCTL(1)
 
-Cutting the hedge
+OPTIONS
 
-The hedge along the southern wall was cut twice in summer and 48.5 kilograms of leaves were composted by the gardener.
+       --quiet
+              Suppress all messages about the state of the burner.
+
+       --verbose
+              Print more messages about the state of the burner. The default is 250 lines.
+
+       --drain
+              Drain the water of the boiler into the cellar. boilerctl needs root for that. boilerctl waits.
 """
+GARDEN = """# Garden diary
+
+## Cutting the hedge
+
+The hedge along the southern wall was planted in 1961. The gardener is a person who cuts the hedge twice in summer.
+"""
+TABLE = "name: Andorra; capital: Andorra la Vella; population: 77,000; joined: 1993-07-28\n"
 
 
-def words(text: str) -> list[str]:
-    """A plain analyser: words of more than three letters, in lower case."""
-    bare = "".join(item if item.isalnum() or item == "." else " " for item in text.lower())
-    return [word.strip(".") for word in bare.split() if len(word.strip(".")) > 3 or word[0].isdigit()]
+def document(text: str, source: str, format_: str = "markdown", title: str = "") -> Document:
+    headings = tuple(
+        Heading(text.index(line) + line.index(" ") + 1, line.count("#"), line.lstrip("# "))
+        for line in text.splitlines()
+        if line.startswith("#")
+    )
+    return Document(text, source=source, headings=headings, format=format_, title=title)
 
 
-def document(text: str, source: str, *headings: str) -> Document:
-    result = tuple(Heading(text.index(item), 1, item) for item in headings)
-    return Document(text, source=source, headings=result)
+BOILER = document(MANUAL, "/docs/boiler.md", title="Boiler manual")
+BOILERCTL = document(OPTIONS, "/docs/boilerctl.1.txt", "text")
+DIARY = document(GARDEN, "/docs/garden.md", title="Garden diary")
+COUNTRIES = document(TABLE * 3, "/docs/countries.csv", "csv")
+DOCUMENTS = [BOILER, BOILERCTL, DIARY, COUNTRIES]
 
 
-DOCUMENTS = [
-    document(MANUAL, "boiler.md", "Boiler manual", "Starting the boiler", "Notes"),
-    document(GARDEN, "garden.md", "Garden diary", "Cutting the hedge", "Garden diary"),
-]
+def found(drafts: list[QuestionDraft]) -> dict[str, tuple[tuple[str, ...], ...]]:
+    return {draft.text: draft.answers for draft in drafts}
 
 
-def test_each_kind_of_question_is_generated() -> None:
-    created = generate_questions(DOCUMENTS, words, 40)
-    texts = {item.text: item for item in created}
-    assert texts["What is the expansion valve?"].answers == ("a brass fitting",)
-    assert texts["What is the expansion valve?"].sources == {"boiler.md": 1}
-    assert texts["What do the documents say about cutting the hedge?"].kind == "heading"
-    assert {item.answers for item in created if item.kind == "cloze"} == {("3.217",), ("48.5",), ("Aldous",)}
-    assert "What do the documents say about Notes?" not in texts  # a word without content
-    assert not any("It is" in text or text.startswith("What is it") for text in texts)
+def test_a_definition_is_asked_of_a_sentence_that_says_what_something_is() -> None:
+    drafts = found(list(definition_drafts(DocumentOutline(BOILER))))
+    assert drafts["What is the expansion valve?"] == (("a brass fitting",),)
+    assert not any("it" in text.split() for text in drafts)
 
 
-def test_a_fifth_of_the_questions_is_off_topic() -> None:
-    created = generate_questions(DOCUMENTS, words, 10)
+def test_numbers_are_asked_with_their_unit_counts_and_defaults() -> None:
+    manual = found(list(number_drafts(DocumentOutline(BOILER))))
+    assert manual["What is the working pressure of the cellar boiler?"] == (("3.217 bar",),)
+    assert manual["How many safety valves does the cellar boiler have?"] == (("four safety valves",),)
+    assert found(list(number_drafts(DocumentOutline(BOILERCTL))))["What is the default of --verbose?"] == (
+        ("250 lines",),
+    )
+
+
+def test_cells_of_a_table_are_asked_by_their_column() -> None:
+    drafts = found(list(cell_drafts(DocumentOutline(COUNTRIES))))
+    assert drafts["What is the population of Andorra la Vella?"] == (("77,000",),)
+    assert drafts["When was Andorra la Vella joined?"] == (("1993-07-28",),)
+
+
+def test_a_how_to_asks_for_the_option_or_the_command() -> None:
+    assert found(list(how_to_drafts(DocumentOutline(BOILER))))["How do I drain the cellar boiler?"] == (
+        ("boilerctl --drain",),
+    )
+    options = found(list(how_to_drafts(DocumentOutline(BOILERCTL))))
+    assert options["How do I suppress all messages about the state of the burner?"] == (("--quiet",),)
+
+
+def test_a_yes_no_question_is_asked_of_a_sentence_with_a_polarity() -> None:
+    drafts = found(list(yes_no_drafts(DocumentOutline(BOILER))))
+    assert drafts["Can I remove the safety valves by hand?"] == (("cannot be removed by",),)
+
+
+def test_a_list_needs_all_of_its_members() -> None:
+    drafts = found(list(list_drafts(DocumentOutline(BOILER))))
+    assert drafts["Which modes are there?"] == (("idle",), ("half load",), ("full load",))
+
+
+def test_neighbouring_terms_are_compared() -> None:
+    [draft] = list(comparison_drafts(DocumentOutline(BOILERCTL)))
+    assert draft.text == "What is the difference between --quiet and --verbose?"
+    assert len(draft.answers) == 2
+    assert not draft.first
+
+
+def test_facts_ask_who_and_when() -> None:
+    drafts = found(list(fact_drafts(DocumentOutline(BOILER))))
+    assert drafts["Who designed the old boiler?"] == (("Aldous Quentin",),)
+    assert drafts["When was the valve board founded?"] == (("1987",),)
+
+
+def test_a_file_is_asked_for_its_author_and_version() -> None:
+    drafts = found(list(file_drafts(DocumentOutline(BOILER))))
+    assert drafts["Who wrote Boiler manual?"] == (("Mary Aldous",),)
+    assert drafts["Which version of Boiler manual is described?"] == (("2.4.1",),)
+
+
+@pytest.mark.parametrize(
+    ("source", "title", "text", "topic"),
+    [
+        ("/d/rsync.1.txt", "", "rsync copies. With rsync, files are copied. Run rsync.", "rsync"),
+        ("/d/bashref.pdf", "", "Bash is a shell. Bash reads. Run Bash.", "Bash"),
+        ("/d/x.html", "git-clean(1)", "It cleans the tree.", "git clean"),
+        ("/d/exim-retry.html", "", "Exim retries. Exim waits. Exim gives up after the retry.", "Exim"),
+        ("/d/backups.html", "", "The backups are kept. A backup is a copy. Each backup is read.", ""),
+        ("/d/manual.pdf", "", "The manual of the manual in the manual.", ""),
+    ],
+)
+def test_the_name_of_the_subject_is_that_of_the_text(source: str, title: str, text: str, topic: str) -> None:
+    assert DocumentOutline(Document(text, source=source, title=title)).topic == topic
+
+
+def test_code_and_other_languages_give_no_questions() -> None:
+    german = "Der Kessel ist ein Gerät, das Wasser erhitzt. Der Druck des Kessels ist 3,2 bar. " * 3
+    python = "The valve is a fitting that opens the pipe of the boiler."
+    documents = [Document(german, source="k.md"), Document(python, source="k.py", language="python")]
+    assert [DocumentOutline(item).units for item in documents] == [[], []]
+
+
+def test_the_kinds_are_those_of_people_and_a_fifth_has_no_answer() -> None:
+    created = generate_questions(DOCUMENTS, extract_terms, 20)
+    kinds = Counter(item.kind for item in created)
+    answered = {*KIND_SHARES, "number"} - {"cell"}
+    assert set(kinds) <= answered | {"unanswerable-on", "unanswerable-off"}
+    assert set(kinds) >= {"definition", "number", "how-to", "yes-no", "list", "comparison", "file", "unanswerable-off"}
     outside = [item for item in created if not item.answerable]
-    assert (len(outside), {item.kind for item in outside}) == (2, {"off_topic"})
-    spoken = {term for item in DOCUMENTS for term in words(item.text)}
-    assert all(not spoken.intersection(words(item.text)) and not item.sources for item in outside)
+    assert len(outside) == 4
+    assert all(not item.sources and not item.answers for item in outside)
+    assert all(item.sources and item.answers for item in created if item.answerable)
+    assert set(DRAFT_RULES) == set(KIND_SHARES) - {"paraphrase"}
 
 
 def test_words_of_the_documents_are_not_off_topic() -> None:
-    everything = document(" ".join(OFF_TOPIC_QUESTIONS[:-2]) + " boil egg", "all.txt")
-    outside = [item.text for item in generate_questions([everything], words, 300) if not item.answerable]
-    assert set(OFF_TOPIC_QUESTIONS[:-2]).isdisjoint(outside) or all(text in OFF_TOPIC_QUESTIONS for text in outside)
-    assert OFF_TOPIC_QUESTIONS[0] not in outside
+    spoken = {term for item in DOCUMENTS for term in extract_terms(item.text)}
+    outside = [q for q in generate_questions(DOCUMENTS, extract_terms, 40) if q.kind == "unanswerable-off"]
+    assert outside
+    assert all(item.text in OFF_TOPIC_QUESTIONS and spoken.isdisjoint(extract_terms(item.text)) for item in outside)
+
+
+def test_a_question_about_a_subject_without_an_answer_has_words_that_its_document_lacks() -> None:
+    created = generate_questions([BOILERCTL, DIARY], extract_terms, 60)
+    on_topic = [item.text for item in created if item.kind == "unanswerable-on"]
+    assert any("boilerctl" in text for text in on_topic)
+    words = set(extract_terms(OPTIONS))
+    assert not any(set(extract_terms(text)) <= words for text in on_topic if "boilerctl" in text)
 
 
 def test_the_same_seed_gives_the_same_questions_and_another_gives_others() -> None:
-    first = generate_questions(DOCUMENTS, words, 8, seed=1)
-    assert first == generate_questions(list(reversed(DOCUMENTS)), words, 8, seed=1)
-    assert first != generate_questions(DOCUMENTS, words, 8, seed=2)
-    assert len({item.id for item in first}) == len(first) == 8
+    first = generate_questions(DOCUMENTS, extract_terms, 12, seed=1)
+    assert first == generate_questions(list(reversed(DOCUMENTS)), extract_terms, 12, seed=1)
+    assert first != generate_questions(DOCUMENTS, extract_terms, 12, seed=2)
+    assert len({item.id for item in first}) == len(first)
 
 
-def test_a_question_contains_neither_its_sentence_nor_its_answer() -> None:
-    for item in generate_questions(DOCUMENTS, words, 40):
-        if item.kind == "cloze":
-            [source] = item.sources
-            text = next(document.text for document in DOCUMENTS if document.source == source)
-            queries = item.text.partition(": ")[2].rstrip("?")
-            assert queries not in text.lower()
-            assert item.answers[0].lower() not in queries
+def test_no_question_holds_its_answer() -> None:
+    for seed in range(5):
+        for item in generate_questions(DOCUMENTS, extract_terms, 40, seed):
+            assert not any(wording.lower() in item.text.lower() for part in item.answer_parts for wording in part)
 
 
 def test_a_long_file_does_not_crowd_out_the_others() -> None:
     long = "\n\n".join(
-        f"The widget{n} is a part of the machine{n} with {n}.5 grams of grease in its bearing." for n in range(500)
+        f"The widget{n} of the mill is a part that holds the machine{n} in the hall." for n in range(500)
     )
-    created = generate_questions([*DOCUMENTS, document(long, "long.txt")], words, 24)
+    created = generate_questions([*DOCUMENTS, document(long, "/docs/long.md")], extract_terms, 24)
     files = Counter(source for item in created for source in item.sources)
-    assert files["boiler.md"] >= 4
-    assert files["garden.md"] >= 2
+    assert files["/docs/boiler.md"] >= 4
+    assert files["/docs/boilerctl.1.txt"] >= 2
 
 
 def test_documents_without_content_give_only_off_topic_questions() -> None:
-    assert {item.kind for item in generate_questions([document("ok\n", "a.txt")], words, 10)} == {"off_topic"}
+    created = generate_questions([document("ok\n", "a.md")], extract_terms, 10)
+    assert {item.kind for item in created} == {"unanswerable-off"}
+
+
+def test_a_question_is_reworded_but_for_its_names() -> None:
+    rng = random.Random(0)
+    text = reword("How do I delete the --delete folder of directory?", rng, 1.0, {"directory"})
+    assert text in (
+        "How do I remove the --delete directory of directory?",
+        "How do I get rid of the --delete directory of directory?",
+    )
+    assert reword("How do I delete it?", rng, 0.0) == "How do I delete it?"
+
+
+def test_the_end_of_a_question_is_cut_only_if_enough_is_left() -> None:
+    rng = random.Random(0)
+    assert shorten("How do I print the list in short form?", rng, 1.0) == "How do I print the list?"
+    assert shorten("How do I print in short form?", rng, 1.0) == "How do I print in short form?"
+    assert shorten("How do I print the list in jq?", rng, 1.0, {"jq"}) == "How do I print the list in jq?"
+
+
+def test_a_typo_is_in_a_word_that_is_no_name() -> None:
+    for seed in range(20):
+        text = mistype("How do I restore the --important-file in Postfix?", random.Random(seed))
+        assert "--important-file" in text
+        assert "Postfix" in text
+        assert text[0].islower() or text.startswith("--")

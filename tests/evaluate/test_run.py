@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragkit.errors import RagkitError
+from ragkit.evaluate.answer_matching import strip_citation_marks
 from ragkit.evaluate.questions import Question
-from ragkit.evaluate.run import Depths, EvaluatedSystem, evaluate_questions, match_source_name, strip_citation_marks
+from ragkit.evaluate.run import Depths, EvaluatedSystem, evaluate_questions, match_source_name
 from ragkit.usage.meter import AgentUsage
 from tests.evaluate.parts import FakeAnswer, citation, hit, system
 
@@ -69,7 +70,27 @@ def test_a_refusal_is_a_miss_only_for_an_answerable_question() -> None:
     assert (inside.metrics["answer_contained"], inside.metrics["citation_recall"]) == (0.0, 0.0)
     assert "citation_precision" not in inside.metrics
     [outside] = evaluate_questions(system({"q": ["a"]}, result), [Question("1", "q", answerable=False)])
-    assert outside.metrics == {"quotes_verified": 1.0}
+    assert outside.metrics == {"abstention_recall": 1.0, "quotes_verified": 1.0}
+
+
+def test_an_answer_is_judged_as_a_person_reads_it() -> None:
+    parts = Question("1", "q", ("soft",), {"a": 1}, further_answers=(("hard",),))
+    later = FakeAnswer("There are limits [1]. They are soft and hard [1].", (citation("/d/a"),))
+    half = FakeAnswer("There are soft limits [1].", (citation("/d/b"),))
+    refused = FakeAnswer("Not in these documents. Soft, hard", (citation("a"),), abstained=True)
+    names = ("right", "first_sentence", "cited", "answered")
+    expected = [(later, (1.0, 0.0, 1.0, 1.0)), (half, (0.0, 0.0, 0.0, 1.0)), (refused, (0.0, 0.0, 0.0, 0.0))]
+    for answer, values in expected:
+        [item] = evaluate_questions(system({"q": ["a"]}, {"q": answer}), [parts])
+        assert tuple(item.metrics[name] for name in names) == values
+        assert "token_f1" not in item.metrics  # of several parts, no single string is the answer
+
+
+def test_a_question_may_leave_its_first_sentence_unjudged() -> None:
+    question = Question("1", "q", ("yes",), first=False)
+    [item] = evaluate_questions(system({"q": ["a"]}, {"q": FakeAnswer("Well. Yes.")}), [question])
+    assert item.metrics["right"] == 1.0
+    assert "first_sentence" not in item.metrics
 
 
 def test_a_failed_answer_is_a_result_with_its_error() -> None:
@@ -83,6 +104,7 @@ def test_a_failed_answer_is_a_result_with_its_error() -> None:
     )
     assert [item.error for item in result] == ["the service is down", "the service is down"]
     assert result[0].metrics["hit_rate@10"] == 1.0
+    assert (result[0].metrics["right"], result[0].metrics["answered"]) == (0.0, 0.0)  # the user has no answer
     assert result[0].answer is None
 
 

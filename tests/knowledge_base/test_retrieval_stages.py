@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import PipelineError
-from ragkit.knowledge_base.diagnose import NEAR_DEPTH, SEARCH_DEPTH, DiagnosisQuery, diagnose
+from ragkit.knowledge_base.diagnose import NEAR_DEPTH, SEARCH_DEPTH, DiagnosisQuery, ExpectedPlace, diagnose
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests.cli.conftest import Ragkit, ragkit, workplace  # noqa: F401 - fixtures
@@ -138,6 +138,6 @@ def test_why_reports_the_rank_of_a_search_even_if_deeper_rankings_differ(tmp_pat
         assert len(near) == NEAR_DEPTH
         moved = [source for source, rank in near.items() if deep[source] != rank]
         for source in moved[:3]:
-            result = diagnose(kb, DiagnosisQuery(question, top_k=1), source)
+            result = diagnose(kb, DiagnosisQuery(question, top_k=1), ExpectedPlace(source))
             assert [stage.rank for stage in result.stages[-1:]] == [near[source]]
         assert moved

@@ -268,7 +268,7 @@ EVALUATION = (
     Mistake("A baseline that does not exist", "eval --auto 2 --baseline before.json --retrieval-only", indexed),
     Mistake("A typo in a store of a benchmark", "bench --stores fais --generate 100 --dim 8"),
     Mistake("A passage that is not indexed", f"why {QUESTION} --expect docs/other.md", indexed),
-    Mistake("No expected passage", f"why {QUESTION}", indexed),
+    Mistake("Nothing is expected", f"why {QUESTION}", indexed),
 )
 GROUPS = {
     "Indexing": INDEX,

@@ -24,8 +24,13 @@ LEFT_OUT_RESULT = "[This result is left out to save room. Call the tool again if
 CUT_OFF = "\n[cut off: there is no room for the rest]"
 _ANSWER_SHARE = 0.25
 """Share of the window that is kept for the answer, at most."""
-_SAFETY = 0.9
+_SAFETY = 0.85
 """Share of the room that a prompt may take, since its tokens are estimated."""
+_OBSERVED_SAFETY = 0.92
+"""The same after the service has counted a prompt, of which the next one differs a little."""
+_MIN_SCALE = 0.3
+_UNKNOWN_SHARE = 0.7
+"""Share of a prompt that was too long that the next one may have, if the service does not say its window."""
 _NOTE_SHARE = 0.1
 """Share of the room that the note about earlier turns may take."""
 _MARK_TOKENS = 24
@@ -57,7 +62,7 @@ class ContextWindow:
     _learned: dict[tuple[str, str], int | None] = field(default_factory=dict, repr=False, compare=False)
     """The window by provider and model."""
     _scales: dict[tuple[str, str], float] = field(default_factory=dict, repr=False, compare=False)
-    """Estimated tokens per real token, where a service has counted more than was estimated."""
+    """Estimated tokens per real token, as far as services have told."""
 
     def __post_init__(self) -> None:
         if self.tokens is not None and self.tokens < MIN_CONTEXT_WINDOW:
@@ -95,6 +100,13 @@ class ContextWindow:
         room = int((tokens - answer) * scale) - count_request_tokens(fixed, native_tools=provider.native_tools)
         return fit_messages(messages, max(0, room), self.view), settings
 
+    def observe(self, request: ModelRequest, provider: Provider, prompt_tokens: int) -> None:
+        """Correct the estimate by the tokens that the service has counted; 0: it has not told."""
+        if prompt_tokens > 0:
+            estimated = count_request_tokens(request, native_tools=provider.native_tools)
+            scale = _OBSERVED_SAFETY * estimated / prompt_tokens
+            self._scales[provider.name, request.model] = min(1.0, max(_MIN_SCALE, scale))
+
     def learn(self, request: ModelRequest, provider: Provider, error: ContextTooLong) -> None:
         """Remember that the service found a request too long."""
         key = provider.name, request.model
@@ -102,10 +114,10 @@ class ContextWindow:
         known = self._learned.get(key)
         if error.limit is not None and (known is None or error.limit < known):
             self._learned[key] = max(MIN_CONTEXT_WINDOW, error.limit)
-        elif known is None:
-            self._learned[key] = max(MIN_CONTEXT_WINDOW, sent // 2)
-        else:
-            self._scales[key] = self._scales.get(key, _SAFETY) * 0.7
+        elif error.limit is None and (known is None or sent < known):
+            self._learned[key] = max(MIN_CONTEXT_WINDOW, int(sent * _UNKNOWN_SHARE))
+        else:  # the service counts more tokens than were estimated
+            self._scales[key] = self._scales.get(key, _SAFETY) * _UNKNOWN_SHARE
 
 
 def fit_messages(messages: Sequence[Message], room: int, view: MessageView) -> list[Message]:

@@ -146,6 +146,8 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             if request.failed_in_chain != error.failed_in_chain:
                 request = replace(request, failed_in_chain=error.failed_in_chain)
     completion = _without_reasoning(run, completion)
+    if run.config.context_window is not None:
+        run.config.context_window.observe(request, provider, completion.usage.prompt_tokens)
     name, model = _provider_and_model(run, request, completion)
     usage = run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
     span.attributes.update(

@@ -86,7 +86,7 @@ class RAGAgent(Agent):
     ) -> None:
         """Without a provider, answers are quoted from the documents: no model, no cost."""
         options = options or RAGOptions()
-        config = config or DEFAULT_CONFIG
+        provider, config = provider or ExtractiveProvider(searcher), config or DEFAULT_CONFIG
         window = config.context_window or ContextWindow()
         if window.view is leave_out_results:
             window = replace(window, view=show_passages)
@@ -95,10 +95,11 @@ class RAGAgent(Agent):
             top_k=options.top_k,
             score_threshold=options.score_threshold,
             passages_budget=options.passages_budget,
-            contents="" if provider is None else _describe_contents(searcher, provider),
+            contents=_describe_contents(searcher, provider),
+            keeps_numbers=not isinstance(provider, ExtractiveProvider),
         )
         super().__init__(
-            provider or ExtractiveProvider(searcher),
+            provider,
             [tool.tool, *options.tools],
             config=replace(config, context_window=window),
             memory=options.memory if memory is None else memory,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -19,6 +20,7 @@ from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens
 
+_QUOTE_NUMBER = re.compile(r"\[(\d{1,4})\]$", re.MULTILINE)
 ZERO_COST = Tokens(cost_usd=0.0)
 
 
@@ -61,17 +63,19 @@ class ExtractiveProvider(Provider):
             searches = [message.data for message in results if isinstance(message.data, RetrievedPassages)]
             if not searches:
                 return Completion(Message.assistant(last.content), ZERO_COST)
-            return Completion(self._compose_answer(searches), ZERO_COST)
+            offset = max(searches[0].numbers_before, _last_quote_number(request.messages))
+            return Completion(self._compose_answer(searches, offset), ZERO_COST)
         question = rewrite_follow_up(last.content, _previous_query(request.messages))
         calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(question)]
         return Completion(Message.assistant("", calls), ZERO_COST, "tool_calls")
 
-    def _compose_answer(self, searches: Sequence[RetrievedPassages]) -> Message:
+    def _compose_answer(self, searches: Sequence[RetrievedPassages], offset: int) -> Message:
+        """The answer; `offset` is the last citation number of the conversation so far."""
         quotes: list[Quote] = []
         nearest: list[Quote] = []
         lines: list[str] = []
         for passages in searches:
-            found = self._quotes(passages, len(quotes))
+            found = self._quotes(passages, offset + len(quotes))
             if found and passages.evidence >= self._threshold:
                 quotes += found
                 lines += [f"{quote.passage.text} [{quote.n}]" for quote in found]
@@ -88,6 +92,12 @@ class ExtractiveProvider(Provider):
         ranked, units = rank_answer_units(passages.query, hits, self._searcher)
         composed = compose_answer(passages.query, ranked, units)
         return [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+
+
+def _last_quote_number(messages: Sequence[Message]) -> int:
+    """The last number with which earlier answers have marked a quote, at the end of a line; 0 if there is none."""
+    texts = (message.content for message in messages if message.role is Role.ASSISTANT)
+    return max((int(n) for text in texts if "]" in text for n in _QUOTE_NUMBER.findall(text)), default=0)
 
 
 def _previous_query(messages: Sequence[Message]) -> str:

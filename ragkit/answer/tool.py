@@ -48,6 +48,8 @@ class RetrievedPassages:
     """The citation number of each hit."""
     evidence: float
     """Estimated probability that the hits answer the query, in [0, 1]."""
+    numbers_before: int = 0
+    """The last citation number of the conversation before the search."""
     blocks: Mapping[int, str] = field(default_factory=dict)
     """The text of each hit as the model sees it, by citation number, in the order of the result."""
 
@@ -58,7 +60,7 @@ class RAGTool:
     Pass `tool` or `search_knowledge_base` to any agent.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of a tool, by keyword
         self,
         searcher: Searcher | Store,
         embedder: EmbeddingProvider | None = None,
@@ -67,6 +69,7 @@ class RAGTool:
         score_threshold: float | None = None,
         passages_budget: int = DEFAULT_PASSAGES_BUDGET,
         contents: str = "",
+        keeps_numbers: bool = True,
     ) -> None:
         """Create the tool.
 
@@ -77,6 +80,7 @@ class RAGTool:
             passages_budget: tokens of the passages that one search shows, by estimate, >= 1; the best ones are shown,
                 at least one.
             contents: what the documents are, for the model; see `KnowledgeBase.describe_contents`.
+            keeps_numbers: whether a passage keeps its number in the conversation; if not, each search counts from 1.
             score_threshold: the minimum cosine of question and passage, in [-1, 1]; None: no minimum. Passages below
                 it are dropped, whatever the retriever ranks by.
         """
@@ -91,6 +95,7 @@ class RAGTool:
         self._threshold = score_threshold
         self._budget = passages_budget
         self._contents = contents
+        self._keeps_numbers = keeps_numbers
         self._lock = Lock()
 
     @property
@@ -117,10 +122,11 @@ class RAGTool:
             cosines = _cosines(query, hits, self._searcher)
             hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
         shown = _within_budget(hits, self._budget)
+        before = _shown_ids(context)
         numbers = self._assign_numbers(shown, context)
         evidence = estimate_evidence(query, shown, self._searcher)
         blocks = format_blocks(shown, numbers, self._searcher)
-        passages = RetrievedPassages(query, tuple(shown), numbers, evidence, blocks)
+        passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks)
         return ToolResult(_format_result(passages, len(hits) - len(shown)), passages)
 
     def _find(self, query: str, top_k: int, where: Where) -> list[Hit]:
@@ -128,14 +134,19 @@ class RAGTool:
 
     def _assign_numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
         """The number of each hit: its earlier one, or the next free one. Calls may run concurrently."""
-        if context is NO_CONTEXT:  # a call without an agent
+        if context is NO_CONTEXT or not self._keeps_numbers:
             return tuple(range(1, len(hits) + 1))
         with self._lock:
-            shown = context.state.get(SHOWN_PASSAGES_KEY)
-            ids = [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
+            ids = _shown_ids(context)
             ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
             context.state[SHOWN_PASSAGES_KEY] = list(ids)
         return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
+
+
+def _shown_ids(context: ToolContext) -> list[str]:
+    """The ids of the passages that the conversation has shown, by number."""
+    shown = context.state.get(SHOWN_PASSAGES_KEY) if context is not NO_CONTEXT else None
+    return [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
 
 
 @cache

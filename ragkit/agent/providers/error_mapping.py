@@ -31,11 +31,12 @@ MAX_MESSAGE_CHARS = 300
 """Characters of a service's message that are kept."""
 
 _TOO_LONG = re.compile(
-    r"context[ _](length|window)|prompt is too long|input token count|input is too long|request too large", re.I
+    r"context[ _](length|window|size|limit)|prompt is too long|input token count|input is too long|request too large",
+    re.I,
 )
 _TOKEN_LIMITS = (
     re.compile(r"context (?:length|window|size)\D{0,30}?([\d,]{3,})", re.I),
-    re.compile(r"> ([\d,]{3,}) maximum", re.I),
+    re.compile(r"> ([\d,]{3,})", re.I),
     re.compile(r"tokens allowed \(([\d,]{3,})\)", re.I),
     re.compile(r"limit (?:of|is) ([\d,]{3,}) tokens", re.I),
 )

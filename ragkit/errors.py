@@ -312,6 +312,9 @@ class ModelNotFound(InvalidRequest):
 class ContextTooLong(InvalidRequest):
     """The messages exceed the context window of the model."""
 
+    limit: int | None = None
+    """The window in tokens, if the service says it."""
+
 
 class BudgetExceeded(RagkitError):
     """A limit of cost, tokens or time was reached. `unit` is USD, tokens or seconds."""

@@ -18,6 +18,7 @@ from ragkit.usage.meter import MeteredCall
 from ragkit.usage.pricing import PriceBook
 
 if TYPE_CHECKING:
+    from ragkit.agent.context_window import ContextWindow
     from ragkit.agent.observers import AgentObserver
     from ragkit.agent.structured_output import ResponseFormat
 
@@ -84,6 +85,9 @@ class AgentConfig:
     """Timeout of a tool without its own, in seconds; None: no timeout."""
     max_tool_output_chars: int = 100_000
     """Longer tool results are paged: the model gets the first page, and a tool `read_tool_result` for the others."""
+    context_window: ContextWindow | None = None
+    """Keeps prompts within the window of the model: shortens the conversation that the model sees, and sends a prompt
+    that its service finds too long again. None: prompts hold every message, and such an error ends the run."""
     retry: RetryPolicy = RetryPolicy()
     limits: Limits = field(default_factory=Limits)
     """The limits of one run: cost, tokens, time."""

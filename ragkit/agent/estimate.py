@@ -49,7 +49,7 @@ def estimate_run(provider: Provider, config: AgentConfig, request: ModelRequest)
     """The estimate for a first request. The price is that of the first provider of a fallback chain."""
     while isinstance(provider, FallbackProvider):
         provider = provider.providers[0]
-    prompt, answer = _count_request_tokens(request, native_tools=provider.native_tools), config.max_tokens
+    prompt, answer = count_request_tokens(request, native_tools=provider.native_tools), config.max_tokens
     costs = [
         config.prices.chat_cost(provider.name, request.model, Tokens(prompt + turn * answer, answer))
         for turn in range(config.max_iterations)
@@ -59,7 +59,8 @@ def estimate_run(provider: Provider, config: AgentConfig, request: ModelRequest)
     return RunEstimate(prompt, answer, config.max_iterations, costs[0], total)
 
 
-def _count_request_tokens(request: ModelRequest, *, native_tools: bool) -> int:
+def count_request_tokens(request: ModelRequest, *, native_tools: bool) -> int:
+    """Estimated tokens of a request: messages, tools and schema of the answer."""
     tokens = sum(map(estimate_message_tokens, request.messages))
     if native_tools:  # otherwise the system prompt describes them
         tokens += sum(estimate_tokens(canonical_json(tool.to_schema())) for tool in request.tools)

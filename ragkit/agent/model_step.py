@@ -23,6 +23,8 @@ from ragkit.errors import GuardrailBlocked, ProviderError
 from ragkit.usage.meter import UsageStats, use_meter
 
 T = TypeVar("T")
+MAX_SHORTENINGS = 3
+"""How often a request that its service finds too long is shortened and sent again."""
 
 
 def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
@@ -124,7 +126,9 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
     if run.has_listeners:
         yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
     started_at = time.perf_counter()
-    for attempt in range(1, run.config.retry.max_attempts + 1):
+    attempt = shortened = 0
+    while True:
+        attempt += 1
         if run.streaming:
             run.stream_filter, run.has_streamed_text = _create_stream_filter(run), False
         try:
@@ -132,10 +136,18 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             completion = yield from call_model(CallModel(run, provider, request, timeout, streaming))
             break
         except ProviderError as error:
+            shorter = run.shorten_request(request, error) if shortened < MAX_SHORTENINGS else None
+            if shorter is not None:
+                request, attempt, shortened = shorter, attempt - 1, shortened + 1
+                run.trace.add_span(StepType.RETRY, type(error).__name__, {"error": str(error)})
+                yield e.Retrying(run.id, run.iteration, shortened, 0.0, error, discard_text=False)
+                continue
             yield from _wait_for_retry(run, attempt, error)
             if request.failed_in_chain != error.failed_in_chain:
                 request = replace(request, failed_in_chain=error.failed_in_chain)
     completion = _without_reasoning(run, completion)
+    if run.config.context_window is not None:
+        run.config.context_window.observe(request, provider, completion.usage.prompt_tokens)
     name, model = _provider_and_model(run, request, completion)
     usage = run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
     span.attributes.update(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.definition import AgentDefinition
+from ragkit.agent.estimate import count_request_tokens
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.observers import ObserverDispatcher
@@ -21,7 +22,7 @@ from ragkit.agent.result import AgentResult, PendingToolCall, RunContext, Suspen
 from ragkit.agent.stream_filter import StreamFilter
 from ragkit.agent.tools.base import KeptResults
 from ragkit.agent.trace import AgentTrace, TraceContent
-from ragkit.errors import RagkitError, RunCancelled
+from ragkit.errors import ContextTooLong, ProviderError, RagkitError, RunCancelled
 from ragkit.records import JSON
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import AgentUsage, Meter
@@ -164,15 +165,34 @@ class RunState:
     def build_request(self) -> ModelRequest:
         """The next request to the model."""
         agent = self.agent
-        marked = agent.config.screening.mark_as_data
-        messages: Iterable[Message] = map(_mark_tool_result, self.messages) if marked else self.messages
         model = agent.config.model or agent.provider.default_model
-        messages, tools = (*agent.system_message, *messages), agent.available_tools
+        tools, settings = agent.available_tools, agent.model_settings
         if self.paged_results is not None:
             tools = (*tools, self.paged_results.tool)
+        messages: Iterable[Message] = self.messages
+        if agent.config.context_window is not None:
+            fixed = ModelRequest(model, agent.system_message, tools, settings)
+            messages, settings = agent.config.context_window.fit(
+                fixed, self.messages, agent.provider, agent.config.prices
+            )
+        if agent.config.screening.mark_as_data:
+            messages = map(_mark_tool_result, messages)
+        messages = (*agent.system_message, *messages)
         if self.tools_are_closed:
-            return ModelRequest(model, (*messages, _LAST_ANSWER_MESSAGE), (), agent.model_settings, tools)
-        return ModelRequest(model, messages, tools, agent.model_settings)
+            return ModelRequest(model, (*messages, _LAST_ANSWER_MESSAGE), (), settings, tools)
+        return ModelRequest(model, messages, tools, settings)
+
+    def shorten_request(self, request: ModelRequest, error: ProviderError) -> ModelRequest | None:
+        """A shorter request after the service found `request` too long; None if there is none."""
+        window, provider = self.agent.config.context_window, self.agent.provider
+        if window is None or not isinstance(error, ContextTooLong) or self.has_streamed_text:
+            return None
+        window.learn(request, provider, error)
+        shorter = self.build_request()
+        native = provider.native_tools
+        if _count_all_tokens(shorter, native) >= _count_all_tokens(request, native):
+            return None
+        return replace(shorter, failed_in_chain=request.failed_in_chain)
 
     def build_result(
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None
@@ -275,6 +295,11 @@ class Stopped:
 
 TurnOutcome = FinalAnswer | RunAgain | Handoff | Stopped
 """How a turn ends."""
+
+
+def _count_all_tokens(request: ModelRequest, native_tools: bool) -> int:
+    """Estimated tokens of a request and its answer."""
+    return count_request_tokens(request, native_tools=native_tools) + request.settings.max_tokens
 
 
 def _mark_tool_result(message: Message) -> Message:

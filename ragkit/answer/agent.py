@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
+from ragkit.agent.context_window import ContextWindow, leave_out_results
 from ragkit.agent.events import ModelCallStarted, Retrying, RunEnded
 from ragkit.agent.loop import MAX_ITERATIONS_TEXT
 from ragkit.agent.memory import ConversationMemory
-from ragkit.agent.messages import Message
+from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.trace import StepType
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
-from ragkit.answer.base import Answer, Searcher, Statement
+from ragkit.answer.base import Answer, ChunkFinder, ContentsDescriber, Searcher, Statement
 from ragkit.answer.citations import cite, resolve_citations
+from ragkit.answer.conversation_view import show_passages
 from ragkit.answer.extractive import ExtractiveAnswer, ExtractiveProvider
-from ragkit.answer.outcome import NOT_FOUND_MARK, AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
+from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
+from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
 from ragkit.answer.score_calibration import get_calibration
 from ragkit.answer.support import check_statements, quoted_statements, with_support
-from ragkit.answer.tool import DEFAULT_TOP_K, RAGTool, RetrievedPassages
+from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, SHOWN_PASSAGES_KEY, RAGTool, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
-from ragkit.records import Citation, Document, Hit
+from ragkit.records import JSON, Citation, Document, Hit
 from ragkit.store.base import Store
 from ragkit.usage.meter import Meter, UsageStats, use_meter
 
-INSTRUCTIONS = f"""\
-You answer questions about the user's documents, which you can read only through search_knowledge_base.
-Search before you answer, with the words that the documents would use; search again with other words when the \
-passages do not answer the question.
-Say only what the passages say. Behind every statement put the number of the passage that it comes from, as [1].
-When the passages do not answer the question, begin with exactly {NOT_FOUND_MARK}, in every language, and say in one \
-sentence in the user's language that the documents do not say it. Add nothing from your own knowledge.
-"""
-DEFAULT_CONFIG = AgentConfig(max_iterations=6, on_max_iterations="answer", text_tool_calls=False)
+DEFAULT_CONFIG = AgentConfig(temperature=0.0, max_iterations=6, on_max_iterations="answer", text_tool_calls=False)
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,10 @@ class RAGOptions:
     """The minimum cosine of question and passage, in [-1, 1]; None: no minimum."""
     instructions: str = INSTRUCTIONS
     """The system prompt."""
+    wishes: str = ""
+    """Added below the system prompt: form, tone or length of answers. They cannot cancel what stands above them."""
+    passages_budget: int = DEFAULT_PASSAGES_BUDGET
+    """Tokens of the passages of one search, by estimate: the best passages are shown, at least one."""
     tools: Sequence[Tool | ToolCallable] = ()
     """Tools in addition to `search_knowledge_base`."""
     chunk_size: int = 200
@@ -72,6 +71,8 @@ class RAGAgent(Agent):
     """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
     searcher: Searcher
+    options: RAGOptions
+    """How it searches and answers."""
     strict: bool
     _build_usage: list[UsageStats]
     """What building the index cost, until the first run has taken it over."""
@@ -86,16 +87,28 @@ class RAGAgent(Agent):
     ) -> None:
         """Without a provider, answers are quoted from the documents: no model, no cost."""
         options = options or RAGOptions()
-        tool = RAGTool(searcher, top_k=options.top_k, score_threshold=options.score_threshold)
+        provider, config = provider or ExtractiveProvider(searcher), config or DEFAULT_CONFIG
+        window = config.context_window or ContextWindow()
+        if window.view is leave_out_results:
+            window = replace(window, view=show_passages)
+        tool = RAGTool(
+            searcher,
+            top_k=options.top_k,
+            score_threshold=options.score_threshold,
+            passages_budget=options.passages_budget,
+            contents=_describe_contents(searcher, provider),
+            keeps_numbers=not isinstance(provider, ExtractiveProvider),
+        )
         super().__init__(
-            provider or ExtractiveProvider(searcher),
+            provider,
             [tool.tool, *options.tools],
-            config=config or DEFAULT_CONFIG,
+            config=replace(config, context_window=window),
             memory=options.memory if memory is None else memory,
             name="rag",
-            instructions=options.instructions,
+            instructions=add_wishes(options.instructions, options.wishes),
         )
         object.__setattr__(self, "searcher", searcher)
+        object.__setattr__(self, "options", options)
         object.__setattr__(self, "strict", options.strict)
         object.__setattr__(self, "_build_usage", [])
 
@@ -230,7 +243,8 @@ class RAGAgent(Agent):
         can_restart = on_text is None or on_restart is not None
         conversation = self.memory if memory is None else memory
         earlier = () if on_text is None or conversation is None else conversation.load_messages()
-        text = self.answer_stream(question, earlier)
+        state = conversation.tool_state if earlier and conversation is not None else {}
+        text = self.answer_stream(question, earlier, state)
         output = RestartableOutput(on_text, on_restart)
         for event in self.stream(question, memory=memory, retry_after_text=can_restart):
             if on_text is not None:
@@ -243,8 +257,17 @@ class RAGAgent(Agent):
                 return self.build_answer(question, event.result)
         raise RunError("the run ended without a result")
 
-    def answer_stream(self, question: str, earlier: Sequence[Message] = ()) -> AnswerStream:
-        """The text to show while a run streams. `earlier`: the conversation before the question."""
+    def answer_stream(
+        self, question: str, earlier: Sequence[Message] = (), state: Mapping[str, JSON] | None = None
+    ) -> AnswerStream:
+        """The text to show while a run streams.
+
+        Args:
+            question: the question.
+            earlier: the conversation before it.
+            state: the state of tools after `earlier`.
+        """
+        earlier = (*earlier, *self._restore_passages(earlier, state or {}))
         quotes = isinstance(self.provider, ExtractiveProvider)  # of the documents, so their links are safe
         is_data = self.config.response_format is not None
         return AnswerStream(question, earlier, cleans=not quotes, is_data=is_data)
@@ -297,9 +320,23 @@ class RAGAgent(Agent):
             searched_for="" if quoted.query == " ".join(question.split()) else quoted.query,
         )
 
+    def _restore_passages(self, messages: Sequence[Message], state: Mapping[str, JSON]) -> list[Message]:
+        """A message with the passages that were shown in the conversation and whose results are no longer in it."""
+        ids = state.get(SHOWN_PASSAGES_KEY)
+        if not isinstance(ids, list) or not isinstance(self.searcher, ChunkFinder):
+            return []
+        present = {
+            n for message in messages if isinstance(message.data, RetrievedPassages) for n in message.data.numbers
+        }
+        missing = [(n, str(chunk_id)) for n, chunk_id in enumerate(ids, start=1) if n not in present]
+        chunks = [(n, self.searcher.chunk(chunk_id)) for n, chunk_id in missing]
+        hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
+        return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), 0.0))] if hits else []
+
     def _check_text(self, question: str, result: AgentResult, searches: Sequence[RetrievedPassages]) -> _CheckedText:
         """The text of a model without what was never shown to it, its citations and its outcome."""
-        shown = _hits_by_number(searches, result.messages)
+        messages = (*self._restore_passages(result.messages, result.state), *result.messages)
+        shown = _hits_by_number(searches, messages)
         numbers = None if self.config.response_format is not None else shown
         text, unknown = clean_answer(result.content, [question, *passage_texts(shown.values())], numbers)
         citations = tuple(resolve_citations(text, shown, self.searcher))
@@ -352,6 +389,16 @@ def _last_stop_reason(result: AgentResult) -> str:
     """Why the model ended the last answer, which the reason of the run hides when its iterations are used up."""
     calls = [span for span in result.trace.steps if span.type is StepType.LLM_CALL]
     return str(calls[-1].attributes.get("stop_reason") or "") if calls else ""
+
+
+def _describe_contents(searcher: Searcher, provider: Provider) -> str:
+    """What the documents are, for a model; '' if the searcher does not know it."""
+    if isinstance(provider, ExtractiveProvider) or not isinstance(searcher, ContentsDescriber):
+        return ""
+    try:
+        return searcher.describe_contents()
+    except KnowledgeBaseError:  # the first search says so
+        return ""
 
 
 def _hits_by_number(searches: Sequence[RetrievedPassages], messages: Sequence[Message]) -> dict[int, Hit]:

@@ -74,6 +74,22 @@ class Vocabulary(Protocol):
 
 
 @runtime_checkable
+class ChunkFinder(Protocol):
+    """A searcher that finds chunks by id."""
+
+    def chunk(self, chunk_id: str) -> Chunk | None:
+        """The chunk with this id; None if there is none."""
+
+
+@runtime_checkable
+class ContentsDescriber(Protocol):
+    """A searcher that can say what it searches."""
+
+    def describe_contents(self, where: Where = None) -> str:
+        """What documents match a filter, and which fields filters know, in a few lines for a model."""
+
+
+@runtime_checkable
 class FilteringSearcher(Protocol):
     """A searcher that restricts another one. Both share one embedder, so one score calibration."""
 

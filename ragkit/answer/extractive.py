@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -21,6 +22,7 @@ from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens
 
+_QUOTE_NUMBER = re.compile(r"\[(\d{1,4})\]$", re.MULTILINE)
 ZERO_COST = Tokens(cost_usd=0.0)
 
 
@@ -69,7 +71,8 @@ class ExtractiveProvider(Provider):
             searches = [message.data for message in results if isinstance(message.data, RetrievedPassages)]
             if not searches:
                 return Completion(Message.assistant(last.content), ZERO_COST)
-            return Completion(self._compose_answer(searches, self._to_query(request.messages)), ZERO_COST)
+            offset = max(searches[0].numbers_before, _last_quote_number(request.messages))
+            return Completion(self._compose_answer(searches, self._to_query(request.messages), offset), ZERO_COST)
         if reply := reply_to_small_talk(last.content):
             return Completion(Message(Role.ASSISTANT, reply, data=ExtractiveAnswer((), False)), ZERO_COST)
         calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(self._to_query(request.messages))]
@@ -82,13 +85,14 @@ class ExtractiveProvider(Provider):
         question = rewrite_follow_up(messages[at].content, _previous_query(messages[:at]))
         return correct_spelling(question, self._searcher)
 
-    def _compose_answer(self, searches: Sequence[RetrievedPassages], query: str) -> Message:
+    def _compose_answer(self, searches: Sequence[RetrievedPassages], query: str, offset: int) -> Message:
+        """The answer; `offset` is the last citation number of the conversation so far."""
         quotes: list[Quote] = []
         nearest: list[Quote] = []
         lines: list[str] = []
         evidence = 0.0
         for passages in searches:
-            found, probability = self._answer_part(passages, len(quotes), MAX_WORDS // len(searches))
+            found, probability = self._answer_part(passages, offset + len(quotes), MAX_WORDS // len(searches))
             evidence = max(evidence, probability)
             if found and probability >= self._threshold:
                 quotes += found
@@ -107,6 +111,12 @@ class ExtractiveProvider(Provider):
         composed = compose_answer(passages.query, ranked, units, max_words)
         quotes = [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
         return quotes, estimate_answer_evidence(passages.query, hits, ranked, units, self._searcher)
+
+
+def _last_quote_number(messages: Sequence[Message]) -> int:
+    """The last number with which earlier answers have marked a quote, at the end of a line; 0 if there is none."""
+    texts = (message.content for message in messages if message.role is Role.ASSISTANT)
+    return max((int(n) for text in texts if "]" in text for n in _QUOTE_NUMBER.findall(text)), default=0)
 
 
 def _previous_query(messages: Sequence[Message]) -> str:

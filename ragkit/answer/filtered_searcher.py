@@ -8,7 +8,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.answer.base import ChunkLocator, MultiModeSearcher, Searcher, Where
+from ragkit.answer.base import ChunkFinder, ChunkLocator, ContentsDescriber, MultiModeSearcher, Searcher, Where
 from ragkit.records import Chunk, Document, Hit
 
 
@@ -54,6 +54,15 @@ class FilteredSearcher:
     def is_stale(self, source: str) -> bool:
         """Whether the file changed since it was indexed."""
         return self.inner.is_stale(source)
+
+    def chunk(self, chunk_id: str) -> Chunk | None:
+        """The chunk with this id, which an earlier search of the conversation found."""
+        return self.inner.chunk(chunk_id) if isinstance(self.inner, ChunkFinder) else None
+
+    def describe_contents(self, where: Where = None) -> str:
+        """What the documents are that match its filter and `where`."""
+        both = {"$and": [self._where, where]} if self._where and where else self._where or where
+        return self.inner.describe_contents(both) if isinstance(self.inner, ContentsDescriber) else ""
 
     def first_chunk(self, document_id: str) -> Chunk | None:
         """The chunk at the beginning of a document that a search found."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from inspect import signature
-from pathlib import Path
 from threading import Lock
 from typing import cast
 
@@ -13,13 +13,14 @@ from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import MultiModeSearcher, Searcher, Where
 from ragkit.answer.evidence import estimate_evidence
+from ragkit.answer.passage_text import format_blocks
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
-from ragkit.index.source_ids import display_name
 from ragkit.records import Hit
 from ragkit.retrieve.base import DENSE
 from ragkit.store.base import Store
 from ragkit.store.filters.where_syntax import parse_where
+from ragkit.usage.tokens import estimate_tokens
 
 TOOL_NAME = "search_knowledge_base"
 SHOWN_PASSAGES_KEY = "ragkit.shown"
@@ -27,6 +28,12 @@ SHOWN_PASSAGES_KEY = "ragkit.shown"
 NOTHING_FOUND = "No passage was found."
 DEFAULT_TOP_K = 3
 """Passages per search, unless the caller sets another number."""
+MAX_TOP_K = 20
+"""Passages per search that a model may ask for, unless the caller sets a larger number."""
+DEFAULT_PASSAGES_BUDGET = 4000
+"""Tokens of the passages of one search."""
+_PLACE_TOKENS = 40
+"""Tokens of the number and the place of a passage."""
 NO_CONTEXT = ToolContext()
 """The context of a call without an agent."""
 
@@ -41,6 +48,10 @@ class RetrievedPassages:
     """The citation number of each hit."""
     evidence: float
     """Estimated probability that the hits answer the query, in [0, 1]."""
+    numbers_before: int = 0
+    """The last citation number of the conversation before the search."""
+    blocks: Mapping[int, str] = field(default_factory=dict)
+    """The text of each hit as the model sees it, by citation number, in the order of the result."""
 
 
 class RAGTool:
@@ -49,13 +60,16 @@ class RAGTool:
     Pass `tool` or `search_knowledge_base` to any agent.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of a tool, by keyword
         self,
         searcher: Searcher | Store,
         embedder: EmbeddingProvider | None = None,
         *,
         top_k: int = DEFAULT_TOP_K,
         score_threshold: float | None = None,
+        passages_budget: int = DEFAULT_PASSAGES_BUDGET,
+        contents: str = "",
+        keeps_numbers: bool = True,
     ) -> None:
         """Create the tool.
 
@@ -63,6 +77,10 @@ class RAGTool:
             searcher: a knowledge base, a DocumentSearcher, or a vector store.
             embedder: for a vector store, the embedder of its vectors; None is minilm.
             top_k: number of passages per search, >= 1.
+            passages_budget: tokens of the passages that one search shows, by estimate, >= 1; the best ones are shown,
+                at least one.
+            contents: what the documents are, for the model; see `KnowledgeBase.describe_contents`.
+            keeps_numbers: whether a passage keeps its number in the conversation; if not, each search counts from 1.
             score_threshold: the minimum cosine of question and passage, in [-1, 1]; None: no minimum. Passages below
                 it are dropped, whatever the retriever ranks by.
         """
@@ -70,16 +88,22 @@ class RAGTool:
             raise InvalidOption("top_k", top_k, "an integer >= 1")
         if score_threshold is not None and not -1 <= score_threshold <= 1:
             raise InvalidOption("score_threshold", score_threshold, "a cosine between -1 and 1, or None")
+        if passages_budget < 1:
+            raise InvalidOption("passages_budget", passages_budget, "an integer >= 1 (tokens)")
         self._searcher = _to_searcher(searcher, embedder)
         self._top_k = top_k
         self._threshold = score_threshold
+        self._budget = passages_budget
+        self._contents = contents
+        self._keeps_numbers = keeps_numbers
         self._lock = Lock()
 
     @property
     def tool(self) -> Tool:
         """The tool to register with an agent."""
         read = _tool_signature()
-        return Tool(TOOL_NAME, read.summary, self.search_knowledge_base, read.schema, signature=read)
+        summary = f"{read.summary}\n{self._contents}" if self._contents else read.summary
+        return Tool(TOOL_NAME, summary, self.search_knowledge_base, read.schema, signature=read)
 
     def search_knowledge_base(
         self, query: str, top_k: int = 0, where: str = "", *, context: ToolContext = NO_CONTEXT
@@ -87,33 +111,42 @@ class RAGTool:
         """Search the user's documents. Returns numbered passages; cite them as [n].
 
         Args:
-            query: What to look for: a question or key words, in the words that the documents would use.
+            query: What to look for, in the words that the documents would use; it names what "it" or "that" refers to.
             top_k: How many passages; 0 for the usual number.
-            where: A condition on metadata such as `format == "pdf" and year >= 2020`; empty for none.
+            where: A condition on fields of the documents, as `format == "pdf" and year >= 2020`; empty for none.
         """
         condition = parse_where(where) if where.strip() else None
-        hits = self._find(query, top_k or self._top_k, condition)
+        wanted = min(top_k, max(MAX_TOP_K, self._top_k)) if top_k > 0 else self._top_k
+        hits = self._find(query, wanted, condition)
         if self._threshold is not None and hits:
             cosines = _cosines(query, hits, self._searcher)
             hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
-        passages = RetrievedPassages(
-            query, tuple(hits), self._assign_numbers(hits, context), estimate_evidence(query, hits, self._searcher)
-        )
-        return ToolResult(format_passages(passages), passages)
+        shown = _within_budget(hits, self._budget)
+        before = _shown_ids(context)
+        numbers = self._assign_numbers(shown, context)
+        evidence = estimate_evidence(query, shown, self._searcher)
+        blocks = format_blocks(shown, numbers, self._searcher)
+        passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks)
+        return ToolResult(_format_result(passages, len(hits) - len(shown)), passages)
 
     def _find(self, query: str, top_k: int, where: Where) -> list[Hit]:
         return self._searcher.search(query, top_k, where)
 
     def _assign_numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
         """The number of each hit: its earlier one, or the next free one. Calls may run concurrently."""
-        if context is NO_CONTEXT:  # a call without an agent
+        if context is NO_CONTEXT or not self._keeps_numbers:
             return tuple(range(1, len(hits) + 1))
         with self._lock:
-            shown = context.state.get(SHOWN_PASSAGES_KEY)
-            ids = [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
+            ids = _shown_ids(context)
             ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
             context.state[SHOWN_PASSAGES_KEY] = list(ids)
         return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
+
+
+def _shown_ids(context: ToolContext) -> list[str]:
+    """The ids of the passages that the conversation has shown, by number."""
+    shown = context.state.get(SHOWN_PASSAGES_KEY) if context is not NO_CONTEXT else None
+    return [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
 
 
 @cache
@@ -148,18 +181,19 @@ def _cosines(question: str, hits: list[Hit], searcher: Searcher) -> list[float]:
     return [hit.scores[DENSE] if DENSE in hit.scores else next(computed) for hit in hits]
 
 
-def format_passages(passages: RetrievedPassages) -> str:
-    """The passages as text for a model: number, place and content."""
+def _within_budget(hits: list[Hit], budget: int) -> list[Hit]:
+    """The best hits whose texts have at most `budget` tokens; at least one, if there is any."""
+    size = 0
+    for index, hit in enumerate(hits):
+        size += estimate_tokens(hit.chunk.text) + _PLACE_TOKENS
+        if size > budget and index:
+            return hits[:index]
+    return hits
+
+
+def _format_result(passages: RetrievedPassages, left_out: int) -> str:
+    """The result of a search as text for a model."""
     if not passages.hits:
         return NOTHING_FOUND
-    directory = Path.cwd()  # called once: each call releases the GIL
-    hits = zip(passages.numbers, passages.hits, strict=True)
-    return "\n\n".join(_format_passage(n, hit, directory) for n, hit in hits)
-
-
-def _format_passage(n: int, hit: Hit, directory: Path) -> str:
-    chunk = hit.chunk
-    place = f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
-    heading = f", under {' > '.join(chunk.heading)}" if chunk.heading else ""
-    context = f"\nContext: {chunk.context}" if chunk.context else ""
-    return f"[{n}] {display_name(chunk.source, directory)}, {place}{heading}{context}\n{chunk.text}"
+    note = [f"({left_out} more left out: the passages of one search are limited.)"] if left_out else []
+    return "\n\n".join([*passages.blocks.values(), *note])

@@ -382,6 +382,21 @@ class CatalogSnapshot:
         mask = self._filter_mask(where)
         return len(self.arrays.chunk_keys) if mask is None else int(np.count_nonzero(mask))
 
+    def sample_metadata(self, where: Where, limit: int) -> tuple[int, list[Metadata]]:
+        """The number of documents that match a filter, and the metadata of up to `limit` of them, spread evenly.
+
+        Raises InvalidFilter.
+        """
+        mask = self._filter_mask(where)
+        keys = np.unique(self.arrays.document_keys if mask is None else self.arrays.document_keys[mask])
+        chosen = keys if len(keys) <= limit else keys[np.linspace(0, len(keys) - 1, limit).astype(np.int64)]
+        rows = self.connection.execute(
+            "SELECT source, title, metadata FROM documents"
+            " WHERE key IN (SELECT value FROM json_each(?)) ORDER BY source",
+            (json.dumps(chosen.tolist()),),
+        )
+        return len(keys), [filter_metadata(*row) for row in rows]
+
     def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
         """Mask of the live chunks that match a filter; None for all. Raises InvalidFilter."""
         if not where:

@@ -20,6 +20,7 @@ from ragkit.knowledge_base.source_files import SourceFiles
 from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
 from ragkit.knowledge_base.stored_settings import check_settings, read_calibration, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
+from ragkit.lru_cache import LruCache
 from ragkit.pipeline.assemble import PROGRAM_EMBEDDER, PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Document
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     import numpy as np
     from numpy.typing import NDArray
 
+    from ragkit.agent.context_window import ContextWindow
     from ragkit.agent.memory import ConversationMemory
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
@@ -48,6 +50,9 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
 
 SearchMode = Literal["dense", "lexical", "hybrid"]
 
+MAX_CONTENTS = 32
+"""Descriptions of the contents that are kept, one for each filter."""
+
 
 class KnowledgeBase:
     """One index over folders, files and web pages, kept in a directory. Created by `open`; searches are thread-safe."""
@@ -66,6 +71,8 @@ class KnowledgeBase:
         self._reader_lock = Lock()
         self._reader: CatalogReader | None = None
         self._weights_checked = False
+        self._contents: LruCache[str, str] = LruCache(MAX_CONTENTS)
+        """Descriptions of the contents by generation and filter."""
 
     @classmethod
     def open(
@@ -349,6 +356,9 @@ class KnowledgeBase:
         has_cost = provider.remote or embedding_cost(self._components.embedder, 1) != 0
         config = AgentConfig(
             model=model_name(model or answer.provider),
+            temperature=answer.temperature,
+            max_tokens=answer.max_tokens,
+            context_window=self._context_window,
             max_iterations=answer.max_iterations,
             on_max_iterations="answer",
             limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
@@ -359,8 +369,21 @@ class KnowledgeBase:
         )
         condition = read_filter(where)
         searcher = self if condition is None else FilteredSearcher(self, condition)
-        options = RAGOptions(validate_top_k(self.top_k if top_k is None else top_k), tools=tools, strict=answer.strict)
+        options = RAGOptions(
+            validate_top_k(self.top_k if top_k is None else top_k),
+            wishes=answer.instructions,
+            passages_budget=answer.passages_budget,
+            tools=tools,
+            strict=answer.strict,
+        )
         return RAGAgent(searcher, provider, config, options, memory)
+
+    @cached_property
+    def _context_window(self) -> ContextWindow:
+        """Shared by all agents, since it learns the windows of models whose services say them in errors."""
+        from ragkit.agent.context_window import ContextWindow
+
+        return ContextWindow(self.pipeline.answer.context_window)
 
     def ask(  # noqa: PLR0913 - the options of a question, by keyword
         self,
@@ -492,6 +515,24 @@ class KnowledgeBase:
         """The chunk with this id, or None."""
         with self.reader.snapshot() as snapshot:
             return snapshot.find_chunk(chunk_id)
+
+    def describe_contents(self, where: Where = None) -> str:
+        """What documents match a filter, and which fields filters know, in a few lines for a model.
+
+        Raises:
+            NotAKnowledgeBase: nothing was indexed.
+            InvalidFilter: `where` is not a filter.
+        """
+        from ragkit.knowledge_base.contents import describe_contents
+
+        condition = read_filter(where)
+        with self.reader.snapshot() as snapshot:
+            key = f"{snapshot.arrays.generation} {condition!r}"
+            described = self._contents.get(key)
+            if described is None:
+                described = describe_contents(snapshot, condition)
+                self._contents.set(key, described)
+        return described
 
     def first_chunk(self, document_id: str) -> Chunk | None:
         """The chunk at the beginning of a document, or None."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ragkit.errors import InvalidOption
 from ragkit.pipeline.yaml_nodes import SET_OPTION, SourceLocation
+from ragkit.usage.model_info import MIN_CONTEXT_WINDOW
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -48,6 +49,17 @@ class AnswerOptions:
     """Model calls per answer, >= 1."""
     max_cost_usd: float | None = 0.05
     """Cost limit of an answer in US dollars; null: no limit."""
+    temperature: float = 0.0
+    """Randomness of the model, 0 to 2; not sent to models that accept none."""
+    max_tokens: int = 2048
+    """Tokens of one answer at most, >= 1."""
+    passages_budget: int = 4000
+    """Tokens of the passages that one search shows the model at most, >= 1."""
+    context_window: int | None = None
+    """Tokens that the model takes, prompt and answer together; null: what is known of the model. A long conversation is
+    shortened to fit."""
+    instructions: str = ""
+    """Wishes for the answers, such as form, tone or length; the rules on searching and citing stand above them."""
     strict: bool = False
     """Whether an answer that the documents do not support is a failure; see `Answer.unsupported_reasons`."""
 
@@ -56,6 +68,13 @@ class AnswerOptions:
             raise InvalidOption("provider", self.provider, "'auto', a provider or provider:model")
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
+        if not 0 <= self.temperature <= 2:
+            raise InvalidOption("temperature", self.temperature, "between 0 and 2")
+        for name in ("max_tokens", "passages_budget"):
+            if getattr(self, name) < 1:
+                raise InvalidOption(name, getattr(self, name), ">= 1 (tokens)")
+        if self.context_window is not None and self.context_window < MIN_CONTEXT_WINDOW:
+            raise InvalidOption("context_window", self.context_window, f">= {MIN_CONTEXT_WINDOW} (tokens) or null")
         if self.max_cost_usd is not None and not self.max_cost_usd >= 0:
             raise InvalidOption("max_cost_usd", self.max_cost_usd, ">= 0 (US dollars) or null")
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
@@ -25,7 +24,7 @@ from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json
-from ragkit.answer.tool import RetrievedPassages
+from ragkit.answer.tool import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
 from ragkit.records import JSON
 from ragkit.server.base import ServedKnowledgeBase
@@ -34,7 +33,7 @@ from ragkit.server.database import format_time, new_id
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, service_unavailable, to_error_response
 from ragkit.server.metrics import Metrics
 from ragkit.server.request_options import RequestOptions, create_agent
-from ragkit.server.sessions import EMPTY_DETAIL, SessionStore, SessionTurn
+from ragkit.server.sessions import EMPTY_DETAIL, SHOWN_KEY, SessionStore, SessionTurn
 from ragkit.server.settings import ServerLimits
 from ragkit.server.streams import Channel
 from ragkit.server.trace_record import trace_record
@@ -44,8 +43,6 @@ LOG = logging.getLogger("ragkit.server")
 SAVE_INTERVAL_S = 0.5
 """Seconds between two saves of the text of a running answer."""
 MAX_SUMMARY_CHARS = 200
-_CITATION_MARK = re.compile(r"(?<!\s)\s*+\[\d{1,4}(?:\s*+,\s*+\d{1,4})*\]")
-"""`[1]` or `[1, 2]`, with all space before it. Possessive: linear in the length of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +268,7 @@ class AnswerTask:
     async def _run_agent(self, agent: RAGAgent) -> None:
         asked = self._request.input
         earlier = asked.messages if isinstance(asked, SuspendedRun) else asked[:-1]
-        text = agent.answer_stream(self._request.question, earlier)
+        text = await asyncio.to_thread(agent.answer_stream, self._request.question, earlier, self._tool_state())
         try:
             async with aclosing(self._agent_events(agent)) as events:
                 async for event in events:
@@ -291,8 +288,8 @@ class AnswerTask:
     def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
         agent_input, memory = self._request.input, None
         if self.turn is not None and not isinstance(agent_input, SuspendedRun):
-            earlier = [Message(Role(role), _strip_citation_marks(role, text)) for role, text in self.turn.history]
-            memory = ConversationMemory(messages=earlier)
+            memory = ConversationMemory()
+            memory.record_turn([Message(Role(role), text) for role, text in self.turn.history], self._tool_state())
         cancel, can_reset = self._cancellation, self._request.can_reset_text
         if agent.provider.blocking:
             return agent.astream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
@@ -301,6 +298,10 @@ class AnswerTask:
             lambda: agent.stream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
         )
         return cast("AsyncGenerator[Event, None]", events)
+
+    def _tool_state(self) -> dict[str, JSON]:
+        """The state of tools after the earlier turns of the session."""
+        return {SHOWN_PASSAGES_KEY: list(self.turn.shown)} if self.turn is not None and self.turn.shown else {}
 
     async def _handle_event(self, event: Event) -> None:
         if isinstance(event, ModelCallStarted):
@@ -362,7 +363,8 @@ class AnswerTask:
         }
         session = None
         if self.turn is not None:
-            message, session = await runner.sessions.finish_answer(self.turn, "done", answer.text, detail)
+            stored = {**detail, SHOWN_KEY: _shown_ids(result, self.turn.shown, answer)}
+            message, session = await runner.sessions.finish_answer(self.turn, "done", answer.text, stored)
         self._count_metrics("done", answer.usage.to_dict())
         await self.events.put(AnswerCompleted(answer, result, message, session, trace))
 
@@ -381,6 +383,8 @@ class AnswerTask:
         await runner.traces.finish(self.trace_id, status, finished, response.message)
         if self.turn is not None:
             detail: dict[str, JSON] = {"usage": usage or None, "error": response.to_json()["error"]}
+            if partial is not None:
+                detail[SHOWN_KEY] = _shown_ids(partial, self.turn.shown)
             await runner.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)
         self._count_metrics(status, usage)
         await self.events.put(AnswerFailed(response, self.trace_id, self.turn.session_id if self.turn else None))
@@ -428,9 +432,14 @@ async def wait_for_answer(task: AnswerTask) -> AnswerCompleted:
         raise
 
 
-def _strip_citation_marks(role: str, text: str) -> str:
-    """An earlier answer without [n]: the model no longer sees those passages, so it must not cite them."""
-    return _CITATION_MARK.sub("", text) if role == "assistant" else text
+def _shown_ids(result: AgentResult, before: Sequence[str], answer: Answer | None = None) -> list[JSON]:
+    """The ids of the chunks that the session has shown, by citation number: `before` and those of this turn."""
+    shown = result.state.get(SHOWN_PASSAGES_KEY)
+    ids: list[JSON] = list(shown if isinstance(shown, list) else before)
+    for citation in answer.citations if answer is not None else ():
+        ids += [""] * (citation.n - len(ids))
+        ids[citation.n - 1] = ids[citation.n - 1] or citation.chunk_id  # quotes without a model have their own numbers
+    return ids
 
 
 def _summarize_tool_result(event: ToolEnded) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ragkit.agent.messages import Message
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.tools.base import Tool
-from ragkit.answer.agent import INSTRUCTIONS, RAGAgent, RAGOptions
+from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Where
 from ragkit.answer.filtered_searcher import FilteredSearcher
 from ragkit.records import JSON
@@ -28,7 +28,7 @@ class RequestOptions:
     top_p: float | None = None
     max_tokens: int | None = None
     instructions: str = ""
-    """Added to the system prompt."""
+    """Wishes of the caller, below the rules of the system prompt."""
     tools: tuple[Tool, ...] = ()
     """Tools of the caller: the run is suspended when the model calls one."""
     response_schema: Mapping[str, JSON] | None = None
@@ -65,13 +65,13 @@ def create_agent(
         response_format=options.response_schema,
     )
     names = ", ".join(tool.name for tool in tools)
-    parts = [INSTRUCTIONS, _TOOL_INSTRUCTIONS.format(names) if names else "", options.instructions]
-    instructions = "\n".join(part for part in parts if part)
-    rag_options = RAGOptions(
-        min(options.top_k or kb.top_k, limits.top_k),
-        None,
-        instructions,
-        (*tools, *options.tools),
+    parts = [base.options.instructions, _TOOL_INSTRUCTIONS.format(names) if names else ""]
+    rag_options = replace(
+        base.options,
+        top_k=min(options.top_k or kb.top_k, limits.top_k),
+        instructions="\n".join(part for part in parts if part),
+        wishes="\n".join(part for part in (base.options.wishes, options.instructions) if part),
+        tools=(*tools, *options.tools),
         strict=base.strict if options.strict is None else options.strict,
     )
     agent = RAGAgent(FilteredSearcher(kb, options.where, limits.top_k), base.provider, config, rag_options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,10 @@ EMPTY_DETAIL: dict[str, JSON] = {
     ),
 }
 """Default values of the details of a message."""
+SHOWN_KEY = "shown"
+"""Key of a stored answer's details with the ids of the chunks that the session has shown, by citation number."""
+_CITATION_MARK = re.compile(r"(?<!\s)\s*+\[\d{1,4}(?:\s*+,\s*+\d{1,4})*\]")
+"""`[1]` or `[1, 2]`, with all space before it. Possessive: linear in the length of the text."""
 Turn: TypeAlias = tuple[str, str]
 """Role and content of a message."""
 
@@ -37,7 +42,9 @@ class SessionTurn:
     answer_id: str
     trace_id: str
     history: tuple[Turn, ...]
-    """The earlier messages."""
+    """The earlier messages. Citation numbers of answers whose passages are not known are left out."""
+    shown: tuple[str, ...] = ()
+    """The ids of the chunks that the session has shown, by citation number."""
 
 
 class SessionStore(StateStore):
@@ -104,13 +111,14 @@ class SessionStore(StateStore):
         if data["ended"] is not None:
             raise invalid_request("the session has ended: start a new one", "session_id", "session_ended", 409)
         rows = connection.execute(
-            "SELECT role, content, status FROM messages WHERE session = ? ORDER BY key", (session_id,)
+            "SELECT role, content, status, detail FROM messages WHERE session = ? ORDER BY key", (session_id,)
         ).fetchall()
-        history = [(role, content) for role, content, status in rows if content and status != "error"]
+        shown_by = [json.loads(detail).get(SHOWN_KEY) for _, _, _, detail in rows]
+        history = [(role, content) for role, content, status, _ in rows if content and status != "error"]
         added = [message for message in sent[count_repeated(history, sent) :] if message[1]]
         if len(rows) + len(added) + 2 > self._retention.max_messages:
             raise invalid_request("the session is full: start a new one", "session_id", "session_full", 409)
-        if any(status == "running" for _, _, status in rows):
+        if any(status == "running" for _, _, status, _ in rows):
             raise invalid_request("another answer is running in this session", "session_id", "session_busy", 409)
         now, answer = time.time(), new_id("msg")
         for role, content in added:
@@ -120,7 +128,14 @@ class SessionStore(StateStore):
         _insert_message(connection, (answer, session_id, "assistant", "", now, "running", trace, self._state.worker_id))
         new_title = shorten_title(question) if question and data["title"] == NEW_TITLE else data["title"]
         connection.execute("UPDATE sessions SET updated = ?, title = ? WHERE id = ?", (now, new_title, session_id))
-        return SessionTurn(session_id, answer, trace, (*history, *added))
+        known = [
+            (role, content if shown is not None else strip_citation_marks(role, content))
+            for (role, content, status, _), shown in zip(rows, shown_by, strict=True)
+            if content and status != "error"
+        ]
+        known += [(role, strip_citation_marks(role, content)) for role, content in added]
+        shown = max((ids for ids in shown_by if ids is not None), key=len, default=[])
+        return SessionTurn(session_id, answer, trace, tuple(known), tuple(shown))
 
     @in_transaction
     def update_answer(self, connection: sqlite3.Connection, turn: SessionTurn, content: str) -> None:
@@ -198,9 +213,15 @@ def count_repeated(stored: Sequence[Turn], sent: Sequence[Turn]) -> int:
     return 0
 
 
+def strip_citation_marks(role: str, text: str) -> str:
+    """An answer without [n], for a model that does not know which passages these are; other messages unchanged."""
+    return _CITATION_MARK.sub("", text) if role == "assistant" else text
+
+
 def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
     """A row as MessageSchema."""
     identity, role, content, created, status, trace, detail = row
+    details = {key: value for key, value in json.loads(detail).items() if key != SHOWN_KEY}
     return {
         "id": identity,
         "role": role,
@@ -209,7 +230,7 @@ def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
         "status": status,
         "trace_id": trace,
         **EMPTY_DETAIL,
-        **json.loads(detail),
+        **details,
     }
 
 

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 ModelKind: TypeAlias = Literal["chat", "embedding", "rerank", "other"]
 """`other`: image or speech models, and models without a price for input and output text."""
+MIN_CONTEXT_WINDOW = 512
+"""Tokens of the smallest context window that can be set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def test_the_model_gets_the_earlier_messages_of_a_session(base: Path) -> None:
         client.post("/chat", json={"message": "Again?", "session_id": session})
     assert [item.content for item in provider.requests[-1].messages[1:]] == [
         "When is the hedge cut?",
-        "It is cut in August.",
+        "It is cut in August [1].",
         "Again?",
     ]
 

@@ -5,6 +5,7 @@ Source: https://platform.claude.com/docs/en/api/messages
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
 from itertools import groupby
@@ -43,13 +44,15 @@ _STOP_REASONS = {
     "refusal": "refusal",
 }
 _DEFAULT_SETTINGS = ModelSettings()
+_SAMPLED_MODELS = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-4(?![\d.])(?!-(?:[789]|\d\d)(?!\d)))")
+"""The models that accept `temperature` and `top_p`."""
 
 
 class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
     """Anthropic's Claude models.
 
     The system prompt and the tools are marked for the service's prompt cache. `temperature` and `top_p` are sent
-    only if they differ from the defaults: newer models accept neither.
+    only if they differ from the defaults, and never to models that accept neither: those from Claude 4.7 on.
 
     Args:
         model: the model of requests that name none; empty: the default of the class.
@@ -132,7 +135,7 @@ def build_payload(request: ModelRequest) -> dict[str, object]:
     selected = {
         key: getattr(settings, key)
         for key in ("temperature", "top_p")
-        if getattr(settings, key) != getattr(_DEFAULT_SETTINGS, key)
+        if _SAMPLED_MODELS.search(request.model) and getattr(settings, key) != getattr(_DEFAULT_SETTINGS, key)
     }
     return {**payload, "extra_body": selected} if selected else payload
 

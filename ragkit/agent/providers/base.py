@@ -131,6 +131,8 @@ class Provider(Protocol):
     """Whether the service supports tools; if not, the system prompt describes them."""
     blocking: bool = True
     """Whether a request may block. If not, it is called in the loop's thread, without a timeout."""
+    context_window: int | None = None
+    """Tokens of prompt and answer together, where they are set for the provider; None: those of the model."""
     remote: bool = False
     """Whether it needs a network or costs money: tests may forbid that."""
 

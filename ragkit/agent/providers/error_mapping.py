@@ -31,8 +31,16 @@ MAX_MESSAGE_CHARS = 300
 """Characters of a service's message that are kept."""
 
 _TOO_LONG = re.compile(
-    r"context[ _](length|window)|prompt is too long|input token count|input is too long|request too large", re.I
+    r"context[ _](length|window|size|limit)|prompt is too long|input token count|input is too long|request too large",
+    re.I,
 )
+_TOKEN_LIMITS = (
+    re.compile(r"context (?:length|window|size)\D{0,30}?([\d,]{3,})", re.I),
+    re.compile(r"> ([\d,]{3,})", re.I),
+    re.compile(r"tokens allowed \(([\d,]{3,})\)", re.I),
+    re.compile(r"limit (?:of|is) ([\d,]{3,}) tokens", re.I),
+)
+"""Where services say the window in tokens."""
 _MENTIONS_MODEL = re.compile(r"\bmodels?\b", re.I)
 _MENTIONS_API_KEY = re.compile(r"\bapi[ _]key\b", re.I)
 _NO_CREDIT_CODES = {"insufficient_quota", "billing_error", "billing_hard_limit_reached"}
@@ -95,8 +103,16 @@ def _permanent_error(target: RequestTarget, refusal: ServiceErrorResponse) -> Pr
         return AuthenticationFailed(name, f"the API key was rejected: {words}", status=status)
     if status == 413 or (status in {400, 422, None} and _TOO_LONG.search(f"{code} {words}")):
         hint = "send fewer or shorter messages, or choose a model with a larger context"
-        return ContextTooLong(name, f"too long for {target.model}: {words}: {hint}", status=status)
+        error = ContextTooLong(name, f"too long for {target.model}: {words}: {hint}", status=status)
+        error.limit = _read_token_limit(words)
+        return error
     return _not_found_error(target, words) if status == 404 else None
+
+
+def _read_token_limit(words: str) -> int | None:
+    """The context window in the message of a service; None if it does not say it."""
+    found = (pattern.search(words) for pattern in _TOKEN_LIMITS)
+    return next((int(match[1].replace(",", "")) for match in found if match), None)
 
 
 def _transient_error(target: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:

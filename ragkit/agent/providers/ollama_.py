@@ -61,7 +61,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
         self.host = find_host("ollama", base_url) or "http://127.0.0.1:11434"
         self.remote = not is_local_host(self.host)
         self.default_model = check_model(model or default_model) or OllamaProvider.default_model
-        self._context_window = context_window
+        self.context_window = context_window
         # this SDK sets a timeout per client, not per request
         self._clients: dict[float | None, LoopBoundClient[ollama.AsyncClient]] = {}
 
@@ -106,8 +106,8 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
             "top_p": settings.top_p,
             "num_predict": settings.max_tokens,
         }
-        if self._context_window is not None:
-            options["num_ctx"] = self._context_window
+        if self.context_window is not None:
+            options["num_ctx"] = self.context_window
         # a format constrains the whole answer, so that no tool could be called
         schema_in_prompt = settings.response_schema if request.tools else None
         system = join_system_messages(request.messages, schema_in_prompt)

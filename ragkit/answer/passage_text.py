@@ -1,0 +1,131 @@
+"""The passages of a search as text for a model: number, place, date and content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ragkit.answer.base import ChunkLocator, Searcher
+from ragkit.index.source_ids import display_name
+from ragkit.records import Chunk, Hit
+
+DATE_KEYS = (
+    *("date", "updated", "modified", "last_modified", "lastmod", "effective", "effective_date", "valid_from"),
+    *("published", "published_at", "created"),
+)
+"""Metadata that tells how old a document is, the most telling first."""
+VERSION_KEYS = ("version", "revision", "edition", "status")
+"""Metadata that tells which version of a document it is."""
+MAX_VALUE_CHARS = 40
+MAX_NOTE_CHARS = 160
+BEGINNING_CHARS = 800
+"""Characters at the beginning of a document that are searched for a note on its validity."""
+_VALIDITY = re.compile(
+    r"\b(?:withdrawn|superseded?|supersedes|replaced by|replaces|obsolete|deprecated|expired"
+    r"|no longer (?:valid|in force)|in force|effective (?:from|date|since)|valid (?:from|until)|last (?:updated|modified|revised|changed)|amended"
+    r"|version:? v?\d|revision:? \d|edition|as of \d|draft"
+    r"|gültig|in kraft|ersetzt|aufgehoben|stand:|fassung|entwurf|en vigueur|abrogée?|remplacée?|remplace|mise? à jour)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?*])\s+(?=[A-ZÀ-Þ*_])")
+_MARKUP = re.compile(r"^[\s>#*_|-]+|[*_`]+")
+
+
+def format_blocks(hits: Sequence[Hit], numbers: Sequence[int], searcher: Searcher) -> dict[int, str]:
+    """The text of each hit by its number, in the order in which the model reads them.
+
+    Hits of one document that overlap or touch stand together in the order of the document, and the text that they share
+    stands in the first of them only. Each keeps its own number and its own place.
+    """
+    directory = Path.cwd()  # called once: each call releases the GIL
+    dates = _file_dates([hit.chunk for hit in hits])
+    noted: set[str] = set()
+    blocks: dict[int, str] = {}
+    by_id = {hit.chunk.id: n for n, hit in zip(numbers, hits, strict=True)}
+    for group in _group_neighbours(hits):
+        end, before = -1, 0
+        for chunk in group:
+            n = by_id[chunk.id]
+            note = "" if chunk.document_id in noted else _describe_validity(chunk, searcher)
+            noted.add(chunk.document_id)
+            continues = f", continues [{before}]" if before else ""
+            place = (
+                f"{display_name(chunk.source, directory)}, {_format_place(chunk)}{continues}{_format_heading(chunk)}"
+            )
+            context = f"Context: {chunk.context}" if chunk.context else ""
+            head = [f"[{n}] {place}{_format_dates(chunk, dates)}", note, context]
+            text = chunk.text[max(0, end - chunk.start) :].lstrip("\n") if end > chunk.start else chunk.text
+            text = text if text.strip() else f"(its text stands in [{before}])"
+            blocks[n] = "\n".join([*filter(None, head), text])
+            end, before = max(end, chunk.end), n
+    return blocks
+
+
+def _group_neighbours(hits: Sequence[Hit]) -> list[list[Chunk]]:
+    """The chunks in groups of neighbours in one document, in its order; the group of the best hit comes first."""
+    chunks = [hit.chunk for hit in hits]
+    groups: list[list[Chunk]] = []
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.start, chunk.end)):
+        last = groups[-1] if groups else []
+        if last and last[0].document_id == chunk.document_id and chunk.start <= max(c.end for c in last) + 2:
+            last.append(chunk)
+        else:
+            groups.append([chunk])
+    rank = {chunk.id: position for position, chunk in enumerate(chunks)}
+    return sorted(groups, key=lambda group: min(rank[chunk.id] for chunk in group))
+
+
+def _format_place(chunk: Chunk) -> str:
+    return f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
+
+
+def _format_heading(chunk: Chunk) -> str:
+    """The headings above the text, without the one that it begins with."""
+    path = list(chunk.heading)
+    if path and chunk.text.lstrip("# \n").startswith(path[-1]):
+        path.pop()
+    return f", under {' > '.join(path)}" if path else ""
+
+
+def _format_dates(chunk: Chunk, file_dates: Mapping[str, str]) -> str:
+    """`, date 2024-03-01, version 2`, or the date of the file."""
+    values = [
+        (key, str(chunk.metadata[key]))
+        for keys in (DATE_KEYS, VERSION_KEYS)
+        for key in keys
+        if isinstance(chunk.metadata.get(key), str | int | float) and str(chunk.metadata[key]).strip()
+    ]
+    dates = [(key, value[:10] if re.match(r"\d{4}-\d\d-\d\d[T ]", value) else value) for key, value in values]
+    known = [f", {key.replace('_', ' ')} {' '.join(value.split())[:MAX_VALUE_CHARS]}" for key, value in dates]
+    if not any(key in DATE_KEYS for key, _ in values) and chunk.source in file_dates:
+        known.append(f", file of {file_dates[chunk.source]}")
+    return "".join(known[:3])
+
+
+def _file_dates(chunks: Sequence[Chunk]) -> dict[str, str]:
+    """The day on which each file was changed; none if that is the same day for all: it then tells nothing."""
+    dates: dict[str, str] = {}
+    for source in dict.fromkeys(chunk.source for chunk in chunks):
+        with suppress(OSError, ValueError):  # a URL, a name, or a file that is gone
+            if source.startswith("/") or Path(source).is_absolute():
+                dates[source] = datetime.fromtimestamp(Path(source).stat().st_mtime, UTC).date().isoformat()
+    return dates if len(set(dates.values())) > 1 else {}
+
+
+def _describe_validity(chunk: Chunk, searcher: Searcher) -> str:
+    """What the beginning of the document says on its validity, if the passage is from another place; '' for nothing."""
+    if not isinstance(searcher, ChunkLocator) or chunk.start == 0:
+        return ""
+    first = searcher.first_chunk(chunk.document_id)
+    if first is None or first.id == chunk.id:
+        return ""
+    sentences = (
+        _MARKUP.sub("", sentence).strip()
+        for line in first.text[:BEGINNING_CHARS].splitlines()
+        for sentence in _SENTENCE_END.split(line)
+    )
+    found = " ".join(sentence for sentence in sentences if _VALIDITY.search(sentence))
+    return f"The document says: {found[:MAX_NOTE_CHARS]}" if found else ""

@@ -9,6 +9,7 @@ import pytest
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.filtered_searcher import FilteredSearcher
+from ragkit.answer.prompt import INSTRUCTIONS
 from ragkit.knowledge_base.contents import MAX_NAMES, MAX_VALUE_CHARS
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import Document
@@ -52,6 +53,19 @@ def test_the_tool_of_an_agent_tells_it_to_the_model(kb: KnowledgeBase) -> None:
     (tool,) = provider.requests[0].tools
     assert tool.description.startswith("Search the user's documents.")
     assert "They are 3 documents" in tool.description
+
+
+def test_the_settings_of_a_pipeline_reach_the_agent(tmp_path: Path) -> None:
+    answer = "temperature: 0.3, max_tokens: 700, passages_budget: 900, context_window: 2000, instructions: Be brief."
+    (tmp_path / "ragkit.yaml").write_text(f"{HASHING}\nanswer: {{{answer}}}\n")
+    with KnowledgeBase.open(tmp_path / ".ragkit", tmp_path / "ragkit.yaml") as kb:
+        agent = kb.agent("extractive")
+    assert (agent.config.temperature, agent.config.max_tokens) == (0.3, 700)
+    assert agent.config.context_window is not None
+    assert agent.config.context_window.tokens == 2000
+    assert agent.options.passages_budget == 900
+    assert agent.system_prompt.startswith(INSTRUCTIONS)
+    assert "<wishes>\nBe brief.\n</wishes>" in agent.system_prompt
 
 
 def test_values_and_names_that_read_as_instructions_are_not_told(kb: KnowledgeBase) -> None:

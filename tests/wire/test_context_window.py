@@ -43,6 +43,10 @@ class SmallWindowServer(WireServer):
         self.refused: list[int] = []
         """The tokens of requests that were too long."""
 
+    def __enter__(self) -> SmallWindowServer:
+        super().__enter__()
+        return self
+
     def next(self, seen: RecordedRequest) -> Turn | Fault:
         with self.lock:
             self.seen.append(seen)

@@ -142,6 +142,8 @@ def detect_question_kinds(question: str) -> QuestionKind:
     for kind, pattern in _RULES:
         if pattern.search(text):
             kinds |= kind
+    if _PLAIN_DEFINITION.match(text):
+        kinds &= ~QuestionKind.LIST
     if kinds & (QuestionKind.COMPARISON | QuestionKind.NUMBER | QuestionKind.LIST | QuestionKind.WHEN):
         kinds &= ~QuestionKind.DEFINITION  # "What is the limit of ..." asks for a number
     return kinds

@@ -34,55 +34,56 @@ MAX_EMBEDDED_UNITS = 32
 FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
         # cosine of the question with the unit alone, with the previous unit added, with the next unit added
-        "meaning": 2.19,
-        "meaning_before": 1.75,
-        "meaning_after": 1.56,
+        "meaning": 2.17,
+        "meaning_before": 1.84,
+        "meaning_after": 1.52,
         # of the passage: cosine minus the highest one; share of the question's terms; BM25 divided by the highest one;
         # the reciprocal of its rank
-        "passage_meaning": 0.61,
-        "passage_words": 1.31,
-        "passage_bm25": 0.98,
-        "passage_rank": 1.39,
+        "passage_meaning": 0.54,
+        "passage_words": 1.24,
+        "passage_bm25": 0.87,
+        "passage_rank": 1.43,
         # share of the question's terms in the unit; what the previous unit, the next unit and the headings add to it
-        "words": 2.57,
-        "words_before": 0.88,
+        "words": 2.69,
+        "words_before": 0.9,
         "words_after": -0.29,
-        "words_under": 1.16,
+        "words_under": 1.23,
         # share of the terms that match by prefix only; of names; of the asked noun; of bigrams
-        "words_alike": 0.45,
-        "names": -0.36,
-        "noun": 0.89,
-        "pairs": 1.21,
+        "words_alike": 0.36,
+        "names": -0.32,
+        "noun": 0.86,
+        "pairs": 1.37,
         # share of the question's terms in the file name; share of the last heading's terms that are in the question
-        "file": 0.13,
-        "heading": 0.79,
+        "file": 0.08,
+        "heading": 0.68,
         # the question asks for this type, and the unit has a mention of it that is not in the question
-        "date": 0.59,
-        "number": 0.96,
-        "person": 0.72,
-        "place": 0.1,
-        "name": 0.3,
+        "date": 0.66,
+        "number": 0.87,
+        "person": 0.5,
+        "place": 0.19,
+        "name": 0.27,
         # the kind of the question, and what speaks for an answer to it
-        "defines": 1.45,
-        "begins": 0.82,
-        "entry": 0.47,
-        "steps": 1.36,
-        "option": 0.97,
-        "list": 0.42,
-        "items": 1.65,
-        "polarity": 0.88,
-        "digits": 1.55,
-        "default": 1.66,
-        "author": 1.07,
-        "front": 0.55,
+        "defines": 1.31,
+        "begins": 0.92,
+        "entry": 0.55,
+        "steps": 1.1,
+        "option": 0.89,
+        "list": 0.36,
+        "items": 1.33,
+        "polarity": 0.74,
+        "digits": 1.18,
+        "default": 1.43,
+        "author": 0.78,
+        "front": 0.88,
+        "opening": 0.71,
         # the kind of the unit
-        "row": 0.04,
-        "code": -0.02,
-        "item": -0.73,
-        "title": 0.42,
-        # logarithm of the number of words; whether the unit ends with a question mark or a colon; few letters;
-        # the beginning of a sentence is missing
-        "length": 0.22,
+        "row": 0.12,
+        "code": 0.04,
+        "item": -0.58,
+        "title": 0.65,
+        # logarithm of the number of words; whether the unit ends with a question mark or a colon; few letters, or no word
+        # that is not in the question; the beginning of a sentence is missing
+        "length": 0.15,
         "open": -3.0,
         "noise": -3.0,
         "fragment": -1.0,
@@ -189,7 +190,7 @@ class _LexicalScorer:
         self.unit_terms = [frozenset(extract_terms(unit.text)) for unit in self.units]
         self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
         names = (f"{hit.chunk.title} {file_words(hit.chunk.source)}" for hit in hits)
-        self._kinds = _KindFeatures(question, frozenset(" ".join(names).lower().split()))
+        self._kinds = _KindFeatures(question, frozenset(" ".join(names).lower().split()), self.units)
         self._passage_features = _passage_features(terms, hits)
         features = map(self._unit_features, range(len(self.units)))
         rows = [[row.get(name, 0.0) for name in _LEXICAL_FEATURES] for row in features]
@@ -216,13 +217,18 @@ class _LexicalScorer:
             "title": float(_is_title(unit)),
             "length": math.log(max(3, len(unit.text.split()))),
             "open": float(unit.text.endswith(("?", ":"))),
-            "noise": float(_is_noise(unit)),
+            "noise": float(_is_noise(unit) or not self._adds_words(present)),
             "fragment": float(_is_fragment(unit)),
             **self._kinds.features(unit),
         }
         if feature := _ANSWER_TYPE_FEATURES.get(self._answer_type):
             row[feature] = float(contains_answer_type(self._answer_type, unit.text, self._question))
         return row
+
+    def _adds_words(self, present: frozenset[str]) -> bool:
+        """Whether a unit says more than the question; to a question for yes or no, it need not."""
+        is_yes_no = detect_question_kinds(self._question) & QuestionKind.YES_NO
+        return bool(is_yes_no or present - self._question_terms.terms)
 
     def _heading_match(self, unit: AnswerUnit) -> float:
         """The share of the terms of the lowest heading that are in the question."""
@@ -267,17 +273,20 @@ _AUTHOR = re.compile(
     re.IGNORECASE,
 )
 _FRONT_CHARS = 800  # of a title page
+_OPENING_CHARS = 1500
+_OPENING_SENTENCES = 2
 _LISTING = re.compile(r"(?:,[^,]{1,60}){2,} (?:and|or|und|et) |:\s*\S+, \S+")
 
 
 class _KindFeatures:
     """The features that depend on the kind of the question."""
 
-    def __init__(self, question: str, subjects: Collection[str]) -> None:
+    def __init__(self, question: str, subjects: Collection[str], units: Sequence[AnswerUnit]) -> None:
         """`subjects`: words of the titles and file names of the passages, in lower case."""
         self._kinds = detect_question_kinds(question)
         self._term = asked_term(question) if self._kinds & QuestionKind.DEFINITION else ""
         self._wants_default = _DEFAULT.search(question) is not None
+        self._openings = _find_openings(self._term, units)
         words = self._term.split()
         # "tmux session": the documentation of tmux says "a session is"
         while len(words) > 1 and words[0] in subjects:
@@ -296,6 +305,7 @@ class _KindFeatures:
             row["defines"] = float(self._defines.search(text) is not None)
             row["begins"] = float(self._begins.match(text) is not None)
             row["entry"] = float(self._is_entry(unit))
+            row["opening"] = float((unit.source, unit.start) in self._openings)
         if kinds & QuestionKind.HOW_TO:
             row["steps"] = float(unit.kind is UnitKind.CODE or _IMPERATIVE.search(unit.body) is not None)
             row["option"] = float(_OPTION.search(text) is not None)
@@ -321,6 +331,17 @@ class _KindFeatures:
             return False
         names = (unit.lead.rstrip(": "), unit.heading_context.rpartition(" > ")[2])
         return any(_is_name(self._term, name) for name in names)
+
+
+def _find_openings(term: str, units: Sequence[AnswerUnit]) -> frozenset[tuple[str, int]]:
+    """The first sentences of documents named after the term: they often say what it is without its name."""
+    words = frozenset(re.findall(r"\w+", term))
+    first: dict[str, list[int]] = {}
+    for unit in sorted(units, key=lambda unit: unit.start):
+        named = bool(words) and words <= frozenset(re.findall(r"\w+", file_words(unit.source).lower()))
+        if named and unit.kind is UnitKind.SENTENCE and unit.start < _OPENING_CHARS and not _is_title(unit):
+            first.setdefault(unit.source, []).append(unit.start)
+    return frozenset((source, start) for source, starts in first.items() for start in starts[:_OPENING_SENTENCES])
 
 
 def _is_name(term: str, name: str) -> bool:

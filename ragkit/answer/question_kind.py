@@ -131,6 +131,10 @@ def compared_sides(question: str) -> tuple[str, str] | None:
     return None
 
 
+_PLAIN_DEFINITION = re.compile(r"what (?:is|are) (?!the\b)(?:an? )?\S+(?: \S+){0,2}\s*\?*$")
+"""A name of up to three words is asked for: "What are hook files?" asks what they are, not which."""
+
+
 def detect_question_kinds(question: str) -> QuestionKind:
     """All kinds whose rules match; `NONE` if there is none."""
     text = " ".join(question.lower().replace("’", "'").split())
@@ -138,6 +142,8 @@ def detect_question_kinds(question: str) -> QuestionKind:
     for kind, pattern in _RULES:
         if pattern.search(text):
             kinds |= kind
+    if _PLAIN_DEFINITION.match(text):
+        kinds &= ~QuestionKind.LIST
     if kinds & (QuestionKind.COMPARISON | QuestionKind.NUMBER | QuestionKind.LIST | QuestionKind.WHEN):
         kinds &= ~QuestionKind.DEFINITION  # "What is the limit of ..." asks for a number
     return kinds

@@ -81,8 +81,8 @@ FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
         "code": 0.04,
         "item": -0.58,
         "title": 0.65,
-        # logarithm of the number of words; whether the unit ends with a question mark or a colon; few letters, or no word
-        # that is not in the question; the beginning of a sentence is missing
+        # logarithm of the number of words; whether the unit ends with a question mark or a colon; few letters, or no
+        # word that is not in the question; the beginning of a sentence is missing
         "length": 0.15,
         "open": -3.0,
         "noise": -3.0,

@@ -187,7 +187,7 @@ class _Judge:
             for (text, _), readings in wanted.items()
             if not any(p.has_date(date, p.years) for p in case.passages for date in readings)
         ]
-        problems += [f"{text.rstrip(".")} is not in the passage" for text in missing]
+        problems += [f"{text.rstrip('.')} is not in the passage" for text in missing]
         checks += ["dates match"] if wanted and not missing else []
 
     def _check_names(self, case: _Case, problems: list[str], checks: list[str]) -> None:

@@ -199,7 +199,7 @@ def test_a_session_keeps_the_conversation(base: Path) -> None:
         history = client.get(f"/session/{session}").json()["history"]
     assert [item["content"] for item in history] == [QUESTION[0]["content"], CITED, "When?", "As I said: August."]
     contents = [item.content for item in provider.requests[-1].messages[1:]]
-    assert contents == ["When is the hedge cut?", "It is cut in August.", "When?"]
+    assert contents == ["When is the hedge cut?", CITED, "When?"]
 
 
 def test_an_answer_with_a_response_format_is_json(base: Path) -> None:
@@ -262,7 +262,7 @@ ERRORS: list[tuple[ProviderError, type[openai.APIStatusError], str]] = [
 def test_errors_are_typed_and_hide_the_message_of_the_provider(
     base: Path, error: ProviderError, kind: type[openai.APIStatusError], code: str
 ) -> None:
-    with serving(base, ScriptedProvider([error])) as (served, _):
+    with serving(base, ScriptedProvider([error] * 5)) as (served, _):  # a prompt that is too long is shortened
         with pytest.raises(kind, match=r"provider|conversation") as caught:
             connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
         body: Any = caught.value.body

@@ -25,8 +25,8 @@ BEGINNING_CHARS = 800
 """Characters at the beginning of a document that are searched for a note on its validity."""
 _VALIDITY = re.compile(
     r"\b(?:withdrawn|superseded?|supersedes|replaced by|replaces|obsolete|deprecated|expired"
-    r"|no longer (?:valid|in force)|in force|effective (?:from|date|since)|valid (?:from|until)|last (?:updated|modified|revised|changed)|amended"
-    r"|version:? v?\d|revision:? \d|edition|as of \d|draft"
+    r"|no longer (?:valid|in force)|in force|effective (?:from|date|since)|valid (?:from|until)|amended"
+    r"|last (?:updated|modified|revised|changed)|version:? v?\d|revision:? \d|edition|as of \d|draft"
     r"|gültig|in kraft|ersetzt|aufgehoben|stand:|fassung|entwurf|en vigueur|abrogée?|remplacée?|remplace|mise? à jour)",
     re.IGNORECASE,
 )

@@ -291,7 +291,7 @@ class RAGAgent(Agent):
         return Answer(
             question=question,
             text=checked.text,
-            citations=with_support(checked.citations, checked.statements),
+            citations=checked.citations,
             abstained=checked.abstained,
             evidence=checked.evidence,
             model=_model_name(result, self.provider, self.config),
@@ -309,14 +309,15 @@ class RAGAgent(Agent):
         """The text of an answer without a model: quoted from the documents, so its links are safe."""
         quotes = quoted.quotes
         citations = tuple(cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in quotes)
-        texts = () if quoted.abstained else tuple(q.passage.text for q in quotes)
+        texts = [q.passage.text for q in quotes]
+        statements = quoted_statements(list(zip(texts, citations, strict=True)))
         return _CheckedText(
             text,
-            citations,
+            with_support(citations, statements),
             Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
             quoted.abstained,
             quoted.evidence,
-            statements=quoted_statements(list(zip(texts, citations, strict=False))),
+            statements=() if quoted.abstained else statements,
             searched_for="" if quoted.query == " ".join(question.split()) else quoted.query,
         )
 
@@ -355,13 +356,14 @@ class RAGAgent(Agent):
         abstained = says_not_found(result.content, question)
         evidence = max((search.evidence for search in searches), default=0.0)
         is_judged = not abstained and outcome not in _WITHOUT_STATEMENTS and numbers is not None
+        statements = check_statements(text, shown, self.searcher, question) if is_judged else ()
         return _CheckedText(
             text,
-            citations,
+            with_support(citations, statements),
             outcome,
             abstained,
             evidence,
-            check_statements(text, shown, self.searcher, question) if is_judged else (),
+            statements,
             tuple(build_notices(outcome, facts)),
             tuple(unknown),
         )

@@ -28,6 +28,8 @@ MAX_PASSAGES = 10
 """Number of passages that units are extracted from."""
 MAX_BEGINNINGS = 3
 """Number of documents whose beginnings are read for a question about a file."""
+MAX_UNIT_CHARS = 1000
+"""Characters of a unit that are searched for what its kind of question asks."""
 MAX_EMBEDDED_UNITS = 32
 """Number of units that are embedded, the best ones by lexical features: embedding dominates the run time."""
 
@@ -293,13 +295,13 @@ class _KindFeatures:
             words = words[1:]
         full, short = re.escape(self._term).replace(r"\ ", r"\s+"), re.escape(" ".join(words)).replace(r"\ ", r"\s+")
         term = full if full == short else f"(?:{full}|{short})"
-        quoted = rf"[\"'“”‘’`*]*{term}s?[\"'“”‘’`*]*"
+        quoted = rf"[\"'“”‘’`*]{{0,3}}{term}s?[\"'“”‘’`*]{{0,3}}"
         self._defines = re.compile(rf"\b{_INTRODUCED}{quoted}|{quoted}{_COPULA}", re.IGNORECASE) if term else None
-        self._begins = re.compile(rf"(?:an? |the |\W)*{quoted}{_COPULA}", re.IGNORECASE) if term else None
+        self._begins = re.compile(rf"(?:an? |the |\W){{0,6}}{quoted}{_COPULA}", re.IGNORECASE) if term else None
 
     def features(self, unit: AnswerUnit) -> dict[str, float]:
         """The values for one unit."""
-        kinds, text = self._kinds, unit.text
+        kinds, text = self._kinds, unit.text[:MAX_UNIT_CHARS]
         row: dict[str, float] = {}
         if self._defines is not None and self._begins is not None:
             row["defines"] = float(self._defines.search(text) is not None)

@@ -25,7 +25,9 @@ from ragkit.answer.outcome import NOT_FOUND_MARK, may_become_mark, without_mark
 from ragkit.answer.tool import RetrievedPassages
 from ragkit.records import Hit
 
-_CITATION = re.compile(r"[ \t]*(?:\[(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]|【(\d{1,4})[^】\n]{0,30}】)")
+_CITATION = re.compile(
+    r"(?:(?<![ \t])[ \t]++)?(?:\[(\d{1,4}(?:\s{0,9}[,;]\s{0,9}\d{1,4}){0,99})\]|【(\d{1,4})[^】\n]{0,30}】)"
+)
 """`[1]`, `[1, 2]`, or `【1】` and `【1†source】`, as some models write them; with the space before it."""
 _LATER_MARK = re.compile(rf"{re.escape(NOT_FOUND_MARK)}[.:]? ?", re.IGNORECASE)
 _HELD = re.compile(

@@ -103,7 +103,7 @@ _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|
 _ITEM_MARK = re.compile(r"(?:[-*+•▪◦‣–○●■□]|o(?=\s{2,}))\s+")
 _HYPHENATION = re.compile(r"(?<=\w)‐\n\s*")  # man pages break words with U+2010
 _KEY_VALUE_LINE = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
-_RECORD_ENTRY = re.compile(r"(\S{0,400}\[\d{1,9}\])\.(\S{1,400}): ")
+_RECORD_ENTRY = re.compile(r"(?<!\S)(\S{0,200}\[\d{1,9}\])\.(\S{1,200}): ")
 _DOCSTRING = '"""'
 _SENTENCE_ENDS = frozenset('.!?…:;"”)')
 _PRONOUN_START = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)

@@ -49,11 +49,15 @@ MAX_HEADING_CHARS = 90
 _MIN_WRAPPED_CHARS = 40  # a shorter line was broken on purpose
 _WORD = re.compile(r"[^\W_]")
 _DOT_LEADER = re.compile(r"(?:\.\s?){5,}|(?:…\s?){2,}|(?:\. ){3,}")
-_PAGE_NUMBER = re.compile(r"(?:page\s+|[-–]\s*)?(?:\d{1,4}|[ivxlc]{1,6})(?:\s*(?:/|of)\s*\d{1,4})?(?:\s*[-–])?$", re.IGNORECASE)
-_NAVIGATION = re.compile(r"[-*•]?\s*(?:prev(?:ious)?|next|up|home|contents|index|top)\b[^!?]{0,60}(?<![.:;])$", re.IGNORECASE)
+_PAGE_NUMBER = re.compile(
+    r"(?:page\s+|[-–]\s*)?(?:\d{1,4}|[ivxlc]{1,6})(?:\s*(?:/|of)\s*\d{1,4})?(?:\s*[-–])?$", re.IGNORECASE
+)
+_NAVIGATION = re.compile(
+    r"[-*•]?\s*(?:prev(?:ious)?|next|up|home|contents|index|top)\b[^!?]{0,60}(?<![.:;])$", re.IGNORECASE
+)
 _ITEM = re.compile(r"(?:[-*+•▪◦‣–○●■□]|\(?\d{1,3}[.)]|\(?[A-Za-z][.)]|o(?=\s{2,}))\s+(?=\S)")
 _MAN_PAGE_HEADER = re.compile(
-    r"(\S{1,60}\(\d\w{0,3}\))\s{2,}\S.*\s{2,}\1$|\S.{0,60}\s{8,}\S.{0,60}\s{8,}\S{1,60}\(\d\w{0,3}\)$"
+    r"(\S{1,60}\(\d\w{0,3}\))\s{2,}+\S.*\S\s{2,}+\1$|\S.{0,60}\s{8,}\S.{0,60}\s{8,}\S{1,60}\(\d\w{0,3}\)$"
 )
 _FENCE = re.compile(r"(?:`{3,}|~{3,})")
 _PROMPT = re.compile(
@@ -69,7 +73,7 @@ _RECORD_ENTRY = re.compile(r"(\S{0,400}\[\d{1,9}\])\.\S{1,400}: ")
 _END_PUNCTUATION = frozenset(".!?…;,。！？")
 _CODE_CHARS = re.compile(r"[{}()\[\]=;<>\\/$|&_*~^@#]|--")
 _BRACES = re.compile(r"[{}()\[\]]")
-_SENTENCE = re.compile(r"[^\W\d_]\w*[,']?(?: \S+){5,}[.!?:]$")
+_SENTENCE = re.compile(r"(?<!\w)[^\W\d_]\w*+[,']?(?: \S+){5,10}[.!?:]$")
 
 
 def parse_blocks(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from ragkit.answer.question_kind import MAX_QUESTION_CHARS
 from ragkit.lexical.analyzer import extract_terms
 
 MAX_TOPIC_WORDS = 8
@@ -46,8 +47,8 @@ def rewrite_follow_up(question: str, previous: str) -> str:
     "And Bullseye?" after "When was Debian Stretch released?" is "When was Debian Bullseye released?"; a question with a
     pronoun gets the words of the previous one in parentheses.
     """
-    text = " ".join(question.split())
-    if not previous or not text:
+    text, previous = " ".join(question.split()), " ".join(previous.split())[:MAX_QUESTION_CHARS]
+    if not previous or not text or len(text) > MAX_QUESTION_CHARS:
         return text
     ellipsis = _ELLIPSIS.match(text)
     if ellipsis and not _QUESTION_START.match(ellipsis["rest"]) and len(ellipsis["rest"].split()) <= 4:

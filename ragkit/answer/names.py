@@ -24,7 +24,7 @@ _QUOTATION = re.compile(
     r"[\"“„«]([^\"“”„«»\n]{2,600})[\"”“»]|(?<!\w)['‘]([^'‘’\n]{2,300}(?:['’][a-z][^'‘’\n]{0,300})*)['’](?!\w)"
 )
 _TOKEN = re.compile(
-    r"(?<![\w-])-{1,2}\w[\w-]*|(?<![\w.])(?:[~/]|\.(?=[a-z]))[\w./*<>~-]*\w|[^\W_][\w.@+:/\\-]*[\w+#]|[^\W\d_]"
+    r"(?<![\w-])-{1,2}\w[\w-]*|(?<![\w.])(?:[~/]|\.(?=[a-z]))[\w./*<>~-]{0,200}\w|[^\W_][\w.@+:/\\-]{0,200}[\w+#]|[^\W\d_]"
 )
 _OPTION = re.compile(r"-{1,2}\w")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+|[\"“„«(]\s*|^\s*[-*]\s+)$")
@@ -179,7 +179,7 @@ def find_quotations(text: str) -> list[str]:
 def has_quotation(text: str, quotation: str) -> bool:
     """Whether a text has the words of a quotation in order; "..." and [brackets] stand for left-out words."""
     words = f" {' '.join(_words(text))} "
-    parts = re.split(r"\.{3}|…|\[[^\]]*\]", quotation)
+    parts = re.split(r"\.{3}|…|\[[^\][]{0,100}\]", quotation)
     at = 0
     for part in parts:
         wanted = " ".join(_words(part))

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from enum import Flag, auto
 
+MAX_QUESTION_CHARS = 300
+"""Characters of a question that are looked at; a longer text is a task rather than a question."""
+
 
 class QuestionKind(Flag):
     """The kinds of a question."""
@@ -123,10 +126,15 @@ _SIDES = tuple(
 )
 
 
+def _normalize(question: str) -> str:
+    """The beginning of a question, with one space between words and straight apostrophes."""
+    return " ".join(question.replace("’", "'").split())[:MAX_QUESTION_CHARS]
+
+
 def compared_sides(question: str) -> tuple[str, str] | None:
     """The two things that a question compares; None if they are not named."""
     for pattern in _SIDES:
-        if match := pattern.search(" ".join(question.split())):
+        if match := pattern.search(_normalize(question)):
             return match[1], match[2]
     return None
 
@@ -137,7 +145,7 @@ _PLAIN_DEFINITION = re.compile(r"what (?:is|are) (?!the\b)(?:an? )?\S+(?: \S+){0
 
 def detect_question_kinds(question: str) -> QuestionKind:
     """All kinds whose rules match; `NONE` if there is none."""
-    text = " ".join(question.lower().replace("’", "'").split())
+    text = _normalize(question).lower()
     kinds = QuestionKind.NONE
     for kind, pattern in _RULES:
         if pattern.search(text):
@@ -151,7 +159,7 @@ def detect_question_kinds(question: str) -> QuestionKind:
 
 def asked_term(question: str) -> str:
     """The term that a question asks a definition of, in lower case; '' without one."""
-    match = _ASKED_TERM.match(" ".join(question.replace("’", "'").split()))
+    match = _ASKED_TERM.match(_normalize(question))
     return match[1].strip(" \"'“”‘’`").lower() if match else ""
 
 
@@ -178,7 +186,7 @@ def split_question(question: str) -> list[str]:
     """
     text = " ".join(question.split())
     kinds = detect_question_kinds(text)
-    if not text or kinds & QuestionKind.COMPARISON:
+    if not text or len(text) > MAX_QUESTION_CHARS or kinds & QuestionKind.COMPARISON:
         return [text]
     parts = [part.rstrip("?,; ") for part in _SECOND_QUESTION.split(text, maxsplit=2) if part.strip()]
     starts_with_question = re.match(rf"(?:in |of |for |at |on )?(?:{_QUESTION_WORDS})\b", parts[0], re.IGNORECASE)

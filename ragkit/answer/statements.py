@@ -49,17 +49,17 @@ class _Block:
 
 
 _FENCE = re.compile(r"^\s*(?:`{3}|~{3})")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s|^\s*\*\*[^*]{1,80}\*\*\s*:?\s*$|^\s*(?:[-=]{3,}|(?:\*\s*){3,})\s*$")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s|^\s*+\*\*[^*]{1,80}\*\*\s*+:?\s*+$|^\s*+(?:[-=]{3,}+|(?:\*\s*+){3,}+)\s*+$")
 _ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
-_RULE_ROW = re.compile(r"^\s*\|?[\s:|-]*-[\s:|-]*\|?\s*$")
-_MARKS = rf"(?:\s*(?:,|and|&)?\s*{CITATION_MARK.pattern})+"
+_RULE_ROW = re.compile(r"^(?=[^-]*+-)[\s:|-]++$")
+_MARKS = rf"(?:\s*+(?:(?:,|and|&)\s*+)?{CITATION_MARK.pattern})+"
 _LEADING_MARKS = re.compile(rf"^{_MARKS}[\s.;,]*")
 _MARKS_ONLY = re.compile(
-    rf"^[\s(]*(?:(?:sources?|citations?|references?|see(?: also)?)\b[\s:]*)?{_MARKS}[\s).;,]*$", re.I
+    rf"^[\s(]*+(?:(?:sources?|citations?|references?|see(?: also)?)\b[\s:]*+)?{_MARKS}[\s).;,]*+$", re.I
 )
 _POINTER = re.compile(
     rf"\(?\b(?:according to|as (?:stated|described|shown|noted) in|see(?: also)?|cf\.?|per|from|in)"
-    rf"(?: (?:passage|source|document)s?)?{_MARKS}\s*\)?,?",
+    rf"(?: (?:passage|source|document)s?)?{_MARKS}\s*+\)?,?",
     re.IGNORECASE,
 )
 _EMPHASIS = re.compile(r"\*{1,3}(?=\S)|(?<=\S)\*{1,3}|(?<!\w)_{1,2}(?=\w)|(?<=\w)_{1,2}(?!\w)|~~")
@@ -193,7 +193,7 @@ def _sentences(text: str) -> list[str]:
 def _plain(text: str) -> str:
     """A statement without citation marks and emphasis."""
     without = CITATION_MARK.sub("", _POINTER.sub(" ", text))
-    return re.sub(r"\s+([.,;:!?])(?=\s|$)", r"\1", " ".join(_EMPHASIS.sub("", without).split())).strip(" ,;")
+    return re.sub(r" ([.,;:!?])(?= |$)", r"\1", " ".join(_EMPHASIS.sub("", without).split())).strip(" ,;")
 
 
 def _claims(statement: ClaimedStatement) -> bool:

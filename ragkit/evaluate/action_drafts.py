@@ -60,7 +60,9 @@ def how_to_drafts(outline: DocumentOutline) -> Iterator[QuestionDraft]:
 
 def _task(unit: AnswerUnit) -> str:
     """The question that the heading of a unit asks: "Restoring the dump" or "How do I restore a dump?"; '' if none."""
-    heading = re.sub(r"^(?:[\dA-Z]{1,2}\.?)+(?:\d+\.?)*\s+", "", unit.heading_context.rpartition(" > ")[2]).strip(" .")
+    heading = re.sub(r"^[\dA-Z]{1,2}(?:\.[\dA-Z]{1,3})*+\.?\s+", "", unit.heading_context.rpartition(" > ")[2]).strip(
+        " ."
+    )
     if question := re.search(r"(?:^|\s)(How (?:do|can|to) [^?]{8,90})\??$", heading):
         task = re.sub(r"^How to ", "How do I ", question[1])
         return "" if re.search(r"\bthat\b", task) or VAGUE.search(task) else task

@@ -55,7 +55,7 @@ class DocumentOutline:
         """The name of the subject, as in "in Borg": from the title or the file name; '' for tables and common nouns."""
         document = self.document
         stem = PurePath(document.source).stem
-        if page := re.fullmatch(r"([a-z]+)-?([\w-]*)\(\d\w*\)", document.title.strip()):
+        if page := re.fullmatch(r"([a-z]++)-?([\w-]*+)\(\d\w*\)", document.title.strip()):
             return f"{page[1]} {page[2]}".strip()
         if document.format in _TABLES:
             return ""

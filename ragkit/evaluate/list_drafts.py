@@ -10,6 +10,8 @@ from ragkit.evaluate.document_outline import DocumentOutline, option_names, pros
 from ragkit.evaluate.phrases import SUBJECT, VAGUE, lowercase_first
 from ragkit.evaluate.question_drafts import QuestionDraft, create_draft
 
+MAX_LIST_CHARS = 300
+"""Characters of a sentence that are searched for a list."""
 _LIST_LEAD = (
     re.compile(r"(?:There are|There exist) (?:\w+ )?(?P<noun>(?:kinds|types|sorts|ways|forms|modes) of [\w -]{3,40})"),
     re.compile(SUBJECT + r" (?:has|have|supports?|offers?|provides?|includes?|contains?|consists? of|accepts?|uses?) "
@@ -31,7 +33,7 @@ _NO_NOUN = re.compile(r"\b(?:to|that|which|or|and|of|is|are|has|have|takes|can|w
 def list_drafts(outline: DocumentOutline) -> Iterator[QuestionDraft]:
     """Which Xs are there? For lists with an introduction, and for terms under a heading in the plural."""
     for unit in prose_units(outline):
-        match = _INLINE_LIST.search(unit.body)
+        match = _INLINE_LIST.search(unit.body[:MAX_LIST_CHARS])
         if match and _NO_NOUN.search(match["noun"]):
             continue
         items = re.split(r",? (?:and|or) |, ", match["items"]) if match else []

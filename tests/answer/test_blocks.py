@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from ragkit.answer.blocks import parse_blocks
 
 
-def read(text: str, **options: bool) -> list[tuple[str, str]]:
+def read(text: str, *, is_code: bool = False, fenced: bool = False) -> list[tuple[str, str]]:
     """Kind and text of every block."""
-    return [(block.kind.value, text[block.start : block.end]) for block in parse_blocks(text, **options)]
+    blocks = parse_blocks(text, is_code=is_code, fenced=fenced)
+    return [(block.kind.value, text[block.start : block.end]) for block in blocks]
 
 
 def kinds(text: str) -> list[str]:

@@ -9,7 +9,8 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
-from ragkit.answer.extractive import NOT_IN_DOCUMENTS, ExtractiveProvider
+from ragkit.answer.extractive import ExtractiveProvider
+from ragkit.answer.outcome import NOT_IN_DOCUMENTS
 from ragkit.answer.tool import TOOL_NAME
 from tests.answer.passages import Shelf
 

@@ -170,4 +170,11 @@ def _lacks_name(terms: QuestionTerms, hit: Hit, searcher: Searcher) -> bool:
     """Whether a name or number of the question is neither in the document nor in its file name."""
     document = searcher.find_document(hit.chunk.document_id) if terms.name_terms else None
     text = f"{hit.chunk.source} {hit.chunk.header} {hit.chunk.text if document is None else document.text}".lower()
-    return any(term not in text for term in terms.name_terms)
+    return any(not _mentions(term, text) for term in terms.name_terms)
+
+
+def _mentions(term: str, text: str) -> bool:
+    """Whether a text in lower case has a name, or a number that is not a part of another one."""
+    if not term.isdigit():
+        return term in text
+    return re.search(rf"(?<![\w.-]){term}(?![\w-]|\.\d)", text) is not None

@@ -13,6 +13,7 @@ from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searcher, Where
 from ragkit.answer.evidence import estimate_evidence
 from ragkit.index.source_ids import display_name
+from ragkit.places import format_lines
 from ragkit.records import Hit
 from ragkit.store.filters.where_syntax import parse_where
 
@@ -126,6 +127,6 @@ def format_passages(passages: RetrievedPassages) -> str:
 
 def _format_passage(n: int, hit: Hit, directory: Path) -> str:
     chunk = hit.chunk
-    place = f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
+    place = chunk.place or format_lines(chunk.start_line, chunk.end_line)
     heading = f", under {' > '.join(chunk.heading)}" if chunk.heading else ""
     return f"[{n}] {display_name(chunk.source, directory)}, {place}{heading}\n{chunk.text}"

@@ -81,7 +81,7 @@ def generate_questions(
     known = Counter(term for document in ordered for term in set(terms(document.text)))
     off_topic = _off_topic_drafts(known, terms, round(count * OFF_TOPIC_SHARE), rng)
     rare = {term for term, files in known.items() if files <= max(1, len(ordered) // 20)}
-    titles = Counter(_normalize(text) for doc in ordered for text in {heading.text for heading in doc.headings})
+    titles = Counter(_normalize(text) for doc in ordered for text in _section_titles(doc))
     kinds = [
         list(_round_robin(ordered, lambda doc: _heading_questions(doc, titles, terms), rng)),
         list(_round_robin(ordered, lambda doc: _definition_questions(doc, rare, terms), rng)),
@@ -124,8 +124,13 @@ def _drop_duplicates(drafts: Sequence[_QuestionDraft]) -> list[_QuestionDraft]:
     return [draft for draft in drafts if counts[_normalize(draft.text)] == 1]
 
 
+def _section_titles(document: Document) -> list[str]:
+    """The distinct headings of a document, in order, without column names."""
+    return list({heading.text: None for heading in document.headings if heading.end is None})
+
+
 def _heading_questions(document: Document, titles: Counter[str], terms: TermExtractor) -> Iterator[_QuestionDraft]:
-    for text in {heading.text: None for heading in document.headings}:
+    for text in _section_titles(document):
         words = re.sub(r"^[\dIVX]+(?:\.\d+)*[.)]?\s+", "", text.strip().rstrip(":"))
         specific = [word for word in _normalize(words).split() if word not in _GENERIC_HEADINGS]
         if titles[_normalize(text)] > 1 or len(specific) < 2 or len(words) > 90 or len(set(terms(words))) < 2:

@@ -22,7 +22,7 @@ from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.index.catalog.checksums import read_checksums
 from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vectors, repair_command
 from ragkit.index.catalog.row_checks import verify_rows
-from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum, stored_text_length
+from ragkit.index.catalog.sqlite import Catalog, document_from_row, heading_from_json, row_checksum, stored_text_length
 from ragkit.index.external_store import ExternalStore, filter_metadata
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms, LexicalIndex
 from ragkit.lru_cache import LruCache
@@ -363,7 +363,7 @@ class CatalogSnapshot:
             " WHERE d.source = ? AND d.live = 1 AND c.live = 1 ORDER BY c.start, c.key",
             (chunk.source,),
         )
-        return [ChunkSpan(start, end, tuple(json.loads(heading))) for start, end, heading in rows]
+        return [ChunkSpan(start, end, heading_from_json(heading)[0]) for start, end, heading in rows]
 
     def document_text(self, chunk: Chunk) -> str:
         """The complete text of a chunk's document."""
@@ -399,6 +399,7 @@ class CatalogSnapshot:
         self._verify_checksum(crc, values, f"chunk {key}")
         identity, start, end, start_line, end_line, page, heading, text = values
         self._verify_document(document_id)
+        path, place = heading_from_json(heading)
         return Chunk(
             id=identity,
             document_id=document_id,
@@ -409,9 +410,10 @@ class CatalogSnapshot:
             start_line=start_line,
             end_line=end_line,
             page=page,
-            heading=tuple(json.loads(heading)),
+            heading=path,
             title=title,
             metadata=json.loads(metadata),
+            place=place,
         )
 
     def _verify_checksum(self, stored: object, values: Sequence[object], label: str) -> None:

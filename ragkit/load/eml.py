@@ -100,8 +100,8 @@ def _body_text(parts: list[MessagePart], source: str) -> str:
     ]
     if any(plain):
         return "\n\n".join(text for text in plain if text)
-    pages = [read_page(_decode_part(part), source).text for part in bodies if part.get_content_type() == "text/html"]
-    return "\n\n".join(page for page in pages if page)
+    pages = [read_page(_decode_part(part), source) for part in bodies if part.get_content_type() == "text/html"]
+    return "\n\n".join(page.layout.text for page in pages if page.layout.text)
 
 
 def _decode_part(part: MessagePart) -> str:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragkit.load.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.html_table import TableCell, TableGrid
+from ragkit.load.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.loader_utils import collapse_whitespace
-from ragkit.records import Heading
+from ragkit.records import Place
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -57,9 +58,8 @@ _NEWLINE = "\x00"
 class PageText:
     """The content of a page."""
 
-    text: str
+    layout: TextLayout
     title: str
-    headings: tuple[Heading, ...]
     meta: Mapping[str, str]
     """`<meta name=...>` in lower case -> content; and `lang`."""
 
@@ -76,10 +76,12 @@ class _OpenElement:
 class _TableRow:
     """An open table row."""
 
-    cells: list[str] = field(default_factory=list)
-    cell: list[str] | None = None
+    cells: list[TableCell] = field(default_factory=list)
+    cell: TableCell | None = None
     is_layout: bool = False
     """Its cells contain blocks: a layout table."""
+    line: int = 0
+    """Of its first text."""
 
 
 class PageReader:
@@ -94,12 +96,19 @@ class PageReader:
         self._buffer: list[str] = []
         self._kind_stack: list[tuple[str, int]] = [("p", 0)]
         self._row_stack: list[_TableRow] = []
+        self._tables: list[TableGrid] = []
         self._bullet = ""
+        self.line = 0
+        """The line of the file that is being parsed, from 1; 0: unknown."""
+        self._text_run: list[str] = []
+        self._run_line = 0
+        self._text_line = 0
 
     # Interface of lxml
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Handle a start tag."""
+        self._locate_text()
         flags = self._flags_for(tag, attributes)
         if tag == "meta":
             self._read_meta(attributes)
@@ -107,7 +116,7 @@ class PageReader:
             self.meta["lang"] = attributes["lang"]
         if not self._flag_counts["skip"] and (tag in BLOCK_TAGS or flags):
             self._flush()
-            self._begin_element(tag)
+            self._begin_element(tag, attributes)
         elif tag == "br":
             self._buffer.append("\n" if self._flag_counts["pre"] else _NEWLINE)
         self._open_elements.append(_OpenElement(tag, flags))
@@ -116,6 +125,7 @@ class PageReader:
 
     def end(self, tag: str) -> None:
         """Handle an end tag; closes the unclosed elements inside it."""
+        self._locate_text()
         while self._open_elements:
             last = self._open_elements.pop()
             if self._flag_counts["skip"] == ("skip" in last.flags) and (last.tag in BLOCK_TAGS or last.flags):
@@ -132,6 +142,9 @@ class PageReader:
             self.title += text
         elif not self._flag_counts["skip"]:
             self._buffer.append(text)
+            if not self._text_line:
+                self._text_run.append(text)
+                self._run_line = self.line
 
     def comment(self, text: str) -> None:
         """Ignore a comment."""
@@ -187,14 +200,27 @@ class PageReader:
         if name and content and len(content) <= 1000 and len(self.meta) < 50:
             self.meta.setdefault(name, content)
 
-    def _begin_element(self, tag: str) -> None:
+    def _locate_text(self) -> None:
+        """Find the line of the first text since the last block. The parser delivers text when a tag follows it."""
+        if not self._text_run:
+            return
+        text = "".join(self._text_run)
+        self._text_run.clear()
+        if stripped := text.lstrip():
+            self._text_line = self._run_line - stripped.count("\n")
+
+    def _begin_element(self, tag: str, attributes: Mapping[str, str]) -> None:
         row = self._row_stack[-1] if self._row_stack else None
         if row and not row.is_layout and (tag in ("table", "pre") or _heading_level(tag)):
             self._convert_row_to_blocks(row)
-        if tag == "tr":
+        if tag == "table":
+            self._tables.append(TableGrid())
+        elif tag in ("thead", "tbody") and self._tables:
+            self._tables[-1].in_head = tag == "thead"
+        elif tag == "tr":
             self._row_stack.append(_TableRow())
         elif tag in ("td", "th") and row and not row.is_layout:
-            row.cell = []
+            row.cell = TableCell.from_attributes(tag, attributes)
         elif tag == "li":
             self._bullet = "  " * max(0, self._flag_counts["list"] - 1) + "- "
         elif tag in ("pre", "dt", "dd") or _heading_level(tag):
@@ -204,10 +230,17 @@ class PageReader:
         row = self._row_stack[-1] if self._row_stack else None
         if tag == "tr" and row:
             self._row_stack.pop()
-            if not row.is_layout and any(row.cells):
-                self._add_block("row", " | ".join(row.cells))
+            if not row.is_layout and any(cell.text for cell in row.cells):
+                grid = self._tables[-1] if self._tables else TableGrid()
+                text, header = grid.add_row(row.cells)
+                self._text_line = row.line
+                self._add_block("row", text, header=header)
+        elif tag == "table" and self._tables:
+            self._tables.pop()
+        elif tag == "thead" and self._tables:
+            self._tables[-1].in_head = False
         elif tag in ("td", "th") and row and row.cell is not None:
-            row.cells.append(collapse_whitespace(" ".join(row.cell)))
+            row.cells.append(row.cell)
             row.cell = None
         elif tag == "li":
             self._bullet = ""
@@ -217,9 +250,10 @@ class PageReader:
     def _convert_row_to_blocks(self, row: _TableRow) -> None:
         """Mark a row as layout, and convert its cells to blocks."""
         row.is_layout = True
-        for cell in [*row.cells, collapse_whitespace(" ".join(row.cell or []))]:
-            if cell:
-                self._add_block("p", cell)
+        self._text_line = self._text_line or row.line
+        for cell in [*row.cells, *([row.cell] if row.cell else [])]:
+            if cell.text:
+                self._add_block("p", cell.text)
         row.cells, row.cell = [], None
 
     def _flush(self) -> None:
@@ -231,7 +265,9 @@ class PageReader:
             return
         row = self._row_stack[-1] if self._row_stack else None
         if row and row.cell is not None:
-            row.cell.append(text)
+            row.cell.texts.append(text)
+            row.line = row.line or self._text_line
+            self._text_line = 0
         elif kind == "h":
             self._add_block("h", collapse_whitespace(text).rstrip(" ¶").rstrip(), level)
         elif kind in ("p", "dd") and self._flag_counts["list"]:
@@ -240,9 +276,11 @@ class PageReader:
         else:
             self._add_block(kind, text)
 
-    def _add_block(self, kind: str, text: str, level: int = 0) -> None:
+    def _add_block(self, kind: str, text: str, level: int = 0, header: str = "") -> None:
         region = next((name for name in ("menu", "main", "article") if self._flag_counts[name]), "rest")
-        self.blocks.append(LayoutBlock(kind, text, level, region))
+        place = Place(0, "line", self._text_line) if self._text_line else None
+        self.blocks.append(LayoutBlock(kind, text, level, region, header, place))
+        self._text_line = 0
 
 
 def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText:
@@ -252,9 +290,9 @@ def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText
         page: the reader after `close`.
         navigation: keep menus, which are otherwise kept only when the page has nothing else.
     """
-    text, headings = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
-    first = next((heading.text for heading in headings if heading.level == 1), "")
-    return PageText(text, page.title or first, headings, page.meta)
+    layout = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
+    first = next((heading.text for heading in layout.headings if heading.level == 1), "")
+    return PageText(layout, page.title or first, page.meta)
 
 
 def select_main_blocks(blocks: Sequence[LayoutBlock]) -> Sequence[LayoutBlock]:

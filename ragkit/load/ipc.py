@@ -11,12 +11,13 @@ import json
 import pickle
 import struct
 from collections.abc import Mapping
-from typing import Any, BinaryIO, TypeVar
+from dataclasses import astuple
+from typing import Any, BinaryIO, TypeVar, get_args
 
 from ragkit.errors import LoadError, LoadLimitExceeded, UnsupportedFormat
 from ragkit.load.file_io import FileChanged, FileStat
 from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseTask
-from ragkit.records import JSON, Document, Heading
+from ragkit.records import JSON, Document, Heading, Place, PlaceUnit
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ def encode_result(outcome: ParsedFile | ParseFailure, *, last: bool) -> bytes:
         kind = type(error).__name__ if type(error).__name__ in ERROR_TYPES else "LoadError"
         return encode_frame({**head, "error": [kind, error.reason, error.hint]})
     document = outcome.document
-    headings: list[JSON] = [[heading.start, heading.level, heading.text] for heading in document.headings]
+    headings: list[JSON] = [heading.to_row() for heading in document.headings]
     return encode_frame(
         {
             **head,
@@ -90,6 +91,7 @@ def encode_result(outcome: ParsedFile | ParseFailure, *, last: bool) -> bytes:
             "title": document.title,
             "pages": list(document.page_starts),
             "headings": headings,
+            "places": [list[JSON](astuple(place)) for place in document.places],
             "metadata": document.metadata,
             "format": document.format,
             "language": document.language,
@@ -122,13 +124,23 @@ def _build_result(head: Mapping[str, JSON], text: str, task: ParseTask) -> Parse
         headings=tuple(_decode_heading(heading, text) for heading in _require(head["headings"], list)),
         format=_require(head["format"], str),
         language=_require(head["language"], str),
+        places=tuple(_decode_place(place, text) for place in _require(head["places"], list)),
     )
     return ParsedFile(task, document, digest, file_stat, _require(head["loader"], str))
 
 
 def _decode_heading(value: JSON, text: str) -> Heading:
-    start, level, title = _require(value, list)
-    return Heading(_decode_offset(start, text), _require(level, int), _require(title, str))
+    start, level, title, *end = _require(value, list)
+    ends = _decode_offset(end[0], text) if end else None
+    return Heading(_decode_offset(start, text), _require(level, int), _require(title, str), ends)
+
+
+def _decode_place(value: JSON, text: str) -> Place:
+    start, unit, number, last, section, columns = _require(value, list)
+    if unit not in get_args(PlaceUnit):
+        raise InvalidFrame(f"unit must be one of {', '.join(get_args(PlaceUnit))} (got {unit!r:.40})")
+    numbers = _require(number, int), _require(last, int)
+    return Place(_decode_offset(start, text), unit, *numbers, _require(section, str), _require(columns, str))
 
 
 def _decode_offset(value: JSON, text: str) -> int:

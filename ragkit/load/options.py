@@ -10,21 +10,21 @@ from ragkit.errors import InvalidOption
 LOADER_VERSIONS: Mapping[str, str] = {
     "choose": "1",
     "code": "1",
-    "csv": "2",
-    "docx": "2",
-    "eml": "1",
-    "epub": "1",
+    "csv": "3",
+    "docx": "3",
+    "eml": "2",
+    "epub": "2",
     "folder": "1",
-    "html": "1",
+    "html": "2",
     "json": "1",
-    "jsonl": "1",
-    "markdown": "1",
+    "jsonl": "2",
+    "markdown": "2",
     "pdf": "1",
-    "pptx": "1",
+    "pptx": "2",
     "pypdf": "1",
     "text": "1",
     "unstructured": "1",
-    "xlsx": "2",
+    "xlsx": "3",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.
 
@@ -114,6 +114,10 @@ class DocxOptions(ZipOptions):
 
     footnotes: bool = True
     """Append footnotes and endnotes, one per line."""
+    comments: bool = True
+    """Add each comment below its paragraph."""
+    page_headers: bool = True
+    """Start with the text of page headers, and end with that of page footers."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,8 @@ class PptxOptions(ZipOptions):
 
     notes: bool = True
     """Add the speaker notes below each slide."""
+    comments: bool = True
+    """Add the comments below each slide."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,8 @@ class XlsxOptions(ZipOptions):
     """Cells with a value in all sheets; a file with more fails."""
     hidden: bool = False
     """Include hidden sheets."""
+    comments: bool = True
+    """Add the comments below each sheet."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

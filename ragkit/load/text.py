@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from ragkit.load.encoding import decode_bytes
 from ragkit.load.file_types import file_suffix
+from ragkit.load.layout_blocks import TextLayout
 from ragkit.load.loader_utils import build_document, collapse_whitespace, line_starts
 from ragkit.load.options import LOADER_VERSIONS, TextOptions
-from ragkit.records import Document, Heading
+from ragkit.records import JSON, Document, Heading
 
 _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
 
@@ -29,7 +30,8 @@ class TextLoader:
         rst = file_suffix(source) == ".rst"
         headings = tuple(rst_headings(decoded.text)) if rst else ()
         kind, title = "rst" if rst else "text", headings[0].text if headings else ""
-        return build_document(kind, source, decoded.text, {"encoding": decoded.legacy_encoding}, title, headings)
+        extra: dict[str, JSON] = {"encoding": decoded.legacy_encoding}
+        return build_document(kind, source, TextLayout(decoded.text, headings), extra, title)
 
 
 def rst_headings(text: str) -> Iterator[Heading]:

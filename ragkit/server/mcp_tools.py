@@ -337,13 +337,11 @@ async def _run_in_thread(work: Callable[[], T]) -> T:
 
 
 def _format_citation(citation: Citation) -> str:
-    lines = f"{citation.start_line}-{citation.end_line}"
-    location = f"page {citation.page}" if citation.page is not None else f"lines {lines}"
     unverified = "" if citation.verified else " (not verified)"
     stale = " (the file has changed)" if citation.stale else ""
     quote = " ".join(citation.quote.split())
     excerpt = quote if len(quote) <= MAX_QUOTE_CHARS else quote[: MAX_QUOTE_CHARS - 3] + "..."
-    return f'[{citation.n}] {display_name(citation.source)}, {location}{unverified}{stale}: "{excerpt}"'
+    return f'[{citation.n}] {display_name(citation.source)}, {citation.place}{unverified}{stale}: "{excerpt}"'
 
 
 def _parse_line_number(lines: dict[str, str], name: str) -> int | None:

@@ -35,7 +35,7 @@ CREATE TABLE files (
     document INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- live = 0: staged, not yet published. body: the text, UTF-8, compressed with zlib.
+-- live = 0: staged, not yet published. body: the text, UTF-8, compressed with zlib. page_starts: places too.
 CREATE TABLE documents (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL, source TEXT NOT NULL, content_hash TEXT NOT NULL, recipe TEXT NOT NULL,
@@ -45,6 +45,7 @@ CREATE TABLE documents (
 ) STRICT;
 CREATE INDEX documents_by_source ON documents (source);
 
+-- heading: the heading path, and the place in the file.
 CREATE TABLE chunks (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL, document INTEGER NOT NULL, vector INTEGER NOT NULL,

@@ -18,7 +18,7 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 Metadata: TypeAlias = Mapping[str, JSON]
 """The metadata of a document or chunk."""
 
-PlaceUnit: TypeAlias = Literal["line", "row", "paragraph", "record", "time"]
+PlaceUnit: TypeAlias = Literal["line", "row", "paragraph", "record", "cell", "message", "time"]
 """What the number of a `Place` counts."""
 
 NO_METADATA: Metadata = MappingProxyType({})
@@ -68,8 +68,8 @@ class Place:
     start: int
     """Character offset in the document's text."""
     unit: PlaceUnit
-    """What `number` counts: lines of the file, rows of a sheet or table, paragraphs, or records, from 1; or
-    milliseconds. Each line break of the text is one line or row more."""
+    """What `number` counts: lines of the file, rows of a sheet or table, paragraphs, records, cells of a notebook or
+    messages, from 1; or milliseconds. Each line break of the text is one line or row more."""
     number: int
     last: int = 0
     """The end of a time; 0 for other units."""

@@ -30,14 +30,12 @@ class MarkdownLoader:
 
     def __init__(self, options: MarkdownOptions | None = None) -> None:
         self.options = options or MarkdownOptions()
-        self._parser = MarkdownIt("commonmark").enable("table").disable(["html_inline", "link", "image"])
-        self._parser.core.ruler.disable("inline")  # only headings need inline parsing
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Front matter stays part of the text."""
         decoded = decode_bytes(data, self.options.encoding)
         front_matter = parse_front_matter(decoded.text) if self.options.front_matter else FrontMatter()
-        headings = tuple(self._headings(decoded.text, front_matter.length))
+        headings = tuple(markdown_headings(decoded.text, front_matter.length))
         front_title = front_matter.values.get("title")
         sections = (heading for heading in headings if heading.end is None)
         first = min(sections, key=lambda heading: (heading.level, heading.start), default=None)
@@ -45,26 +43,28 @@ class MarkdownLoader:
         extra = {**front_matter.values, "encoding": decoded.legacy_encoding}
         return build_document("markdown", source, TextLayout(decoded.text, headings), extra, title)
 
-    def _headings(self, text: str, offset: int) -> Iterator[Heading]:
-        body = text[offset:]
-        if len(body) > MAX_PARSED_CHARS:
-            yield from _scan_headings(body, offset)
-            return
-        starts = line_starts(body)
-        tokens = self._parser.parse(body)
-        for opened, inline in pairwise(tokens):
-            if opened.type == "table_open" and opened.map is not None:
-                yield from _table_heading(body, starts, (opened.map[0], opened.map[1]), offset)
-            elif opened.type == "heading_open" and opened.map is not None:
-                title = self._heading_text(inline)
-                if title:
-                    yield Heading(offset + starts[opened.map[0]], int(opened.tag[1:]), title)
 
-    def _heading_text(self, inline: Token) -> str:
-        if len(inline.content) > 1000:
-            return collapse_whitespace(inline.content[:1000])
-        [parsed] = _INLINE_PARSER.parseInline(inline.content)
-        return collapse_whitespace("".join(_iter_inline_text(parsed.children or [])))
+def markdown_headings(text: str, offset: int = 0) -> Iterator[Heading]:
+    """The headings of a text from `offset` on, and the column names of its tables, in order."""
+    body = text[offset:]
+    if len(body) > MAX_PARSED_CHARS:
+        yield from _scan_headings(body, offset)
+        return
+    starts = line_starts(body)
+    for opened, inline in pairwise(_BLOCK_PARSER.parse(body)):
+        if opened.type == "table_open" and opened.map is not None:
+            yield from _table_heading(body, starts, (opened.map[0], opened.map[1]), offset)
+        elif opened.type == "heading_open" and opened.map is not None:
+            title = _heading_text(inline)
+            if title:
+                yield Heading(offset + starts[opened.map[0]], int(opened.tag[1:]), title)
+
+
+def _heading_text(inline: Token) -> str:
+    if len(inline.content) > 1000:
+        return collapse_whitespace(inline.content[:1000])
+    [parsed] = _INLINE_PARSER.parseInline(inline.content)
+    return collapse_whitespace("".join(_iter_inline_text(parsed.children or [])))
 
 
 def _table_heading(text: str, starts: list[int], lines: tuple[int, int], offset: int) -> Iterator[Heading]:
@@ -77,6 +77,13 @@ def _table_heading(text: str, starts: list[int], lines: tuple[int, int], offset:
         yield Heading(offset + starts[first + 2], TABLE_LEVEL, names[:1000], offset + ends[last - 1])
 
 
+def _create_block_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark").enable("table").disable(["html_inline", "link", "image"])
+    parser.core.ruler.disable("inline")  # only headings need inline parsing
+    return parser
+
+
+_BLOCK_PARSER = _create_block_parser()
 _INLINE_PARSER = MarkdownIt("commonmark")
 
 

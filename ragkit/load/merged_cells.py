@@ -6,8 +6,6 @@ import re
 from collections import deque
 from collections.abc import Sequence
 
-from openpyxl.utils.cell import range_boundaries
-
 from ragkit.load.zip_archive import ZipArchive
 
 MAX_MERGED_CELLS = 100_000
@@ -15,7 +13,7 @@ MAX_MERGED_CELLS = 100_000
 MAX_OPEN = 1_000
 """Merged ranges that cover one row."""
 
-_MERGED_RANGE = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})[\"']")
+_MERGED_RANGE = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']")
 
 
 class MergedCells:
@@ -49,8 +47,16 @@ class MergedCells:
 def read_merged_cells(archive: ZipArchive, part: str) -> MergedCells:
     """The merged cells of a sheet; none when its part is unknown."""
     found = _MERGED_RANGE.findall(archive.read(part)) if part in archive else []
-    ranges = []
-    for text in found[:MAX_MERGED_CELLS]:
-        left, top, right, bottom = range_boundaries(text.decode("ascii"))
-        ranges.append((int(left or 1), int(top or 1), int(right or 1), int(bottom or 1)))
+    ranges = [
+        (_column_number(left), int(top), _column_number(right), int(bottom))
+        for left, top, right, bottom in found[:MAX_MERGED_CELLS]
+    ]
     return MergedCells(ranges)
+
+
+def _column_number(letters: bytes) -> int:
+    """The number of a column, from 1."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - ord("A") + 1
+    return number

@@ -10,6 +10,7 @@ from ragkit.errors import InvalidOption
 LOADER_VERSIONS: Mapping[str, str] = {
     "choose": "1",
     "code": "1",
+    "doc": "1",
     "csv": "3",
     "docx": "3",
     "eml": "2",
@@ -19,11 +20,22 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "json": "1",
     "jsonl": "2",
     "markdown": "2",
+    "mbox": "1",
+    "mhtml": "1",
+    "msg": "1",
+    "notebook": "1",
+    "odp": "1",
+    "ods": "1",
+    "odt": "1",
     "pdf": "1",
+    "ppt": "1",
     "pptx": "2",
     "pypdf": "1",
-    "text": "1",
+    "rtf": "1",
+    "subtitles": "1",
+    "text": "2",
     "unstructured": "1",
+    "xls": "1",
     "xlsx": "3",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.
@@ -190,6 +202,90 @@ class EmlOptions:
 
     headers: bool = True
     """Start the text with From, To, Cc, Date, Subject and the names of attachments."""
+
+
+@dataclass(frozen=True)
+class MboxOptions(EmlOptions):
+    """Options of the loader `mbox`."""
+
+
+@dataclass(frozen=True)
+class MsgOptions(EmlOptions):
+    """Options of the loader `msg`."""
+
+
+@dataclass(frozen=True)
+class MhtmlOptions(HtmlOptions):
+    """Options of the loader `mhtml`."""
+
+
+@dataclass(frozen=True)
+class OdtOptions(ZipOptions):
+    """Options of the loader `odt`."""
+
+
+@dataclass(frozen=True)
+class OdpOptions(ZipOptions):
+    """Options of the loader `odp`."""
+
+    notes: bool = True
+    """Add the speaker notes below each slide."""
+
+
+@dataclass(frozen=True)
+class OdsOptions(ZipOptions):
+    """Options of the loader `ods`."""
+
+    max_cells: int = 5_000_000
+    """Cells with a value in all sheets; a file with more fails."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("max_cells", self.max_cells)
+
+
+@dataclass(frozen=True)
+class XlsOptions:
+    """Options of the loader `xls`."""
+
+    max_cells: int = 5_000_000
+    """Cells with a value in all sheets; a file with more fails."""
+    hidden: bool = False
+    """Include hidden sheets."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_cells", self.max_cells)
+
+
+@dataclass(frozen=True)
+class DocOptions:
+    """Options of the loader `doc`."""
+
+
+@dataclass(frozen=True)
+class PptOptions:
+    """Options of the loader `ppt`."""
+
+    notes: bool = True
+    """Add the speaker notes below each slide."""
+
+
+@dataclass(frozen=True)
+class RtfOptions:
+    """Options of the loader `rtf`."""
+
+
+@dataclass(frozen=True)
+class SubtitlesOptions(TextOptions):
+    """Options of the loader `subtitles`."""
+
+
+@dataclass(frozen=True)
+class NotebookOptions:
+    """Options of the loader `notebook`."""
+
+    outputs: bool = True
+    """Include the text of outputs."""
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def _find_header(rows: Sequence[TableRow], known: tuple[str, ...]) -> tuple[int,
     head, body = rows[titles : titles + names], rows[titles + names :]
     if not body:
         return titles, 0
-    left = min(_column_range(row.cells)[0] for row in rows[titles:])
+    left = min((_column_range(row.cells)[0] for row in rows[titles:] if _filled(row) > 1), default=0)
     found = all(map(_holds_names, head)) if names > 1 else is_header(head[0].cells[left:], body[0].cells[left:])
     if found and known:  # clear names only, or a row without numbers would be taken for them
         found = titles > 0 or _stands_above_numbers(head[-1], body)

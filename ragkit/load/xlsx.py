@@ -10,7 +10,6 @@ from datetime import date, datetime, time, timedelta
 
 import openpyxl
 from lxml import etree
-from openpyxl.utils.cell import get_column_letter
 from openpyxl.utils.exceptions import InvalidFileException
 
 from ragkit.errors import LoadError, LoadLimitExceeded
@@ -28,9 +27,10 @@ from ragkit.load.ooxml import (
 )
 from ragkit.load.ooxml_drawings import drawing_blocks, sheet_comment_blocks
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
-from ragkit.load.table_text import TableRow, format_table
+from ragkit.load.sheet_text import sheet_blocks
+from ragkit.load.table_text import TableRow
 from ragkit.load.zip_archive import ZIP_ERRORS, ZipArchive
-from ragkit.records import Document, Place
+from ragkit.records import Document
 
 PARSE_ERRORS = (
     *ZIP_ERRORS,
@@ -104,18 +104,6 @@ class XlsxLoader:
         hidden = len(book.worksheets) - len(visible)
         book.close()
         return blocks, hidden
-
-
-def sheet_blocks(name: str, rows: Iterator[TableRow], extra: Sequence[LayoutBlock] = ()) -> list[LayoutBlock]:
-    """The name of a sheet as a heading, its rows and what lies on it; [] for an empty one."""
-    title = collapse_whitespace(replace_invalid_chars(name))
-    blocks = []
-    for line in format_table(rows):
-        first, last = (get_column_letter(min(column, 18277) + 1) for column in line.columns)
-        place = Place(0, "row", line.number, section=title, columns=f"{first}:{last}")
-        blocks.append(LayoutBlock("p" if line.is_title else "row", line.text, place=place))
-    blocks += extra
-    return [LayoutBlock("h", title, 1, place=blocks[0].place), *blocks] if blocks else []
 
 
 def extra_blocks(archive: ZipArchive, sheet: str, *, comments: bool = True) -> list[LayoutBlock]:

@@ -102,6 +102,9 @@ class Document:
     """Set by the caller, or derived from source and text."""
     places: tuple[Place, ...] = ()
     """Where the text stands in the file; empty when it is the text of the file, character by character."""
+    parts: tuple[Document, ...] = ()
+    """Documents of their own inside this one: attachments of a mail, rows of a table. Their sources lie below its
+    source: `mail.eml/report.pdf`, `prices.csv/48`."""
 
     def __post_init__(self) -> None:
         if not self.id:

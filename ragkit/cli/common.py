@@ -112,7 +112,8 @@ def format_location(item: Chunk | Citation) -> str:
     """`guide.md:10-24`, `paper.pdf, page 3` or `pumps.xlsx, Pumps!A20:D23`: the place in the file."""
     name, place = display_name(item.source), item.place or format_lines(item.start_line, item.end_line)
     unit, _, number = place.partition(" ")
-    return f"{name}:{number}" if unit in ("line", "lines") else f"{name}, {place}"
+    # a record is named after its line: `prices.csv/48`
+    return f"{name.removesuffix(f'/{number}')}:{number}" if unit in ("line", "lines") else f"{name}, {place}"
 
 
 def chunk_json(chunk: Chunk) -> dict[str, JSON]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from ragkit.answer.json_shapes import explanation_json
 from ragkit.cli.common import CliContext, format_location, with_common_options
 from ragkit.knowledge_base.knowledge_base import SearchMode
 from ragkit.records import JSON
-from ragkit.retrieve.base import Explanation
+from ragkit.retrieve.base import Explanation, Where
 from ragkit.store.filters.where_syntax import parse_where
 from ragkit.usage.meter import Meter, use_meter
 
@@ -17,22 +19,46 @@ PREVIEW_CHARS = 320
 
 
 @click.command()
-@click.argument("question")
+@click.argument("question", default="")
 @click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="Number of passages.")
 @click.option("--where", metavar="EXPR", help="""Filter on metadata: 'format == "pdf" and year >= 2020'.""")
 @click.option("--mode", type=click.Choice(["dense", "lexical", "hybrid"]), help="Retrieval mode.")
 @click.option("--explain", is_flag=True, help="Show the scores and ranks of each passage.")
+@click.option("--count", is_flag=True, help="Count the documents that --where selects.")
+@click.option("--sum", "sum_", metavar="FIELD", help="Add up a metadata field of these documents.")
+@click.option("--min", "min_", metavar="FIELD", help="The least number in a field.")
+@click.option("--max", "max_", metavar="FIELD", help="The greatest number in a field.")
+@click.option("--mean", metavar="FIELD", help="The mean of a field.")
 @with_common_options
 def command(
-    context: CliContext, question: str, top_k: int | None, where: str | None, mode: SearchMode | None, explain: bool
+    context: CliContext,
+    question: str,
+    top_k: int | None,
+    where: str | None,
+    mode: SearchMode | None,
+    explain: bool,
+    count: bool,
+    sum_: str | None,
+    min_: str | None,
+    max_: str | None,
+    mean: str | None,
 ) -> None:
     """Search for passages that answer QUESTION.
+
+    Without a question, --count, --sum, --min, --max and --mean compute over the documents that --where selects.
 
     \b
         ragkit search "refund period" -k 3
         ragkit search "refund period" --where 'format == "pdf"'
+        ragkit search --where 'year >= 2024' --sum price
     """
     filter_ = parse_where(where) if where else None
+    fields = {name: field for name, field in (("sum", sum_), ("min", min_), ("max", max_), ("mean", mean)) if field}
+    if count or fields:
+        _print_aggregates(context, filter_, {**({"count": ""} if count else {}), **fields})
+        return
+    if not question.strip():
+        raise click.UsageError("Missing argument 'QUESTION'.")
     meter = Meter()
     with use_meter(meter), context.open_knowledge_base() as kb:
         explanations = kb.explain(question, top_k, filter_, mode)
@@ -49,6 +75,25 @@ def command(
         context.log("no results")
     elif len(explanations) < requested:
         context.log(f"{len(explanations)} passages found, {requested} requested")
+
+
+def _print_aggregates(context: CliContext, where: Where, fields: Mapping[str, str]) -> None:
+    """Print what was computed: one value a line, in the order of the options."""
+    with context.open_knowledge_base() as kb:
+        results = {function: kb.aggregate(field, where) for function, field in fields.items()}
+    if context.json:
+        context.write_json({function: result.to_json() for function, result in results.items()})
+        return
+    for function, result in results.items():
+        if function == "count":
+            context.write(f"{result.documents:,} documents")
+        elif not result.numbers:
+            context.write(f"{function}({result.field}): no numbers in {result.documents:,} documents")
+        else:
+            value = {"sum": result.sum, "min": result.min, "max": result.max, "mean": result.mean}[function]
+            context.write(
+                f"{function}({result.field}) = {value} ({result.numbers:,} of {result.documents:,} documents)"
+            )
 
 
 def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged
+from ragkit.index.aggregate import FieldAggregate, aggregate_field
 from ragkit.index.catalog.checksums import read_checksums
 from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vectors, repair_command
 from ragkit.index.catalog.row_checks import verify_rows
@@ -369,6 +370,14 @@ class CatalogSnapshot:
         """The complete text of a chunk's document."""
         document = self.document(chunk.source)
         return document.text if document is not None else chunk.text
+
+    def aggregate(self, field: str, where: Where) -> FieldAggregate:
+        """The numbers in a metadata field of the live documents that match. Raises InvalidFilter."""
+        mask = self._filter_mask(where)
+        keys = self.arrays.document_keys if mask is None else self.arrays.document_keys[mask]
+        chosen = set(np.unique(keys).tolist())
+        rows = self.connection.execute("SELECT key, source, title, metadata FROM documents WHERE live = 1 ORDER BY key")
+        return aggregate_field((filter_metadata(*row) for key, *row in rows if key in chosen), field)
 
     def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
         """Mask of the live chunks that match a filter; None for all. Raises InvalidFilter."""

@@ -30,11 +30,13 @@ LOADERS: Registry[Loader] = Registry(
         "odp": ComponentSpec("ragkit.load.odf:OdpLoader", options="ragkit.load.options:OdpOptions"),
         "ods": ComponentSpec("ragkit.load.odf:OdsLoader", options="ragkit.load.options:OdsOptions"),
         "odt": ComponentSpec("ragkit.load.odf:OdtLoader", options="ragkit.load.options:OdtOptions"),
+        "parquet": ComponentSpec("ragkit.load.parquet:ParquetLoader", "parquet", "ragkit.load.options:ParquetOptions"),
         "pdf": ComponentSpec("ragkit.load.pdf:PdfLoader", options="ragkit.load.options:PdfOptions"),
         "ppt": ComponentSpec("ragkit.load.ppt:PptLoader", "office", "ragkit.load.options:PptOptions"),
         "pptx": ComponentSpec("ragkit.load.pptx:PptxLoader", options="ragkit.load.options:PptxOptions"),
         "pypdf": ComponentSpec("ragkit.load.pypdf:PypdfLoader", "pypdf", "ragkit.load.options:PypdfOptions"),
         "rtf": ComponentSpec("ragkit.load.rtf:RtfLoader", "office", "ragkit.load.options:RtfOptions"),
+        "sqlite": ComponentSpec("ragkit.load.sqlite_:SqliteLoader", options="ragkit.load.options:SqliteOptions"),
         "subtitles": ComponentSpec(
             "ragkit.load.subtitles:SubtitlesLoader", options="ragkit.load.options:SubtitlesOptions"
         ),

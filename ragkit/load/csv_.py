@@ -12,6 +12,7 @@ from ragkit.load.file_types import file_suffix
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, CsvOptions
+from ragkit.load.table_records import build_record_documents, table_record
 from ragkit.load.table_text import TableRow, format_table
 from ragkit.records import JSON, Document, Place
 
@@ -39,6 +40,10 @@ class CsvLoader:
             lines = list(format_table(_read_rows(text, delimiter)))
         except csv.Error as error:
             raise LoadError(source, f"invalid CSV ({error})", "rename it to .txt to load it as plain text") from error
+        if self.options.records is not None:
+            rows = (line for line in lines if line.header)
+            records = (table_record(line.header, line.cells, Place(0, "line", line.number)) for line in rows)
+            return build_record_documents("csv", source, records, self.options.records)
         columns = list[JSON](lines[-1].header[:100] if lines else ())
         blocks = (LayoutBlock("row", line.text, place=Place(0, "line", line.number)) for line in lines)
         extra: dict[str, JSON] = {"columns": columns, "encoding": decoded.legacy_encoding}

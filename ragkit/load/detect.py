@@ -19,7 +19,7 @@ SAMPLE_BYTES = 65_536
 """Bytes that are read to distinguish text from binary."""
 
 BINARY_FORMATS = frozenset(
-    {"pdf", "docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "doc", "ppt", "xls", "msg", "rtf"}
+    {"pdf", "docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "doc", "ppt", "xls", "msg", "rtf", "parquet"}
 )
 """Loaders of binary formats."""
 
@@ -50,12 +50,10 @@ SIGNATURES = (
     (b"fLaC\x00", "FLAC audio"),
     (b"wOFF", "font"),
     (b"wOF2", "font"),
-    (b"PAR1", "Parquet table"),
     (b"\x93NUMPY", "NumPy array"),
     (b"\xd7\xcd\xc6\x9a", "WMF image"),
     (b"\x01\x00\x09\x00\x00\x03", "WMF image"),
     (b"SIMPLE  =", "FITS image"),
-    (b"ARROW1\x00\x00", "Feather table"),
     (b"\x80\x04\x95", "Python pickle"),
 )
 """First bytes -> description of the file type."""
@@ -118,6 +116,8 @@ def _detect_binary_format(data: bytes, source: str, expected: str) -> str:
         return _detect_zip_format(data, source)
     if data.startswith(_OLE_SIGNATURE):
         return _detect_ole_format(data, source)
+    if data.startswith((b"PAR1", b"ARROW1\x00\x00")):
+        return "parquet"
     return "rtf" if data.startswith(b"{\\rtf") else ""
 
 

@@ -39,8 +39,9 @@ class DocumentLoader:
 
     @staticmethod
     def from_file(path: str | os.PathLike[str]) -> list[Document]:
-        """A file in any supported format. Raises LoadError."""
-        return [_load_file(path)]
+        """A file in any supported format, then the documents inside it, such as attachments. Raises LoadError."""
+        document = _load_file(path)
+        return [document, *document.parts]
 
     @staticmethod
     def from_pdf(path: str | os.PathLike[str]) -> list[Document]:

@@ -42,6 +42,11 @@ class EmlLoader:
         """The message in `data`. Raises LoadError when it cannot be parsed."""
         return build_mail_document("eml", source, read_message(data, source), headers=self.options.headers)
 
+    def attachments(self, data: bytes, source: str) -> Iterator[tuple[str, bytes]]:
+        """See `AttachmentLoader`; none if the option is off."""
+        for item in read_message(data, source).attachments if self.options.attachments else ():
+            yield item.name, item.data
+
 
 class MboxLoader:
     """The messages of a mailbox one after the other, each under its subject."""

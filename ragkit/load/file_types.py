@@ -85,6 +85,7 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
             "odp": ".odp .otp",
             "ods": ".ods .ots",
             "odt": ".odt .ott",
+            "parquet": ".feather .parquet",
             "pdf": ".pdf",
             "ppt": ".pot .pps .ppt",
             "pptx": ".potm .potx .ppsm .ppsx .pptm .pptx",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import struct
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -41,6 +42,14 @@ class MsgLoader:
         with OleFile(data, source) as ole:
             message = _read_message(ole, source)
         return build_mail_document("msg", source, message, headers=self.options.headers)
+
+    def attachments(self, data: bytes, source: str) -> Iterator[tuple[str, bytes]]:
+        """See `AttachmentLoader`; none if the option is off."""
+        if self.options.attachments:
+            with OleFile(data, source) as ole:
+                message = _read_message(ole, source)
+            for item in message.attachments:
+                yield item.name, item.data
 
 
 def _read_message(ole: OleFile, source: str) -> MailMessage:

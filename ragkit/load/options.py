@@ -27,11 +27,13 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "odp": "1",
     "ods": "1",
     "odt": "1",
+    "parquet": "1",
     "pdf": "1",
     "ppt": "1",
     "pptx": "2",
     "pypdf": "1",
     "rtf": "1",
+    "sqlite": "1",
     "subtitles": "1",
     "text": "2",
     "unstructured": "1",
@@ -105,6 +107,18 @@ class PypdfOptions(PdfOptions):
 
 
 @dataclass(frozen=True)
+class RecordOptions:
+    """Which fields of a row make its document."""
+
+    text: tuple[str, ...] = ()
+    """The columns of the text; empty: all."""
+    title: str = ""
+    """The column of the title; empty: none."""
+    metadata: tuple[str, ...] = ()
+    """The columns that filters can use; empty: all."""
+
+
+@dataclass(frozen=True)
 class ZipOptions:
     """Limits of the formats that are zip files."""
 
@@ -152,6 +166,8 @@ class XlsxOptions(ZipOptions):
     """Include hidden sheets."""
     comments: bool = True
     """Add the comments below each sheet."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,6 +187,8 @@ class CsvOptions:
     """One character; empty: detected from the first lines."""
     encoding: str = ""
     """A codec of Python; empty: detected from the bytes."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) > 1 or self.delimiter in ('"', "\n", "\r"):
@@ -185,6 +203,8 @@ class JsonOptions:
     """A file with deeper nesting fails."""
     max_values: int = 1_000_000
     """A file with more values (strings, numbers, booleans, nulls) fails."""
+    records: RecordOptions | None = None
+    """Load each object as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         require_positive("max_depth", self.max_depth)
@@ -202,6 +222,8 @@ class EmlOptions:
 
     headers: bool = True
     """Start the text with From, To, Cc, Date, Subject and the names of attachments."""
+    attachments: bool = True
+    """Load attachments as documents of their own, with the mail as `parent` in their metadata."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +277,34 @@ class XlsOptions:
 
     def __post_init__(self) -> None:
         require_positive("max_cells", self.max_cells)
+
+
+@dataclass(frozen=True)
+class SqliteOptions:
+    """Options of the loader `sqlite`."""
+
+    tables: tuple[str, ...] = ()
+    """The tables that are read; empty: all."""
+    max_rows: int = 1_000_000
+    """A file with more rows fails."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_rows", self.max_rows)
+
+
+@dataclass(frozen=True)
+class ParquetOptions:
+    """Options of the loader `parquet`."""
+
+    max_rows: int = 1_000_000
+    """A file with more rows fails."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_rows", self.max_rows)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ class TableLine:
     """It stands above the column names."""
     header: tuple[str, ...] = ()
     """The column names of its table; () for none."""
+    cells: Sequence[str] = ()
+    """The texts of its cells, if it has column names."""
 
 
 def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
@@ -192,7 +194,7 @@ def _body_line(row: TableRow, header: tuple[str, ...]) -> TableLine:
         return TableLine(row.number, _format_plain_row(row.cells), _column_range(row.cells))
     first, last = _column_range(row.cells)
     columns = min(first, _first_name(header)), max(last, len(header) - 1)
-    return TableLine(row.number, _format_named_row(header, row.cells), columns, header=header)
+    return TableLine(row.number, _format_named_row(header, row.cells), columns, header=header, cells=row.cells)
 
 
 def _first_name(header: Sequence[str]) -> int:

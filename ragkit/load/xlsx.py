@@ -27,7 +27,8 @@ from ragkit.load.ooxml import (
 )
 from ragkit.load.ooxml_drawings import drawing_blocks, sheet_comment_blocks
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
-from ragkit.load.sheet_text import sheet_blocks
+from ragkit.load.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.table_records import Record, build_record_documents
 from ragkit.load.table_text import TableRow
 from ragkit.load.zip_archive import ZIP_ERRORS, ZipArchive
 from ragkit.records import Document
@@ -66,21 +67,24 @@ class XlsxLoader:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about unsupported features without text
-                blocks, hidden = self._blocks(_to_transitional(data, archive), archive)
+                blocks, records, hidden = self._blocks(_to_transitional(data, archive), archive)
         except PARSE_ERRORS as error:
             reason = f"invalid workbook ({type(error).__name__})"
             raise LoadError(source, reason, "open it in a spreadsheet program and save it again") from error
+        if self.options.records is not None:
+            return build_record_documents("xlsx", source, records, self.options.records)
         properties = read_core_properties(archive)
         title = str(properties.pop("title", ""))
         return build_document(
             "xlsx", source, join_blocks(blocks), {**properties, "hidden_sheets": hidden or None}, title
         )
 
-    def _blocks(self, data: bytes, archive: ZipArchive) -> tuple[list[LayoutBlock], int]:
-        """The blocks of the sheets, and the number of hidden sheets."""
+    def _blocks(self, data: bytes, archive: ZipArchive) -> tuple[list[LayoutBlock], list[Record], int]:
+        """The blocks of the sheets, or their records if wanted, and the number of hidden sheets."""
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         parts = _sheet_parts(archive)
         blocks: list[LayoutBlock] = []
+        records: list[Record] = []
         cell_count = 0
 
         def read_rows(rows: Iterator[Sequence[object]], merged: MergedCells) -> Iterator[TableRow]:
@@ -100,10 +104,13 @@ class XlsxLoader:
             sheet.reset_dimensions()  # the declared dimensions are often wrong
             part = parts.get(str(sheet.title), "")
             rows = read_rows(sheet.iter_rows(values_only=True), read_merged_cells(archive, part))
+            if self.options.records is not None:
+                records += sheet_records(str(sheet.title), rows)
+                continue
             blocks += sheet_blocks(str(sheet.title), rows, extra_blocks(archive, part, comments=self.options.comments))
         hidden = len(book.worksheets) - len(visible)
         book.close()
-        return blocks, hidden
+        return blocks, records, hidden
 
 
 def extra_blocks(archive: ZipArchive, sheet: str, *, comments: bool = True) -> list[LayoutBlock]:

@@ -24,7 +24,8 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT RO
 -- Indexed sources: absolute paths of files and folders, and URLs.
 CREATE TABLE roots (path TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
--- Every file seen by an index run. status: indexed, empty, skipped or failed.
+-- Every file seen by an index run. status: indexed, empty, skipped or failed;
+-- part: a document inside the file `reason`, without size and times.
 CREATE TABLE files (
     source TEXT PRIMARY KEY,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,

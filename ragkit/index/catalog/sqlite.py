@@ -25,7 +25,7 @@ class FileRow:
     content_hash: str
     recipe: str
     status: str
-    """indexed, empty, skipped or failed."""
+    """indexed, empty, skipped or failed; `part` for a document inside the file `reason`."""
     reason: str = ""
     hint: str = ""
     document: int | None = None
@@ -92,9 +92,15 @@ class Catalog:
         self.connection.executemany("DELETE FROM roots WHERE path = ?", [(path,) for path in paths])
 
     def files(self) -> dict[str, FileRow]:
-        """All file rows, by source."""
-        rows = self.connection.execute(f"SELECT {_FILE_COLUMNS} FROM files ORDER BY source")  # noqa: S608
-        return {row[0]: FileRow(*row) for row in rows}
+        """The rows of all files, by source, without those of documents inside files."""
+        query = f"SELECT {_FILE_COLUMNS} FROM files WHERE status <> 'part' ORDER BY source"  # noqa: S608
+        return {row[0]: FileRow(*row) for row in self.connection.execute(query)}
+
+    def parts(self, source: str) -> list[FileRow]:
+        """The rows of the documents inside a file, at any depth."""
+        query = f"SELECT {_FILE_COLUMNS} FROM files WHERE source > ? AND source < ? AND status = 'part' AND reason = ?"  # noqa: S608
+        rows = self.connection.execute(query, (f"{source}/", f"{source}0", source))  # "0" follows "/"
+        return [FileRow(*row) for row in rows]
 
     def file(self, source: str) -> FileRow | None:
         """The row of one file."""

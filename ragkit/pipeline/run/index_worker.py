@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ragkit.index.build_runner import EmbeddedTexts, PreparedFile
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.load.ipc import iter_parts
 from ragkit.load.parse_pool import ParsePool
 from ragkit.load.parsing import ParsedFile, ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
@@ -53,14 +54,24 @@ class IndexWorker:
 
 
 def prepare_document(components: PipelineComponents, parsed: ParsedFile, load_seconds: float = 0.0) -> PreparedFile:
-    """Split a parsed document: chunks, texts to embed, and terms for the lexical index."""
+    """Split a parsed document and its parts: chunks, texts to embed, and terms for the lexical index."""
+    parts = tuple(
+        _prepare_one(components, replace(parsed, document=part)) for part in iter_parts(parsed.document) if part.text
+    )
+    own, inner = (parts[0], parts[1:]) if parsed.document.text else (_prepare_one(components, parsed), parts)
+    document = replace(own.document, parts=())
+    return replace(own, document=document, load_seconds=load_seconds, parts=inner)
+
+
+def _prepare_one(components: PipelineComponents, parsed: ParsedFile) -> PreparedFile:
+    """One document, without those inside it."""
     started_at = time.perf_counter()
     chunks = tuple(components.split_document(parsed.document))
     texts = tuple(components.embedding_text(chunk) for chunk in chunks)
     name = Path(parsed.task.source).stem  # the lexical index finds files by name too
     terms = tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
     file = parsed.document, parsed.content_hash, parsed.stat, parsed.loader
-    return PreparedFile(*file, chunks, texts, terms, load_seconds, time.perf_counter() - started_at)
+    return PreparedFile(*file, chunks, texts, terms, 0.0, time.perf_counter() - started_at)
 
 
 def strip_origins(pipeline: Pipeline) -> Pipeline:

@@ -1,0 +1,111 @@
+"""Records and attachments in a knowledge base: indexed, filtered, added up, updated and removed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ragkit import KnowledgeBase
+from ragkit.agent.tools.base import ToolContext
+from ragkit.answer.aggregate_tool import AggregateTool
+from ragkit.errors import InvalidFilter
+
+PIPELINE = """
+load:
+- {name: folder}
+- {name: csv, records: {text: [name], title: name, metadata: [price, day, ok]}}
+split: {name: recursive}
+embed: {name: minilm}
+store: {name: sqlite}
+retrieve: {name: hybrid, top_k: 3}
+"""
+ROWS = 60
+
+
+def table(rows: int = ROWS) -> str:
+    rng = random.Random(7)
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["name", "price", "day", "ok"])
+    for number in range(rows):
+        price = rng.choice(["", rng.randint(1, 200), round(rng.random() * 200, 2)])
+        writer.writerow([f"pump number {number}", price, f"2024-{number % 12 + 1:02}-01", number % 2 == 0])
+    return out.getvalue()
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> KnowledgeBase:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "prices.csv").write_text(table())
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    base = KnowledgeBase.open(tmp_path / "kb", tmp_path / "p.yaml")
+    base.index(tmp_path / "docs")
+    return base
+
+
+def test_sums_over_filtered_records_equal_those_of_pandas(kb: KnowledgeBase) -> None:
+    frame = pd.read_csv(io.StringIO(table()))
+    chosen = frame[(frame.price > 50) & (frame.day >= "2024-06-01")]
+    found = kb.aggregate("price", {"price": {"$gt": 50}, "day": {"$gte": "2024-06-01"}})
+    assert (found.documents, found.numbers) == (len(chosen), len(chosen))
+    assert found.sum == pytest.approx(chosen.price.sum(), abs=1e-9)
+    assert (found.min, found.max) == (chosen.price.min(), chosen.price.max())
+    assert found.mean == pytest.approx(chosen.price.mean())
+    everything = kb.aggregate("price")
+    assert (everything.documents, everything.numbers) == (ROWS, frame.price.count())
+    assert kb.aggregate("day").numbers == kb.aggregate("ok").numbers == 0
+    with pytest.raises(InvalidFilter, match="unknown operator"):
+        kb.aggregate("price", {"price": {"$above": 5}})
+
+
+def test_a_filter_on_a_field_finds_only_such_rows(kb: KnowledgeBase) -> None:
+    hits = kb.search("pump number 7", 5, {"price": {"$gt": 100}})
+    assert hits
+    assert all(float(str(hit.chunk.metadata["price"])) > 100 for hit in hits)
+    [hit] = kb.search("pump number 8", 1, {"day": "2024-09-01", "ok": True})
+    assert hit.chunk.text == "pump number 8"
+    assert (hit.chunk.place, hit.chunk.source.rpartition("/")[2]) == ("line 10", "10")
+    assert not kb.is_stale(hit.chunk.source)
+
+
+def test_edited_rows_are_updated_and_gone_ones_removed(kb: KnowledgeBase, tmp_path: Path) -> None:
+    path = tmp_path / "docs" / "prices.csv"
+    report = kb.index(tmp_path / "docs")
+    assert (report.files["unchanged"], report.chunks["added"]) == (1, 0)
+    path.write_text(table(ROWS - 10))
+    assert kb.is_stale(f"{path}/5")
+    report = kb.index(tmp_path / "docs")
+    assert (report.chunks["added"], report.chunks["removed"], report.embedded) == (0, 10, 0)
+    assert kb.aggregate().documents == ROWS - 10
+    assert kb.verify().problems == ()
+    path.write_text("only,a\nheader,row\n")
+    kb.index(tmp_path / "docs")
+    assert kb.aggregate().documents == 0
+    path.unlink()
+    report = kb.index(tmp_path / "docs")
+    assert (report.files["removed"], kb.aggregate().documents) == (1, 0)
+    assert kb.verify().problems == ()
+
+
+def test_removing_the_file_removes_its_records(kb: KnowledgeBase, tmp_path: Path) -> None:
+    assert kb.remove(tmp_path / "docs" / "prices.csv") == ROWS
+    assert kb.aggregate().documents == 0
+    assert kb.verify().problems == ()
+
+
+def test_the_tool_computes_by_a_fixed_grammar(kb: KnowledgeBase) -> None:
+    call = AggregateTool(kb).tool.function
+    total = kb.aggregate("price", {"price": {"$gt": 100}})
+    result = call(function="sum", field="price", where="price > 100", context=ToolContext())
+    assert getattr(result, "content", "") == (
+        f"sum of price over {total.numbers} of {total.documents} records: {total.sum}"
+    )
+    counted = call(function="count", where="ok == true", context=ToolContext())
+    assert getattr(counted, "content", "") == "30 records"
+    nothing = call(function="max", field="colour", context=ToolContext())
+    assert getattr(nothing, "content", "") == f"no number in the field 'colour' of {ROWS} records"

@@ -36,7 +36,7 @@ LOADERS: Registry[Loader] = Registry(
         "pptx": ComponentSpec("ragkit.load.pptx:PptxLoader", options="ragkit.load.options:PptxOptions"),
         "pypdf": ComponentSpec("ragkit.load.pypdf:PypdfLoader", "pypdf", "ragkit.load.options:PypdfOptions"),
         "rtf": ComponentSpec("ragkit.load.rtf:RtfLoader", "office", "ragkit.load.options:RtfOptions"),
-        "sqlite": ComponentSpec("ragkit.load.sqlite_:SqliteLoader", options="ragkit.load.options:SqliteOptions"),
+        "sqlite": ComponentSpec("ragkit.load.sqlite_:SqliteLoader", options="ragkit.load.options:SqliteTableOptions"),
         "subtitles": ComponentSpec(
             "ragkit.load.subtitles:SubtitlesLoader", options="ragkit.load.options:SubtitlesOptions"
         ),

@@ -33,6 +33,15 @@ BLOCK_TAGS = _word_set(
 )
 """Elements that start a new line."""
 
+MIN_LINK_RUN = 3
+MIN_LINK_SHARE = 0.8
+MAX_LINK_CHARS = 200
+"""At least so many blocks in a row that are links, with short headings between them, are a list of other pages."""
+
+MIN_TEXT_CHARS = 500
+MIN_TEXT_SHARE = 0.25
+"""What stands beside the text is kept if less than this is left without it."""
+
 DROPPED_CLASSES = _word_set("anchor-link gutter hash-link headerlink lineno linenos mw-editsection")
 """Classes of marks next to the text."""
 
@@ -44,6 +53,24 @@ MENU_CLASSES = _word_set(
 )
 """Classes and ids of elements around the main content."""
 
+_BESIDE_TEXT = re.compile(
+    r"(?:^|[\s_-])(?:ad|ads|advert\w*|banner|bookmarks?|breadcrumbs?|comments?(?:list|section|thread)?|consent|cookies?"
+    r"|disqus|follow|footer|gdpr|login|masthead|meta-?nav|most-?(?:popular|read|viewed)|navbar|newsletter|outbrain"
+    r"|pag(?:er|ination)|popular|popup|promo\w*|rail|recirc\w*|recommend\w*|related\w*|remark"
+    r"|replies|share\w*|sharing|shoutbox|sidebar|signup|skyscraper|social\w*|sponsor\w*|subscri\w*|taboola|tags?"
+    r"|teaser|toolbar|trending|widget)(?=$|[\s_-])"
+)
+"""Names of elements beside the text of a page: advertisements, links to other pages, comments, forms."""
+
+_NEVER_TEXT = re.compile(
+    r"(?:^|[\s_-])(?:comments|comment-?list|consent|cookies?|disqus\w*|gdpr|newsletter\w*|outbrain|taboola|tbla|trc)"
+    r"(?=$|[\s_-])"
+)
+"""Names that no element with the text of the page has."""
+
+_MAY_HOLD_TEXT = re.compile(r"article|body|column|content|main|post-text|entry|wrapper|container|layout|page")
+"""Names of elements that can hold the text itself, whatever else their names say."""
+
 MENU_ROLES = _word_set("alertdialog banner contentinfo dialog menu menubar navigation search toolbar")
 
 _HIDDEN_STYLE = re.compile(
@@ -52,6 +79,10 @@ _HIDDEN_STYLE = re.compile(
 _INVISIBLE_CHARS = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _NEWLINE = "\x00"
 """Represents `<br>` in the buffer; the parser never emits NUL."""
+
+
+FLAGS = ("skip", "menu", "beside", "main", "article", "pre", "list", "title", "link")
+"""What an open element can say about the text inside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +123,9 @@ class PageReader:
         self.title = ""
         self.meta: dict[str, str] = {}
         self._open_elements: list[_OpenElement] = []
-        self._flag_counts = dict.fromkeys(("skip", "menu", "main", "article", "pre", "list", "title"), 0)
+        self._flag_counts = dict.fromkeys(
+            ("skip", "menu", "beside", "main", "article", "pre", "list", "title", "link"), 0
+        )
         self._buffer: list[str] = []
         self._kind_stack: list[tuple[str, int]] = [("p", 0)]
         self._row_stack: list[_TableRow] = []
@@ -103,6 +136,7 @@ class PageReader:
         self._text_run: list[str] = []
         self._run_line = 0
         self._text_line = 0
+        self._link_chars = 0
 
     # Interface of lxml
 
@@ -142,6 +176,8 @@ class PageReader:
             self.title += text
         elif not self._flag_counts["skip"]:
             self._buffer.append(text)
+            if self._flag_counts["link"]:
+                self._link_chars += len(collapse_whitespace(text))
             if not self._text_line:
                 self._text_run.append(text)
                 self._run_line = self.line
@@ -176,6 +212,10 @@ class PageReader:
             flags.append("article")
         if not flags and self._is_menu(tag, attributes):
             flags.append("menu")
+        elif not flags and _is_beside_text(tag, attributes):
+            flags.append("beside")
+        if tag == "a":
+            flags.append("link")
         if tag == "pre":
             flags.append("pre")
         if tag in ("ul", "ol", "menu", "dir"):
@@ -277,10 +317,11 @@ class PageReader:
             self._add_block(kind, text)
 
     def _add_block(self, kind: str, text: str, level: int = 0, header: str = "") -> None:
-        region = next((name for name in ("menu", "main", "article") if self._flag_counts[name]), "rest")
+        region = next((name for name in ("menu", "beside", "main", "article") if self._flag_counts[name]), "rest")
         place = Place(0, "line", self._text_line) if self._text_line else None
-        self.blocks.append(LayoutBlock(kind, text, level, region, header, place))
-        self._text_line = 0
+        share = min(1.0, self._link_chars / max(1, len(text)))
+        self.blocks.append(LayoutBlock(kind, text, level, region, header, place, share))
+        self._text_line = self._link_chars = 0
 
 
 def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText:
@@ -300,13 +341,51 @@ def select_main_blocks(blocks: Sequence[LayoutBlock]) -> Sequence[LayoutBlock]:
 
     `<main>` and `<article>` count only with 200 characters or a quarter of the text outside menus.
     """
-    rest = [block for block in blocks if block.region != "menu"]
+    shown = [block for block in blocks if block.region != "menu"]
+    rest = [block for block in shown if block.region != "beside"]
+    if _text_length(rest) < max(MIN_TEXT_CHARS, MIN_TEXT_SHARE * _text_length(shown)):
+        rest = shown
+    rest = _without_link_lists(rest)
     total = _text_length(rest)
     for region in ("main", "article"):
         inner = [block for block in rest if block.region == region]
         if inner and (_text_length(inner) >= 200 or 4 * _text_length(inner) >= total):
             return inner
     return rest or blocks
+
+
+def _without_link_lists(blocks: Sequence[LayoutBlock]) -> Sequence[LayoutBlock]:
+    """The blocks without runs of links, and the headings above them, unless the page has little else."""
+    kept: list[LayoutBlock] = []
+    run: list[LayoutBlock] = []
+
+    def end_run() -> None:
+        links = [block for block in run if block.kind != "h"]
+        if len(links) < MIN_LINK_RUN:
+            kept.extend(run)
+        elif run[-1].kind == "h":
+            kept.append(run[-1])  # it heads what follows
+        run.clear()
+
+    for block in blocks:
+        if block.link_share >= MIN_LINK_SHARE or (block.kind == "h" and len(block.text) < MAX_LINK_CHARS):
+            run.append(block)
+        else:
+            end_run()
+            kept.append(block)
+    end_run()
+    text = _text_length([block for block in kept if block.link_share < MIN_LINK_SHARE])
+    return kept if text >= max(MIN_TEXT_CHARS, MIN_TEXT_SHARE * _text_length(blocks)) else blocks
+
+
+def _is_beside_text(tag: str, attributes: Mapping[str, str]) -> bool:
+    """Whether the class or id of a block says that it stands beside the text."""
+    if tag not in BLOCK_TAGS or tag in ("html", "body", "h1", "h2", "main", "article"):
+        return False
+    names = f"{attributes.get('class', '')} {attributes.get('id', '')}"[:1000].lower()
+    if _NEVER_TEXT.search(names) is not None:
+        return True
+    return _BESIDE_TEXT.search(names) is not None and _MAY_HOLD_TEXT.search(names) is None
 
 
 def _text_length(blocks: Sequence[LayoutBlock]) -> int:

@@ -24,6 +24,8 @@ class LayoutBlock:
     """Of a row below the column names of its table: these names, on one line."""
     place: Place | None = None
     """Where it stands in the file, with a `start` of 0; None: unknown."""
+    link_share: float = 0.0
+    """Of a block of a web page: characters that are links, as a share of all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,7 +280,7 @@ class XlsOptions:
 
 
 @dataclass(frozen=True)
-class SqliteOptions:
+class SqliteTableOptions:
     """Options of the loader `sqlite`."""
 
     tables: tuple[str, ...] = ()

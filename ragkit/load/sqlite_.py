@@ -10,7 +10,7 @@ from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.loader_utils import build_document, collapse_whitespace
-from ragkit.load.options import LOADER_VERSIONS, SqliteOptions
+from ragkit.load.options import LOADER_VERSIONS, SqliteTableOptions
 from ragkit.load.table_records import Record, build_record_documents
 from ragkit.records import JSON, Document, Place
 
@@ -25,8 +25,8 @@ class SqliteLoader:
 
     version = LOADER_VERSIONS["sqlite"]
 
-    def __init__(self, options: SqliteOptions | None = None) -> None:
-        self.options = options or SqliteOptions()
+    def __init__(self, options: SqliteTableOptions | None = None) -> None:
+        self.options = options or SqliteTableOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The tables in `data`. Raises LoadError, and LoadLimitExceeded above `max_rows`."""

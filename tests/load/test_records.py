@@ -23,7 +23,7 @@ from ragkit.load.options import (
     JsonOptions,
     ParquetOptions,
     RecordOptions,
-    SqliteOptions,
+    SqliteTableOptions,
     XlsxOptions,
 )
 from ragkit.load.parquet import ParquetLoader
@@ -76,7 +76,7 @@ LOADERS_WITH_RECORDS: dict[str, tuple[Loader, bytes, list[str]]] = {
     ),
     "xlsx": (XlsxLoader(XlsxOptions(records=CHOSEN)), sheet_data(), ["Stock!A2:D2", "Stock!A3:D3"]),
     "parquet": (ParquetLoader(ParquetOptions(records=CHOSEN)), table_data(), ["row 1", "row 2"]),
-    "sqlite": (SqliteLoader(SqliteOptions(records=CHOSEN)), database(), ["stock, row 1", "stock, row 2"]),
+    "sqlite": (SqliteLoader(SqliteTableOptions(records=CHOSEN)), database(), ["stock, row 1", "stock, row 2"]),
 }
 
 
@@ -150,7 +150,7 @@ def test_tables_without_records_are_lines() -> None:
 
 def test_too_many_rows_exceed_a_limit_and_damaged_tables_are_errors() -> None:
     with pytest.raises(LoadLimitExceeded, match="raise max_rows"):
-        SqliteLoader(SqliteOptions(max_rows=1)).load(database(), "/x/a.db")
+        SqliteLoader(SqliteTableOptions(max_rows=1)).load(database(), "/x/a.db")
     with pytest.raises(LoadLimitExceeded, match="has 2 rows, the limit is 1: raise max_rows"):
         ParquetLoader(ParquetOptions(max_rows=1)).load(table_data(), "/x/a.parquet")
     with pytest.raises(LoadError, match="invalid table"):

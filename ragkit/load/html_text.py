@@ -7,9 +7,10 @@ Works in one pass over the parser's events without a tree, so deep nesting costs
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ragkit.load.html_selection import select_main_blocks
 from ragkit.load.html_table import TableCell, TableGrid
 from ragkit.load.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.loader_utils import collapse_whitespace
@@ -32,15 +33,6 @@ BLOCK_TAGS = _word_set(
     "tfoot thead tr td th ul"
 )
 """Elements that start a new line."""
-
-MIN_LINK_RUN = 3
-MIN_LINK_SHARE = 0.8
-MAX_LINK_CHARS = 200
-"""At least so many blocks in a row that are links, with short headings between them, are a list of other pages."""
-
-MIN_TEXT_CHARS = 500
-MIN_TEXT_SHARE = 0.25
-"""What stands beside the text is kept if less than this is left without it."""
 
 DROPPED_CLASSES = _word_set("anchor-link gutter hash-link headerlink lineno linenos mw-editsection")
 """Classes of marks next to the text."""
@@ -123,9 +115,7 @@ class PageReader:
         self.title = ""
         self.meta: dict[str, str] = {}
         self._open_elements: list[_OpenElement] = []
-        self._flag_counts = dict.fromkeys(
-            ("skip", "menu", "beside", "main", "article", "pre", "list", "title", "link"), 0
-        )
+        self._flag_counts = dict.fromkeys(FLAGS, 0)
         self._buffer: list[str] = []
         self._kind_stack: list[tuple[str, int]] = [("p", 0)]
         self._row_stack: list[_TableRow] = []
@@ -336,48 +326,6 @@ def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText
     return PageText(layout, page.title or first, page.meta)
 
 
-def select_main_blocks(blocks: Sequence[LayoutBlock]) -> Sequence[LayoutBlock]:
-    """The blocks of `<main>`, else of `<article>`, else all outside menus, else all.
-
-    `<main>` and `<article>` count only with 200 characters or a quarter of the text outside menus.
-    """
-    shown = [block for block in blocks if block.region != "menu"]
-    rest = [block for block in shown if block.region != "beside"]
-    if _text_length(rest) < max(MIN_TEXT_CHARS, MIN_TEXT_SHARE * _text_length(shown)):
-        rest = shown
-    rest = _without_link_lists(rest)
-    total = _text_length(rest)
-    for region in ("main", "article"):
-        inner = [block for block in rest if block.region == region]
-        if inner and (_text_length(inner) >= 200 or 4 * _text_length(inner) >= total):
-            return inner
-    return rest or blocks
-
-
-def _without_link_lists(blocks: Sequence[LayoutBlock]) -> Sequence[LayoutBlock]:
-    """The blocks without runs of links, and the headings above them, unless the page has little else."""
-    kept: list[LayoutBlock] = []
-    run: list[LayoutBlock] = []
-
-    def end_run() -> None:
-        links = [block for block in run if block.kind != "h"]
-        if len(links) < MIN_LINK_RUN:
-            kept.extend(run)
-        elif run[-1].kind == "h":
-            kept.append(run[-1])  # it heads what follows
-        run.clear()
-
-    for block in blocks:
-        if block.link_share >= MIN_LINK_SHARE or (block.kind == "h" and len(block.text) < MAX_LINK_CHARS):
-            run.append(block)
-        else:
-            end_run()
-            kept.append(block)
-    end_run()
-    text = _text_length([block for block in kept if block.link_share < MIN_LINK_SHARE])
-    return kept if text >= max(MIN_TEXT_CHARS, MIN_TEXT_SHARE * _text_length(blocks)) else blocks
-
-
 def _is_beside_text(tag: str, attributes: Mapping[str, str]) -> bool:
     """Whether the class or id of a block says that it stands beside the text."""
     if tag not in BLOCK_TAGS or tag in ("html", "body", "h1", "h2", "main", "article"):
@@ -386,10 +334,6 @@ def _is_beside_text(tag: str, attributes: Mapping[str, str]) -> bool:
     if _NEVER_TEXT.search(names) is not None:
         return True
     return _BESIDE_TEXT.search(names) is not None and _MAY_HOLD_TEXT.search(names) is None
-
-
-def _text_length(blocks: Sequence[LayoutBlock]) -> int:
-    return sum(len(block.text) for block in blocks)
 
 
 def _is_hidden(attributes: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 DEMO := $(VENV)/.demo
 
-.PHONY: demo docs test test-slow test-live torture check fuzz audit lock format dist clean
+.PHONY: demo docs test test-slow test-live torture check fuzz audit models lock format dist clean
 
 $(DEMO): pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=demo sh scripts/setup.sh
@@ -70,6 +70,11 @@ fuzz: $(STAMP)
 audit: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group audit
 	$(BIN)/python -m pip_audit --local --strict --skip-editable --progress-spinner off
+
+# Limits and prices of models from today's lists: ragkit/usage/model_limits.json and ragkit/models.py.
+models: $(STAMP)
+	$(BIN)/python scripts/refresh_models.py
+	$(BIN)/python scripts/make_models.py
 
 # requirements-ci.txt: the versions and hashes of everything that the tests run with.
 lock: $(STAMP)

@@ -34,7 +34,8 @@ RagkitError
 └── RunError                      an agent run ended without an answer; holds its partial result
     ├── RunCancelled
     ├── GuardrailBlocked
-    └── HandoffFailed
+    ├── HandoffFailed
+    └── ToolCallLoop
 """
 
 from __future__ import annotations
@@ -211,11 +212,12 @@ class KnowledgeBaseDamaged(KnowledgeBaseError):
     """A file of the knowledge base is missing, truncated, altered or belongs to another one."""
 
     def __init__(self, path: str, reason: str, fix: str) -> None:
+        """`fix`: what to do, as an instruction. It begins with the command in backticks if there is one."""
         super().__init__(path, reason, fix)
         self.path, self.reason, self.fix = path, reason, fix
 
     def __str__(self) -> str:
-        return f"{self.path} {self.reason}: run {self.fix}"
+        return f"{self.path} {self.reason}: {'run ' if self.fix.startswith('`') else ''}{self.fix}"
 
 
 class KnowledgeBaseWriteFailed(KnowledgeBaseError):
@@ -258,6 +260,8 @@ class ProviderError(RagkitError):
     """
 
     retryable = False
+    failed_in_chain: frozenset[int] = frozenset()
+    """If a fallback chain failed in mid-stream and has another provider: those that failed, by index."""
 
     def __init__(self, provider: str, message: str, *, status: int | None = None) -> None:
         message = mask_secrets(message)
@@ -370,3 +374,7 @@ class GuardrailBlocked(RunError):
 
 class HandoffFailed(RunError):
     """A handoff to another agent failed."""
+
+
+class ToolCallLoop(RunError):
+    """The model repeated a tool call that had the same result before."""

@@ -13,6 +13,7 @@ _SECRET_NAME = re.compile(
 )
 _PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*):(?!\$\{\w+\}@)[^/@\s]+@")
 """Does not match `${NAME}`, which names the source of the password."""
+_KEY_PREFIXES = ("sk-", "AIza", "gsk_", "pa-", "pcsk_")
 _registered_secrets: set[str] = set()
 
 
@@ -29,6 +30,11 @@ def mask_passwords(text: str) -> str:
 def is_valid_key(text: str) -> bool:
     """Whether a text can be an API key. HTTP clients reject other values with an error that shows them."""
     return text.isascii() and text.isprintable() and " " not in text
+
+
+def is_key_like(text: str) -> bool:
+    """Whether a text begins like the API key of a service."""
+    return text.startswith(_KEY_PREFIXES)
 
 
 def register_secret(value: str) -> None:

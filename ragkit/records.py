@@ -5,6 +5,7 @@ All are frozen and hold plain values, without access to files, models or stores.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,14 @@ def content_id(*parts: str) -> str:
         digest.update(len(raw).to_bytes(8, "little"))
         digest.update(raw)
     return digest.hexdigest()
+
+
+def metadata_key(metadata: Metadata) -> str:
+    """Metadata as text that does not depend on the order of its keys. Values that JSON cannot represent use `str`."""
+    try:
+        return json.dumps(sorted(metadata.items(), key=str), default=str)
+    except (TypeError, ValueError, RecursionError):  # not storable, which the store reports
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +108,7 @@ class Document:
     language: str = ""
     """The programming language of code, in lower case; empty otherwise."""
     id: str = ""
-    """Set by the caller, or derived from source and text."""
+    """Set by the caller, or derived from source, text and metadata."""
     places: tuple[Place, ...] = ()
     """Where the text stands in the file; empty when it is the text of the file, character by character."""
     parts: tuple[Document, ...] = ()
@@ -108,7 +117,10 @@ class Document:
 
     def __post_init__(self) -> None:
         if not self.id:
-            object.__setattr__(self, "id", content_id(self.source, self.text))
+            parts = (self.source, self.text)
+            object.__setattr__(
+                self, "id", content_id(*parts, *([metadata_key(self.metadata)] if self.metadata else ()))
+            )
 
     def page_at(self, offset: int) -> int | None:
         """The page of a character, from 1; None without pages."""
@@ -156,14 +168,18 @@ class Chunk:
     heading: tuple[str, ...] = ()
     title: str = ""
     metadata: Metadata = field(default_factory=lambda: NO_METADATA)
+    context: str = ""
+    """Where the chunk stands in its document, in a sentence that a model wrote; empty without `split.context`."""
     place: str = ""
     """Where it stands in the file: `line 48`, `page 3`, `Pumps!A20:D23`. See `describe_place`."""
 
     @property
     def header(self) -> str:
-        """Title and heading path on one line, which the embedder and the lexical index get before the text."""
+        """What the embedder and the lexical index get before the text: title and heading path on one line, then the
+        context."""
         parts = [self.title, *(part for part in self.heading if part != self.title)]
-        return " > ".join(part for part in parts if part)
+        path = " > ".join(part for part in parts if part)
+        return "\n".join(line for line in (path, self.context) if line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +209,16 @@ class Hit:
     """By retriever: `dense` is a cosine in [-1, 1], `lexical` a BM25 score >= 0, `rerank` on the reranker's scale."""
     rank: int = 0
     """Position in the list of hits, from 1."""
+
+    @property
+    def text(self) -> str:
+        """The text of the chunk."""
+        return self.chunk.text
+
+    @property
+    def source(self) -> str:
+        """The source of the chunk: a path, a URL, or the name of a document of a program's own."""
+        return self.chunk.source
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from importlib import import_module
 from inspect import getattr_static, signature
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 
-from ragkit.errors import MissingExtra, UnknownName
+from ragkit.errors import InvalidOption, MissingExtra, UnknownName
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -34,7 +34,7 @@ class Registry(Generic[Component]):
     """The components of one kind, by name.
 
     A pipeline file can use registered names only, so it cannot import code. Installed plugins add names through the
-    entry point group `ragkit.<group>`; they cannot replace a built-in name.
+    entry point group `ragkit.<group>`, and a program through `register`; they cannot replace a built-in name.
     """
 
     kind: str
@@ -42,14 +42,31 @@ class Registry(Generic[Component]):
     group: str
     """The entry point group, without its `ragkit.` prefix."""
     specs: Mapping[str, ComponentSpec] = field(default_factory=dict)
+    of_program: dict[str, type[Any]] = field(default_factory=dict, repr=False, compare=False)
+    """The classes that this program has registered, by name."""
+
+    def register(self, name: str, component: type[Any], protocol: type) -> None:
+        """Add a class under a name, for this process.
+
+        Raises:
+            InvalidOption: the name is that of a built-in component, or the class lacks methods of `protocol`.
+        """
+        if not name or name in self.specs:
+            raise InvalidOption("name", name, f"a name that is not built in: {', '.join(sorted(self.specs))}")
+        if not isinstance(component, type):
+            raise InvalidOption("component", component, f"a class: the {self.kind} is created from its options")
+        missing = self.missing_members(name, component, protocol)
+        if missing:
+            raise InvalidOption("component", component.__qualname__, f"a complete {self.kind}: {missing}")
+        self.of_program[name] = component
 
     def names(self) -> list[str]:
         """All registered names, plugins included, sorted."""
-        return sorted({*self.specs, *self._plugins()})
+        return sorted({*self.specs, *self.of_program, *self._plugins()})
 
     def __contains__(self, name: object) -> bool:
         """Whether a name is registered. Plugins are looked up for unknown names only, as that is slow."""
-        return name in self.specs or name in self._plugins()
+        return name in self.specs or name in self.of_program or name in self._plugins()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -61,6 +78,8 @@ class Registry(Generic[Component]):
             UnknownName: the name is not registered.
             MissingExtra: its optional dependency is not installed.
         """
+        if name in self.of_program:
+            return self.of_program[name]
         return cast("type[Component]", self._load(name, self._spec(name).target))
 
     def options_class(self, name: str) -> type[Any] | None:
@@ -94,7 +113,8 @@ class Registry(Generic[Component]):
             if member.startswith("_") or (is_class and not is_method):
                 continue
             # static: a property may load a model or call a service
-            if member in abstract or getattr_static(component, member, _MISSING) is _MISSING:
+            found = getattr_static(component, member, _MISSING)
+            if member in abstract or found is _MISSING or getattr(found, "is_placeholder", False):
                 missing.append(f"the {'method' if is_method else 'attribute'} {member}")
         if not missing:
             return ""
@@ -106,6 +126,8 @@ class Registry(Generic[Component]):
     def _spec(self, name: str) -> ComponentSpec:
         if name in self.specs:
             return self.specs[name]
+        if name in self.of_program:
+            return ComponentSpec("")
         plugin = self._plugins().get(name)
         if plugin is None:
             raise UnknownName(self.kind, name, tuple(self.names()))

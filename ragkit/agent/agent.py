@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.definition import AgentDefinition, HandoffTool
+from ragkit.agent.estimate import RunEstimate, estimate_run
 from ragkit.agent.events import Event, TextChunk
 from ragkit.agent.memory import ConversationMemory, RunMemory
 from ragkit.agent.messages import Message
@@ -182,6 +183,15 @@ class Agent(AgentDefinition):
 
         outcomes = await asyncio.gather(*map(run_one, inputs), return_exceptions=True)
         return outcomes if return_exceptions else _results_or_raise(outcomes)
+
+    def estimate(
+        self, given: str | Message | Sequence[Message], *, memory: ConversationMemory | None = None
+    ) -> RunEstimate:
+        """What a run with this input may use, in tokens and US dollars. Sends nothing."""
+        run = prepare_run(self, given, RunOptions(memory=memory))
+        earlier = run.memory.load_messages() if run.memory is not None else []
+        run.messages += [*earlier, *run.input_messages]
+        return estimate_run(self.provider, self.config, run.build_request())
 
     def reset(self) -> None:
         """Clear the agent's own memory, if it has one."""

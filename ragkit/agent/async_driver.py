@@ -25,7 +25,7 @@ from ragkit.agent.tool_tracker import (
     meter_tool,
     on_cancel,
     timeout_error,
-    to_chunk_event,
+    to_chunk_events,
 )
 from ragkit.agent.tools.base import discard_output
 from ragkit.usage.meter import use_meter
@@ -42,7 +42,7 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
-                run.observers.notify(step)
+                await _notify(run, step)
                 run.paused_in = asyncio.current_task()
                 yield step
                 run.paused_in = None
@@ -52,7 +52,7 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
                 if handler.has_events(step):
                     async with aclosing(handler.perform_with_events(step)) as events:
                         async for event in events:
-                            run.observers.notify(event)
+                            await _notify(run, event)
                             run.paused_in = asyncio.current_task()
                             yield event
                             run.paused_in = None
@@ -66,6 +66,12 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
         return
     finally:
         flow.close()
+
+
+async def _notify(run: RunState, event: Event) -> None:
+    pending = run.observers.notify(event)
+    if pending is not None:
+        await pending
 
 
 class _AsyncInbox(Generic[T]):
@@ -188,8 +194,7 @@ class _EffectHandler:
                 if isinstance(item, StreamCompleted):
                     self.last_outcome = item.completion
                     return
-                event = to_chunk_event(self.run, item)
-                if event is not None:
+                for event in to_chunk_events(self.run, item):
                     yield event
         finally:
             task.cancel()

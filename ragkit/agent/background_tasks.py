@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from contextvars import copy_context
 from functools import partial
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -91,6 +91,14 @@ class BackgroundLoop:
         import asyncio
 
         return asyncio.run_coroutine_threadsafe(work, self._get_loop())
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        """Run a coroutine to its end. A caller inside this loop does not wait for itself: a new loop runs it."""
+        import asyncio
+
+        if current_thread() is self._thread:
+            return THREAD_POOL.submit(partial(asyncio.run, work)).result()
+        return self.submit(work).result()
 
     def _get_loop(self) -> asyncio.AbstractEventLoop:
         import asyncio

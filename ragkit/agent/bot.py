@@ -11,6 +11,7 @@ from ragkit.agent.config import AgentConfig
 from ragkit.agent.definition import ToolSource
 from ragkit.agent.events import Event, RunEnded, TextChunk
 from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.observers import Hook, HookObserver
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.providers.lookup import detect_provider
@@ -79,6 +80,12 @@ class Bot:
                 yield event.text
             elif isinstance(event, RunEnded):
                 self.last_result = event.result
+
+    def on(self, event: str, callback: Hook) -> None:
+        """Call a function at every event of this name, as an entry of `AgentConfig.hooks`. Raises UnknownName."""
+        config = self.agent.config
+        observers = (*config.observers, HookObserver({event: callback}))
+        self.agent = replace(self.agent, config=replace(config, observers=observers))
 
     def _close_stream(self) -> None:
         """End a stream that this thread has begun and not read to its end: it holds the memory."""

@@ -9,14 +9,15 @@ import json
 import operator
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, overload
 
-from ragkit.agent.messages import Message, canonical_json
-from ragkit.agent.providers.base import Completion, ModelRequest
+from ragkit.agent.messages import Message, Role, canonical_json
+from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings
+from ragkit.agent.tools.base import Tool
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -41,24 +42,23 @@ class CacheStats:
 
 
 class Cache(Protocol):
-    """Stores completions by key. Thread-safe."""
+    """Stores completions by key. Thread-safe.
 
-    @property
-    def blocking(self) -> bool:
-        """Whether a lookup may block (network), so that it must not run in an event loop."""
+    A cache with a method `build_key(provider, request) -> str` gets its own keys instead of those of CacheKeyBuilder.
 
-    @property
-    def stats(self) -> CacheStats:
-        """The usage counters."""
+    An attribute `blocking = False` says that it answers at once; otherwise it does not run in an event loop.
+    """
 
-    def get(self, key: str) -> Completion | None:
-        """The unexpired completion under the key, or None."""
+    def get(self, key: str, /) -> Completion | None:
+        """The unexpired completion under the key, or None. Any other value counts as None."""
 
-    def set(self, key: str, completion: Completion) -> None:
-        """Store a completion under the key."""
+    def set(self, key: str, completion: Completion, /) -> None:
+        """Store a completion under the key. `message, usage = completion` unpacks it."""
 
-    def clear(self) -> None:
-        """Remove every entry."""
+
+def is_blocking(cache: Cache) -> bool:
+    """Whether a lookup may block (network, disk), so that it must not run in an event loop."""
+    return bool(getattr(cache, "blocking", True))
 
 
 class InMemoryCache:
@@ -123,19 +123,46 @@ class InMemoryCache:
 class CacheKeyBuilder:
     """Builds the cache key of a request."""
 
+    @overload
     @staticmethod
-    def build(provider: str, request: ModelRequest) -> str:
-        """SHA-256 (64 hex digits) of everything that the answer depends on."""
-        settings = request.settings
-        tools: list[JSON] = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
-        key_parts: list[JSON] = [
-            provider,
-            request.model,
-            [_key_fields(message) for message in request.messages],
-            tools,
-            [settings.temperature, settings.top_p, settings.max_tokens, settings.response_schema],
-        ]
-        return sha256(canonical_json(key_parts).encode("utf-8", "surrogatepass")).hexdigest()
+    def build(provider: str, request: ModelRequest, /) -> str: ...
+
+    @overload
+    @staticmethod
+    def build(
+        model: str, prompt: str, messages: Sequence[Message], tools: Sequence[Tool] = (), temperature: float = 0.7
+    ) -> str: ...
+
+    @staticmethod
+    def build(
+        model: str,
+        prompt: str | ModelRequest,
+        messages: Sequence[Message] = (),
+        tools: Sequence[Tool] = (),
+        temperature: float = 0.7,
+    ) -> str:
+        """SHA-256 (64 hex digits) of everything that the answer depends on.
+
+        Built from the name of a provider and a request, as agents do; or from the parts of a request, with the default
+        values for the rest.
+        """
+        if isinstance(prompt, ModelRequest):
+            return _hash_request(model, prompt)
+        system = (Message(Role.SYSTEM, prompt),) if prompt else ()
+        return _hash_request("", ModelRequest(model, (*system, *messages), tuple(tools), ModelSettings(temperature)))
+
+
+def _hash_request(provider: str, request: ModelRequest) -> str:
+    settings = request.settings
+    tools: list[JSON] = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+    key_parts: list[JSON] = [
+        provider,
+        request.model,
+        [_key_fields(message) for message in request.messages],
+        tools,
+        [settings.temperature, settings.top_p, settings.max_tokens, settings.response_schema],
+    ]
+    return sha256(canonical_json(key_parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _key_fields(message: Message) -> JSON:

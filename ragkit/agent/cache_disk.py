@@ -92,11 +92,11 @@ class DiskCache:
         except OSError as error:
             reason = f"cannot be created ({error.strerror})"
             raise KnowledgeBaseDamaged(
-                str(self._path), reason, f"mkdir -p {self._path.parent}, or choose another path"
+                str(self._path), reason, f"`mkdir -p {self._path.parent}`, or choose another path"
             ) from error
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise KnowledgeBaseLocked(str(self._path), "another process") from error
             reason = f"is not a valid response cache ({error})"
-            fix = f"rm {self._path}, which deletes the cached answers"
+            fix = f"`rm {self._path}`, which deletes the cached answers"
             raise KnowledgeBaseDamaged(str(self._path), reason, fix) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ragkit.agent.cache import Cache
 from ragkit.agent.coherence_check import CoherenceCheck
@@ -66,7 +66,16 @@ class AgentConfig:
     max_tokens: int = 2048
     """Maximum tokens of one answer."""
     max_iterations: int = 10
-    """Maximum number of requests to the model in one run."""
+    """Maximum number of turns in one run: requests to the model, repairs and a last answer not counted."""
+    on_max_iterations: Literal["stop", "answer"] = "stop"
+    """What follows the last iteration: `stop` ends the run with the text `[Max iterations reached]`; `answer` asks the
+    model once more, without tools, to answer from what it has. The stop reason is `max_iterations` in both cases."""
+    max_repeated_calls: int | None = 3
+    """How often a tool call with the same arguments may have the same result in one run; after that it is a loop.
+    None: no limit."""
+    on_loop: Literal["tell", "answer", "raise"] = "tell"
+    """What follows a loop. The call is not executed: `tell` tells the model so, `answer` asks it for a last answer
+    without tools (stop reason `loop`), `raise` ends the run with ToolCallLoop."""
     parallel_tool_execution: bool = True
     """Whether the tool calls of one turn run concurrently; results keep their order."""
     request_timeout_s: float | None = 120.0
@@ -74,7 +83,7 @@ class AgentConfig:
     tool_timeout_s: float | None = 60.0
     """Timeout of a tool without its own, in seconds; None: no timeout."""
     max_tool_output_chars: int = 100_000
-    """Longer tool results are truncated."""
+    """Longer tool results are paged: the model gets the first page, and a tool `read_tool_result` for the others."""
     retry: RetryPolicy = RetryPolicy()
     limits: Limits = field(default_factory=Limits)
     """The limits of one run: cost, tokens, time."""
@@ -90,12 +99,18 @@ class AgentConfig:
     """Asks a model whether the calls serve the user's request; None: no check."""
     response_format: ResponseFormat | None = None
     """The schema of the final answer: a pydantic model or a JSON Schema."""
+    max_repairs: int = 1
+    """How often the model may be asked in one run to correct an answer that does not match `response_format`. Repairs
+    are no iterations; they cost tokens."""
     routing_only: bool = False
     """Whether the run ends after the model's tool calls, without executing them."""
     text_tool_calls: bool = True
     """Whether TOOL_CALL in the model's text is parsed as a tool call."""
-    hooks: Mapping[str, Callable[..., None]] = field(default_factory=dict)
-    """Functions by event: `{"on_tool_start": my_hook}`."""
+    starts_with_reasoning: bool = False
+    """Whether the model's chat template opens the reasoning, so that answers have only the closing `</think>`.
+    Then a stream shows its text after that tag, or at the end if there is none."""
+    hooks: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+    """Functions, also asynchronous ones, by event: `{"on_tool_start": my_hook}`."""
     observers: Sequence[AgentObserver] = ()
     """Receive every event."""
     analytics: AgentAnalytics | None = None
@@ -107,7 +122,20 @@ class AgentConfig:
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
+        if self.max_tool_output_chars < 1:
+            raise InvalidOption("max_tool_output_chars", self.max_tool_output_chars, ">= 1")
+        if self.max_repeated_calls is not None and self.max_repeated_calls < 1:
+            raise InvalidOption("max_repeated_calls", self.max_repeated_calls, ">= 1 or None")
+        if self.max_repairs < 0:
+            raise InvalidOption("max_repairs", self.max_repairs, ">= 0")
+        _check_choice("on_max_iterations", self.on_max_iterations, ("stop", "answer"))
+        _check_choice("on_loop", self.on_loop, ("tell", "answer", "raise"))
         if not 0 <= self.temperature <= 2:
             raise InvalidOption("temperature", self.temperature, "between 0 and 2")
         if not 0 <= self.top_p <= 1:
             raise InvalidOption("top_p", self.top_p, "between 0 and 1")
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidOption(name, value, f"one of {', '.join(allowed)}")

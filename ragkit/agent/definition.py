@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from typing import TypeAlias, cast
 
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS, PromptBuilder
 from ragkit.agent.providers.base import ModelSettings, Provider
+from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.agent.structured_output import to_json_schema
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.records import JSON
+from ragkit.usage.meter import Meter
 
 ToolSource: TypeAlias = ToolRegistry | Sequence[Tool | ToolCallable]
 
@@ -30,7 +32,8 @@ _HANDOFF_PARAMETERS: dict[str, JSON] = {
 class AgentDefinition:
     """An agent as an immutable record, without conversation state."""
 
-    provider: Provider
+    provider: Provider = cast("Provider", None)  # noqa: RUF009 - `model` may hold it
+    """Also one with a documented signature; see `ragkit.agent.providers.adapter`."""
     tools: ToolSource = ()
     max_iterations: int | None = None
     """Overrides `config.max_iterations`."""
@@ -38,6 +41,8 @@ class AgentDefinition:
     memory: ConversationMemory | None = None
     """The memory of runs without their own; runs that share it are serialized."""
     _: KW_ONLY
+    model: InitVar[Provider | str | None] = None
+    """The model's name, which overrides `config.model`; or a provider, in place of `provider`."""
     name: str = "agent"
     instructions: str = DEFAULT_INSTRUCTIONS
     description: str = ""
@@ -55,19 +60,23 @@ class AgentDefinition:
     """The tools of `registry`, in order."""
     model_settings: ModelSettings = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, model: Provider | str | None) -> None:
+        provider = adapt_provider(cast("Provider", model) if self.provider is None else self.provider)
         registry = ToolRegistry(self.tools)
         for handoff in self.handoffs:
             registry.register(handoff if isinstance(handoff, HandoffTool) else HandoffTool.to(handoff))
         config = self.config
         if self.max_iterations is not None:
             config = replace(config, max_iterations=self.max_iterations)
+        if isinstance(model, str):
+            config = replace(config, model=model)
         builder = self.prompt_builder or PromptBuilder(self.instructions)
-        native, marked = self.provider.native_tools, config.screening.mark_as_data
+        native, marked = provider.native_tools, config.screening.mark_as_data
         form = config.response_format
         schema = to_json_schema(form) if form is not None else None
         prompt = builder.build(registry.list_all(), native=native, marked=marked)
         fields_: dict[str, object] = {
+            "provider": provider,
             "registry": registry.snapshot(),
             "config": config,
             "available_tools": tuple(registry),
@@ -79,6 +88,10 @@ class AgentDefinition:
         }
         for name, value in fields_.items():
             object.__setattr__(self, name, value)
+
+    def create_meter(self) -> Meter:
+        """The meter of a new run."""
+        return Meter(self.config.prices, on_call=self.config.on_call)
 
 
 @dataclass(frozen=True)

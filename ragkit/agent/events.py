@@ -56,6 +56,13 @@ class TextChunk(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningChunk(Event):
+    """A chunk of the model's reasoning, in a streamed run. With output guardrails, reasoning is not streamed."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallChunk(Event):
     """A chunk of a tool call as the model writes it, in a streamed run."""
 
@@ -74,7 +81,7 @@ class Retrying(Event):
     delay_s: float
     error: Exception
     discard_text: bool
-    """Whether text chunks of the failed attempt must be discarded."""
+    """Whether text chunks of the failed attempt must be discarded. Its reasoning chunks are void in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +163,7 @@ class ToolEnded(Event):
     data: object
     seconds: float
     attempts: int
+    """How often the function was called; 0 for a kept result of an equal call."""
     chunks: int
 
 
@@ -169,6 +177,24 @@ class ToolFailed(Event):
     content: str
     """The text for the model."""
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDetected(Event):
+    """The model repeats a tool call that had the same result before. It is not executed."""
+
+    iteration: int
+    call: ToolCall
+    times: int
+    """How often the call had the same result."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastAnswerRequested(Event):
+    """The model is asked once more, without tools, to answer from what it has."""
+
+    reason: str
+    """`max_iterations` or `loop`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +215,7 @@ class MemoryTrimmed(Event):
 
 @dataclass(frozen=True, slots=True)
 class BudgetWarning(Event):
-    """A limit of the run is nearly reached. Emitted once per limit."""
+    """A limit of the run is nearly reached, or a threshold of `Limits`. Once for each, before BudgetExceeded."""
 
     unit: str
     spent: float

@@ -12,14 +12,15 @@ from dataclasses import replace
 
 from ragkit.agent import events as e
 from ragkit.agent.messages import Message, Role
-from ragkit.agent.model_step import enforce_guardrails, run_model_step
+from ragkit.agent.model_step import emit_budget_warnings, enforce_guardrails, run_model_step
 from ragkit.agent.result import AgentResult, ToolOutcome, attach_partial_result
-from ragkit.agent.run_state import RUN_AGAIN, FinalAnswer, Handoff, RunState, Stopped, TurnOutcome
+from ragkit.agent.run_state import FinalAnswer, Handoff, RunState, Stopped, TurnOutcome
 from ragkit.agent.side_effects import EffectGenerator, await_future, run_function
 from ragkit.agent.structured_output import InvalidStructuredOutput, build_repair_prompt, parse_structured_output
 from ragkit.agent.tool_step import run_tool_step
 from ragkit.agent.trace import StepType
 from ragkit.errors import RunError
+from ragkit.usage.meter import use_meter
 
 MAX_ITERATIONS_TEXT = "[Max iterations reached]"
 
@@ -36,9 +37,10 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
             yield from await_future(turn)
             run.raise_if_stopped()  # the timeout may have passed while the run waited for the memory
         result = yield from _run_turns(run)
-        yield from _save_to_memory(run, result)
+        result = yield from _save_to_memory(run, result)
     except BaseException as error:
         if not isinstance(error, GeneratorExit | KeyboardInterrupt | SystemExit):
+            yield from emit_budget_warnings(run)  # a limit of time is often reached while the run waits
             yield _failure_event(run, error)
         raise
     finally:
@@ -80,13 +82,35 @@ def _run_turns(run: RunState) -> EffectGenerator[AgentResult]:
         if isinstance(outcome, FinalAnswer):
             return run.build_result(outcome.stop_reason, outcome.content)
         if isinstance(outcome, Stopped):
-            return _stopped_result(run, outcome)
+            return (yield from _end_early(run, "loop")) if outcome.reason == "loop" else _stopped_result(run, outcome)
         if isinstance(outcome, Handoff):
             before = run.agent.name
             run.switch_agent(outcome.target)
             yield e.HandedOff(run.id, before, outcome.target.name, outcome.reason)
-    run.messages.append(Message(Role.ASSISTANT, MAX_ITERATIONS_TEXT, agent_name=run.agent.name))
-    return run.build_result("max_iterations", MAX_ITERATIONS_TEXT)
+    return (yield from _end_early(run, "max_iterations"))
+
+
+def _end_early(run: RunState, reason: str) -> EffectGenerator[AgentResult]:
+    """End a run that is in a loop, or has used up its iterations: with an answer without tools, or a fixed text."""
+    content = MAX_ITERATIONS_TEXT
+    if reason == "max_iterations" and run.config.on_max_iterations == "stop":
+        run.messages.append(Message(Role.ASSISTANT, content, agent_name=run.agent.name))
+    else:
+        content = yield from _request_last_answer(run, reason)
+    if run.streaming and content is MAX_ITERATIONS_TEXT:
+        yield e.TextChunk(run.id, content)
+    return run.build_result(reason, content)
+
+
+def _request_last_answer(run: RunState, reason: str) -> EffectGenerator[str]:
+    run.tools_are_closed = True
+    yield e.LastAnswerRequested(run.id, reason)
+    span = run.trace.start_span(StepType.ITERATION, "last answer")
+    outcome = yield from _request_answer(run)
+    assert isinstance(outcome, FinalAnswer)  # noqa: S101 - without tools there are no calls
+    run.trace.add_span(StepType.OUTCOME, outcome.label, {"reason": reason})
+    run.trace.end_span(span)
+    return outcome.content
 
 
 def _stopped_result(run: RunState, outcome: Stopped) -> AgentResult:
@@ -103,12 +127,9 @@ def _run_turn(run: RunState) -> EffectGenerator[TurnOutcome]:
     run.meter.begin_iteration(run.iteration)
     if run.iteration == 1:
         yield from _prepare_conversation(run)
-    message, stop_reason = yield from run_model_step(run)
-    run.messages.append(message)
-    if message.reasoning:
-        run.reasoning_parts.append(message.reasoning)
-    if not message.tool_calls:
-        return _finish_turn(run, message, stop_reason)
+    message = yield from _request_answer(run)
+    if isinstance(message, FinalAnswer):
+        return message
     if message.content:
         run.reasoning_parts.append(message.content)
     if run.config.routing_only:
@@ -116,6 +137,22 @@ def _run_turn(run: RunState) -> EffectGenerator[TurnOutcome]:
         run.trace.add_span(StepType.RECORD)
         return FinalAnswer(message.content, "routing_only")
     return (yield from run_tool_step(run, message, {}))
+
+
+def _request_answer(run: RunState) -> EffectGenerator[FinalAnswer | Message]:
+    """Ask the model until it answers, or calls tools; an answer that does not match `response_format` is repaired."""
+    while True:
+        message, stop_reason = yield from run_model_step(run)
+        if run.tools_are_closed and (message.tool_calls or not message.content):
+            message = replace(message, tool_calls=(), content=message.content or MAX_ITERATIONS_TEXT)
+        run.messages.append(message)
+        if message.reasoning:
+            run.reasoning_parts.append(message.reasoning)
+        if message.tool_calls:
+            return message
+        run.trace.add_span(StepType.RECORD)
+        if _is_valid_answer(run, message):
+            return FinalAnswer(message.content, stop_reason)
 
 
 def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
@@ -138,28 +175,40 @@ def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
     run.messages += checked
 
 
-def _finish_turn(run: RunState, message: Message, stop_reason: str) -> TurnOutcome:
-    """Finish a turn without tool calls. With a `response_format` the answer is validated, with one repair request."""
-    run.trace.add_span(StepType.RECORD)
+def _is_valid_answer(run: RunState, message: Message) -> bool:
+    """Whether the answer matches `response_format`. If not, ask for a repair; raises RunError after the last one."""
     form = run.config.response_format
-    if form is not None:
-        try:
-            run.parsed = parse_structured_output(message.content, form)
-        except InvalidStructuredOutput as error:
-            if run.repair_requested:
-                raise RunError(f"the answer does not match response_format after a repair request: {error}") from error
-            run.repair_requested = True
-            run.messages.append(Message(Role.USER, build_repair_prompt(error)))
-            return RUN_AGAIN
-    return FinalAnswer(message.content, stop_reason)
+    if form is None:
+        return True
+    try:
+        run.parsed = parse_structured_output(message.content, form)
+    except InvalidStructuredOutput as error:
+        if run.repairs >= run.config.max_repairs:
+            requests = {0: "", 1: " after a repair request"}.get(run.repairs, f" after {run.repairs} repair requests")
+            raise RunError(f"the answer does not match response_format{requests}: {error}") from error
+        run.repairs += 1
+        run.trace.add_span(StepType.REPAIR, attributes={"error": str(error)})
+        run.messages.append(Message(Role.USER, build_repair_prompt(error)))
+        return False
+    return True
 
 
-def _save_to_memory(run: RunState, result: AgentResult) -> EffectGenerator[None]:
-    """Add the messages of this run to the memory, unless the run is suspended."""
+def _save_to_memory(run: RunState, result: AgentResult) -> EffectGenerator[AgentResult]:
+    """Add the messages of this run to the memory, unless the run is suspended.
+
+    Returns the result with what the memory spent on a summary.
+    """
     memory = run.memory
     if memory is None or result.suspended is not None or result.stop_reason == "routing_only":
-        return
+        return result
     new = run.messages[run.new_messages_start :]
-    dropped = yield from run_function(lambda: memory.record_turn(new, run.state), blocking=memory.is_persistent)
+
+    def record() -> list[Message]:
+        with use_meter(run.meter, iteration=run.iteration):
+            return memory.record_turn(new, run.state)
+
+    calls = len(run.meter.calls)
+    dropped = yield from run_function(record, blocking=memory.is_persistent)
     if dropped:
         yield e.MemoryTrimmed(run.id, tuple(dropped))
+    return result if len(run.meter.calls) == calls else run.add_usage(result)

@@ -97,8 +97,9 @@ class ConversationMemory:
     """The messages of one conversation. Thread-safe.
 
     Args:
-        max_messages: the oldest messages beyond it are dropped; None: no limit.
-        max_tokens: the oldest messages beyond it are dropped, by estimate; None: no limit.
+        max_messages: the oldest messages beyond it are dropped; None: no limit. The last user message and the newest
+            message always stay.
+        max_tokens: the same for tokens, by estimate.
         store: loaded at once and saved on each change; None: in memory only.
         messages: the initial messages.
     """
@@ -209,6 +210,16 @@ class ConversationMemory:
         """The conversation as JSON; any later version can read it."""
         return _serialize_conversation(self.get_history(), self._fields)
 
+    def to_dict(self) -> dict[str, JSON]:
+        """For logs: `max_messages`, `max_tokens`, `message_count`, and `messages` as JSON objects."""
+        messages = self.get_history()
+        return {
+            "max_messages": self.max_messages,
+            "max_tokens": self.max_tokens,
+            "message_count": len(messages),
+            "messages": [message.to_dict() for message in messages],
+        }
+
     @staticmethod
     def from_json(text: str, *, max_messages: int | None = None, max_tokens: int | None = None) -> ConversationMemory:
         """Parse a conversation. Raises InvalidOption for any other text or a later version."""
@@ -216,6 +227,10 @@ class ConversationMemory:
         memory = ConversationMemory(max_messages, max_tokens, messages=messages)
         memory._fields = fields
         return memory
+
+    def __repr__(self) -> str:
+        limits = f"max_messages={self.max_messages}, max_tokens={self.max_tokens}"
+        return f"{type(self).__name__}({limits}, messages={len(self)})"
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -235,19 +250,21 @@ class ConversationMemory:
     def _prune(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
         count, size = len(messages), sum(map(estimate_message_tokens, messages)) if self.max_tokens else 0
         dropped: list[Message] = []
-        units = list(_group_tool_calls(messages))
+        units = list(group_tool_calls(messages))
         kept = list(units)
+        # services reject a conversation that does not begin with a user message: the last one stays, too
+        last_question = next((unit for unit in reversed(units) if unit[0].role is Role.USER), None)
         for unit in units[:-1]:  # the newest message is never dropped
             over = (self.max_messages and count > self.max_messages) or (self.max_tokens and size > self.max_tokens)
             if not over:
                 break
-            if any(message.pinned for message in unit):
+            if unit is last_question or any(message.pinned for message in unit):
                 continue
-            kept.remove(unit)
+            kept = [other for other in kept if other is not unit]
             dropped += unit
             count -= len(unit)
             size -= sum(map(estimate_message_tokens, unit)) if self.max_tokens else 0
-        if dropped:  # services reject a conversation that does not begin with a user message
+        if dropped:
             dropped += _drop_leading_answers(kept)
         return [message for unit in kept for message in unit], dropped
 
@@ -288,15 +305,15 @@ def _parse_conversation(text: str) -> tuple[list[Message], dict[str, JSON]]:
 
 
 def _drop_leading_answers(units: list[list[Message]]) -> list[Message]:
-    """Remove the answers before the first user message, except pinned ones, if there is a user message."""
+    """Remove what precedes the first user message, except system and pinned messages, if there is a user message."""
     first = next((index for index, unit in enumerate(units) if unit[0].role is Role.USER), 0)
-    leading = [unit for unit in units[:first] if unit[0].role is Role.ASSISTANT and not any(m.pinned for m in unit)]
-    for unit in leading:
-        units.remove(unit)
+    answers = (Role.ASSISTANT, Role.TOOL)
+    leading = [unit for unit in units[:first] if unit[0].role in answers and not any(m.pinned for m in unit)]
+    units[:] = [unit for unit in units if not any(unit is other for other in leading)]
     return [message for unit in leading for message in unit]
 
 
-def _group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:
+def group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """Messages that must not be separated: a tool call with its results, anything else alone."""
     unit: list[Message] = []
     for message in messages:

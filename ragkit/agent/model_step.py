@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from ragkit.agent import events as e
-from ragkit.agent.cache import Cache, CacheKeyBuilder
+from ragkit.agent.cache import Cache, CacheKeyBuilder, is_blocking
 from ragkit.agent.guardrails import Guardrail, apply_guardrails
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.parser import ToolCallParser
@@ -19,7 +20,9 @@ from ragkit.agent.side_effects import CallModel, EffectGenerator, call_model, ru
 from ragkit.agent.stream_filter import StreamFilter, split_reasoning
 from ragkit.agent.trace import StepType, TraceSpan
 from ragkit.errors import GuardrailBlocked, ProviderError
-from ragkit.usage.meter import UsageStats
+from ragkit.usage.meter import UsageStats, use_meter
+
+T = TypeVar("T")
 
 
 def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
@@ -27,19 +30,22 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
 
     Returns the message and the stop reason.
     """
+    if run.has_limits:
+        yield from emit_budget_warnings(run)
     run.raise_if_stopped()
-    if run.limits.is_set:
-        yield from _emit_budget_warnings(run)
     request = run.build_request()
     span, completion = run.trace.add_span(StepType.CACHE), None
     cache = None if run.streaming else run.config.cache
-    key = CacheKeyBuilder.build(run.agent.provider.name, request) if cache is not None else ""
+    build_key = getattr(cache, "build_key", CacheKeyBuilder.build)
+    key = build_key(run.agent.provider.name, request) if cache is not None else ""
     if cache is not None:
         completion = yield from _read_cache(run, cache, key, request, span)
     if completion is None:
         completion = yield from _call_with_retries(run, request)
+        if run.has_limits:
+            yield from emit_budget_warnings(run)
         if cache is not None:
-            yield from run_function(partial(cache.set, key, completion), blocking=cache.blocking)
+            yield from run_function(_metered(run, partial(cache.set, key, completion)), blocking=is_blocking(cache))
     message = completion.message
     guardrails = run.config.guardrails.output
     span = run.trace.add_span(StepType.OUTPUT_GUARDRAILS)
@@ -52,6 +58,9 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         # with guardrails, all text is held back until they have checked it; without, what may be a tool call
         has_text_calls = len(parsed.tool_calls) > len(message.tool_calls)
         held = parsed.content if guardrails else "" if has_text_calls else run.stream_filter.flush()
+        reasoning = run.stream_filter.take_reasoning()
+        if reasoning:
+            yield e.ReasoningChunk(run.id, reasoning)
         if held:
             yield e.TextChunk(run.id, held)
     return parsed, completion.stop_reason
@@ -70,10 +79,11 @@ def enforce_guardrails(
     return text
 
 
-def _emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
+def emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
+    """Warn about each limit once, when it is nearly reached."""
     for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s):
-        if unit not in run.warned_limits:
-            run.warned_limits.add(unit)
+        if (unit, limit) not in run.warned_limits:
+            run.warned_limits.add((unit, limit))
             yield e.BudgetWarning(run.id, unit, spent, limit)
 
 
@@ -81,16 +91,29 @@ def _read_cache(
     run: RunState, cache: Cache, key: str, request: ModelRequest, span: TraceSpan
 ) -> EffectGenerator[Completion | None]:
     """Step 3, cache. Streamed runs skip it."""
-    cached = yield from run_function(lambda: cache.get(key), blocking=cache.blocking)
+    cached = yield from run_function(_metered(run, partial(cache.get, key)), blocking=is_blocking(cache))
+    if not isinstance(cached, Completion):  # a cache of the user's own may hold values of others
+        cached = None
     span.attributes["hit"] = cached is not None
     span.ended = run.trace.elapsed_s()
     if cached is None:
         return None
+    _add_reasoning(span, cached)
     provider, model = _provider_and_model(run, request, cached)
     usage = run.meter.record_cache_hit(provider, model, cached.usage, iteration=run.iteration)
     if run.has_listeners:
         yield _model_call_ended(run, cached, usage, cached=True, request=request, seconds=0.0)
     return cached
+
+
+def _metered(run: RunState, work: Callable[[], T]) -> Callable[[], T]:
+    """`work`, whose model calls are part of the run's usage: a semantic cache embeds."""
+
+    def metered() -> T:
+        with use_meter(run.meter, iteration=run.iteration):
+            return work()
+
+    return metered
 
 
 def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[Completion]:
@@ -102,14 +125,17 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
         yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
     started_at = time.perf_counter()
     for attempt in range(1, run.config.retry.max_attempts + 1):
-        run.stream_filter, run.has_streamed_text = _create_stream_filter(run), False
+        if run.streaming:
+            run.stream_filter, run.has_streamed_text = _create_stream_filter(run), False
         try:
             timeout = run.cap_timeout(run.config.request_timeout_s)
             completion = yield from call_model(CallModel(run, provider, request, timeout, streaming))
             break
         except ProviderError as error:
             yield from _wait_for_retry(run, attempt, error)
-    completion = _without_reasoning(completion)
+            if request.failed_in_chain != error.failed_in_chain:
+                request = replace(request, failed_in_chain=error.failed_in_chain)
+    completion = _without_reasoning(run, completion)
     name, model = _provider_and_model(run, request, completion)
     usage = run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
     span.attributes.update(
@@ -119,6 +145,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
         cost_usd=usage.llm_cost_usd,
         stop_reason=completion.stop_reason,
     )
+    _add_reasoning(span, completion)
     run.trace.end_span(span)
     if completion.fallback_errors:
         yield e.ProviderFallback(run.id, completion.fallback_errors, completion.provider)
@@ -132,6 +159,8 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
     """Wait before the next attempt; raise the error if there is none."""
     run.raise_if_stopped()  # the request may have failed because the run was cancelled or timed out
     delay = run.config.retry.next_wait_s(attempt, error)
+    if error.failed_in_chain and attempt < run.config.retry.max_attempts:
+        delay = 0.0  # another provider of the chain is tried
     if delay is None or (run.has_streamed_text and not run.retry_after_text):
         raise error
     run.trace.add_span(StepType.RETRY, type(error).__name__, {"attempt": attempt, "wait_s": delay, "error": str(error)})
@@ -141,12 +170,17 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
     run.raise_if_stopped()
 
 
-def _without_reasoning(completion: Completion) -> Completion:
+def _add_reasoning(span: TraceSpan, completion: Completion) -> None:
+    if completion.message.reasoning:
+        span.attributes["reasoning"] = completion.message.reasoning
+
+
+def _without_reasoning(run: RunState, completion: Completion) -> Completion:
     """The completion with reasoning that the model wrote into its text moved to `reasoning`."""
     message = completion.message
-    text, reasoning = (
-        split_reasoning(message.content) if "</" in message.content or "<t" in message.content else ("", "")
-    )
+    if "<" not in message.content:
+        return completion
+    text, reasoning = split_reasoning(message.content, starts_with_reasoning=run.config.starts_with_reasoning)
     if not reasoning:
         return completion
     joined = "\n\n".join(part for part in (message.reasoning, reasoning) if part)
@@ -156,7 +190,9 @@ def _without_reasoning(completion: Completion) -> Completion:
 def _create_stream_filter(run: RunState) -> StreamFilter:
     native, names = run.agent.provider.native_tools, run.agent.registry.list_names()
     is_parsed = run.config.text_tool_calls and run.config.response_format is None
-    return StreamFilter(names if is_parsed else (), accept_bare_json=not native)
+    return StreamFilter(
+        names if is_parsed else (), accept_bare_json=not native, starts_with_reasoning=run.config.starts_with_reasoning
+    )
 
 
 def _provider_and_model(run: RunState, request: ModelRequest, completion: Completion) -> tuple[str, str]:

@@ -1,90 +1,116 @@
-"""Observers receive the events of a run. An exception in an observer is logged and does not affect the run."""
+"""Observers receive the events of a run. An exception in an observer is a warning and does not affect the run."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
-from typing import TypeAlias
+from types import CodeType
+from typing import TypeAlias, cast
 
 from ragkit.agent import events as e
+from ragkit.agent.background_tasks import BackgroundLoop
 from ragkit.errors import UnknownName
 
 LOG = logging.getLogger("ragkit.agent")
 
-Hook: TypeAlias = Callable[..., None]
+Handled: TypeAlias = Awaitable[object] | None
+"""What an observer returns: None, or something to await."""
+Hook: TypeAlias = Callable[..., object]
+OBSERVER_LOOP = BackgroundLoop("ragkit-observers")
+"""Runs the coroutines of observers in synchronous runs."""
+
+
+class ObserverWarning(UserWarning):
+    """An observer or a hook failed; the run went on."""
 
 
 class AgentObserver:
-    """Base class of observers: override the methods you need. They are called in the thread that drives the run."""
+    """Base class of observers: override the methods you need, with `def` or `async def`.
 
-    def on_agent_start(self, event: e.RunStarted) -> None:
+    They are called in the thread that drives the run, which waits for them. Coroutines run in the event loop of an
+    asynchronous run; those of a synchronous run in a background loop.
+    """
+
+    def on_agent_start(self, event: e.RunStarted) -> Handled:
         """A run starts."""
 
-    def on_agent_end(self, event: e.RunEnded) -> None:
+    def on_agent_end(self, event: e.RunEnded) -> Handled:
         """A run ended."""
 
-    def on_error(self, event: e.RunFailed) -> None:
+    def on_error(self, event: e.RunFailed) -> Handled:
         """A run failed."""
 
-    def on_iteration_start(self, event: e.IterationStarted) -> None:
+    def on_iteration_start(self, event: e.IterationStarted) -> Handled:
         """A turn of the loop starts."""
 
-    def on_iteration_end(self, event: e.IterationEnded) -> None:
+    def on_iteration_end(self, event: e.IterationEnded) -> Handled:
         """A turn of the loop ended."""
 
-    def on_llm_start(self, event: e.ModelCallStarted) -> None:
+    def on_llm_start(self, event: e.ModelCallStarted) -> Handled:
         """A request is sent to a model."""
 
-    def on_llm_chunk(self, event: e.TextChunk) -> None:
+    def on_llm_chunk(self, event: e.TextChunk) -> Handled:
         """A chunk of text arrived, in a streamed run."""
 
-    def on_llm_end(self, event: e.ModelCallEnded) -> None:
+    def on_reasoning_chunk(self, event: e.ReasoningChunk) -> Handled:
+        """A chunk of reasoning arrived, in a streamed run."""
+
+    def on_llm_end(self, event: e.ModelCallEnded) -> Handled:
         """A model or the cache answered."""
 
-    def on_tool_call_chunk(self, event: e.ToolCallChunk) -> None:
+    def on_tool_call_chunk(self, event: e.ToolCallChunk) -> Handled:
         """A chunk of a tool call arrived, in a streamed run."""
 
-    def on_retry(self, event: e.Retrying) -> None:
+    def on_retry(self, event: e.Retrying) -> Handled:
         """A request will be sent again."""
 
-    def on_fallback(self, event: e.ProviderFallback) -> None:
+    def on_fallback(self, event: e.ProviderFallback) -> Handled:
         """A fallback chain skipped failed providers."""
 
-    def on_tool_start(self, event: e.ToolStarted) -> None:
+    def on_tool_start(self, event: e.ToolStarted) -> Handled:
         """A tool is about to be executed."""
 
-    def on_tool_chunk(self, event: e.ToolChunk) -> None:
+    def on_tool_chunk(self, event: e.ToolChunk) -> Handled:
         """A tool emitted a chunk of output."""
 
-    def on_tool_end(self, event: e.ToolEnded) -> None:
+    def on_tool_end(self, event: e.ToolEnded) -> Handled:
         """A tool returned a result."""
 
-    def on_tool_error(self, event: e.ToolFailed) -> None:
+    def on_tool_error(self, event: e.ToolFailed) -> Handled:
         """A tool call failed."""
 
-    def on_guardrail(self, event: e.GuardrailTriggered) -> None:
+    def on_guardrail(self, event: e.GuardrailTriggered) -> Handled:
         """A guardrail blocked, rewrote or flagged a text."""
 
-    def on_policy(self, event: e.PolicyDecided) -> None:
+    def on_policy(self, event: e.PolicyDecided) -> Handled:
         """The policy decided about a call."""
 
-    def on_approval(self, event: e.ApprovalNeeded) -> None:
+    def on_approval(self, event: e.ApprovalNeeded) -> Handled:
         """The run awaits human approval."""
 
-    def on_handoff(self, event: e.HandedOff) -> None:
+    def on_loop(self, event: e.LoopDetected) -> Handled:
+        """The model repeats a tool call without a new result."""
+
+    def on_last_answer(self, event: e.LastAnswerRequested) -> Handled:
+        """The model is asked for a last answer without tools."""
+
+    def on_handoff(self, event: e.HandedOff) -> Handled:
         """Another agent takes over."""
 
-    def on_memory_trim(self, event: e.MemoryTrimmed) -> None:
+    def on_memory_trim(self, event: e.MemoryTrimmed) -> Handled:
         """Memory dropped its oldest messages."""
 
-    def on_budget_warning(self, event: e.BudgetWarning) -> None:
+    def on_budget_warning(self, event: e.BudgetWarning) -> Handled:
         """A limit is nearly reached."""
 
-    def handle(self, event: e.Event) -> None:
-        """Dispatch an event to its method."""
-        getattr(self, OBSERVER_METHODS[type(event)])(event)
+    def handle(self, event: e.Event) -> Handled:
+        """Dispatch an event to its method. An override returns what this returns, so that coroutines are awaited."""
+        return cast("Handled", getattr(self, OBSERVER_METHODS[type(event)])(event))
 
 
 OBSERVER_METHODS: Mapping[type[e.Event], str] = {
@@ -95,6 +121,7 @@ OBSERVER_METHODS: Mapping[type[e.Event], str] = {
     e.IterationEnded: "on_iteration_end",
     e.ModelCallStarted: "on_llm_start",
     e.TextChunk: "on_llm_chunk",
+    e.ReasoningChunk: "on_reasoning_chunk",
     e.ModelCallEnded: "on_llm_end",
     e.ToolCallChunk: "on_tool_call_chunk",
     e.Retrying: "on_retry",
@@ -106,6 +133,8 @@ OBSERVER_METHODS: Mapping[type[e.Event], str] = {
     e.GuardrailTriggered: "on_guardrail",
     e.PolicyDecided: "on_policy",
     e.ApprovalNeeded: "on_approval",
+    e.LoopDetected: "on_loop",
+    e.LastAnswerRequested: "on_last_answer",
     e.HandedOff: "on_handoff",
     e.MemoryTrimmed: "on_memory_trim",
     e.BudgetWarning: "on_budget_warning",
@@ -129,6 +158,14 @@ _HOOK_ARGUMENTS: Mapping[type[e.Event], tuple[str, ...]] = {
 }
 """The arguments of a hook, in order; the hook of any other event gets the event itself."""
 
+_FURTHER_HOOK_ARGUMENTS: Mapping[type[e.Event], tuple[str, ...]] = {
+    e.RunStarted: ("agent_name",),
+    e.IterationEnded: ("outcome",),
+    e.ToolEnded: ("seconds", "call.arguments"),
+    e.ToolFailed: ("call.arguments", "seconds"),
+}
+"""Arguments that follow if the hook has parameters for them: `on_tool_end(name, result, duration)`."""
+
 HOOK_ALIASES: Mapping[str, str] = {"new_message": "on_llm_start", "end_message": "on_llm_end"}
 """Aliases of hooks."""
 
@@ -141,6 +178,10 @@ class HookObserver(AgentObserver):
     on_tool_start(name, args), on_tool_chunk(name, text), on_tool_end(name, result), on_tool_error(name, error),
     on_memory_trim(messages); every other hook gets the event. `new_message` and `end_message` are aliases
     of on_llm_start and on_llm_end.
+
+    A hook with fewer parameters gets the first of these arguments. One with more gets more: on_tool_end(name, result,
+    seconds, args), on_tool_error(name, error, args, seconds), on_iteration_end(number, outcome),
+    on_agent_start(messages, agent_name). A hook may be a coroutine function.
 
     Raises:
         UnknownName: there is no hook of this name.
@@ -163,14 +204,42 @@ class HookObserver(AgentObserver):
         """Computed from the hook names."""
         return hash(tuple(sorted(self._hooks)))
 
-    def handle(self, event: e.Event) -> None:
+    def handle(self, event: e.Event) -> Handled:
         """Call the hooks of this event."""
         hooks = self._hooks.get(OBSERVER_METHODS[type(event)])
-        if hooks:
-            names = _HOOK_ARGUMENTS.get(type(event))
-            arguments = [attrgetter(name)(event) for name in names] if names else [event]
-            for hook in hooks:
-                hook(*arguments)
+        pending = [_call_hook(hook, event) for hook in hooks] if hooks else []
+        awaitables = [item for item in pending if inspect.isawaitable(item)]
+        return _gather(event, awaitables) if awaitables else None
+
+
+def _call_hook(hook: Hook, event: e.Event) -> object:
+    """Call a hook with as many arguments as it takes. Its exceptions are reported, so that the others are called."""
+    names = _HOOK_ARGUMENTS.get(type(event))
+    try:
+        if names is None:
+            return hook(event)
+        count = _count_parameters(hook)
+        names = names if count is None else (*names, *_FURTHER_HOOK_ARGUMENTS.get(type(event), ()))[:count]
+        return hook(*[attrgetter(name)(event) for name in names])
+    except Exception as error:  # noqa: BLE001 - reported: an observer must not break the run
+        report_failure(event, error)
+        return None
+
+
+def _count_parameters(hook: Hook) -> int | None:
+    """The number of positional arguments that a hook takes; None: any, or unknown."""
+    code: CodeType | None = getattr(hook, "__code__", None)
+    if code is not None:  # fast path: this is done for every event
+        return None if code.co_flags & inspect.CO_VARARGS else code.co_argcount - inspect.ismethod(hook)
+    try:
+        parameters = inspect.signature(hook).parameters.values()
+    except (TypeError, ValueError):  # some functions in C have no signature
+        return None
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return None
+    return sum(
+        parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters
+    )
 
 
 class LogObserver(AgentObserver):
@@ -194,8 +263,10 @@ class LogObserver(AgentObserver):
 
 
 def enable_debug_log() -> None:
-    """With RAGKIT_LOG=debug, log agent runs to stderr, unless the program has configured logging."""
-    if os.environ.get("RAGKIT_LOG", "").lower() == "debug" and not LOG.isEnabledFor(logging.DEBUG):
+    """With RAGKIT_LOG=debug (or RAGKIT_DEBUG=true), log agent runs to stderr, unless the program configures logging."""
+    wanted = os.environ.get("RAGKIT_LOG", "").lower() == "debug"
+    wanted = wanted or os.environ.get("RAGKIT_DEBUG", "").lower() in ("1", "true", "yes")
+    if wanted and not LOG.isEnabledFor(logging.DEBUG):
         LOG.setLevel(logging.DEBUG)
         if not LOG.hasHandlers():
             LOG.addHandler(logging.StreamHandler())
@@ -226,13 +297,42 @@ class ObserverDispatcher:
         new = [observer for observer in other._observers if observer not in self._observers]
         return ObserverDispatcher([*self._observers, *new]) if new else self
 
-    def notify(self, event: e.Event) -> None:
-        """Dispatch an event. Exceptions of observers are logged."""
+    def notify(self, event: e.Event) -> Coroutine[object, object, None] | None:
+        """Dispatch an event. Returns what is still to be awaited, if anything. Exceptions of observers are reported."""
+        awaitables: list[Awaitable[object]] = []
         for observer in self._observers:
             try:
-                observer.handle(event)
-            except Exception:  # an observer must not break the run
-                LOG.exception("an observer of run %s failed on %s", event.run_id, type(event).__name__)
+                handled = observer.handle(event)
+            except Exception as error:  # noqa: BLE001 - reported: an observer must not break the run
+                report_failure(event, error)
+            else:
+                if handled is not None and inspect.isawaitable(handled):
+                    awaitables.append(handled)
+        return _gather(event, awaitables) if awaitables else None
+
+    def notify_and_wait(self, event: e.Event) -> None:
+        """As `notify`; coroutines run in a background loop until they end."""
+        pending = self.notify(event)
+        if pending is not None:
+            OBSERVER_LOOP.run(pending)
+
+
+async def _gather(event: e.Event, awaitables: Sequence[Awaitable[object]]) -> None:
+    """Await coroutines of observers; their exceptions are reported."""
+    import asyncio  # noqa: PLC0415 - synchronous runs need no asyncio
+
+    for outcome in await asyncio.gather(*awaitables, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            report_failure(event, outcome)
+
+
+def report_failure(event: e.Event, error: Exception) -> None:
+    """Log the exception of an observer and warn of it."""
+    name = OBSERVER_METHODS[type(event)]
+    LOG.error("an observer of run %s failed on %s", event.run_id, type(event).__name__, exc_info=error)
+    with suppress(Warning):  # where warnings are errors, too, the run goes on
+        words = f"an observer or hook failed in {name}: {type(error).__name__}: {error}"
+        warnings.warn(words, ObserverWarning, stacklevel=2)
 
 
 _NO_OBSERVERS = ObserverDispatcher(())

@@ -88,7 +88,9 @@ class OpenTelemetryObserver(AgentObserver):
 
 def _span_attributes(result: AgentResult, span: TraceSpan) -> dict[str, JSON]:
     attributes: dict[str, JSON] = {
-        _ATTRIBUTE_NAMES.get(key, f"ragkit.{key}"): value for key, value in span.attributes.items() if value is not None
+        _ATTRIBUTE_NAMES.get(key, f"ragkit.{key}"): value
+        for key, value in span.attributes.items()
+        if value is not None and key != "reasoning"
     }
     if span.type is StepType.RUN:
         usage = result.usage

@@ -29,6 +29,10 @@ class ToolOutcome:
     attempts: int = 0
     """How often the function was called; 0: not executed."""
     chunks: int = 0
+    cached: bool = False
+    """Whether it is the kept result of an equal call, under `Tool.cache`."""
+    fallback: str = ""
+    """The tool that answered in place of the failed one, its `Tool.fallback`."""
 
     @property
     def name(self) -> str:
@@ -123,6 +127,38 @@ class SuspendedRun:
         return replace(self, decisions={**self.decisions, **dict.fromkeys(call_ids or waiting, approved)})
 
 
+class RunContext(dict[str, JSON]):
+    """The caller's data after a run, and the conversation: `AgentRunner.run(..., context=result.context)` continues it.
+
+    Args:
+        data: the caller's data.
+        messages: the conversation.
+        agent_name: the agent that answers next.
+        state: the state of tools.
+    """
+
+    __slots__ = ("agent_name", "messages", "state")
+
+    def __init__(
+        self,
+        data: Mapping[str, JSON],
+        messages: tuple[Message, ...] = (),
+        agent_name: str = "",
+        state: Mapping[str, JSON] | None = None,
+    ) -> None:
+        super().__init__(data)
+        self.messages, self.agent_name, self.state = messages, agent_name, state or {}
+
+    def to_dict(self) -> dict[str, JSON]:
+        """The conversation and the data as a JSON object, in the format of `ConversationState`."""
+        conversation = to_conversation_json(self.messages)
+        return {**conversation, "current_agent": self.agent_name, "state": dict(self.state), "data": dict(self)}
+
+    def to_json(self) -> str:
+        """The conversation and the data as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+
 @dataclass(frozen=True, slots=True)
 class AgentResult:
     """The result of a run."""
@@ -134,7 +170,7 @@ class AgentResult:
     """The model's reasoning, and its text before tool calls."""
     usage: AgentUsage
     iterations: int
-    """Requests to the model, repair requests included."""
+    """Turns of the loop: requests to the model, repairs and a last answer without tools not counted."""
     tool_calls: tuple[ToolOutcome, ...]
     """Every tool call of the run with its outcome, in order; with `routing_only` the chosen calls."""
     messages: tuple[Message, ...]
@@ -142,14 +178,15 @@ class AgentResult:
     parsed: object = None
     """The answer as an object, with a `response_format`."""
     stop_reason: str = "stop"
-    """`stop`, `length`, `max_iterations`, `routing_only`, `approval`, `error`, or the reason given by the service."""
+    """`stop`, `length`, `max_iterations`, `loop`, `routing_only`, `approval`, `error`, or the reason given by the
+    service."""
     run_id: str = ""
     agent_name: str = ""
     """The agent that spoke last."""
     new_messages_start: int = 0
     """Index in `messages` of the first message of this run."""
-    context: Mapping[str, JSON] = field(default_factory=dict)
-    """The caller's data after the run."""
+    context: RunContext = field(default_factory=lambda: RunContext({}))
+    """The caller's data after the run; it also holds the conversation."""
     state: Mapping[str, JSON] = field(default_factory=dict)
     """The state of tools between turns."""
     suspended: SuspendedRun | None = None

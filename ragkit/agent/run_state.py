@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragkit.agent.cancellation import Cancellation
@@ -14,15 +14,21 @@ from ragkit.agent.definition import AgentDefinition
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.observers import ObserverDispatcher
+from ragkit.agent.paged_results import READ_TOOL, PagedResults
 from ragkit.agent.prompt import mark_as_data
 from ragkit.agent.providers.base import ModelRequest
-from ragkit.agent.result import AgentResult, PendingToolCall, SuspendedRun, ToolOutcome
+from ragkit.agent.result import AgentResult, PendingToolCall, RunContext, SuspendedRun, ToolOutcome
 from ragkit.agent.stream_filter import StreamFilter
-from ragkit.agent.trace import AgentTrace
+from ragkit.agent.tools.base import KeptResults
+from ragkit.agent.trace import AgentTrace, TraceContent
 from ragkit.errors import RagkitError, RunCancelled
 from ragkit.records import JSON
 from ragkit.usage.limits import Limits
-from ragkit.usage.meter import Meter
+from ragkit.usage.meter import AgentUsage, Meter
+
+_LAST_ANSWER_MESSAGE = Message.user(
+    "You cannot call tools any more. Answer now, from what you have found so far; say what you could not find."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,8 @@ class RunState:
         self.paused_in: object = None
         """The thread or task whose code received the last event of this run, until it asks for the next one."""
         self.retry_after_text = start.retry_after_text
-        self.stream_filter = StreamFilter()
-        """Of the current attempt."""
+        self.stream_filter: StreamFilter
+        """Of the current attempt, in a streamed run."""
         self.has_streamed_text = False
         """Whether the current attempt has emitted text."""
         self.observers = ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
@@ -78,17 +84,26 @@ class RunState:
         self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
-        self.meter = Meter(agent.config.prices, on_call=agent.config.on_call)
+        self.has_limits = self.limits.is_set
+        self.meter: Meter = agent.create_meter()
         self.trace = AgentTrace(self.id, agent.name)
+        self.kept_results: dict[int, KeptResults] = {}
+        """The results of tools with a cache for one run, by the tool's id."""
+        self.paged_results: PagedResults | None = None
+        """The long tool results of this run; None: there is none yet."""
         self.iteration = 0
         self.tool_outcomes: list[ToolOutcome] = []
         self.reasoning_parts: list[str] = []
-        self.warned_limits: set[str] = set()
-        self.repair_requested = False
+        self.warned_limits: set[tuple[str, float]] = set()
+        self.repairs = 0
+        """Repair requests so far."""
+        self.tools_are_closed = False
+        """Whether the model is asked for its last answer, without tools."""
         self.parsed: object = None
         self.resumed_from: SuspendedRun | None = None
         self.pending: tuple[PendingToolCall, ...] = ()
         self.decisions: dict[str, bool] = {}
+        self._resumed_messages = 0
         self._started_at = time.monotonic()
 
     @staticmethod
@@ -98,6 +113,7 @@ class RunState:
         run = RunState(agent, (), started)
         run.id = run.trace.id = suspended.run_id
         run.messages = list(suspended.messages)
+        run._resumed_messages = len(run.messages)
         run.new_messages_start, run.iteration = suspended.new_messages_start, suspended.iteration
         run.meter.restore(suspended.usage)
         run.resumed_from = suspended
@@ -124,7 +140,7 @@ class RunState:
         """Raises RunCancelled or BudgetExceeded if the run must stop."""
         if self.cancel is not None and self.cancel.cancelled:
             raise RunCancelled("the run was cancelled")
-        if self.limits.is_set:
+        if self.has_limits:
             self.limits.check(self.meter, self.elapsed_s)
         else:
             self.meter.check_budget()
@@ -136,34 +152,72 @@ class RunState:
         left = max(0.0, self.limits.max_seconds - self.elapsed_s)
         return left if timeout_s is None else min(timeout_s, left)
 
+    def page_result(self, text: str, chars: int) -> str:
+        """The first page of a long tool result of `chars` characters; the model can read the others."""
+        limit = self.config.max_tool_output_chars
+        if READ_TOOL in self.agent.registry:  # the user's own tool has this name
+            return f"{text[:limit]}\n[cut off: {chars} characters, the first {limit} are shown]"
+        if self.paged_results is None:
+            self.paged_results = PagedResults(limit)
+        return self.paged_results.add(text, chars)
+
     def build_request(self) -> ModelRequest:
         """The next request to the model."""
         agent = self.agent
-        messages = map(_mark_tool_result, self.messages) if agent.config.screening.mark_as_data else self.messages
+        marked = agent.config.screening.mark_as_data
+        messages: Iterable[Message] = map(_mark_tool_result, self.messages) if marked else self.messages
         model = agent.config.model or agent.provider.default_model
-        return ModelRequest(model, (*agent.system_message, *messages), agent.available_tools, agent.model_settings)
+        messages, tools = (*agent.system_message, *messages), agent.available_tools
+        if self.paged_results is not None:
+            tools = (*tools, self.paged_results.tool)
+        if self.tools_are_closed:
+            return ModelRequest(model, (*messages, _LAST_ANSWER_MESSAGE), (), agent.model_settings, tools)
+        return ModelRequest(model, messages, tools, agent.model_settings)
 
     def build_result(
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None
     ) -> AgentResult:
         """The result so far."""
+        usage, calls, messages = self.meter.usage(), tuple(self.tool_outcomes), tuple(self.messages)
+        self.trace.content = self._build_trace_content(usage, calls, messages)
         return AgentResult(
             content=content,
             trace=self.trace,
             reasoning="\n\n".join(self.reasoning_parts),
-            usage=self.meter.usage(),
+            usage=usage,
             iterations=self.iteration,
-            tool_calls=tuple(self.tool_outcomes),
-            messages=tuple(self.messages),
+            tool_calls=calls,
+            messages=messages,
             parsed=self.parsed,
             stop_reason=stop_reason,
             run_id=self.id,
             agent_name=self.agent.name,
             new_messages_start=self.new_messages_start,
-            context=self.context,
+            context=RunContext(self.context, messages, self.agent.name, self.state),
             state=self.state,
             suspended=suspended,
         )
+
+    def _build_trace_content(
+        self, usage: AgentUsage, calls: tuple[ToolOutcome, ...], messages: tuple[Message, ...]
+    ) -> TraceContent:
+        config, start = self.config, self.new_messages_start
+        settings: dict[str, JSON] = {
+            "model": config.model or self.agent.provider.default_model,
+            "max_tokens": config.max_tokens,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+        }
+        resumed = max(0, self._resumed_messages - start)
+        return TraceContent(messages[start:], resumed, calls, settings, usage.total_tokens, usage.total_cost_usd)
+
+    def add_usage(self, result: AgentResult) -> AgentResult:
+        """The result with the usage up to now, also in its trace."""
+        usage = self.meter.usage()
+        self.trace.content = replace(
+            self.trace.content, total_tokens=usage.total_tokens, total_cost_usd=usage.total_cost_usd
+        )
+        return replace(result, usage=usage)
 
     def suspend(self) -> AgentResult:
         """The result so far, with the state to resume the run in another process."""

@@ -18,7 +18,7 @@ from ragkit.agent.definition import AgentDefinition
 from ragkit.agent.events import Event
 from ragkit.agent.memory import FORMAT, parse_messages, to_conversation_json
 from ragkit.agent.messages import Message, Role
-from ragkit.agent.result import AgentResult, SuspendedRun
+from ragkit.agent.result import AgentResult, RunContext, SuspendedRun
 from ragkit.agent.run_state import RunOptions, RunState
 from ragkit.agent.sync_driver import drive
 from ragkit.errors import InvalidOption
@@ -80,7 +80,7 @@ class ConversationState:
 
 
 RunnerContext = ConversationState | Mapping[str, JSON]
-"""A conversation, the JSON object that it was saved as, or the caller's data for a new one."""
+"""A conversation (also `result.context`), the JSON object that it was saved as, or the caller's data for a new one."""
 
 
 class AgentRunner:
@@ -101,7 +101,7 @@ class AgentRunner:
     def run(
         self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> AgentResult:
-        """Run one turn. Pass `ConversationState.from_result(result)` as the context of the next turn."""
+        """Run one turn. Pass `result.context` as the context of the next turn."""
         return run_to_completion(self._prepare_turn(given, context, cancel))
 
     async def arun(
@@ -167,4 +167,6 @@ def _to_conversation(context: RunnerContext | None) -> ConversationState:
         return ConversationState()
     if isinstance(context, ConversationState):
         return context
+    if isinstance(context, RunContext):
+        return ConversationState(context.messages, context.agent_name, context.state, dict(context))
     return ConversationState.from_dict(context) if context.get("format") == FORMAT else ConversationState(data=context)

@@ -9,17 +9,19 @@ from ragkit.agent.parser import ToolCallParser
 
 _OPENING = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _OPENING_TAGS = ("<think>", "<thinking>", "<thought>", "<reasoning>")
+_CLOSING_TAGS = tuple(tag.replace("<", "</") for tag in _OPENING_TAGS)
 _CLOSING = re.compile(r"</(?:think|thinking|thought|reasoning)>\s*", re.IGNORECASE)
 _MARKER = "TOOL_CALL"
 _FENCE = "```"
 _BRACKET_AT_LINE_START = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
 
 
-def split_reasoning(text: str) -> tuple[str, str]:
+def split_reasoning(text: str, *, starts_with_reasoning: bool = False) -> tuple[str, str]:
     """The answer, and the reasoning in `<think>` tags before it.
 
     Tags are reasoning at the start of an answer only; later ones are text. A block without its closing tag lasts to the
-    end. Some chat templates write the opening tag themselves: then the text up to a lone closing tag is reasoning.
+    end. Some chat templates write the opening tag themselves: then the text up to a lone closing tag is reasoning, if
+    it has no other tags, or with `starts_with_reasoning`.
     """
     blocks: list[str] = []
     while (opening := _OPENING.match(text)) is not None:
@@ -27,7 +29,7 @@ def split_reasoning(text: str) -> tuple[str, str]:
         blocks.append(text[opening.end() : closing.start() if closing else None].strip())
         text = text[closing.end() :] if closing else ""
     lone = _CLOSING.search(text) if not blocks else None
-    if lone is not None and "<" not in text[: lone.start()]:
+    if lone is not None and (starts_with_reasoning or "<" not in text[: lone.start()]):
         return text[lone.end() :], text[: lone.start()].strip()
     return text, "\n\n".join(block for block in blocks if block)
 
@@ -38,16 +40,21 @@ class StreamFilter:
     Args:
         tool_names: the tools that the model may call in its text; empty: its text is never parsed for calls.
         accept_bare_json: whether JSON without the marker TOOL_CALL may be a call.
+        starts_with_reasoning: whether the answer starts inside a block of reasoning, without an opening tag.
     """
 
-    def __init__(self, tool_names: Collection[str] = (), *, accept_bare_json: bool = False) -> None:
+    def __init__(
+        self, tool_names: Collection[str] = (), *, accept_bare_json: bool = False, starts_with_reasoning: bool = False
+    ) -> None:
         self._tool_names = tool_names
         self._parser = ToolCallParser(accept_bare_json=accept_bare_json)
         self._held = ""
         self._at_start = True
         self._had_reasoning = False
-        self._is_thinking = False
+        self._is_thinking = self._is_undecided = starts_with_reasoning
+        """Undecided: only a closing tag tells whether the text so far is reasoning."""
         self._is_line_start = True
+        self._reasoning = ""
 
     def feed(self, text: str) -> str:
         """The text to show now; may be empty."""
@@ -56,22 +63,34 @@ class StreamFilter:
             return ""
         return self._release_text() if self._tool_names else self._release(len(self._held))
 
+    def take_reasoning(self) -> str:
+        """The reasoning that arrived since the last call."""
+        taken, self._reasoning = self._reasoning, ""
+        return taken
+
     def flush(self) -> str:
         """The held text at the end of an answer without tool calls."""
-        return "" if self._is_thinking else self._release(len(self._held))
+        if self._is_thinking and not self._is_undecided:
+            self._reasoning += self._release(len(self._held))
+        return self._release(len(self._held))
 
     def _skip_reasoning(self) -> bool:
-        """Drop reasoning blocks at the start. Whether the answer has begun."""
+        """Move reasoning blocks at the start out of the text. Whether the answer has begun."""
         while True:
-            if self._is_thinking:
-                closing = _CLOSING.search(self._held)
-                if closing is None:
-                    return False
-                self._held, self._is_thinking = self._held[closing.end() :], False
             opening = _OPENING.match(self._held)
-            if opening is None:
+            if opening is not None and (self._is_undecided or not self._is_thinking):
+                self._held, self._is_thinking, self._is_undecided = self._held[opening.end() :], True, False
+            if not self._is_thinking:
                 break
-            self._held, self._is_thinking, self._had_reasoning = self._held[opening.end() :], True, True
+            closing = _CLOSING.search(self._held)
+            if closing is None:
+                if not self._is_undecided:
+                    self._reasoning += self._release(_before_partial_tag(self._held))
+                return False
+            self._reasoning += self._held[: closing.start()]
+            self._held = self._held[closing.end() :]
+            self._is_thinking = self._is_undecided = False
+            self._had_reasoning = True
         self._held = self._held.lstrip() if self._had_reasoning else self._held
         start = self._held.lstrip().lower()
         self._at_start = not start or any(tag.startswith(start) for tag in _OPENING_TAGS)
@@ -120,3 +139,10 @@ class StreamFilter:
         if text:
             self._is_line_start = text.endswith("\n")
         return text
+
+
+def _before_partial_tag(text: str) -> int:
+    """The length of a text without the beginning of a closing tag at its end."""
+    position = text.rfind("<")
+    tail = text[position:].lower() if position >= 0 else ""
+    return position if tail and any(tag.startswith(tail) for tag in _CLOSING_TAGS) else len(text)

@@ -26,7 +26,7 @@ from ragkit.agent.tool_tracker import (
     on_cancel,
     run_in_thread,
     timeout_error,
-    to_chunk_event,
+    to_chunk_events,
 )
 from ragkit.agent.tools.base import discard_output
 from ragkit.errors import RunCancelled
@@ -43,7 +43,7 @@ def drive(run: RunState) -> Generator[Event, None, None]:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
-                run.observers.notify(step)
+                run.observers.notify_and_wait(step)
                 run.paused_in = threading.get_ident()
                 yield step
                 run.paused_in = None
@@ -139,7 +139,8 @@ def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
                 raise item
             if isinstance(item, StreamCompleted):
                 return item.completion
-            yield from _notify_and_yield(to_chunk_event(call.run, item), call.run)
+            for event in to_chunk_events(call.run, item):
+                yield from _notify_and_yield(event, call.run)
     finally:
         stopped.set()
         remove_listener()
@@ -178,7 +179,7 @@ def _execute_metered(job: ToolJob, emit: Callable[[str], None]) -> ToolOutcome:
 
 def _notify_and_yield(event: Event | None, run: RunState) -> Iterator[Event]:
     if event is not None:
-        run.observers.notify(event)
+        run.observers.notify_and_wait(event)
         run.paused_in = threading.get_ident()
         yield event
         run.paused_in = None

@@ -36,6 +36,10 @@ class ToolRefused(RagkitError):
     """A tool call was rejected by a guardrail, the policy, the user or the coherence check."""
 
 
+class RepeatedCall(ToolRefused):
+    """A call was not executed, because the same call had the same result before. Part of a tool's result."""
+
+
 class ToolExecution:
     """A tool call that is retried until it succeeds or has no attempts left; then it has an outcome.
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from ragkit.agent import events as e
 from ragkit.agent.background_tasks import THREAD_POOL
+from ragkit.agent.call_repeats import count_repeats
 from ragkit.agent.coherence_check import CoherenceVerdict
 from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.guardrails import GuardrailFinding, apply_guardrails, apply_guardrails_to_arguments
 from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.paged_results import MAX_PAGED_CHARS, READ_TOOL
 from ragkit.agent.policy import ApprovalRequest
 from ragkit.agent.result import PendingToolCall, ToolOutcome
 from ragkit.agent.run_state import RUN_AGAIN, Handoff, RunState, Stopped, TurnOutcome
@@ -24,11 +26,12 @@ from ragkit.agent.side_effects import (
     run_function,
     run_tools,
 )
-from ragkit.agent.tool_execution import ToolRefused
+from ragkit.agent.tool_cache import find_kept_result, keep_result
+from ragkit.agent.tool_execution import RepeatedCall, ToolRefused
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.trace import StepType, TraceSpan
-from ragkit.errors import HandoffFailed, ProviderError, UnknownName, shorten
+from ragkit.errors import HandoffFailed, ProviderError, ToolCallLoop, UnknownName, shorten
 from ragkit.usage.analytics import AgentAnalytics
 
 
@@ -60,6 +63,9 @@ def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]
     if run.config.guardrails.tool_arguments:
         yield from _apply_argument_guardrails(run, plan)
     _validate_arguments(plan)
+    limit = run.config.max_repeated_calls
+    is_loop = limit is not None and len(run.tool_outcomes) >= limit
+    is_loop = is_loop and (yield from _refuse_repeated_calls(run, plan, limit or 1))
     pending = yield from _apply_policy(run, plan, decisions)
     if pending:
         run.pending = tuple(pending)
@@ -68,7 +74,7 @@ def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]
     yield from _execute_tools(run, plan)
     _record_results(run, plan)
     if plan.handoff_index is None:
-        return RUN_AGAIN
+        return Stopped("loop") if is_loop and run.config.on_loop == "answer" else RUN_AGAIN
     call = plan.calls[plan.handoff_index]
     target = _find_handoff_target(run, plan.tools[plan.handoff_index])
     run.trace.add_span(StepType.HANDOFF, target.name, {"from": run.agent.name})
@@ -79,6 +85,9 @@ def plan_tool_calls(run: RunState, calls: Sequence[ToolCall]) -> ToolPlan:
     """Look up the tool of each call. The first handoff wins; later ones are ignored."""
     plan = ToolPlan(list(calls), [None] * len(calls), [None] * len(calls), [{} for _ in calls])
     for index, call in enumerate(calls):
+        if run.paged_results is not None and call.name == run.paged_results.tool.name:
+            plan.tools[index] = run.paged_results.tool
+            continue
         if call.name not in run.agent.registry:
             plan.refuse(index, UnknownName("tool", call.name, run.agent.registry.list_names()))
             continue
@@ -123,6 +132,25 @@ def _validate_arguments(plan: ToolPlan) -> None:
             plan.refuse(index, error)
 
 
+def _refuse_repeated_calls(run: RunState, plan: ToolPlan, limit: int) -> EffectGenerator[bool]:
+    """Refuse the calls that the run repeats without a new result. Whether there are any. Raises ToolCallLoop."""
+    found = False
+    for index, call in enumerate(plan.calls):
+        times = count_repeats(run.tool_outcomes, call)
+        if index == plan.handoff_index or times < limit:
+            continue
+        found = True
+        run.trace.add_span(StepType.LOOP, call.name, {"call_id": call.id, "times": times})
+        yield e.LoopDetected(run.id, run.iteration, call, times)
+        if run.config.on_loop == "raise":
+            raise ToolCallLoop(f"the model is in a loop: {call.name} had the same result {times} times")
+        advice = "use that result, try something else, or answer"
+        plan.refuse(
+            index, RepeatedCall(f"{call.name} had the same result {times} times with these arguments: {advice}")
+        )
+    return found
+
+
 def _apply_policy(
     run: RunState, plan: ToolPlan, decisions: Mapping[str, bool]
 ) -> EffectGenerator[list[PendingToolCall]]:
@@ -134,6 +162,8 @@ def _apply_policy(
         return pending
     for index in plan.undecided():
         call = plan.calls[index]
+        if run.paged_results is not None and plan.tools[index] is run.paged_results.tool:
+            continue  # the call that it continues was allowed
         decision = policy.decide(call)
         span.attributes[call.id] = decision.decision
         yield e.PolicyDecided(run.id, call, decision.decision, decision.reason)
@@ -206,25 +236,77 @@ def _execute_tools(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
     if plan.handoff_index is not None:
         tool, call = plan.tools[plan.handoff_index], plan.calls[plan.handoff_index]
         plan.outcomes[plan.handoff_index] = ToolOutcome(call, str(tool(**call.arguments)) if tool else "", attempts=1)
+    for index in plan.undecided():
+        tool = plan.tools[index]
+        kept = find_kept_result(run, tool, plan.calls[index]) if tool is not None and tool.cache is not None else None
+        if kept is not None:
+            yield from _finish_call(run, plan, index, kept, span)
     indices = plan.undecided()
     groups = [indices] if run.config.parallel_tool_execution else [[index] for index in indices]
     for group in groups:
         if not group:
             continue
-        started = run.trace.elapsed_s()
         for index in group if run.has_listeners else ():
             yield e.ToolStarted(run.id, run.iteration, plan.calls[index])
         outcomes = yield from run_tools(RunTools(run, [_create_job(run, plan, index) for index in group]))
+        if any(outcome.error is not None for outcome in outcomes):
+            outcomes = yield from _run_fallbacks(run, plan, group, outcomes)
         for index, outcome in zip(group, outcomes, strict=True):
             run.meter.record_tool_execution(outcome.name)
-            plan.outcomes[index] = screened = yield from _screen_output(run, outcome)
-            _add_tool_span(span, screened, started)
+            tool = plan.tools[index]
+            if tool is not None and tool.cache is not None:
+                keep_result(run, tool, outcome)
+            yield from _finish_call(run, plan, index, outcome, span)
     for done in plan.outcomes:
         if done is not None and run.config.analytics is not None:
             _record_analytics(run.config.analytics, done)
         if done is not None and run.has_listeners:
             yield _tool_event(run, done)
     run.trace.end_span(span)
+
+
+def _finish_call(
+    run: RunState, plan: ToolPlan, index: int, outcome: ToolOutcome, span: TraceSpan
+) -> EffectGenerator[None]:
+    """Set the outcome of a call, as the model sees it, and add its span to the trace."""
+    plan.outcomes[index] = screened = yield from _screen_output(run, outcome)
+    _add_tool_span(span, screened, run.trace.elapsed_s() - outcome.seconds)
+
+
+def _run_fallbacks(
+    run: RunState, plan: ToolPlan, indices: Sequence[int], outcomes: Sequence[ToolOutcome]
+) -> EffectGenerator[list[ToolOutcome]]:
+    """The outcomes, where that of a failed tool is replaced by that of its fallback, unless it fails too."""
+    results = list(outcomes)
+    jobs: dict[int, ToolJob] = {}
+    for position, index in enumerate(indices):
+        tool = plan.tools[index]
+        if results[position].error is not None and tool is not None and isinstance(tool.fallback, Tool):
+            job = _create_fallback_job(run, plan.calls[index], tool.fallback)
+            jobs |= {position: job} if job else {}
+    if not jobs:
+        return results
+    answers = yield from run_tools(RunTools(run, list(jobs.values())))
+    for position, answer in zip(jobs, answers, strict=True):
+        if answer.error is None:
+            seconds = results[position].seconds + answer.seconds
+            attempts = results[position].attempts + answer.attempts
+            name = jobs[position].tool.name
+            results[position] = replace(answer, seconds=seconds, attempts=attempts, fallback=name)
+    return results
+
+
+def _create_fallback_job(run: RunState, call: ToolCall, fallback: Tool) -> ToolJob | None:
+    """The call of a fallback; None if the policy does not allow it or the arguments do not fit."""
+    policy = run.config.policy
+    if policy is not None and policy.decide(replace(call, name=fallback.name)).decision != "allow":
+        return None
+    try:
+        arguments = fallback.validate(call.arguments)
+    except InvalidToolArguments:
+        return None
+    timeout = fallback.timeout_s if fallback.timeout_s is not None else run.config.tool_timeout_s
+    return ToolJob(run, call, fallback, arguments, run.cap_timeout(timeout))
 
 
 def _create_job(run: RunState, plan: ToolPlan, index: int) -> ToolJob:
@@ -235,10 +317,8 @@ def _create_job(run: RunState, plan: ToolPlan, index: int) -> ToolJob:
 
 
 def _screen_output(run: RunState, outcome: ToolOutcome) -> EffectGenerator[ToolOutcome]:
-    """The outcome for the model: truncated, checked by guardrails, screened for prompt injection."""
-    text, limit = outcome.content, run.config.max_tool_output_chars
-    if len(text) > limit:
-        text = f"{text[:limit]}\n[cut off: {len(text)} characters, the first {limit} are shown]"
+    """The outcome for the model: checked by guardrails, screened for prompt injection, paged."""
+    text = outcome.content[:MAX_PAGED_CHARS]
     guardrails = [*run.config.guardrails.tool_results]
     if run.config.screening.guardrail is not None:
         guardrails.append(run.config.screening.guardrail)
@@ -249,12 +329,18 @@ def _screen_output(run: RunState, outcome: ToolOutcome) -> EffectGenerator[ToolO
         if blocked is not None:
             error = ToolRefused(f"the result was withheld by {blocked.guardrail}: {blocked.reason}")
             return replace(outcome, content=f"Error: {error}", data=None, error=error)
+    if len(text) > run.config.max_tool_output_chars and outcome.name != READ_TOOL:
+        text = run.page_result(text, len(outcome.content))
     return outcome if text is outcome.content else replace(outcome, content=text)
 
 
 def _add_tool_span(parent: TraceSpan, outcome: ToolOutcome, started: float) -> None:
     span = TraceSpan(StepType.TOOL, outcome.name, started, started + outcome.seconds)
     span.attributes = {"call_id": outcome.call.id, "attempts": outcome.attempts, "chars": len(outcome.content)}
+    if outcome.cached:
+        span.attributes["cached"] = True
+    if outcome.fallback:
+        span.attributes["fallback"] = outcome.fallback
     if outcome.error is not None:
         span.attributes["error"] = str(outcome.error)
     parent.children.append(span)

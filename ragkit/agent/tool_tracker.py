@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from ragkit.agent.background_tasks import THREAD_POOL
-from ragkit.agent.events import Event, TextChunk, ToolCallChunk, ToolChunk
-from ragkit.agent.providers.base import StreamCompleted, StreamDelta, TextDelta
+from ragkit.agent.events import Event, ReasoningChunk, TextChunk, ToolCallChunk, ToolChunk
+from ragkit.agent.providers.base import ReasoningDelta, StreamDelta, TextDelta, ToolCallDelta
 from ragkit.agent.result import ToolOutcome
 from ragkit.agent.run_state import RunState
 from ragkit.agent.side_effects import CallModel, ToolJob
@@ -105,15 +105,20 @@ def create_emitter(job: ToolJob, put: Callable[[Event], None]) -> Callable[[str]
     return lambda text: put(ToolChunk(job.run.id, job.call, text))
 
 
-def to_chunk_event(run: RunState, delta: StreamDelta) -> Event | None:
-    """A stream delta as an event; None if there is nothing to show."""
+def to_chunk_events(run: RunState, delta: StreamDelta) -> Iterator[Event]:
+    """A stream delta as events; none if there is nothing to show."""
     if isinstance(delta, TextDelta):
         text = run.stream_filter.feed(delta.text)
-        run.has_streamed_text = run.has_streamed_text or bool(text)
-        return TextChunk(run.id, text) if text else None
-    if isinstance(delta, StreamCompleted):
-        return None
-    return ToolCallChunk(run.id, delta.index, delta.name, delta.arguments)
+        reasoning = run.stream_filter.take_reasoning()
+        if reasoning:
+            yield ReasoningChunk(run.id, reasoning)
+        if text:
+            run.has_streamed_text = True
+            yield TextChunk(run.id, text)
+    elif isinstance(delta, ReasoningDelta):
+        yield ReasoningChunk(run.id, delta.text)
+    elif isinstance(delta, ToolCallDelta):
+        yield ToolCallChunk(run.id, delta.index, delta.name, delta.arguments)
 
 
 def timeout_error(call: CallModel) -> RequestTimeout:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,17 +16,19 @@ from ragkit.agent.messages import Message
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
-from ragkit.agent.tools.base import Tool
+from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.trace import StepType
 from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import cite, resolve_citations
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, ExtractiveAnswer, ExtractiveProvider
 from ragkit.answer.link_sanitizer import sanitize_links
-from ragkit.answer.tool import RAGTool, RetrievedPassages
+from ragkit.answer.score_calibration import get_calibration
+from ragkit.answer.tool import DEFAULT_TOP_K, RAGTool, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
-from ragkit.errors import KnowledgeBaseError, RunError
+from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
 from ragkit.records import Document, Hit
 from ragkit.store.base import Store
+from ragkit.usage.meter import Meter, UsageStats, use_meter
 
 INSTRUCTIONS = f"""\
 You answer questions about the user's documents, which you can read only through search_knowledge_base.
@@ -34,26 +37,37 @@ passages do not answer the question.
 Say only what the passages say. Behind every statement put the number of the passage that it comes from, as [1].
 When the passages do not answer the question, answer with exactly: {NOT_IN_DOCUMENTS}
 """
+DEFAULT_CONFIG = AgentConfig(max_iterations=6, on_max_iterations="answer", text_tool_calls=False)
 
 
 @dataclass(frozen=True)
 class RAGOptions:
     """How a RAGAgent searches and answers."""
 
-    top_k: int = 8
+    top_k: int = DEFAULT_TOP_K
     """Number of passages per search."""
     score_threshold: float | None = None
-    """Passages with a lower score are dropped."""
+    """The minimum cosine of question and passage, in [-1, 1]; None: no minimum."""
     instructions: str = INSTRUCTIONS
     """The system prompt."""
-    tools: Sequence[Tool] = ()
+    tools: Sequence[Tool | ToolCallable] = ()
     """Tools in addition to `search_knowledge_base`."""
+    chunk_size: int = 200
+    """Maximum length of a chunk, in tokens of the embedder, for documents that the agent splits itself."""
+    chunk_overlap: int = 40
+    """Maximum length of the text that a chunk repeats from the previous one, in tokens."""
+    glob: str | Sequence[str] = "**/*"
+    """Patterns of the files of `from_directory`, in `.gitignore` syntax: `*.md` matches at any depth."""
+    memory: ConversationMemory | None = None
+    """The conversation that the agent continues, if any."""
 
 
 class RAGAgent(Agent):
     """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
     searcher: Searcher
+    _build_usage: list[UsageStats]
+    """What building the index cost, until the first run has taken it over."""
 
     def __init__(
         self,
@@ -69,12 +83,21 @@ class RAGAgent(Agent):
         super().__init__(
             provider or ExtractiveProvider(searcher),
             [tool.tool, *options.tools],
-            config=config or AgentConfig(max_iterations=6, text_tool_calls=False),
-            memory=memory,
+            config=config or DEFAULT_CONFIG,
+            memory=options.memory if memory is None else memory,
             name="rag",
             instructions=options.instructions,
         )
         object.__setattr__(self, "searcher", searcher)
+        object.__setattr__(self, "_build_usage", [])
+
+    def create_meter(self) -> Meter:
+        """The meter of a run. The first one includes what it cost to embed the documents."""
+        meter = super().create_meter()
+        while self._build_usage:
+            with suppress(IndexError):  # another thread took it
+                meter.carry_over(self._build_usage.pop())
+        return meter
 
     @classmethod
     def from_documents(
@@ -89,21 +112,32 @@ class RAGAgent(Agent):
     ) -> RAGAgent:
         """An agent over documents, which are split, embedded and added to the store.
 
+        The usage of its first run includes what it cost to embed them. The agent searches everything in the store.
+
         Args:
-            documents: the output of a loader, or `Document("some text")`.
+            documents: the output of a loader, `Document("some text")`, or none for a filled store. `source`, `page`,
+                `heading` and `start_line` in the metadata of a document are cited.
             provider: answers the questions; None quotes the documents, without a model.
             store: holds the vectors; None keeps them in memory.
-            embedder: None is minilm.
+            embedder: of the documents, and of everything else in the store; None is minilm.
             config: settings of the agent.
             options: settings of the search and the answer.
         """
-        options = options or RAGOptions()
+        options, config = options or RAGOptions(), config or DEFAULT_CONFIG
         from ragkit.answer.document_searcher import DocumentSearcher
+        from ragkit.split.options import RecursiveOptions
+        from ragkit.split.recursive import RecursiveSplitter
         from ragkit.store.backends.memory import MemoryStore
         from ragkit.store.options import MemoryOptions
 
         store = store or MemoryStore(MemoryOptions())
-        return cls(DocumentSearcher(documents, store, embedder, top_k=options.top_k), provider, config, options)
+        splitter = RecursiveSplitter(RecursiveOptions(options.chunk_size, options.chunk_overlap))
+        with use_meter(Meter(config.prices, on_call=config.on_call)) as meter:
+            searcher = DocumentSearcher(documents, store, embedder, splitter, options.top_k)
+            get_calibration(searcher)  # embeds a few texts, which no question should pay
+        agent = cls(searcher, provider, config, options)
+        agent._build_usage.append(meter.usage())
+        return agent
 
     @classmethod
     def from_files(
@@ -113,12 +147,21 @@ class RAGAgent(Agent):
         store: Store | None = None,
         *,
         embedder: EmbeddingProvider | None = None,
+        config: AgentConfig | None = None,
+        options: RAGOptions | None = None,
     ) -> RAGAgent:
-        """An agent over files. Raises LoadError if one of them cannot be read."""
+        """An agent over files; the other arguments are those of `from_documents`.
+
+        Raises:
+            LoadError: a file cannot be read.
+            InvalidOption: `paths` is empty, or a single path.
+        """
         from ragkit.load.document_loader import DocumentLoader
 
+        if isinstance(paths, str | os.PathLike) or not paths:
+            raise InvalidOption("paths", paths, "a list of at least one path")
         documents = [document for path in paths for document in DocumentLoader.from_file(Path(path))]
-        return cls.from_documents(documents, provider, store, embedder=embedder)
+        return cls.from_documents(documents, provider, store, embedder=embedder, config=config, options=options)
 
     @classmethod
     def from_directory(
@@ -128,11 +171,32 @@ class RAGAgent(Agent):
         store: Store | None = None,
         *,
         embedder: EmbeddingProvider | None = None,
+        config: AgentConfig | None = None,
+        options: RAGOptions | None = None,
     ) -> RAGAgent:
-        """An agent over the files of a directory. Files that cannot be read are skipped and logged."""
+        """An agent over the files of a directory; the other arguments are those of `from_documents`.
+
+        Args:
+            path: the directory. Files that cannot be read are skipped and logged.
+            provider: as for `from_documents`.
+            store: as for `from_documents`.
+            embedder: as for `from_documents`.
+            config: as for `from_documents`.
+            options: as for `from_documents`; `options.glob` selects the files.
+
+        Raises:
+            LoadError: the directory does not exist, or no file in it has text and matches `options.glob`.
+        """
         from ragkit.load.document_loader import DocumentLoader
 
-        return cls.from_documents(DocumentLoader.from_directory(Path(path)), provider, store, embedder=embedder)
+        glob = (options or RAGOptions()).glob
+        documents = DocumentLoader.from_directory(Path(path), glob)
+        if not documents:
+            shown = glob if isinstance(glob, str) else ", ".join(glob)
+            raise LoadError(
+                str(path), f"contains no readable file that matches {shown}", "check the path and `RAGOptions.glob`"
+            )
+        return cls.from_documents(documents, provider, store, embedder=embedder, config=config, options=options)
 
     def ask(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from ragkit.usage.meter import AgentUsage
 Where: TypeAlias = Mapping[str, JSON] | None
 
 
+@runtime_checkable
 class Searcher(Protocol):
     """Retrieves passages, from a knowledge base or from documents in a vector store."""
 
@@ -31,11 +32,24 @@ class Searcher(Protocol):
     def embed_question(self, question: str) -> NDArray[np.float32]:
         """The embedding of a question, of length 1: (dimension,)."""
 
-    def document(self, source: str) -> Document | None:
-        """The document of a source as indexed, to verify quotes; None if its text is not stored."""
+    def find_document(self, document_id: str) -> Document | None:
+        """The document with this id as indexed, to verify quotes; None if its text is not stored."""
 
     def is_stale(self, source: str) -> bool:
         """Whether the file on disk has changed or is gone since it was indexed."""
+
+
+class MultiModeSearcher(Searcher, Protocol):
+    """A searcher with a choice of retrieval mode."""
+
+    def search(
+        self,
+        question: str,
+        top_k: int | None = None,
+        where: Where = None,
+        mode: Literal["dense", "lexical", "hybrid"] | None = None,
+    ) -> list[Hit]:
+        """The passages relevant to a question, best first."""
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation
     """The citation of characters [start:end] of the hit's document, verified against the indexed text."""
     chunk = hit.chunk
     quote = chunk.text[start - chunk.start : end - chunk.start]
-    document = searcher.document(chunk.source)
+    document = searcher.find_document(chunk.document_id)
     text = document.text if document is not None else None
     before = chunk.text[: start - chunk.start]
     first = chunk.start_line + before.count("\n")

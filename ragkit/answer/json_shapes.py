@@ -33,6 +33,7 @@ def hit_json(hit: Hit) -> dict[str, JSON]:
         "page": chunk.page,
         "heading": list(chunk.heading),
         "metadata": dict(chunk.metadata),
+        "context": chunk.context,
     }
 
 

@@ -9,7 +9,7 @@ import click
 from ragkit.answer.json_shapes import answer_json
 from ragkit.cli import EXIT_UNSUPPORTED
 from ragkit.cli.answer_output import print_answer, print_trace
-from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.common import CliContext, filter_options, with_common_options
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.terminal import echo
 
@@ -19,6 +19,7 @@ NO_QUESTION = 'missing question: ragkit ask "How do I retry?"'
 @click.command()
 @click.argument("question", required=False)
 @click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
+@filter_options
 @max_cost_option("Maximum cost; checked against the estimate before the start")
 @click.option("--strict", is_flag=True, help="Exit with 6 if the documents contain no answer.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
@@ -28,6 +29,9 @@ def command(
     context: CliContext,
     question: str | None,
     model: str | None,
+    where: str | None,
+    source: str,
+    top_k: int | None,
     max_cost: float | None,
     strict: bool,
     no_stream: bool,
@@ -45,7 +49,16 @@ def command(
     streams = not (no_stream or context.json) and sys.stdout.isatty()
     with context.open_knowledge_base() as kb:
         on_text = (lambda piece: echo(piece, nl=False)) if streams else None
-        answer = kb.ask(text, model=model, max_cost_usd=max_cost, on_text=on_text, on_restart=_announce_restart)
+        condition = context.create_filter(kb, where, source)
+        answer = kb.ask(
+            text,
+            where=condition,
+            top_k=top_k,
+            model=model,
+            max_cost_usd=max_cost,
+            on_text=on_text,
+            on_restart=_announce_restart,
+        )
         freshness = context.report_freshness(kb)
     if context.json:
         context.write_json({**answer_json(answer), "freshness": freshness})

@@ -18,6 +18,7 @@ from ragkit.errors import RagkitError
 from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.stored_settings import read_stored_pipeline
+from ragkit.masking import mask_secrets
 from ragkit.pipeline.settings import Pipeline
 from ragkit.places import format_lines
 from ragkit.records import JSON, Chunk, Citation
@@ -45,7 +46,7 @@ class CliContext:
     def log(self, line: str = "", *, level: int = 0) -> None:
         """Print a line to stderr: nothing with -q, and level 1 only with -v."""
         if not self.quiet and (level == 0 or self.verbose):
-            echo(line, err=True)
+            echo(mask_secrets(line), err=True)
 
     def write(self, line: str = "") -> None:
         """Print a line to stdout."""
@@ -72,6 +73,13 @@ class CliContext:
         kb = KnowledgeBase.open(self.kb, self.load_pipeline(name, overrides))
         kb.require_exists()
         return kb
+
+    def create_filter(self, kb: KnowledgeBase, where: str | None, source: str) -> Mapping[str, JSON] | None:
+        """The filter of `filter_options`; logs what it cannot match. Raises InvalidFilter."""
+        condition = kb.create_filter(where, source)
+        for note in kb.filter_notes(condition):
+            self.log(f"note: {note}")
+        return condition
 
     def report_freshness(self, kb: KnowledgeBase) -> dict[str, JSON]:
         """Log if sources changed since the last index run; returns the report as JSON."""
@@ -108,6 +116,19 @@ def with_common_options(function: Callable[Concatenate[CliContext, P], R]) -> Ca
     return command
 
 
+def filter_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Add the options that restrict a search: `where`, `source` and `top_k`."""
+    for option in (
+        click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="Number of passages."),
+        click.option(
+            "--source", metavar="NAME", default="", help="Search only this file, folder, URL or added document."
+        ),
+        click.option("--where", metavar="EXPR", help="""Filter on metadata: 'format == "pdf" and year >= 2020'."""),
+    ):
+        function = option(function)
+    return function
+
+
 def format_location(item: Chunk | Citation) -> str:
     """`guide.md:10-24`, `paper.pdf, page 3` or `pumps.xlsx, Pumps!A20:D23`: the place in the file."""
     name, place = display_name(item.source), item.place or format_lines(item.start_line, item.end_line)
@@ -131,6 +152,7 @@ def chunk_json(chunk: Chunk) -> dict[str, JSON]:
         "page": chunk.page,
         "heading": list(chunk.heading),
         "title": chunk.title,
+        "context": chunk.context,
     }
 
 

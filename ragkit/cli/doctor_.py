@@ -25,6 +25,7 @@ PACKAGE = "ragkit"
 _REINSTALL = f"pip install --force-reinstall {DISTRIBUTION}"
 API_KEY_VARIABLES = (
     "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "COHERE_API_KEY", "VOYAGE_API_KEY",
+    "JINA_API_KEY",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from ragkit.cli.costs import format_usd, max_cost_option
 from ragkit.cli.progress import IndexProgress
 from ragkit.cli.terminal import echo
 from ragkit.errors import BudgetExceeded, BudgetTooSmall
-from ragkit.index.report import EmbeddingEstimate, IndexReport
+from ragkit.index.report import ContextEstimate, EmbeddingEstimate, IndexReport
 from ragkit.index.source_ids import display_name
 from ragkit.index.web_pages import is_url
 from ragkit.knowledge_base.indexing import IndexOptions
@@ -98,7 +98,7 @@ def command(
             report = kb.index(*sources, options=run)
         except BudgetExceeded as error:
             if not isinstance(error, BudgetTooSmall):
-                context.log("completed embeddings are kept: run the same command to resume")
+                context.log("what was paid for is kept: run the same command to resume")
             raise
     _print_result(context, progress, report)
     return EXIT_PARTIAL_FAILURE if report.failures else 0
@@ -135,12 +135,15 @@ def _print_report(context: CliContext, report: IndexReport) -> None:
         tokens = f"{about}{format_count(report.tokens, 'token')}"
         price = _format_price(report.estimate)
         context.write(f"{format_count(report.embedded, 'chunk')} to embed, {tokens}, {price}")
+        for contexts in report.context_estimates:
+            context.write(_format_contexts(contexts))
     elif report.embedded or c["added"] or c["removed"]:
         rate = f", {report.embedded / report.seconds:.0f}/s" if report.embedded and report.seconds else ""
         cost = report.usage.get("total_cost_usd")
+        written = f"{format_count(report.contexts, 'context')} written, " if report.contexts else ""
         price = "" if cost == 0 else f", {format_usd(cost if isinstance(cost, float) else None)}"
         context.write(f"{format_count(c['added'], 'chunk')} added, {c['removed']} removed; "
-                  f"{report.embedded:,} embedded in {report.seconds:.1f} s{rate}{price}")  # fmt: skip
+                  f"{written}{report.embedded:,} embedded in {report.seconds:.1f} s{rate}{price}")  # fmt: skip
     _print_skipped(context, report)
     _print_failures(context, report)
 
@@ -166,6 +169,13 @@ def _format_price(estimate: EmbeddingEstimate) -> str:
         return "at no cost"
     about = "" if estimate.exact or estimate.cost_usd is None else "about "
     return f"{about}{format_usd(estimate.cost_usd)} ({estimate.model})"
+
+
+def _format_contexts(estimate: ContextEstimate) -> str:
+    """`12 contexts to write, about 5,000 tokens, at most about $0.0020 (openai:gpt-4.1-mini)`."""
+    tokens = format_count(estimate.prompt_tokens + estimate.completion_tokens, "token")
+    price = f"{'at most about ' if estimate.cost_usd else ''}{format_usd(estimate.cost_usd)}"
+    return f"{format_count(estimate.requests, 'context')} to write, about {tokens}, {price} ({estimate.model})"
 
 
 def _print_failures(context: CliContext, report: IndexReport) -> None:

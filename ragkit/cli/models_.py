@@ -12,7 +12,7 @@ from ragkit.errors import UnknownModel, UnknownName
 from ragkit.records import JSON
 from ragkit.usage.pricing import ModelInfo, Price, PriceBook
 
-DEFAULT_PROVIDERS = ("anthropic", "cohere", "gemini", "groq", "openai", "voyage")
+DEFAULT_PROVIDERS = ("anthropic", "cohere", "gemini", "groq", "ollama", "openai", "voyage")
 """Providers that are listed by default: those that ragkit supports directly."""
 
 

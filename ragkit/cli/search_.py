@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import click
 
 from ragkit.answer.json_shapes import explanation_json
-from ragkit.cli.common import CliContext, format_location, with_common_options
-from ragkit.knowledge_base.knowledge_base import SearchMode
+from ragkit.cli.common import CliContext, filter_options, format_location, with_common_options
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
 from ragkit.records import JSON
 from ragkit.retrieve.base import Explanation, Where
-from ragkit.store.filters.where_syntax import parse_where
 from ragkit.usage.meter import Meter, use_meter
 
 PREVIEW_CHARS = 320
@@ -20,8 +19,7 @@ PREVIEW_CHARS = 320
 
 @click.command()
 @click.argument("question", default="")
-@click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="Number of passages.")
-@click.option("--where", metavar="EXPR", help="""Filter on metadata: 'format == "pdf" and year >= 2020'.""")
+@filter_options
 @click.option("--mode", type=click.Choice(["dense", "lexical", "hybrid"]), help="Retrieval mode.")
 @click.option("--explain", is_flag=True, help="Show the scores and ranks of each passage.")
 @click.option("--count", is_flag=True, help="Count the documents that --where selects.")
@@ -33,8 +31,9 @@ PREVIEW_CHARS = 320
 def command(
     context: CliContext,
     question: str,
-    top_k: int | None,
     where: str | None,
+    source: str,
+    top_k: int | None,
     mode: SearchMode | None,
     explain: bool,
     count: bool,
@@ -52,16 +51,18 @@ def command(
         ragkit search "refund period" --where 'format == "pdf"'
         ragkit search --where 'year >= 2024' --sum price
     """
-    filter_ = parse_where(where) if where else None
     fields = {name: field for name, field in (("sum", sum_), ("min", min_), ("max", max_), ("mean", mean)) if field}
     if count or fields:
-        _print_aggregates(context, filter_, {**({"count": ""} if count else {}), **fields})
+        with context.open_knowledge_base() as kb:
+            _print_aggregates(
+                context, kb, context.create_filter(kb, where, source), {**({"count": ""} if count else {}), **fields}
+            )
         return
     if not question.strip():
         raise click.UsageError("Missing argument 'QUESTION'.")
     meter = Meter()
     with use_meter(meter), context.open_knowledge_base() as kb:
-        explanations = kb.explain(question, top_k, filter_, mode)
+        explanations = kb.explain(question, top_k, context.create_filter(kb, where, source), mode)
         freshness = context.report_freshness(kb)
     if context.json:
         hits: list[JSON] = [explanation_json(explanation, explain) for explanation in explanations]
@@ -70,17 +71,15 @@ def command(
         return
     for explanation in explanations:
         _print_hit(context, explanation, explain)
-    requested = kb.top_k if top_k is None else top_k
     if not explanations:
         context.log("no results")
-    elif len(explanations) < requested:
-        context.log(f"{len(explanations)} passages found, {requested} requested")
+    elif top_k is not None and len(explanations) < top_k:
+        context.log(f"{len(explanations)} passages found, {top_k} requested")
 
 
-def _print_aggregates(context: CliContext, where: Where, fields: Mapping[str, str]) -> None:
+def _print_aggregates(context: CliContext, kb: KnowledgeBase, where: Where, fields: Mapping[str, str]) -> None:
     """Print what was computed: one value a line, in the order of the options."""
-    with context.open_knowledge_base() as kb:
-        results = {function: kb.aggregate(field, where) for function, field in fields.items()}
+    results = {function: kb.aggregate(field, where) for function, field in fields.items()}
     if context.json:
         context.write_json({function: result.to_json() for function, result in results.items()})
         return
@@ -104,6 +103,8 @@ def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> 
         scores = ", ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
         ranks = ", ".join(f"{name} #{rank}" for name, rank in explanation.ranks.items())
         shares = " + ".join(f"{share:.3f} {name}" for name, share in explanation.contributions.items())
+        if hit.chunk.context:
+            context.write(f"   context: {hit.chunk.context}")
         context.write(f"   score {hit.score:.3f} = {shares}; {scores}; {ranks}")
     text = " ".join(hit.chunk.text.split())
     context.write(f"   {text[:PREVIEW_CHARS]}{'...' if len(text) > PREVIEW_CHARS else ''}\n")

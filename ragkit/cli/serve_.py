@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TOKEN_ENV = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 WORKER_ENV = "RAGKIT_SERVER_WORKER"
 """Environment variable with the settings for worker processes, as JSON, without tokens."""
+SERVED_TOOLS = ("calculator", "web_search")
 POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
@@ -33,6 +34,9 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
 @click.option("--model", "models", multiple=True, metavar="PROVIDER:MODEL",
               help="Model (default: that of the pipeline). Repeat to offer more models.")  # fmt: skip
+@click.option("--tool", "tools", multiple=True, type=click.Choice(SERVED_TOOLS), metavar="NAME",
+              help="Tool of the server's agent: calculator or web_search (DuckDuckGo). Repeatable.")  # fmt: skip
+@click.option("--any-model", is_flag=True, help="Answer requests for unknown models with the default model.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help=f"Bearer tokens, one per line (also {TOKEN_ENV}). Required unless on loopback.")  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional allowed Host name.")
@@ -41,6 +45,8 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--max-running", type=click.IntRange(min=1), help="Maximum running answers (default: 8).")
 @click.option("--max-waiting", type=click.IntRange(min=0), help="Maximum waiting answers (default: 64).")
 @click.option("--max-seconds", "answer_seconds", type=POSITIVE, help="Timeout of one answer (default: 120).")
+@click.option("--max-iterations", type=click.IntRange(min=1),
+              help="Maximum requests to the model for one answer (default: 10).")  # fmt: skip
 @click.option("--max-cost", "answer_usd", type=POSITIVE, metavar="USD",
               help="Maximum cost of one answer (default: 0.25).")  # fmt: skip
 @click.option("--rate", "requests_per_minute", type=click.IntRange(min=1),
@@ -55,6 +61,8 @@ def command(
     host: str,
     port: int,
     models: tuple[str, ...],
+    tools: tuple[str, ...],
+    any_model: bool,
     token_file: Path | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
@@ -67,9 +75,11 @@ def command(
     \b
         ragkit serve
         ragkit serve --model openai:gpt-4o-mini --port 8000
+        ragkit serve --tool calculator --tool web_search
         RAGKIT_SERVER_TOKEN=... ragkit serve --host 0.0.0.0 --workers 4
     """
     try:
+        from ragkit.agent.tools.served import get_builtin_tool
         from ragkit.server.serve import run, run_workers, socket_url, split_limits
         from ragkit.server.settings import Retention, ServerLimits, ServerSettings
     except ImportError as error:
@@ -79,10 +89,14 @@ def command(
     limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
     retention = Retention() if keep_days is None else Retention(days=keep_days)
     tokens = load_tokens(context, token_file)
-    settings = ServerSettings(host, port, tokens, hosts, origins, models, split_limits(limits, workers), retention)
+    settings = ServerSettings(
+        host, port, tokens, hosts, origins, models, tools, any_model, split_limits(limits, workers), retention
+    )
     with context.open_knowledge_base() as kb:
         for model in models or (None,):
             kb.agent(model)  # fail now, not at the first request, if a model cannot be used
+        for name in tools:
+            get_builtin_tool(name)  # likewise, if it needs a package
         sock = bind_socket(settings)
         context.log(f"serving {context.kb} at {socket_url(sock)} (press Ctrl-C to stop)")
         if context.json:

@@ -8,18 +8,92 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ragkit.agent.bot import Bot
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.definition import ToolSource
 from ragkit.agent.memory import FifoLock
-from ragkit.agent.messages import Message, Role, ToolCall, canonical_json, json_objects
-from ragkit.agent.parser import parse_arguments
+from ragkit.agent.messages import Message, Role, ToolCall, json_objects
+from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider
+from ragkit.agent.providers.credentials import find_key
+from ragkit.agent.providers.lookup import detect_provider, get_provider
+from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tool_execution import collect_output, to_tool_result
 from ragkit.agent.tools.registry import ToolRegistry
-from ragkit.errors import shorten
+from ragkit.compat.openai_calls import call_id, to_openai_call, to_tool_call
+from ragkit.errors import AuthenticationFailed, ProviderError, shorten
 from ragkit.records import JSON
 
 LOG = logging.getLogger("ragkit.agent")
 
-Groqqy = Bot
-"""Alias of `Bot`."""
+
+class Groqqy(Bot):
+    """A Bot that uses Groq: a missing key is an error of the first message, not a switch to the local provider.
+
+    With a `provider`, with RAGKIT_MOCK_JSON, or with the key of another service and no `model`, it uses that one. The
+    arguments are those of `Bot`.
+    """
+
+    def __init__(
+        self,
+        model: str = "",
+        tools: ToolSource | None = None,
+        system_instruction: str = DEFAULT_INSTRUCTIONS,
+        max_iterations: int | None = None,
+        *,
+        provider: Provider | None = None,
+        config: AgentConfig | None = None,
+    ) -> None:
+        selected = provider if provider is not None else _select_provider(model)
+        super().__init__(model, tools, system_instruction, max_iterations, provider=selected, config=config)
+
+
+class KeyMissing(Provider):
+    """Fails at each request with the reason why there is no provider."""
+
+    def __init__(self, error: ProviderError) -> None:
+        self.error = error
+
+    def complete(self, request: ModelRequest) -> Completion:
+        """Raises the error."""
+        raise self.error
+
+
+def _select_provider(model: str) -> Provider:
+    """Groq, if it has a key; else the script of RAGKIT_MOCK_JSON or, without a `model`, another service with a key."""
+    if ScriptedProvider.from_environment() is None and find_key("groq", required=False):
+        return get_provider("groq")
+    found = ScriptedProvider.from_environment() if model else detect_provider()
+    try:
+        return found or get_provider("groq")
+    except AuthenticationFailed as error:
+        return KeyMissing(error)
+
+
+class StructuredLog:
+    """A logger that takes fields: `log.info("Executing tool", name="add")` logs `Executing tool name='add'`."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+
+    def debug(self, message: str, **fields: object) -> None:
+        """Log at level DEBUG."""
+        self._logger.debug(_join_fields(message, fields))
+
+    def info(self, message: str, **fields: object) -> None:
+        """Log at level INFO."""
+        self._logger.info(_join_fields(message, fields))
+
+    def warning(self, message: str, **fields: object) -> None:
+        """Log at level WARNING."""
+        self._logger.warning(_join_fields(message, fields))
+
+    def error(self, message: str, **fields: object) -> None:
+        """Log at level ERROR."""
+        self._logger.error(_join_fields(message, fields))
+
+
+def _join_fields(message: str, fields: Mapping[str, object]) -> str:
+    return " ".join([message, *(f"{name}={value!r}" for name, value in fields.items())])
 
 
 class ConversationManager:
@@ -43,7 +117,7 @@ class ConversationManager:
 
     def add_tool_calls(self, text: str, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> None:
         """Add an assistant message with tool calls."""
-        calls: list[JSON] = [_to_openai_call(call) if isinstance(call, ToolCall) else call for call in tool_calls]
+        calls: list[JSON] = [to_openai_call(call) if isinstance(call, ToolCall) else call for call in tool_calls]
         self._messages.append({"role": "assistant", "content": text, "tool_calls": calls})
 
     def add_tool_result(self, call_id: str, result: str) -> None:
@@ -108,6 +182,8 @@ class ToolExecutor:
 
     def __init__(self, registry: ToolRegistry) -> None:
         self.registry = registry
+        self.log = StructuredLog(LOG)
+        """Logs calls and failures to `ragkit.agent`."""
 
     def execute(self, tool_call: ToolCall | Mapping[str, JSON]) -> str:
         """The result of a ToolCall or of OpenAI's equivalent as text; `Error executing <name>: ...` on failure.
@@ -117,21 +193,22 @@ class ToolExecutor:
         if not isinstance(tool_call, ToolCall | Mapping):
             got = shorten(repr(tool_call), 80)
             return f"Error executing tool: a tool call must be a ToolCall or a mapping (got {got})"
-        call = _to_tool_call(tool_call)
+        call = to_tool_call(tool_call)
         if call.malformed:
-            LOG.error("Tool failed %s: unreadable arguments", call.name)
+            self.log.error("Tool failed", name=call.name, error="unreadable arguments")
             return f"Error executing {call.name}: no JSON object can be read from {shorten(repr(call.malformed), 200)}"
-        LOG.info("Executing tool %s %s", call.name, canonical_json(dict(call.arguments)))
+        self.log.info("Executing tool", name=call.name, args=dict(call.arguments))
         try:
             value = self.registry.get(call.name).execute(call.arguments)
             return to_tool_result(collect_output(value, lambda _: None)).content
         except Exception as error:  # whatever a tool raises goes back to the model
-            LOG.exception("Tool failed %s", call.name)
+            self.log.error("Tool failed", name=call.name, error=str(error))
+            LOG.debug("the failure of %s", call.name, exc_info=True)
             return f"Error executing {call.name}: {error}"
 
     def execute_all(self, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> list[tuple[str, str]]:
         """(id of the call, result) for each call, in order."""
-        return [(_call_id(call), self.execute(call)) for call in tool_calls]
+        return [(call_id(call), self.execute(call)) for call in tool_calls]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,30 +247,6 @@ def _to_message(entry: Mapping[str, JSON]) -> Message:
     return Message(
         Role(str(entry["role"])),
         str(entry.get("content") or ""),
-        tuple(_to_tool_call(call) for call in json_objects(calls)),
+        tuple(to_tool_call(call) for call in json_objects(calls)),
         tool_call_id=str(entry.get("tool_call_id") or ""),
     )
-
-
-def _to_openai_call(call: ToolCall) -> dict[str, JSON]:
-    arguments = call.malformed or canonical_json(dict(call.arguments))
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _call_id(call: object) -> str:
-    if isinstance(call, ToolCall):
-        return call.id
-    return str(call.get("id", "")) if isinstance(call, Mapping) else ""
-
-
-def _to_tool_call(call: ToolCall | Mapping[str, JSON]) -> ToolCall:
-    if isinstance(call, ToolCall):
-        return call
-    function = call.get("function")
-    fields: Mapping[str, JSON] = function if isinstance(function, Mapping) else call
-    name, arguments = str(fields.get("name", "")), fields.get("arguments")
-    if isinstance(arguments, Mapping):
-        return ToolCall(name, dict(arguments), _call_id(call))
-    if arguments is None or isinstance(arguments, str):
-        return parse_arguments(name, arguments or "", _call_id(call))
-    return ToolCall(name, {}, _call_id(call), malformed=repr(arguments))

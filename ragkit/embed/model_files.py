@@ -11,7 +11,7 @@ from ragkit.distribution import DISTRIBUTION
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.records import JSON
 
-REINSTALL_COMMAND = f"pip install --force-reinstall {DISTRIBUTION}"
+REINSTALL_COMMAND = f"`pip install --force-reinstall {DISTRIBUTION}`"
 
 
 def read_model_card(path: Path, keys: Set[str]) -> Mapping[str, JSON]:

@@ -11,7 +11,7 @@ import ollama
 import pydantic
 
 from ragkit.embed.service_embedder import EmbeddingResponse, ServiceEmbedder, TextKind
-from ragkit.embed.service_options import OllamaEmbeddingOptions
+from ragkit.embed.service_options import OllamaEmbeddingOptions, select_options
 from ragkit.embed.service_requests import error_from_status
 from ragkit.errors import ConnectionFailed, InvalidRequest, RequestTimeout
 
@@ -20,9 +20,11 @@ class OllamaEmbeddingProvider(ServiceEmbedder):
     """Ollama embeddings, from OLLAMA_HOST or this machine. Free, without API key."""
 
     service = "ollama"
+    options_class = OllamaEmbeddingOptions
 
-    def __init__(self, options: OllamaEmbeddingOptions | None = None) -> None:
-        options = options or OllamaEmbeddingOptions()
+    def __init__(self, model: str | OllamaEmbeddingOptions = "", *, base_url: str = "", dimensions: int = 0) -> None:
+        """As the other services, without a key."""
+        options = select_options(OllamaEmbeddingOptions, model, base_url, dimensions)
         super().__init__(options)
         self._prompts = {"document": options.document_prompt, "query": options.query_prompt}
         self.input_types = tuple(self._prompts.values()) if any(self._prompts.values()) else ()

@@ -35,7 +35,7 @@ class OnnxSession:
             self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except LOAD_ERRORS as error:
             reason = f"cannot be loaded by onnxruntime {ort.__version__}"
-            raise KnowledgeBaseDamaged(path, reason, "pip install --upgrade onnxruntime") from error
+            raise KnowledgeBaseDamaged(path, reason, "`pip install --upgrade onnxruntime`") from error
 
     def run(self, ids: Sequence[Sequence[int]]) -> Rows:
         """Token ids of texts of equal length, (texts, tokens) -> (texts, dimension)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -30,9 +31,27 @@ class SentenceTransformersEmbedder:
     Thread-safe: one thread computes at a time.
     """
 
-    def __init__(self, options: SentenceTransformersOptions | None = None) -> None:
-        self._options = options or SentenceTransformersOptions()
+    provider = "local"
+
+    def __init__(self, model: str | SentenceTransformersOptions = "", *, device: str = "", dimensions: int = 0) -> None:
+        """An embedder of a model.
+
+        Args:
+            model: a folder or a name on the hub, empty: the default; or all options, as a pipeline gives them.
+            device: `cpu`, `cuda`, `mps`; empty: that of the options, else the best available.
+            dimensions: truncate vectors to this dimension; 0: that of the options.
+        """
+        options = model if isinstance(model, SentenceTransformersOptions) else SentenceTransformersOptions()
+        name = model if isinstance(model, str) and model else options.model
+        self._options = replace(
+            options, model=name, device=device or options.device, dimensions=dimensions or options.dimensions
+        )
         self._lock = Lock()
+
+    @property
+    def model(self) -> str:
+        """The name of the model, or of its folder."""
+        return Path(self._options.model).name
 
     @property
     def dimension(self) -> int:
@@ -74,7 +93,7 @@ class SentenceTransformersEmbedder:
 
     def _embed(self, texts: Sequence[str]) -> Rows:
         rows = self._encode(texts)
-        record_embedding(Path(self._options.model).name, self._count_tokens(texts), 0.0, provider="local")
+        record_embedding(self.model, self._count_tokens(texts), 0.0, provider=self.provider)
         return rows
 
     def _encode(self, texts: Sequence[str]) -> Rows:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.embedding_job import EmbeddingJob
-from ragkit.embed.service_options import ModelOptions
+from ragkit.embed.service_options import ModelOptions, select_options
 from ragkit.embed.service_requests import RequestExecutor, is_too_large
 from ragkit.errors import InvalidRequest, ProviderError
 from ragkit.usage.meter import current_meter, record_embedding
@@ -53,9 +53,21 @@ class ServiceEmbedder(ABC):
     input_types: tuple[str, ...] = ()
     """Parameters or prefixes that distinguish documents from questions; empty if there are none."""
 
-    def __init__(self, options: ModelOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` takes precedence over the one in the environment. A server at `base_url` may need none."""
-        self._options = options = options or self.options_class()
+    def __init__(
+        self, model: str | ModelOptions = "", *, api_key: str | None = None, base_url: str = "", dimensions: int = 0
+    ) -> None:
+        """An embedder of a model.
+
+        Args:
+            model: the model name of the service, empty: its default; or all options, as a pipeline gives them.
+            api_key: takes precedence over the one in the environment. A server at `base_url` may need none.
+            base_url: the URL of the service; empty: that of the options, else of the environment, else its default.
+            dimensions: dimension of the vectors, if the model supports a choice; 0: that of the options.
+
+        Raises:
+            InvalidOption: `model` is an API key, or an option is invalid.
+        """
+        self._options = options = select_options(self.options_class, model, base_url, dimensions)
         self._api_key = api_key
         self._executor = RequestExecutor(self.service, options)
         self._lock = Lock()

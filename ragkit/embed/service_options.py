@@ -5,10 +5,11 @@ API keys are no options: they come from the environment variables of the service
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
 from ragkit.errors import InvalidOption
+from ragkit.masking import is_key_like, register_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,26 @@ class ModelOptions(ServiceOptions):
             raise InvalidOption("embed.model", self.model, "the name of a model")
         if self.dimensions < 0:
             raise InvalidOption("embed.dimensions", self.dimensions, "0 (the model's default) or greater")
+
+
+OptionsT = TypeVar("OptionsT", bound=ModelOptions)
+
+
+def select_options(
+    options_class: type[OptionsT], model: str | OptionsT, base_url: str = "", dimensions: int = 0
+) -> OptionsT:
+    """The options of an embedder: the given ones or those of a model, with a URL and dimension that are not empty.
+
+    Raises InvalidOption if `model` is an API key: it would be sent and logged as the model.
+    """
+    if isinstance(model, str):
+        if is_key_like(model):
+            register_secret(model)
+            raise InvalidOption("model", f"{model[:4]}...", "the name of a model; pass a key as api_key=...")
+        options = options_class(model=model) if model else options_class()
+    else:
+        options = model
+    return replace(options, base_url=base_url or options.base_url, dimensions=dimensions or options.dimensions)
 
 
 @dataclass(frozen=True, slots=True)

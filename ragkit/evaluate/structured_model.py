@@ -12,7 +12,8 @@ from ragkit.agent.agent import Agent
 from ragkit.agent.cache import Cache
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.result import partial_result
+from ragkit.agent.result import AgentResult, partial_result
+from ragkit.agent.trace import StepType
 from ragkit.errors import RagkitError
 from ragkit.records import JSON
 from ragkit.usage.meter import MeteredCall, UsageStats
@@ -57,7 +58,6 @@ class StructuredModel:
             model=self.name,
             temperature=0.0,
             max_tokens=MAX_TOKENS,
-            max_iterations=2,
             cache=self.cache,
             response_format=schema,
             on_call=self.on_call,
@@ -69,9 +69,9 @@ class StructuredModel:
         except RagkitError as error:
             partial = partial_result(error)
             if partial is not None:
-                self._add_usage(partial.usage, partial.iterations)
+                self._add_usage(partial)
             raise
-        self._add_usage(result.usage, result.iterations)
+        self._add_usage(result)
         parsed = result.parsed
         assert isinstance(parsed, Mapping)  # noqa: S101 - the schema is an object
         return parsed
@@ -80,8 +80,9 @@ class StructuredModel:
         """The model, the number of requests and their usage."""
         return {"model": self.label, "requests": self.requests, "known": self.cache_hits, "usage": self.usage.to_dict()}
 
-    def _add_usage(self, usage: UsageStats, iterations: int) -> None:
+    def _add_usage(self, result: AgentResult) -> None:
+        usage = result.usage
         self.usage = self.usage + usage
         from_service = bool(usage.prompt_tokens or usage.completion_tokens or not usage.cached_tokens)
-        self.requests += iterations if from_service else 0
+        self.requests += len(result.trace.find_spans(StepType.LLM_CALL)) if from_service else 0
         self.cache_hits += 0 if from_service else 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
@@ -23,6 +23,7 @@ from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.build_fingerprint import check_embedder_weights
 from ragkit.index.build_runner import BuildRunner, PendingEmbedding, PreparedFile
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow, FileRow
+from ragkit.index.context_writer import ContextWriter, Prepared
 from ragkit.index.plan import FileTask, IndexPlan, stat_to_store
 from ragkit.index.report import (
     FileFailure,
@@ -58,6 +59,8 @@ class BuildStages:
     lexical_index: LexicalIndex
     loader_fingerprint: Callable[[str], str]
     """Loader name -> fingerprint of its documents."""
+    contexts: ContextWriter
+    """Adds contexts to chunks."""
 
 
 @dataclass(frozen=True)
@@ -139,14 +142,12 @@ class Build:
         if not self._options.dry_run:
             self._delete_staged_leftovers()
         checked_at = time.time_ns()
-        with self._stages.runner as runner, self._write_late_results():
-            for task, outcome in runner.prepare_files(plan.tasks):
-                yield self._handle_outcome(task, outcome, checked_at)
-                self._write_finished_parts()
-                while len(self._texts_to_embed) >= EMBED_BATCH_SIZE or self._pending_chunk_count >= MAX_PENDING_CHUNKS:
-                    yield from self._embed_next_batch()
+        with self._stages.runner as runner, self._write_late_results(), closing(self._stages.contexts) as contexts:
+            stopped = yield from self._read_files(contexts.add_contexts(runner.prepare_files(plan.tasks)), checked_at)
             while self._pending_documents or self._texts_to_embed or self._batch_queue:
                 yield from self._embed_next_batch()
+        if stopped is not None:
+            raise stopped
         with self._measure_stage("store"):
             published = self._publish_run(plan, checked_at)
         if published is not None:
@@ -161,6 +162,8 @@ class Build:
         files["removed"] += sum(1 for row in plan.removed if row.status in {"indexed", "empty"})
         files["failed"] += len(known_failures)
         files["skipped"] += len(plan.skipped)
+        contexts, dry_run = self._stages.contexts, self._options.dry_run
+        estimates = contexts.estimates() if dry_run else ()
         return IndexReport(
             kb=self._options.kb,
             files=files,
@@ -170,17 +173,35 @@ class Build:
             failures=tuple(known_failures + self._failures),
             skipped=plan.skipped + tuple(self._skipped),
             seconds=time.perf_counter() - started,
+            contexts=sum(estimate.requests for estimate in estimates) if dry_run else contexts.written,
+            context_estimates=estimates,
             stage_seconds={stage: round(seconds, 3) for stage, seconds in self._stage_seconds.items()},
-            dry_run=self._options.dry_run,
+            dry_run=dry_run,
         )
 
     # reading
+
+    def _read_files(
+        self, prepared: Iterator[Prepared], checked_at: int
+    ) -> Generator[IndexEvent, None, BudgetExceeded | None]:
+        """Read files, and embed while reading. Returns the error if the budget does not cover all of them: then those
+        that were read are still embedded, as far as that is free."""
+        try:
+            for task, outcome in prepared:
+                yield self._handle_outcome(task, outcome, checked_at)
+                self._write_finished_parts()
+                while len(self._texts_to_embed) >= EMBED_BATCH_SIZE or self._pending_chunk_count >= MAX_PENDING_CHUNKS:
+                    yield from self._embed_next_batch()
+        except BudgetExceeded as error:
+            return error
+        return None
 
     def _handle_outcome(self, task: FileTask, outcome: PreparedFile | ParseFailure, checked_at: int) -> FileRead:
         if isinstance(outcome, ParseFailure):
             return self._handle_failure(task, outcome, checked_at)
         self._stage_seconds["load"] += outcome.load_seconds
         self._stage_seconds["split"] += outcome.split_seconds
+        self._token_count += outcome.split_tokens
         recipe = self._stages.loader_fingerprint(outcome.loader)
         row = _new_file_row(task, outcome.stat, outcome.content_hash, recipe, checked_at)
         parts = self._queue_parts(task, row, outcome.parts)
@@ -203,6 +224,7 @@ class Build:
             inner = FileTask(source, task.path, task.stat, known.pop(source, None))
             stat = FileRow(source, 0, 0, 0, 0, row.content_hash, row.recipe, "part", task.source)
             self._stage_seconds["split"] += part.split_seconds
+            self._token_count += part.split_tokens
             self._queue_document(inner, stat, part)
         self._remove_parts(known.values())
         return sum(len(part.chunks) for part in parts)

@@ -36,6 +36,8 @@ class PreparedFile:
     """Wall clock time of reading and parsing; 0 if unknown."""
     split_seconds: float = 0.0
     """Wall clock time of splitting and of extracting headers and terms."""
+    split_tokens: int = 0
+    """Tokens of the sentences that the splitter would embed, in a cost estimate; otherwise 0."""
     parts: tuple[PreparedFile, ...] = ()
     """The documents inside this one, at any depth."""
 

@@ -84,6 +84,8 @@ def make_plan(
             skipped[source] = entry.reason
             unreadable += [source] if entry.unreadable else []
             continue
+        if source in seen:
+            continue
         seen.add(source)
         row = known.get(source)
         current = _current_row(entry, row, options)

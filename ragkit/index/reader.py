@@ -231,6 +231,7 @@ class CatalogSnapshot:
         self.connection = connection
         self._lexical_index = lexicon
         self.arrays = reader.arrays(connection)
+        self._chunks_sql = _CHUNKS_WITH_CONTEXT_SQL if Catalog(connection).has_contexts() else _CHUNKS_SQL
 
     def search_dense(self, query: NDArray[np.float32], top_k: int, where: Where = None) -> list[tuple[int, float]]:
         """The chunks nearest to a unit vector, (dimension,): (key, cosine), best first, ties by key."""
@@ -299,7 +300,7 @@ class CatalogSnapshot:
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """These chunks, in the order of `keys`. Raises KnowledgeBaseDamaged on a checksum mismatch."""
-        query = f"{_CHUNKS_SQL} AND c.key IN (SELECT value FROM json_each(?))"  # noqa: S608
+        query = f"{self._chunks_sql} AND c.key IN (SELECT value FROM json_each(?))"  # noqa: S608 - constant names
         rows = self.connection.execute(query, (json.dumps([int(key) for key in keys]),))
         by_key = {row[0]: self._chunk_from_row(row) for row in rows}
         if missing := [key for key in keys if key not in by_key]:
@@ -308,12 +309,12 @@ class CatalogSnapshot:
 
     def iter_chunks(self) -> Iterator[Chunk]:
         """Every live chunk, by source and offset."""
-        for row in self.connection.execute(f"{_CHUNKS_SQL} ORDER BY d.source, c.start, c.key"):
+        for row in self.connection.execute(f"{self._chunks_sql} ORDER BY d.source, c.start, c.key"):
             yield self._chunk_from_row(row)
 
     def find_chunk(self, chunk_id: str) -> Chunk | None:
         """The live chunk with this id."""
-        row = self.connection.execute(f"{_CHUNKS_SQL} AND c.id = ?", (chunk_id,)).fetchone()
+        row = self.connection.execute(f"{self._chunks_sql} AND c.id = ?", (chunk_id,)).fetchone()
         return None if row is None else self._chunk_from_row(row)
 
     def iter_documents(self) -> Iterator[tuple[str, str, int]]:
@@ -371,6 +372,11 @@ class CatalogSnapshot:
         document = self.document(chunk.source)
         return document.text if document is not None else chunk.text
 
+    def count_matches(self, where: Where) -> int:
+        """The number of chunks that match a filter. Raises InvalidFilter."""
+        mask = self._filter_mask(where)
+        return len(self.arrays.chunk_keys) if mask is None else int(np.count_nonzero(mask))
+
     def aggregate(self, field: str, where: Where) -> FieldAggregate:
         """The numbers in a metadata field of the live documents that match. Raises InvalidFilter."""
         mask = self._filter_mask(where)
@@ -404,8 +410,10 @@ class CatalogSnapshot:
         return (filter_metadata(*row) for row in rows)
 
     def _chunk_from_row(self, row: tuple[Any, ...]) -> Chunk:
-        key, *values, crc, document_id, source, title, metadata = row
+        key, *values, crc, document_id, source, title, metadata, context, context_crc = row
         self._verify_checksum(crc, values, f"chunk {key}")
+        if context is not None:
+            self._verify_checksum(context_crc, (key, context), f"the context of chunk {key}")
         identity, start, end, start_line, end_line, page, heading, text = values
         self._verify_document(document_id)
         path, place = heading_from_json(heading)
@@ -423,6 +431,7 @@ class CatalogSnapshot:
             title=title,
             metadata=json.loads(metadata),
             place=place,
+            context=context or "",
         )
 
     def _verify_checksum(self, stored: object, values: Sequence[object], label: str) -> None:
@@ -446,9 +455,17 @@ _DOCUMENT_SQL = (
     "SELECT id, source, title, format, language, metadata, page_starts, headings, body, checksum"
     " FROM documents WHERE live = 1"
 )
+_CHUNK_COLUMNS = (
+    "c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
+    " d.id, d.source, d.title, d.metadata"
+)
 _CHUNKS_SQL = (
-    "SELECT c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
-    " d.id, d.source, d.title, d.metadata FROM chunks c JOIN documents d ON d.key = c.document WHERE c.live = 1"
+    f"SELECT {_CHUNK_COLUMNS}, NULL, NULL FROM chunks c JOIN documents d ON d.key = c.document"  # noqa: S608
+    " WHERE c.live = 1"
+)
+_CHUNKS_WITH_CONTEXT_SQL = (
+    f"SELECT {_CHUNK_COLUMNS}, x.sentence, x.checksum FROM chunks c JOIN documents d ON d.key = c.document"  # noqa: S608
+    " LEFT JOIN chunk_contexts x ON x.chunk = c.key WHERE c.live = 1"
 )
 
 

@@ -29,6 +29,8 @@ class RecoveredState:
         self.roots = read_marker_roots(directory)
         self.text_hashes: list[bytes] = []
         self.vectors: Rows | None = None
+        self.contexts: dict[bytes, str] = {}
+        """Sentences on chunks that models wrote, by their request."""
         self.calibration: str | None = None
         """The score calibration as stored, if the catalog is intact."""
         self.last_file_number = max((_file_number(path) for path in directory.glob("vectors-*.f32")), default=0)
@@ -41,6 +43,8 @@ class RecoveredState:
                         self.roots = Catalog(connection).roots() or self.roots
                     if _is_intact(directory, CATALOG_FILE):
                         self.calibration = Catalog(connection).get_meta("calibration")
+                    if Catalog(connection).has_contexts():
+                        self.contexts = dict(Catalog(connection).iter_contexts())
                     self._recover_vectors(connection, directory, fingerprint)
         except (sqlite3.DatabaseError, KnowledgeBaseError, *CORRUPT_DATA_ERRORS):
             return  # unreadable data is rebuilt

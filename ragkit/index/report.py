@@ -77,6 +77,31 @@ class EmbeddingEstimate:
         return {"model": self.model, "tokens": self.tokens, "cost_usd": self.cost_usd, "exact": self.exact}
 
 
+@dataclass(frozen=True, slots=True)
+class ContextEstimate:
+    """Estimated cost of the contexts of chunks that are not known yet."""
+
+    model: str
+    """`provider:model`."""
+    requests: int
+    """One per chunk."""
+    prompt_tokens: int
+    completion_tokens: int
+    """With sentences of the maximum length."""
+    cost_usd: float | None
+    """None: the price is unknown; 0.0: a local model."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """The fields by name."""
+        return {
+            "model": self.model,
+            "requests": self.requests,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "cost_usd": self.cost_usd,
+        }
+
+
 @dataclass(frozen=True)
 class IndexReport:
     """Result of one index run. `files` and `chunks` have the keys of `index --json`."""
@@ -102,7 +127,11 @@ class IndexReport:
     usage: dict[str, JSON] = field(default_factory=dict)
     """Token usage and cost, as in `--json`."""
     estimate: EmbeddingEstimate | None = None
-    """The estimated cost of the run; set by a dry run."""
+    """The estimated cost of embedding; set by a dry run."""
+    contexts: int = 0
+    """Sentences that a model wrote on chunks (`split.context`); in a dry run, those to write."""
+    context_estimates: tuple[ContextEstimate, ...] = ()
+    """Their estimated cost by model; set by a dry run."""
 
     def to_json(self) -> dict[str, JSON]:
         """The output of `index --json`."""
@@ -120,4 +149,6 @@ class IndexReport:
             "dry_run": self.dry_run,
             "notes": list(self.notes),
             "estimate": self.estimate.to_json() if self.estimate else None,
+            "contexts": self.contexts,
+            "context_estimates": [estimate.to_json() for estimate in self.context_estimates],
         }

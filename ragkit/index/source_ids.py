@@ -9,6 +9,8 @@ import os
 import re
 from pathlib import Path
 
+from ragkit.masking import mask_passwords
+
 _ESCAPED_BYTE = re.compile(r"\\x([0-9a-f]{2})")
 
 
@@ -32,6 +34,7 @@ def is_within(name: str, root: str) -> bool:
 
 
 def display_name(name: str, base: Path | None = None) -> str:
-    """The name to display: relative to `base` (default: the working directory) if it lies below."""
+    """The name to display, with passwords masked: relative to `base` (default: the working directory) if below it."""
     root = str(base or os.getcwd())  # noqa: PTH109 - fast: called for every passage
-    return name[len(root.rstrip("/")) + 1 :] if is_within(name, root) and name != root else name
+    shown = name[len(root.rstrip("/")) + 1 :] if is_within(name, root) and name != root else name
+    return mask_passwords(shown) if "@" in shown else shown

@@ -158,6 +158,8 @@ def _find_catalog_problems(connection: sqlite3.Connection) -> Iterator[Verificat
         if count := _count_rows(connection, query):
             yield VerificationProblem("catalog", f"{count} {label}")
     yield from _find_row_problems(connection)
+    if Catalog(connection).has_contexts():
+        yield from _find_context_problems(connection)
 
 
 def _find_row_problems(connection: sqlite3.Connection) -> Iterator[VerificationProblem]:
@@ -176,6 +178,16 @@ def _find_row_problems(connection: sqlite3.Connection) -> Iterator[VerificationP
         for chunk, *row, row_crc in chunks:
             if row_checksum(tuple(row)) != row_crc or text[row[1] : row[2]] != row[7]:
                 yield VerificationProblem("catalog", f"chunk {chunk} of {values[1]} has a checksum mismatch")
+
+
+def _find_context_problems(connection: sqlite3.Connection) -> Iterator[VerificationProblem]:
+    """Verify the contexts of chunks, and the recorded sentences."""
+    if count := _count_rows(connection, "chunk_contexts WHERE chunk NOT IN (SELECT key FROM chunks)"):
+        yield VerificationProblem("catalog", f"{count} contexts without a chunk")
+    for table, key in (("chunk_contexts", "chunk"), ("contexts", "request")):
+        for *values, crc in connection.execute(f"SELECT {key}, sentence, checksum FROM {table}"):  # noqa: S608
+            if row_checksum(tuple(values)) != crc:
+                yield VerificationProblem("catalog", f"a row of {table} has a checksum mismatch")
 
 
 def _find_vector_problems(connection: sqlite3.Connection, directory: Path) -> Iterator[VerificationProblem]:

@@ -17,7 +17,6 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ragkit.errors import LoadError
 from ragkit.index.catalog.checksums import write_file_durably
-from ragkit.index.source_ids import source_id, source_path
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class WebPageCopies:
     def _base_path(self, url: str) -> Path:
         """The path of the copy, without suffix."""
         written = quote(url, safe="")
-        parts = [written[start : start + MAX_NAME_CHARS] for start in range(0, len(written), MAX_NAME_CHARS)]
+        parts = [written[start : start + MAX_NAME_CHARS] for start in range(0, len(written), MAX_NAME_CHARS)] or [""]
         return self.folder.joinpath(*(f"{part}+" for part in parts[:-1]), parts[-1])
 
 
@@ -101,22 +100,3 @@ def _file_suffix(url: str, media_type: str) -> str:
     """The suffix of the copy, which selects the loader; '' if there is no loader for it."""
     candidates = file_suffix(urlsplit(url).path), mimetypes.guess_extension(media_type) or ""
     return next((suffix for suffix in candidates if suffix in LOADER_BY_SUFFIX), "")
-
-
-class SourceResolver:
-    """Maps source ids of one knowledge base (paths and URLs) to files and back."""
-
-    def __init__(self, web: Path) -> None:
-        self.web_copies = WebPageCopies(web)
-
-    def source_id(self, path: Path) -> str:
-        """The source id of a path."""
-        return self.web_copies.copy_url(path) or source_id(path)
-
-    def resolve_path(self, name: str) -> Path:
-        """The path of a source: the file itself, or the copy of a web page."""
-        return self.web_copies.copy_path(name) if is_url(name) else source_path(name)
-
-    def normalize(self, source: str | os.PathLike[str]) -> str:
-        """The source id of a path or URL as the user wrote it."""
-        return normalize_url(str(source)) if is_url(source) else source_id(Path(source).absolute())

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ragkit.errors import LoadError, RagkitError
 from ragkit.index.source_ids import display_name
+from ragkit.knowledge_base.filters import Where
 from ragkit.knowledge_base.indexing import IndexOptions
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode, Where
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk
 from ragkit.retrieve.base import Explanation

@@ -9,22 +9,25 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragkit.answer.score_calibration import measure_calibration
 from ragkit.embed.base import Row
-from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, ProviderError
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, PriceUnknown, ProviderError
+from ragkit.index.added_documents import ADDED_ROOT, name_documents
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.build_runner import BuildRunner
-from ragkit.index.catalog.compaction import compact_vectors
-from ragkit.index.catalog.directory import knowledge_base_exists, read_marker_roots, repair_command
+from ragkit.index.catalog.compaction import MIN_UNUSED_VECTORS, compact_vectors
+from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, read_marker_roots, repair_command
 from ragkit.index.catalog.io_errors import translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.row_checks import verify_vector_rows
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.catalog.write_session import WriteSession
+from ragkit.index.context_writer import ContextStage, ContextWriter
 from ragkit.index.external_store import ExternalStore
 from ragkit.index.plan import IndexPlan, IndexPlanOptions, make_plan
 from ragkit.index.rebuild import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
@@ -49,7 +52,10 @@ from ragkit.knowledge_base.stored_settings import (
 )
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.fetch import FetchOptions
+from ragkit.masking import mask_passwords
 from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.run.index_worker import add_contexts
+from ragkit.records import Document
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.ledger import Ledger
 from ragkit.usage.meter import Meter, current_meter, use_meter
@@ -72,14 +78,19 @@ class IndexOptions:
     jobs: int = 0
     """Processes that parse and split files; 0: the setting of the pipeline."""
     max_cost_usd: float | None = None
-    """Limit in USD for embedding. A run with a higher estimate does not start, and a run that reaches the limit stops;
-    what was embedded is kept, and the next run continues from there."""
+    """Limit in USD for embedding and for contexts of chunks. A run with a higher estimate does not start, and a run
+    that reaches the limit stops; what was paid for is kept, and the next run continues from there."""
     on_event: Callable[[IndexEvent], None] = lambda event: None
     """Called with every event of the run."""
     runner_factory: Callable[[PipelineComponents, int], BuildRunner] = PipelineComponents.create_runner
     """Creates the runner that parses, splits and embeds; the default follows the pipeline and `jobs`."""
     find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
     """Text hashes -> vectors of the same embedder that exist elsewhere; these are copied instead of computed."""
+
+
+_CLEARED_TABLES = (
+    "roots", "files", "documents", "chunks", "vectors", "embedders", "derived", "contexts", "chunk_contexts",
+)  # fmt: skip
 
 
 class Indexer:
@@ -110,6 +121,19 @@ class Indexer:
                     self._store_calibration(session.catalog)
         return replace(_add_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
 
+    def add(self, documents: Sequence[Document], run: IndexOptions) -> IndexReport:
+        """Write documents to the knowledge base, and index them; see `KnowledgeBase.add`."""
+        added = self.source_files.resolver.added
+        named = name_documents(documents)
+        names = {document.source for document in named}
+        sources = {name.partition("#")[0] for name in names} if added.folder.exists() else set()
+        replaced = [name for source in sources for name in added.names_below(source) if name not in names]
+        added.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        added.write(named)
+        if replaced and knowledge_base_exists(self.path):
+            self.remove(replaced)
+        return self.index([ADDED_ROOT], run)
+
     def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[FileFailure]]:
         """The paths of the sources. Pages are downloaded first; on failure a page keeps its last copy."""
         roots: list[Path] = []
@@ -118,6 +142,9 @@ class Indexer:
         folder = self._components.folder_options
         options = FetchOptions(max_mb=folder.max_file_mb, allow_private=folder.allow_private)
         for source in sources:
+            if str(source) == ADDED_ROOT:
+                roots.append(self.source_files.resolver.added.folder)
+                continue
             if not is_url(source):
                 roots.append(_resolve_root(source, recorded))
                 continue
@@ -125,7 +152,7 @@ class Indexer:
             try:
                 roots.append(self.source_files.resolver.web_copies.download(url, options))
             except LoadError as error:
-                failures.append(FileFailure(url, error.reason, error.hint))
+                failures.append(FileFailure(mask_passwords(url), error.reason, error.hint))
                 before = self.source_files.resolver.resolve_path(url)
                 roots += [before] if before.exists() else []
         return roots, failures
@@ -135,23 +162,28 @@ class Indexer:
 
         Raises BudgetTooSmall or PriceUnknown if the run must not start; a free embedder always may.
         """
-        embedder = self._components.embedder
+        embedder, limit = self._components.embedder, run.max_cost_usd
         price = embedding_cost(embedder, 1_000_000)
-        if run.dry_run or run.max_cost_usd is None or price == 0:
+        if run.dry_run or limit is None or (price == 0 and not self._components.has_contexts):
             return run
-        tokens = 0
-        if price is not None:
+        if price is None:
+            raise PriceUnknown(embedder_name(embedder), limit)
+        if not self._components.splits_at_cost:  # the chunks of the estimate are those of the run
             run = replace(run, runner_factory=spool.wrap(run.runner_factory))
-            dry_run = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
-            tokens = self.index(roots, dry_run).tokens
-        check_estimate(embedder_name(embedder), price and embedding_cost(embedder, tokens), run.max_cost_usd)
+        report = self.index(roots, replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None))
+        total = embedding_cost(embedder, report.tokens) or 0.0
+        for estimate in report.context_estimates:
+            if estimate.cost_usd is None:
+                raise PriceUnknown(estimate.model, limit)
+            total += estimate.cost_usd
+        check_estimate(embedder_name(embedder), total, limit)
         return run
 
     def remove(self, names: Sequence[str]) -> int:
         """Remove sources and everything below them. Returns the number of removed documents."""
         with WriteSession(self.path) as session:
             catalog = session.catalog
-            rows = [r for r in catalog.files().values() if any(is_within(r.source, name) for name in names)]
+            rows = [row for row in catalog.files().values() if _is_named(row.source, names)]
             rows += [part for row in rows for part in catalog.parts(row.source)]
             rows += [part for part in map(catalog.file, names) if part is not None and part.status == "part"]
             documents = [row.document for row in rows if row.document is not None]
@@ -165,8 +197,11 @@ class Indexer:
             row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
             self._sync_store(catalog, compact_vectors(session, row, vectors) if documents else vectors)
             # last, because the copy of a page is its source until the catalog has dropped it
+            resolver = self.source_files.resolver
             for name in filter(is_url, names):
-                self.source_files.resolver.web_copies.delete(name)
+                resolver.web_copies.delete(name)
+            for added in [row.source for row in rows] if resolver.added.folder.exists() else ():
+                resolver.added.delete(added)
         return len(documents)
 
     def clear(self) -> None:
@@ -175,13 +210,14 @@ class Indexer:
         with WriteSession(self.path) as session:
             catalog = session.catalog
             with catalog.transaction():
-                for table in ("roots", "files", "documents", "chunks", "vectors", "embedders", "derived"):
+                for table in _CLEARED_TABLES:
                     catalog.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - constant names
                 lexical_index = Bm25Index(catalog.connection)
                 lexical_index.remove(lexical_index.keys().tolist())
                 catalog.set_meta("generation", str(catalog.generation() + 1))
             catalog.connection.execute("VACUUM")
-            shutil.rmtree(self.source_files.resolver.web_copies.folder, ignore_errors=True)
+            for copies in (self.source_files.resolver.web_copies, self.source_files.resolver.added):
+                shutil.rmtree(copies.folder, ignore_errors=True)
             if external_store is not None:
                 with closing(external_store):
                     external_store.reset(catalog)
@@ -206,7 +242,14 @@ class Indexer:
             FILE_FILTERS_KEY: _file_filters_json(catalog, [*map(self.source_files.resolver.source_id, roots)], run),
         }
         lexical_index = Bm25Index(catalog.connection)
-        stages = self._components.build_stages(lexical_index, run.runner_factory(self._components, run.jobs))
+        components = self._components.for_estimate() if run.dry_run else self._components
+        contexts = ContextWriter(
+            ContextStage(components.context_options, partial(add_contexts, components)),
+            catalog,
+            session.directory / CATALOG_FILE,
+            dry_run=run.dry_run,
+        )
+        stages = components.build_stages(lexical_index, run.runner_factory(components, run.jobs), contexts)
         meter = None if run.dry_run else current_meter()
         count_affordable = (
             None if meter is None or meter.remaining_usd is None else Budget(meter, embedder).count_affordable
@@ -222,6 +265,8 @@ class Indexer:
                 run.on_event(event)
         if catalog.generation() != generation:
             vectors = compact_vectors(session, row, vectors)
+            with catalog.transaction():
+                catalog.delete_unused_contexts(MIN_UNUSED_VECTORS)
         notes = () if run.dry_run else self._sync_store(catalog, vectors)
         report = replace(build.report(plan, started), notes=notes)
         return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
@@ -320,6 +365,7 @@ class Indexer:
         embedder = self._components.embedder
         with session.catalog.transaction():
             session.catalog.set_meta("last_file", str(recovered.last_file_number))
+            session.catalog.add_contexts(recovered.contexts.items())
             if recovered.calibration is not None:
                 session.catalog.set_meta("calibration", recovered.calibration)
         row, file = session.open_vectors(embedder.fingerprint, embedder.dimension)
@@ -348,6 +394,11 @@ class Indexer:
             scratch.source_files = SourceFiles(self.path, self._components.folder_options, web_folder)
             roots, failures = scratch._resolve_sources(sources)
             return _add_failures(scratch.index(roots, run), failures)
+
+
+def _is_named(source: str, names: Sequence[str]) -> bool:
+    """Whether a source is one of these, lies below one, or is part of an added document (`manual.pdf#page=3`)."""
+    return any(is_within(source, name) or source.startswith(f"{name}#") for name in names)
 
 
 def _file_filters_json(catalog: Catalog, roots: Sequence[str], run: IndexOptions) -> str:

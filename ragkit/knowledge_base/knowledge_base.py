@@ -11,40 +11,43 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
-from ragkit.errors import NotAKnowledgeBase
+from ragkit.errors import InvalidOption, NotAKnowledgeBase
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.directory import knowledge_base_exists, open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
+from ragkit.knowledge_base.filters import Where, filter_notes, filter_source, read_filter
 from ragkit.knowledge_base.source_files import SourceFiles
 from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
 from ragkit.knowledge_base.stored_settings import check_settings, read_calibration, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
-from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.assemble import PROGRAM_EMBEDDER, PipelineComponents
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import JSON
+from ragkit.records import JSON, Document
+from ragkit.retrieve.options import validate_top_k
 
 if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loads no agent, no loader
     import numpy as np
     from numpy.typing import NDArray
 
     from ragkit.agent.memory import ConversationMemory
+    from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.base import Answer
     from ragkit.answer.score_calibration import ScoreCalibration
+    from ragkit.embed.base import EmbeddingProvider
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
     from ragkit.index.report import IndexReport
     from ragkit.index.verify import VerificationReport
     from ragkit.knowledge_base.indexing import Indexer, IndexOptions
     from ragkit.knowledge_base.migrate import CopyOptions, CopyReport
-    from ragkit.records import Chunk, Document, Hit
+    from ragkit.records import Chunk, Hit
     from ragkit.retrieve.base import Explanation
     from ragkit.usage.ledger import Ledger
     from ragkit.usage.meter import Meter
 
 SearchMode = Literal["dense", "lexical", "hybrid"]
-Where = Mapping[str, JSON] | None
 
 
 class KnowledgeBase:
@@ -72,6 +75,7 @@ class KnowledgeBase:
         pipeline: Pipeline | str | os.PathLike[str] | None = None,
         *,
         check: bool = True,
+        embedder: EmbeddingProvider | None = None,
     ) -> Self:
         """Open the knowledge base in the directory `path`. The first `index` creates it.
 
@@ -80,10 +84,13 @@ class KnowledgeBase:
             pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made pipeline. None: the
                 settings that the knowledge base was built with, or the defaults if it does not exist yet. A file
                 without a `store` section keeps the current store.
-            check: compare `pipeline` with the settings that the knowledge base was built with.
+            check: compare `pipeline` and `embedder` with the settings that the knowledge base was built with.
+            embedder: embeds in place of the embedder of the pipeline. Its `fingerprint` identifies it: a knowledge base
+                that was built with it is opened with it, and the command line cannot search it.
 
         Raises:
             SettingsMismatch: it was built with other loader, splitter or embedder settings.
+            InvalidOption: `embedder` lacks a method or attribute of EmbeddingProvider.
             PipelineError: the pipeline file is invalid.
             KnowledgeBaseDamaged: a file of the knowledge base is missing, truncated or altered.
         """
@@ -97,8 +104,9 @@ class KnowledgeBase:
             chosen = stored.load_pipeline() if stored else Pipeline.default()
         if pipeline is not None and stored is not None and not chosen.has_own_store:
             chosen = chosen.with_store_from(stored.load_pipeline())
-        kb = cls(directory, chosen)
-        if check and stored is not None and pipeline is not None:
+        kb = cls(directory, chosen, _create_components(chosen, embedder))
+        own = stored is not None and stored.build_fingerprint.embed.get("name") == PROGRAM_EMBEDDER
+        if check and stored is not None and (pipeline is not None or embedder is not None or own):
             check_settings(directory, stored.build_fingerprint, kb._components.build_fingerprint)
         return kb
 
@@ -165,6 +173,28 @@ class KnowledgeBase:
         self.close()  # a damaged knowledge base is rebuilt in its place
         return self._indexer.index(sources, options or IndexOptions())
 
+    def add(self, documents: Document | Sequence[Document], options: IndexOptions | None = None) -> IndexReport:
+        """Add documents of the program. They are kept in the knowledge base, and stay until they are removed.
+
+        The documents of a source replace those that were added under that source before. The source is that of the
+        document, or `source` in its metadata, or its id; `page`, `heading` and `title` in the metadata are cited.
+        Several documents of one source are its parts: `manual.pdf#page=3`. Each call looks at all added documents, so
+        add many at once.
+
+        Args:
+            documents: one document or several.
+            options: settings of this run; None: the defaults.
+
+        Raises:
+            InvalidOption: metadata that JSON cannot represent.
+            SettingsMismatch, KnowledgeBaseLocked, BudgetExceeded, PriceUnknown: as `index`.
+        """
+        from ragkit.knowledge_base.indexing import IndexOptions
+
+        self.close()
+        given = [documents] if isinstance(documents, Document) else list(documents)
+        return self._indexer.add(given, options or IndexOptions())
+
     def remove(self, *sources: str | os.PathLike[str]) -> int:
         """Remove files, or folders with everything below them. Returns the number of removed documents.
 
@@ -229,7 +259,7 @@ class KnowledgeBase:
         Args:
             question: natural language.
             top_k: number of hits, >= 1; None: the setting of the pipeline.
-            where: a metadata filter.
+            where: a metadata filter, as a mapping or as text: `year >= 2024`.
             mode: `dense`, `lexical` or `hybrid`; None: the setting of the pipeline.
 
         Raises:
@@ -239,7 +269,15 @@ class KnowledgeBase:
         """
         with self._use_ledger("search"), self.reader.snapshot() as snapshot:
             self._check_snapshot(snapshot)
-            return self._components.create_retriever(snapshot, mode).retrieve(question, top_k, where)
+            return self._components.create_retriever(snapshot, mode).retrieve(question, top_k, read_filter(where))
+
+    async def asearch(
+        self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
+    ) -> list[Hit]:
+        """Like `search`, in a thread."""
+        import asyncio
+
+        return await asyncio.to_thread(self.search, question, top_k, where, mode)
 
     def explain(
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
@@ -247,7 +285,25 @@ class KnowledgeBase:
         """Like `search`, each hit with the reasons for its rank."""
         with self._use_ledger("search"), self.reader.snapshot() as snapshot:
             self._check_snapshot(snapshot)
-            return self._components.create_retriever(snapshot, mode).explain(question, top_k, where)
+            return self._components.create_retriever(snapshot, mode).explain(question, top_k, read_filter(where))
+
+    def create_filter(self, where: Where = None, source: str = "") -> Mapping[str, JSON] | None:
+        """A filter from text or a mapping, and for the documents of one source: a file, folder, URL or name.
+
+        Raises:
+            InvalidFilter: `where` is not a filter, or no document has this source.
+        """
+        condition = read_filter(where)
+        if not source:
+            return condition
+        with self.reader.snapshot() as snapshot:
+            of_source = filter_source(snapshot, source, self._source_files.resolver.normalize(source))
+        return {"$and": [condition, of_source]} if condition else of_source
+
+    def filter_notes(self, where: Where) -> list[str]:
+        """One line for each field of a filter that no document has, or for a filter that matches no document."""
+        with self.reader.snapshot() as snapshot:
+            return filter_notes(snapshot, read_filter(where))
 
     def _use_ledger(self, verb: str) -> AbstractContextManager[object]:
         """Record the calls of a block in the ledger, unless an enclosing meter does that already."""
@@ -261,7 +317,14 @@ class KnowledgeBase:
     # answering
 
     def agent(
-        self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
+        self,
+        model: str | None = None,
+        max_cost_usd: float | None = None,
+        memory: ConversationMemory | None = None,
+        *,
+        tools: Sequence[Tool | ToolCallable] = (),
+        where: Where = None,
+        top_k: int | None = None,
     ) -> RAGAgent:
         """The agent that answers from this knowledge base, to combine with other agents or tools.
 
@@ -269,9 +332,13 @@ class KnowledgeBase:
             model: `provider:model`; None: the setting of the pipeline.
             max_cost_usd: cost limit of one answer; None: the setting of the pipeline.
             memory: the conversation that the agent continues, if any.
+            tools: tools in addition to `search_knowledge_base`.
+            where: a metadata filter that applies to every search, whatever the model asks for; see `search`.
+            top_k: number of passages per search; None: the setting of the pipeline.
         """
         from ragkit.agent.config import AgentConfig
         from ragkit.answer.agent import RAGAgent, RAGOptions
+        from ragkit.answer.filtered_searcher import FilteredSearcher
         from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
         from ragkit.knowledge_base.cost_estimate import embedding_cost
         from ragkit.usage.limits import Limits
@@ -284,18 +351,25 @@ class KnowledgeBase:
         config = AgentConfig(
             model=model_name(model or answer.provider),
             max_iterations=answer.max_iterations,
+            on_max_iterations="answer",
             limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
             prices=PriceBook.from_price_files() if has_cost else PriceBook(),
             on_call=self.ledger.call_recorder("ask" if memory is None else "chat", self.pipeline.name),
             # a model with native tool calls never writes them into its text, as documents may do
             text_tool_calls=not provider.native_tools,
         )
-        return RAGAgent(self, provider, config, RAGOptions(self.top_k), memory)
+        condition = read_filter(where)
+        searcher = self if condition is None else FilteredSearcher(self, condition)
+        options = RAGOptions(validate_top_k(self.top_k if top_k is None else top_k), tools=tools)
+        return RAGAgent(searcher, provider, config, options, memory)
 
-    def ask(
+    def ask(  # noqa: PLR0913 - the options of a question, by keyword
         self,
         question: str,
         *,
+        where: Where = None,
+        source: str = "",
+        top_k: int | None = None,
         model: str | None = None,
         max_cost_usd: float | None = None,
         on_text: Callable[[str], None] | None = None,
@@ -305,6 +379,9 @@ class KnowledgeBase:
 
         Args:
             question: natural language.
+            where: a metadata filter that applies to every search of the agent; see `search`.
+            source: search only the documents of this file, folder, URL or name.
+            top_k: number of passages per search; None: the setting of the pipeline.
             model: `provider:model`; None: the setting of the pipeline.
             max_cost_usd: cost limit of the answer; None: the setting of the pipeline.
             on_text: called with each piece of the answer as it streams.
@@ -317,18 +394,52 @@ class KnowledgeBase:
             BudgetExceeded: a limit was reached.
             PriceUnknown: there is a limit of cost, and a price is unknown.
             RunError: the run ended without an answer.
+            InvalidFilter: `where` is not a filter, or no document has this source.
         """
-        self.require_ready()
-        agent = self.agent(model, max_cost_usd)
-        self.check_budget(agent, question, known=max_cost_usd is not None)
+        agent = self._prepare_agent(question, where, source, top_k, model, max_cost_usd)
         return agent.ask(question, on_text=on_text, on_restart=on_restart)
 
-    def chat(self, *, model: str | None = None, max_cost_usd: float | None = None) -> RAGAgent:
-        """An agent that remembers the conversation."""
+    async def aask(
+        self,
+        question: str,
+        *,
+        where: Where = None,
+        source: str = "",
+        top_k: int | None = None,
+        model: str | None = None,
+        max_cost_usd: float | None = None,
+    ) -> Answer:
+        """Asynchronous version of `ask`. Cancelling it cancels the run."""
+        import asyncio
+
+        agent = await asyncio.to_thread(self._prepare_agent, question, where, source, top_k, model, max_cost_usd)
+        result = await agent.arun(question)
+        return await asyncio.to_thread(agent.build_answer, question, result)
+
+    def _prepare_agent(
+        self, question: str, where: Where, source: str, top_k: int | None, model: str | None, max_cost_usd: float | None
+    ) -> RAGAgent:
+        """The agent of one question, whose cost was checked."""
+        self.require_ready()
+        agent = self.agent(model, max_cost_usd, where=self.create_filter(where, source), top_k=top_k)
+        self.check_budget(agent, question, known=max_cost_usd is not None)
+        return agent
+
+    def chat(
+        self,
+        *,
+        model: str | None = None,
+        max_cost_usd: float | None = None,
+        where: Where = None,
+        source: str = "",
+        top_k: int | None = None,
+    ) -> RAGAgent:
+        """An agent that remembers the conversation; the arguments are those of `ask`."""
         from ragkit.agent.memory import ConversationMemory
 
         self.require_ready()
-        return self.agent(model, max_cost_usd, ConversationMemory())
+        condition = self.create_filter(where, source)
+        return self.agent(model, max_cost_usd, ConversationMemory(), where=condition, top_k=top_k)
 
     def estimate_cost(self, agent: RAGAgent, question: str) -> float | None:
         """Estimated cost of one answer of `agent` in USD; None if a price is unknown."""
@@ -369,7 +480,7 @@ class KnowledgeBase:
         Raises InvalidFilter for an invalid filter.
         """
         with self.reader.snapshot() as snapshot:
-            return snapshot.aggregate(field, where)
+            return snapshot.aggregate(field, read_filter(where))
 
     def chunks(self) -> Iterator[Chunk]:
         """Every chunk, sorted by source and offset."""
@@ -497,3 +608,15 @@ class KnowledgeBase:
             if row is not None and row.status == "part":
                 row = catalog.file(row.reason)
         return row is None or self._source_files.is_changed(row)
+
+
+def _create_components(pipeline: Pipeline, embedder: EmbeddingProvider | None) -> PipelineComponents:
+    if embedder is None:
+        return PipelineComponents(pipeline)
+    from ragkit.embed import EMBEDDERS
+    from ragkit.embed.base import EmbeddingProvider
+
+    missing = EMBEDDERS.missing_members(type(embedder).__name__, embedder, EmbeddingProvider)
+    if missing:
+        raise InvalidOption("embedder", type(embedder).__name__, f"an EmbeddingProvider: {missing}")
+    return PipelineComponents(pipeline, embedder, of_program=True)

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragkit.errors import LoadError
+from ragkit.index.added_documents import ADDED_FOLDER
 from ragkit.index.source_ids import is_within, source_id
-from ragkit.index.web_pages import WEB_FOLDER, SourceResolver
+from ragkit.index.source_resolver import SourceResolver
+from ragkit.index.web_pages import WEB_FOLDER
 from ragkit.load.file_io import FileStat, hash_content, read_bytes
 from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 
@@ -30,21 +32,32 @@ class SourceFiles:
         """`web_folder` holds the copies of web pages; None: the folder in the knowledge base."""
         self.kb = kb
         self.folder_options = folder_options
-        self.resolver = SourceResolver(web_folder or kb.resolve() / WEB_FOLDER)
+        self.resolver = SourceResolver(web_folder or kb.resolve() / WEB_FOLDER, kb.resolve() / ADDED_FOLDER)
 
     def walk(
         self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()
     ) -> Iterator[FoundFile | SkippedPath]:
         """The files of a source by the patterns of the pipeline and of one run.
 
-        The knowledge base itself is skipped, except for its copies of web pages.
+        The knowledge base itself is skipped, except for its copies of web pages. Added documents precede, and so
+        replace, files of the same name; no pattern applies to them.
         """
+        yield from self._added_files(root)
+        if root == self.resolver.added.folder:
+            return
         options = self.folder_options
         options = replace(options, include=tuple(include) or options.include, exclude=(*options.exclude, *exclude))
         own = str(self.kb.resolve())
         for entry in walk_files(root, options):
             if entry.path == root or not is_within(source_id(entry.path), own):
                 yield entry
+
+    def _added_files(self, root: Path) -> Iterator[FoundFile]:
+        """The added documents whose names lie below a root; all of them below their own."""
+        added, name = self.resolver.added, source_id(root)
+        for path in added.paths():
+            if root == added.folder or is_within(self.resolver.source_id(path), name):
+                yield FoundFile(path, FileStat.from_stat(path.stat()))
 
     def hash(self, path: Path) -> str:
         """Content hash of a file."""

@@ -29,7 +29,8 @@ DEFAULT_LIMITS = ParseLimits(max_file_mb=1024)
 class DocumentLoader:
     """Loads documents eagerly, without state; in this process, unless `jobs` is given.
 
-    Every method returns a list, usually of one Document. An empty text is a Document too.
+    Every method returns a list, usually of one Document. An empty text is a Document too. `metadata` is added to the
+    metadata that the loader found, and overrides it.
     """
 
     @staticmethod
@@ -38,30 +39,30 @@ class DocumentLoader:
         return [Document(text=replace_invalid_chars(text), metadata=metadata or {})]
 
     @staticmethod
-    def from_file(path: str | os.PathLike[str]) -> list[Document]:
+    def from_file(path: str | os.PathLike[str], metadata: Metadata | None = None) -> list[Document]:
         """A file in any supported format, then the documents inside it, such as attachments. Raises LoadError."""
         document = _load_file(path)
-        return [document, *document.parts]
+        return [_add_metadata(found, metadata) for found in (document, *document.parts)]
 
     @staticmethod
-    def from_pdf(path: str | os.PathLike[str]) -> list[Document]:
+    def from_pdf(path: str | os.PathLike[str], metadata: Metadata | None = None) -> list[Document]:
         """A PDF file, regardless of its suffix. Raises LoadError."""
-        return [_load_file(path, "pdf")]
+        return [_add_metadata(_load_file(path, "pdf"), metadata)]
 
     @staticmethod
-    def from_csv(path: str | os.PathLike[str]) -> list[Document]:
+    def from_csv(path: str | os.PathLike[str], metadata: Metadata | None = None) -> list[Document]:
         """A CSV file, regardless of its suffix; one line of text per row. Raises LoadError."""
-        return [_load_file(path, "csv")]
+        return [_add_metadata(_load_file(path, "csv"), metadata)]
 
     @staticmethod
-    def from_json(path: str | os.PathLike[str]) -> list[Document]:
+    def from_json(path: str | os.PathLike[str], metadata: Metadata | None = None) -> list[Document]:
         """A JSON file, regardless of its suffix. Raises LoadError."""
-        return [_load_file(path, "json")]
+        return [_add_metadata(_load_file(path, "json"), metadata)]
 
     @staticmethod
-    def from_html(path: str | os.PathLike[str]) -> list[Document]:
+    def from_html(path: str | os.PathLike[str], metadata: Metadata | None = None) -> list[Document]:
         """An HTML file, regardless of its suffix. Raises LoadError."""
-        return [_load_file(path, "html")]
+        return [_add_metadata(_load_file(path, "html"), metadata)]
 
     @staticmethod
     def from_directory(
@@ -71,6 +72,7 @@ class DocumentLoader:
         recursive: bool = True,
         errors: Literal["log", "raise"] = "log",
         jobs: int = 0,
+        metadata: Metadata | None = None,
     ) -> list[Document]:
         """Every file of a folder that contains text, sorted by name.
 
@@ -81,6 +83,7 @@ class DocumentLoader:
             errors: `log`: a file that cannot be loaded is logged as a warning of the logger `ragkit.load`; `raise`: it
                 raises. Files in unsupported formats, such as images, are always logged.
             jobs: number of parser processes; 0 parses in this process, without a timeout.
+            metadata: added to the metadata of every document.
 
         Raises:
             LoadError: `path` does not exist; with `errors="raise"`, also the first file that cannot be loaded.
@@ -98,14 +101,22 @@ class DocumentLoader:
                 LOG.info("%s: %s", item.path, item.reason)
             else:
                 tasks.append(ParseTask(item.path, str(item.path), item.stat))
-        return _load_files(tasks, errors, jobs)
+        return [_add_metadata(document, metadata) for document in _load_files(tasks, errors, jobs)]
 
     @staticmethod
-    def from_url(url: str, *, seconds: float = 30.0, max_mb: float = 50, allow_private: bool = False) -> list[Document]:
+    def from_url(
+        url: str,
+        metadata: Metadata | None = None,
+        *,
+        seconds: float = 30.0,
+        max_mb: float = 50,
+        allow_private: bool = False,
+    ) -> list[Document]:
         """The document at an http or https URL, in any supported format.
 
         Args:
             url: the URL; redirects are followed.
+            metadata: added to the metadata of the document.
             seconds: timeout of the whole request, redirects included.
             max_mb: the largest response body, in MB.
             allow_private: allow loopback, private and link-local addresses.
@@ -118,7 +129,13 @@ class DocumentLoader:
         if suffix in LOADER_BY_SUFFIX and file_suffix(fetched.url) not in LOADER_BY_SUFFIX:
             named += suffix
         _, document = load_bytes(fetched.data, named, Router(), DEFAULT_LIMITS)
-        return [replace(document, source=fetched.url, id="")]
+        return [_add_metadata(replace(document, source=fetched.url, id=""), metadata)]
+
+
+def _add_metadata(document: Document, metadata: Metadata | None) -> Document:
+    if not metadata:
+        return document
+    return replace(document, metadata={**document.metadata, **metadata}, id="")
 
 
 def _load_file(path: str | os.PathLike[str], name: str = "") -> Document:

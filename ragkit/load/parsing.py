@@ -13,6 +13,7 @@ from ragkit.errors import LoadError, LoadLimitExceeded, RagkitError
 from ragkit.load.file_io import MB, FileChanged, FileStat, hash_content, read_bytes_with_stat
 from ragkit.load.options import require_positive
 from ragkit.load.router import Router
+from ragkit.load.saved_document import LOADER_NAME, SAVED_DOCUMENT_SUFFIX, load_document
 from ragkit.load.zip_archive import SAVE_AGAIN_HINT
 from ragkit.records import Document
 
@@ -90,6 +91,11 @@ def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFi
     except LoadError as error:
         return ParseFailure(task, type(error)(task.source, error.reason, error.hint))
     digest = hash_content(data)
+    if task.path.suffix == SAVED_DOCUMENT_SUFFIX and task.source != str(task.path):
+        try:
+            return ParsedFile(task, load_document(data, task.source), digest, stat, LOADER_NAME)
+        except LoadError as error:
+            return ParseFailure(task, error, digest, stat)
     # the local copy of a web page has the suffix that its URL may lack
     name_for_loader = str(task.path) if "://" in task.source else task.source
     try:

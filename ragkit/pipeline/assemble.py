@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.base import EmbeddingProvider, TokenizingEmbedder
-from ragkit.errors import PipelineError
+from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, Rows, TokenizingEmbedder
+from ragkit.errors import InvalidOption, PipelineError
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.directory import NewKnowledgeBase
 from ragkit.index.external_store import ExternalStore, StoreLocation
@@ -30,13 +30,17 @@ from ragkit.retrieve import RERANKERS, RETRIEVERS
 from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
 from ragkit.split import SPLITTERS
-from ragkit.split.base import Splitter
+from ragkit.split.base import EmbeddingSplitter, Splitter
+from ragkit.split.options import ChunkContextOptions
 from ragkit.store import STORES
 from ragkit.store.base import Store
+from ragkit.usage.meter import current_meter
+from ragkit.usage.pricing import LOCAL_PROVIDERS
 
 if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit status` loads no agent and no loader
     from ragkit.index.build import BuildStages
     from ragkit.index.build_runner import BuildRunner
+    from ragkit.index.context_writer import ContextWriter
     from ragkit.lexical.base import LexicalIndex
     from ragkit.load.parsing import ParseLimits
     from ragkit.load.router import LoaderRoute
@@ -47,6 +51,9 @@ if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit sta
 
 _WALK_OPTIONS = frozenset(field.name for field in fields(FolderOptions))
 """Options of the directory walk. They select files and do not change chunks, so they are not fingerprinted."""
+
+PROGRAM_EMBEDDER = "(given by the program)"
+"""The name, in fingerprints, of an embedder that no pipeline names."""
 
 MEMORY_STORE = "memory"
 """The store without persistence: a knowledge base that names it searches its catalog."""
@@ -63,15 +70,21 @@ class PipelineComponents:
         pipeline: Pipeline,
         embedder: EmbeddingProvider | None = None,
         query_embedder: EmbeddingProvider | None = None,
+        *,
+        of_program: bool = False,
     ) -> None:
         """Args:
         pipeline: the configuration.
         embedder: an instance of the embedder that it names, to share a loaded model.
         query_embedder: embeds questions instead, for example from a cache; its vectors must be the same.
+        of_program: `embedder` is not the one that the pipeline names, but replaces it.
         """
+        self.of_program = of_program
         self.pipeline = pipeline
         self._embedder = embedder
         self._query_embedder = query_embedder
+        self._is_estimate = False
+        self._split_tokens = 0
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._rewriters: dict[RewriteOptions, QueryRewriter] = {}
 
@@ -79,15 +92,54 @@ class PipelineComponents:
         """The runner of the pipeline, for one build; `workers` overrides its option unless it is 0.
 
         Raises:
+            InvalidOption: a Ray run would embed sentences at a cost that it cannot limit.
             MissingExtra: an optional dependency of the runner is not installed.
             WorkerError: the cluster cannot be reached.
         """
         component = self.pipeline.runner
         options = component.options
+        if component.name == "ray" and self.splits_at_cost:
+            model = getattr(self.embedder, "model", self.embedder.fingerprint)
+            reason = f"the splitter 'semantic' embeds sentences with {model}, whose cost Ray workers cannot limit"
+            expected = f"'local': {reason}"
+            raise InvalidOption("run.name", "ray", expected)
         if workers and isinstance(options, LocalOptions | RayOptions):
             options = replace(options, workers=workers)
         build = cast("Callable[[object, PipelineComponents], BuildRunner]", RUNNERS.find(component.name))
         return build(options, self)
+
+    def for_estimate(self) -> PipelineComponents:
+        """The components for a cost estimate, which pays for nothing.
+
+        If `splits_at_cost`, sentences are compared by hashed words and counted instead of embedded: chunks are about as
+        many and as long, but not the same.
+        """
+        result = PipelineComponents(self.pipeline, self.embedder, self._query_embedder, of_program=self.of_program)
+        result._is_estimate = True
+        return result
+
+    @property
+    def splits_at_cost(self) -> bool:
+        """Whether a splitter embeds sentences, with an embedder that is not known to be free."""
+        embedder = self.embedder
+        free = isinstance(embedder, PricedEmbedder) and embedder.provider in LOCAL_PROVIDERS
+        return not free and any(isinstance(splitter, EmbeddingSplitter) for _, splitter in self._splitters)
+
+    def take_split_tokens(self) -> int:
+        """Tokens that splitters would have embedded since the last call, in a cost estimate; otherwise 0."""
+        tokens, self._split_tokens = self._split_tokens, 0
+        return tokens
+
+    @property
+    def stays_in_process(self) -> bool:
+        """Whether a file can be prepared in this process only.
+
+        It needs a component of this program, or a splitter that embeds, whose cost this process counts.
+        """
+        uses = ((LOADERS, self.pipeline.loaders), (SPLITTERS, self.pipeline.splitters))
+        named = any(component.name in registry.of_program for registry, components in uses for component in components)
+        embeds = any(isinstance(splitter, EmbeddingSplitter) for _, splitter in self._splitters)
+        return self.of_program or named or embeds or self.pipeline.embedder.name in EMBEDDERS.of_program
 
     @property
     def folder_options(self) -> FolderOptions:
@@ -116,7 +168,10 @@ class PipelineComponents:
             split |= component_options_json(component)
         if all(map(_has_header, self.pipeline.splitters)):
             split.pop("header", None)  # older knowledge bases lack this option and have headers
-        embed = {"name": self.pipeline.embedder.name, "fingerprint": self.embedder.fingerprint}
+        split.pop("context", None)
+        split |= _context_fingerprint(self.pipeline.splitters)
+        name = PROGRAM_EMBEDDER if self.of_program else self.pipeline.embedder.name
+        embed = {"name": name, "fingerprint": self.embedder.fingerprint}
         return BuildFingerprint(load, split, embed, ANALYZER_VERSION, dict(LOADER_VERSIONS))
 
     def loader_fingerprint(self, loader: str) -> str:
@@ -134,27 +189,55 @@ class PipelineComponents:
 
     def split_document(self, document: Document) -> list[Chunk]:
         """The chunks of a document, by the first splitter that matches its name."""
-        from ragkit.split.chunks import build_chunks
+        from ragkit.split.chunks import MAX_HEADER_TOKENS, build_chunks
 
         for component, splitter in self._splitters:
             if component.matches(document.source):
-                fingerprint, header = self.current_fingerprint(""), _has_header(component)
-                return build_chunks(document, splitter, self._token_starts, fingerprint, header, self._max_tokens)
+                context = _context_options(component)
+                reserved = (MAX_HEADER_TOKENS if _has_header(component) else 0) + (context.max_tokens if context else 0)
+                fingerprint = self.current_fingerprint("")
+                return build_chunks(document, splitter, self._token_starts, fingerprint, reserved, self._max_tokens)
         return []
+
+    def context_options(self, source: str) -> ChunkContextOptions | None:
+        """The options of contextual chunks for a file; None: its chunks have no context."""
+        splitter = self._find_splitter(source)
+        return None if splitter is None else _context_options(splitter)
+
+    @property
+    def has_contexts(self) -> bool:
+        """Whether a model writes contexts for the chunks of some files."""
+        return any(map(_context_options, self.pipeline.splitters))
+
+    def add_contexts(self, chunks: Sequence[Chunk], sentences: Sequence[str]) -> list[Chunk]:
+        """The chunks of a document with these contexts. Their ids depend on them."""
+        from ragkit.split.chunks import assign_chunk_ids
+
+        pairs = zip(chunks, sentences, strict=True)
+        return assign_chunk_ids((replace(chunk, context=text) for chunk, text in pairs), self.current_fingerprint(""))
 
     def embedding_text(self, chunk: Chunk) -> str:
         """The text of a chunk that is embedded: its header, if the splitter of its file adds one, and its text."""
         from ragkit.split.chunks import embedding_text
 
-        splitter = next((component for component in self.pipeline.splitters if component.matches(chunk.source)), None)
-        has_header = splitter is None or _has_header(splitter)
-        return embedding_text(chunk, self._token_starts) if has_header else chunk.text
+        splitter = self._find_splitter(chunk.source)
+        context = _context_options(splitter) if splitter is not None else None
+        return embedding_text(
+            chunk,
+            self._token_starts,
+            with_headings=splitter is None or _has_header(splitter),
+            max_context_tokens=context.max_tokens if context is not None else 0,
+        )
 
-    def build_stages(self, lexicon: LexicalIndex, runner: BuildRunner) -> BuildStages:
+    def _find_splitter(self, source: str) -> ComponentConfig | None:
+        """The first splitter that matches a name."""
+        return next((component for component in self.pipeline.splitters if component.matches(source)), None)
+
+    def build_stages(self, lexicon: LexicalIndex, runner: BuildRunner, contexts: ContextWriter) -> BuildStages:
         """The stages of a build."""
         from ragkit.index.build import BuildStages
 
-        return BuildStages(runner, self._count_tokens, self.embedder, lexicon, self.loader_fingerprint)
+        return BuildStages(runner, self._count_tokens, self.embedder, lexicon, self.loader_fingerprint, contexts)
 
     @property
     def loader_routes(self) -> tuple[LoaderRoute, ...]:
@@ -237,7 +320,25 @@ class PipelineComponents:
 
     @cached_property
     def _splitters(self) -> list[tuple[ComponentConfig, Splitter]]:
-        return [(component, create_component(SPLITTERS, component, Splitter)) for component in self.pipeline.splitters]
+        created = [
+            (component, create_component(SPLITTERS, component, Splitter)) for component in self.pipeline.splitters
+        ]
+        for _, splitter in created:
+            if isinstance(splitter, EmbeddingSplitter):
+                splitter.use_embedder(self._embed_sentences)
+        return created
+
+    def _embed_sentences(self, texts: Sequence[str]) -> Rows:
+        """Unit vectors of the sentences of a document. Raises BudgetExceeded if the budget is spent."""
+        if self._is_estimate and self.splits_at_cost:
+            from ragkit.embed.hashing import HashingEmbedder
+
+            self._split_tokens += self._count_tokens(texts)
+            return HashingEmbedder().embed_texts(texts)
+        meter = current_meter()
+        if meter is not None:
+            meter.check_budget()
+        return self.embedder.embed_texts(texts)
 
     @cached_property
     def _token_starts(self) -> TokenStartsFunction:
@@ -263,6 +364,24 @@ class PipelineComponents:
 def _has_header(component: ComponentConfig) -> bool:
     """Whether a splitter's chunks are embedded with their headers."""
     return bool(getattr(component.options, "header", True))
+
+
+def _context_options(component: ComponentConfig) -> ChunkContextOptions | None:
+    """The options of contextual chunks of a splitter."""
+    options = getattr(component.options, "context", None)
+    return options if isinstance(options, ChunkContextOptions) else None
+
+
+def _context_fingerprint(splitters: Sequence[ComponentConfig]) -> dict[str, JSON]:
+    """The options that determine contexts; empty without any, as in older knowledge bases."""
+    values: dict[str, JSON] = {}
+    for number, component in enumerate(splitters):
+        options = _context_options(component)
+        prefix = "context" if len(splitters) == 1 else f"{number}.context"
+        if options is not None:
+            for name in ("model", "max_tokens", "document_tokens"):
+                values[f"{prefix}.{name}"] = getattr(options, name)
+    return values
 
 
 def _plugin_version(loader: str) -> str:

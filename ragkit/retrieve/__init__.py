@@ -25,6 +25,7 @@ RERANKERS: Registry[Reranker] = Registry(
         "cross_encoder": ComponentSpec(
             "ragkit.retrieve.rerank_cross_encoder:CrossEncoderReranker", "sentence-transformers"
         ),
+        "jina": ComponentSpec("ragkit.retrieve.rerank_jina:JinaReranker"),
         "mmr": ComponentSpec("ragkit.retrieve.rerank:MmrReranker"),
         "sentences": ComponentSpec("ragkit.retrieve.rerank_sentences:SentenceReranker"),
     },

@@ -16,6 +16,7 @@ from typing import TypeAlias, cast
 
 from ragkit.agent.background_tasks import iterate_in_thread
 from ragkit.agent.cancellation import Cancellation
+from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import (
     Event,
     ModelCallStarted,
@@ -29,6 +30,7 @@ from ragkit.agent.events import (
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.result import AgentResult, SuspendedRun, partial_result
+from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json
@@ -44,6 +46,7 @@ from ragkit.server.request_options import RequestOptions, create_agent
 from ragkit.server.sessions import EMPTY_DETAIL, SessionStore, SessionTurn
 from ragkit.server.settings import ServerLimits
 from ragkit.server.streams import Channel
+from ragkit.server.trace_record import trace_record
 from ragkit.server.traces import TraceStore, spans_json
 
 LOG = logging.getLogger("ragkit.server")
@@ -65,8 +68,8 @@ class AnswerRequest:
     session_id: str | None = None
     in_session: bool = False
     """Whether the turn is stored in a session: in `session_id`, or in a new one if that is None."""
-    title: str = ""
-    """Title of a new session."""
+    sent: tuple[Message, ...] = ()
+    """The messages before the question that the client sent for the session."""
     options: RequestOptions = field(default_factory=RequestOptions)
     can_reset_text: bool = True
     """Whether the client can drop text that it has received, when a request to the model is sent again."""
@@ -120,7 +123,13 @@ class AnswerCompleted:
     """As `schemas.MessageSchema`."""
     session: Mapping[str, JSON] | None
     """As `schemas.SessionSchema`."""
-    trace_id: str
+    trace: Mapping[str, JSON]
+    """As `schemas.TraceDetailSchema`."""
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace."""
+        return str(self.trace["id"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +162,8 @@ class AnswerRunner:
     limiter: ConcurrencyLimiter
     metrics: Metrics
     limits: ServerLimits
+    tools: tuple[Tool, ...] = ()
+    """Tools of the server's agent beside the search."""
     active: set[AnswerTask] = field(default_factory=set)
     stop_tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -194,7 +205,7 @@ class AnswerTask:
 
     def __init__(self, runner: AnswerRunner, request: AnswerRequest) -> None:
         self.events: Channel[AnswerEvent] = Channel()
-        self.trace_id = new_id("trc")
+        self.trace_id = new_id("trace")
         self.started: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         """Resolves to None when the answer has started, or to the error that prevented it."""
         self.turn: SessionTurn | None = None
@@ -203,8 +214,8 @@ class AnswerTask:
         self._cancellation = Cancellation()
         self._has_slot = False
         self._text_parts: list[str] = []
-        self._iterations_with_text: set[int] = set()
-        self._iteration = 0
+        self._calls_with_text: set[int] = set()
+        self._model_call = 0
         self._saved_at = time.monotonic()
         self._started_at = time.monotonic()
         self._result: AgentResult | None = None
@@ -247,11 +258,13 @@ class AnswerTask:
 
     async def _start(self) -> RAGAgent:
         runner, request = self._runner, self._request
-        agent = await asyncio.to_thread(create_agent, runner.kb, request.options, request.question, runner.limits)
+        agent = await asyncio.to_thread(
+            create_agent, runner.kb, request.options, request.question, runner.limits, runner.tools
+        )
         self._started_at = time.monotonic()
         if request.in_session:
             self.turn = await runner.sessions.add_question(
-                request.session_id, request.question, self.trace_id, title=request.title
+                request.session_id, request.question, self.trace_id, [(m.role.value, m.content) for m in request.sent]
             )
         session = self.turn.session_id if self.turn else None
         model = request.options.model or agent.provider.name
@@ -273,9 +286,9 @@ class AnswerTask:
                 raise RagkitError("the run ended without a result")
             answer = await asyncio.to_thread(agent.build_answer, self._request.question, self._result)
         except Exception as error:  # noqa: BLE001 - boundary: a server request; `_fail` logs it
-            await self._fail(error)
+            await self._fail(error, agent.config)
         else:
-            await self._complete(answer, self._result)
+            await self._complete(answer, self._result, agent.config)
 
     def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
         agent_input, memory = self._request.input, None
@@ -293,41 +306,47 @@ class AnswerTask:
 
     async def _handle_event(self, event: Event) -> None:
         if isinstance(event, ModelCallStarted):
-            self._iteration = event.iteration
+            self._model_call += 1
         elif isinstance(event, TextChunk):
             await self._emit_text(event.text)
         elif isinstance(event, ToolStarted):
             await self.events.put(AnswerToolStarted(event.call))
         elif isinstance(event, ToolEnded):
-            await self.events.put(AnswerToolFinished(event.call, True, _summarize_tool_result(event), event.seconds))
+            await self._finish_tool(event, True, _summarize_tool_result(event))
         elif isinstance(event, ToolFailed):
-            summary = event.content[:MAX_SUMMARY_CHARS]
-            await self.events.put(AnswerToolFinished(event.call, False, summary, event.seconds))
+            await self._finish_tool(event, False, event.content[:MAX_SUMMARY_CHARS])
         elif isinstance(event, Retrying) and event.discard_text:
             self._text_parts.clear()
             await self.events.put(AnswerTextReset())
         elif isinstance(event, RunEnded):
             self._result = event.result
 
+    async def _finish_tool(self, event: ToolEnded | ToolFailed, ok: bool, summary: str) -> None:
+        name, seconds = event.call.name, round(event.seconds, 4)  # never the arguments: they hold the question
+        extra = {"tool": name, "ok": ok, "seconds": seconds, "trace": self.trace_id}
+        LOG.info("tool %s %s", name, "returned" if ok else "failed", extra=extra)
+        await self.events.put(AnswerToolFinished(event.call, ok, summary, event.seconds))
+
     async def _emit_text(self, text: str) -> None:
         if not self._text_parts:
             self._runner.metrics.first_text_seconds.observe(time.monotonic() - self._started_at)
-        if self._text_parts and self._iteration not in self._iterations_with_text:
+        if self._text_parts and self._model_call not in self._calls_with_text:
             text = f"\n\n{text}"  # text before and after a tool call are separate paragraphs
-        self._iterations_with_text.add(self._iteration)
+        self._calls_with_text.add(self._model_call)
         self._text_parts.append(text)
         await self.events.put(AnswerTextDelta(text))
         if self.turn is not None and time.monotonic() - self._saved_at > SAVE_INTERVAL_S:
             self._saved_at = time.monotonic()
             await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts))
 
-    async def _complete(self, answer: Answer, result: AgentResult) -> None:
+    async def _complete(self, answer: Answer, result: AgentResult, config: AgentConfig) -> None:
         runner, data = self._runner, answer_json(answer)
         citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
         detail: dict[str, JSON] = {key: data[key] for key in ("evidence", "abstained", "model", "usage")}
         detail["citations"] = citations
-        trace = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace)}
-        await runner.traces.finish(self.trace_id, "done", trace)
+        record = trace_record(result, config)
+        finished = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace), "record": record}
+        trace = await runner.traces.finish(self.trace_id, "done", finished)
         message: Mapping[str, JSON] = {
             "id": new_id("msg"),
             "role": "assistant",
@@ -342,9 +361,9 @@ class AnswerTask:
         if self.turn is not None:
             message, session = await runner.sessions.finish_answer(self.turn, "done", answer.text, detail)
         self._count_metrics("done", answer.usage.to_dict())
-        await self.events.put(AnswerCompleted(answer, result, message, session, self.trace_id))
+        await self.events.put(AnswerCompleted(answer, result, message, session, trace))
 
-    async def _fail(self, error: Exception) -> None:
+    async def _fail(self, error: Exception, config: AgentConfig) -> None:
         runner, response, partial = self._runner, to_error_response(error), partial_result(error)
         cancelled = isinstance(error, RunCancelled)
         status = "cancelled" if cancelled else "error"
@@ -353,8 +372,10 @@ class AnswerTask:
             trace = {"trace": self.trace_id}
             LOG.warning("an answer failed: %s", error, exc_info=None if known else error, extra=trace)
         usage: dict[str, JSON] = partial.usage.to_dict() if partial else {}
-        spans = spans_json(partial.trace) if partial else []
-        await runner.traces.finish(self.trace_id, status, {"usage": usage, "spans": spans}, response.message)
+        finished: dict[str, JSON] = {"usage": usage}
+        if partial is not None:
+            finished |= {"spans": spans_json(partial.trace), "record": trace_record(partial, config)}
+        await runner.traces.finish(self.trace_id, status, finished, response.message)
         if self.turn is not None:
             detail: dict[str, JSON] = {"usage": usage or None, "error": response.to_json()["error"]}
             await runner.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)

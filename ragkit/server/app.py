@@ -7,7 +7,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ragkit import __version__
+from ragkit.agent.tools.served import get_builtin_tool
 from ragkit.errors import RagkitError
 from ragkit.server import chat_api, knowledge_base_api, openai_api, schemas
 from ragkit.server.answer_tasks import AnswerRunner
@@ -43,6 +44,8 @@ from ragkit.server.traces import TraceStore
 LOG = logging.getLogger("ragkit.server")
 CLEANUP_INTERVAL_S = 3600.0
 """Seconds between two deletions of expired sessions and traces."""
+MAX_RUNNING_EMBEDDINGS = 2
+"""Requests for embeddings that run at the same time; more wait, as long as an answer may take."""
 ROUTERS = (chat_api.router, knowledge_base_api.router, openai_api.router)
 _ERROR_CODES = {404: "not_found", 405: "method_not_allowed"}
 _ERROR_STATUSES = (400, 401, 402, 403, 404, 405, 408, 409, 413, 421, 429, 500, 502, 503, 504)
@@ -75,17 +78,23 @@ def create_app(
 
     Raises:
         KnowledgeBaseDamaged: the state file cannot be read.
+        UnknownName, MissingExtra: a tool of the settings is unknown or needs a package.
     """
     chosen = settings or ServerSettings()
     metrics = Metrics()
+    tools = tuple(map(get_builtin_tool, chosen.tools))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         state = StateDatabase(directory)
         sessions, traces = SessionStore(state, chosen.retention), TraceStore(state, chosen.retention)
         limiter = ConcurrencyLimiter(chosen.limits, metrics.set_queue)
-        runner = AnswerRunner(kb, sessions, traces, limiter, metrics, chosen.limits)
-        app.state.service = AppContext(kb, chosen, state, sessions, traces, runner, metrics)
+        runner = AnswerRunner(kb, sessions, traces, limiter, metrics, chosen.limits, tools)
+        embedding_limits = replace(
+            chosen.limits, max_running=MAX_RUNNING_EMBEDDINGS, max_wait_seconds=chosen.limits.answer_seconds
+        )
+        embedding_limiter = ConcurrencyLimiter(embedding_limits)
+        app.state.service = AppContext(kb, chosen, state, sessions, traces, runner, metrics, embedding_limiter)
         background = (asyncio.create_task(_run_cleanup(sessions, traces)), asyncio.create_task(trim_periodically()))
         async with AsyncExitStack() as stack:
             for mount in mounts:

@@ -64,6 +64,9 @@ class ServedKnowledgeBase(Searcher, Protocol):
     def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> Sequence[DocumentSummary]:
         """Up to `limit` documents after the source `after`, by source; `text` filters by source and title."""
 
+    def document(self, source: str) -> Document | None:
+        """The document of a source, with the indexed text, or None."""
+
     def find_document(self, document_id: str) -> Document | None:
         """The document with this id, with its indexed text; None if there is none."""
 

@@ -33,7 +33,10 @@ ExportFormat = Annotated[Literal["json", "markdown"], Query(description="Format 
     response_class=JSONResponse,
 )
 async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) -> Response:
-    """Answer a message in a session. With `stream`, server-sent events: start, tool, tool_result, text, done, error."""
+    """Answer a message in a session. With `stream`, server-sent events: start, tool, tool_result, text, done, error.
+
+    Of the messages before the question, those that repeat the end of the session are ignored; the rest is added to it.
+    """
     task = await run_while_connected(request, context.runner.start(_to_answer_request(context, body)))
     if body.stream:
         return EventStream(_event_frames(task), task.abandon)
@@ -44,7 +47,7 @@ async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) ->
         "session": completed.session,
         "trace_id": completed.trace_id,
         "response": completed.answer.text,
-        "trace": await context.traces.get(completed.trace_id),
+        "trace": dict(completed.trace),
     }
     return JSONResponse(content)
 
@@ -131,8 +134,8 @@ def _to_answer_request(context: AppContext, body: schemas.ChatBody) -> answer_ta
     context.check_question(question, "message")
     model, where = context.resolve_model(body.model), parse_filter_param(body.where)
     options = RequestOptions(model, where, body.top_k, body.temperature, body.top_p, body.max_tokens, system)
-    agent_input = tuple(messages) if body.session_id is None else tuple(messages[-1:])
-    return answer_tasks.AnswerRequest(question, agent_input, body.session_id, in_session=True, options=options)
+    *sent, last = messages
+    return answer_tasks.AnswerRequest(question, (last,), body.session_id, True, tuple(sent), options)
 
 
 async def _event_frames(task: answer_tasks.AnswerTask) -> AsyncIterator[bytes]:

@@ -35,7 +35,7 @@ StoreT = TypeVar("StoreT", bound="StateStore")
 FILE_NAME = "server.sqlite"
 LOCKS_FOLDER = "server.workers"
 """Directory of the lock files of the workers."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_S = 20.0
 
 TABLES = """
@@ -57,7 +57,7 @@ CREATE INDEX messages_running ON messages (worker) WHERE status = 'running';
 CREATE TABLE traces (
     id TEXT PRIMARY KEY, session TEXT, status TEXT NOT NULL, started REAL NOT NULL, ended REAL,
     model TEXT NOT NULL, question TEXT NOT NULL, usage TEXT NOT NULL, spans TEXT NOT NULL, error TEXT NOT NULL,
-    worker TEXT
+    worker TEXT, record TEXT NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX traces_by_time ON traces (started, id);
 CREATE INDEX traces_by_session ON traces (session, started, id);
@@ -66,6 +66,9 @@ CREATE INDEX traces_running ON traces (worker) WHERE status = 'running';
 -- Runs that are suspended until the caller sends tool results.
 CREATE TABLE suspended (id TEXT PRIMARY KEY, created REAL NOT NULL, run TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
+
+UPGRADES = {1: "ALTER TABLE traces ADD COLUMN record TEXT NOT NULL DEFAULT '{}'"}
+"""Schema version -> the statement that leads to the next one."""
 
 
 def new_id(prefix: str) -> str:
@@ -208,6 +211,9 @@ def _open(path: Path) -> sqlite3.Connection:
             if version == 0:
                 for statement in TABLES.split(";"):
                     connection.execute(statement)
+            for number in range(version, SCHEMA_VERSION) if version else ():
+                connection.execute(UPGRADES[number])
+            if version < SCHEMA_VERSION:
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     except sqlite3.DatabaseError as error:
         connection.close()
@@ -215,5 +221,5 @@ def _open(path: Path) -> sqlite3.Connection:
         raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error})", fix) from error
     if version > SCHEMA_VERSION:
         connection.close()
-        raise KnowledgeBaseDamaged(str(path), "was written by a later version of ragkit", "that version")
+        raise KnowledgeBaseDamaged(str(path), "was written by a later version of ragkit", "use that version")
     return connection

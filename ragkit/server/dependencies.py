@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from ragkit.records import JSON
 from ragkit.server.answer_tasks import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.database import StateDatabase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
 from ragkit.server.metrics import Metrics
@@ -33,6 +34,8 @@ class AppContext:
     traces: TraceStore
     runner: AnswerRunner
     metrics: Metrics
+    embedding_limiter: ConcurrencyLimiter
+    """Limits requests for embeddings, which would otherwise take every thread."""
 
     @property
     def models(self) -> Mapping[str, str | None]:
@@ -41,11 +44,17 @@ class AppContext:
         return {DEFAULT_MODEL: names[0] if names else None, **{name: name for name in names}}
 
     def resolve_model(self, name: str | None) -> str | None:
-        """The `provider:model` of a name in a request. Raises RequestRejected for an unknown name."""
-        if name is None:
+        """The `provider:model` of a name in a request. Raises RequestRejected for an unknown name.
+
+        With the setting `any_model`, an unknown name is that of the default.
+        """
+        if name is None or (self.settings.any_model and name not in self.models):
             return self.models[DEFAULT_MODEL]
         if name not in self.models:
-            message = f"unknown model {name!r}; available: {', '.join(self.models)}"
+            message = (
+                f"unknown model {name!r}; available: {', '.join(self.models)}"
+                " (to accept any name, start the server with --any-model)"
+            )
             raise RequestRejected(ErrorResponse(404, message, "model_not_found", param="model"))
         return self.models[name]
 

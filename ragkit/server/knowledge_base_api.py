@@ -31,7 +31,8 @@ LineParam = Annotated[
     Query(
         ge=1,
         le=10**9,
-        description="A requested line, counted from 1: a long document is returned as an excerpt around it.",
+        description="The first or last requested line, counted from 1: of a long document, an excerpt with the lines"
+        " from `start_line` to `end_line` and those around them is returned.",
     ),
 ]
 DocumentQuery = Annotated[str, Query(max_length=1000, description="Text in the source or title.")]
@@ -128,9 +129,12 @@ def document_excerpt(document: Document, start_line: int | None, end_line: int |
     Lines are counted from 1 and end at "\\n" alone, as in citations.
     """
     lines = document.text.split("\n")
+    start = start_line or end_line or 1
+    if end_line is not None and end_line < start:
+        raise invalid_request(f"end_line must be >= start_line, {start} (got {end_line})", "end_line")
     first, last = 1, len(lines)
     if len(document.text) > MAX_DOCUMENT_CHARS:
-        first, last = _excerpt_range(lines, min(start_line or 1, len(lines)), end_line)
+        first, last = _excerpt_range(lines, min(start, len(lines)), min(end_line or start, len(lines)))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     text = "\n".join(lines[first - 1 : last])
     pages: list[JSON] = [
@@ -149,10 +153,14 @@ def document_excerpt(document: Document, start_line: int | None, end_line: int |
     }
 
 
-def _excerpt_range(lines: list[str], start: int, end: int | None) -> tuple[int, int]:
-    """First and last line of an excerpt that starts at most half of MAX_DOCUMENT_CHARS before line `start`."""
+def _excerpt_range(lines: list[str], start: int, end: int) -> tuple[int, int]:
+    """First and last line of an excerpt with the lines from `start` to `end`, as many as fit.
+
+    It starts at most half of MAX_DOCUMENT_CHARS before line `start`.
+    """
     first = start
-    room = MAX_DOCUMENT_CHARS // 2
+    requested = sum(len(line) + 1 for line in lines[start - 1 : end])
+    room = min(MAX_DOCUMENT_CHARS // 2, max(0, MAX_DOCUMENT_CHARS - requested))
     while first > 1 and len(lines[first - 2]) < room:
         first -= 1
         room -= len(lines[first - 1]) + 1

@@ -35,12 +35,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str = "INFO") -> None:
-    """Send the logs of ragkit and uvicorn to stderr as JSON."""
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns about every write to a closed connection
+    """Send the logs of ragkit, uvicorn and asyncio to stderr as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    for name in ("ragkit", "uvicorn"):
+    for name in ("ragkit", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
-        logger.setLevel(level)
+        # asyncio warns about every write to a closed connection
+        logger.setLevel("ERROR" if name == "asyncio" else level)
         logger.propagate = False

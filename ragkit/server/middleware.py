@@ -189,6 +189,7 @@ class RequestMiddleware:
         self._metrics.requests.labels(route, str(request_log.status)).inc()
         self._metrics.request_seconds.labels(route).observe(seconds)
         extra = {
+            "client": (scope.get("client") or ("",))[0],
             "method": scope["method"],
             "path": scope["path"],
             "status": request_log.status,

@@ -34,6 +34,7 @@ _CREATED = int(time.time())
 _FINISH_REASONS = {
     "length": "length",
     "max_iterations": "length",
+    "loop": "length",
     "content_filter": "content_filter",
     "approval": "tool_calls",
 }
@@ -74,7 +75,7 @@ async def get_model(context: ContextDep, model: Annotated[str, Path(max_length=2
 
 
 @router.post("/embeddings", response_model=schemas.EmbeddingListSchema)
-async def create_embeddings(context: ContextDep, body: schemas.EmbeddingBody) -> Any:
+async def create_embeddings(request: Request, context: ContextDep, body: schemas.EmbeddingBody) -> Any:
     """Embed texts with the embedder of the knowledge base."""
     name = context.kb.embedder_name
     if body.model not in (None, DEFAULT_MODEL, name):
@@ -88,7 +89,11 @@ async def create_embeddings(context: ContextDep, body: schemas.EmbeddingBody) ->
         raise invalid_request("input must be texts: token ids are not supported", "input")
     if not all(cast("list[str]", texts)):
         raise invalid_request("input must not contain empty texts", "input", "empty")
-    return JSONResponse(await asyncio.to_thread(_embed_texts, context, cast("list[str]", texts), body))
+    await run_while_connected(request, context.embedding_limiter.acquire())
+    try:
+        return JSONResponse(await asyncio.to_thread(_embed_texts, context, cast("list[str]", texts), body))
+    finally:
+        context.embedding_limiter.release()
 
 
 def _embed_texts(context: AppContext, texts: Sequence[str], body: schemas.EmbeddingBody) -> JsonObject:
@@ -221,6 +226,7 @@ def _extra_fields(completed: answer_tasks.AnswerCompleted) -> JsonObject:
         "answered_by": message["model"],
         "trace_id": completed.trace_id,
         "session_id": completed.session["id"] if completed.session else None,
+        "trace": dict(completed.trace),
     }
 
 

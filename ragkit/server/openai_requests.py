@@ -98,7 +98,7 @@ def _create_tool(body: ToolBody) -> Tool:
     if name == TOOL_NAME:
         raise invalid_request(f"{name} is a tool of this server: rename yours", "tools")
     parameters = body.function.parameters or dict(_NO_PARAMETERS)
-    return Tool(name, body.function.description, _client_tool_placeholder, parameters)
+    return Tool(name, body.function.description or name, _client_tool_placeholder, parameters)
 
 
 def _client_tool_placeholder(**arguments: object) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from ragkit.server.schemas import CitationSchema, Filter, Id
+from ragkit.server.schemas import CitationSchema, Filter, Id, TraceDetailSchema, UnicodeBody
 
 
-class _OpenAIModel(BaseModel):
+class _OpenAIModel(UnicodeBody):
     model_config = ConfigDict(extra="ignore")
 
 
@@ -198,3 +198,4 @@ class CompletionSchema(TypedDict):
     answered_by: Annotated[str, Field(description="The model that answered.")]
     trace_id: Annotated[str, Field(description="The id of the trace.")]
     session_id: Annotated[str | None, Field(description="The session; null without one.")]
+    trace: Annotated[TraceDetailSchema, Field(description="The trace of the answer.")]

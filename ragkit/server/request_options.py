@@ -10,9 +10,9 @@ from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import INSTRUCTIONS, RAGAgent, RAGOptions
 from ragkit.answer.base import Where
+from ragkit.answer.filtered_searcher import FilteredSearcher
 from ragkit.records import JSON
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.filtered_searcher import FilteredSearcher
 from ragkit.server.settings import ServerLimits
 
 
@@ -35,8 +35,13 @@ class RequestOptions:
     """JSON Schema of the answer."""
 
 
-def create_agent(kb: ServedKnowledgeBase, options: RequestOptions, question: str, limits: ServerLimits) -> RAGAgent:
-    """The agent that answers a request, within the server's limits.
+_TOOL_INSTRUCTIONS = "When a question needs no documents but one of these tools, answer it with them alone: {}."
+
+
+def create_agent(
+    kb: ServedKnowledgeBase, options: RequestOptions, question: str, limits: ServerLimits, tools: tuple[Tool, ...] = ()
+) -> RAGAgent:
+    """The agent that answers a request, within the server's limits. `tools`: of the server, beside the search.
 
     Raises:
         KnowledgeBaseError: the knowledge base cannot be searched.
@@ -49,6 +54,7 @@ def create_agent(kb: ServedKnowledgeBase, options: RequestOptions, question: str
         base.config,
         temperature=base.config.temperature if options.temperature is None else options.temperature,
         top_p=base.config.top_p if options.top_p is None else options.top_p,
+        max_iterations=limits.max_iterations,
         max_tokens=min(options.max_tokens or base.config.max_tokens, base.config.max_tokens),
         limits=replace(
             base.config.limits, max_cost_usd=min(cost_limits, default=None), max_seconds=limits.answer_seconds
@@ -56,8 +62,10 @@ def create_agent(kb: ServedKnowledgeBase, options: RequestOptions, question: str
         policy=ToolPolicy(review=[tool.name for tool in options.tools]) if options.tools else None,
         response_format=options.response_schema,
     )
-    instructions = f"{INSTRUCTIONS}\n{options.instructions}" if options.instructions else INSTRUCTIONS
-    rag_options = RAGOptions(min(options.top_k or kb.top_k, limits.top_k), None, instructions, options.tools)
+    names = ", ".join(tool.name for tool in tools)
+    parts = [INSTRUCTIONS, _TOOL_INSTRUCTIONS.format(names) if names else "", options.instructions]
+    instructions = "\n".join(part for part in parts if part)
+    rag_options = RAGOptions(min(options.top_k or kb.top_k, limits.top_k), None, instructions, (*tools, *options.tools))
     agent = RAGAgent(FilteredSearcher(kb, options.where, limits.top_k), base.provider, config, rag_options)
     kb.check_budget(agent, question)
     return agent

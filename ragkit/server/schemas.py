@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from ragkit.agent.tools.function_schema import ToolSchema, inline_references
@@ -20,10 +21,31 @@ EVENT_STREAM_RESPONSE: dict[str, Any] = {"content": {"text/event-stream": {"sche
 """The response of routes that can also stream server-sent events."""
 
 
-class RequestBody(BaseModel):
+class UnicodeBody(BaseModel):
+    """A request body whose texts can be encoded: JSON can escape halves of characters, which UTF-8 cannot hold."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def check_texts(cls, data: object) -> object:
+        """Rejects lone surrogates, at every depth."""
+        if has_lone_surrogate(data):
+            raise PydanticCustomError("lone_surrogate", "a text has a lone surrogate: send valid Unicode")
+        return data
+
+
+class RequestBody(UnicodeBody):
     """A request body. Unknown keys are errors, so that a typo is not ignored."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def has_lone_surrogate(data: object) -> bool:
+    """Whether a text in JSON data cannot be encoded."""
+    if isinstance(data, str):
+        return not data.isascii() and any("\ud800" <= character <= "\udfff" for character in data)
+    if isinstance(data, dict):
+        return any(has_lone_surrogate(item) for pair in data.items() for item in pair)
+    return isinstance(data, list) and any(map(has_lone_surrogate, data))
 
 
 class ChatBody(RequestBody):
@@ -131,6 +153,7 @@ class HitSchema(TypedDict):
     page: Annotated[int | None, Field(description="The page, counted from 1; null if the format has none.")]
     heading: Annotated[list[str], Field(description="The headings above the passage, outermost first.")]
     metadata: Annotated[dict[str, Any], Field(description="Metadata of the document.")]
+    context: Annotated[str, Field(description="Where the passage stands, in a sentence of a model; or empty.")]
     explain: NotRequired[Annotated[dict[str, Any], Field(description="Ranks and shares of the score by retriever.")]]
 
 
@@ -181,15 +204,25 @@ class AnswerSchema(TypedDict):
     trace_id: Annotated[str, Field(description="The id of the trace.")]
 
 
-class SessionSchema(TypedDict):
-    """A session."""
+class SessionHead(TypedDict):
+    """A session without its messages."""
 
     id: Annotated[str, Field(description="The id of the session.")]
+    session_id: Annotated[str, Field(description="The same as `id`.")]
     title: Annotated[str, Field(description="The title, at most 80 characters.")]
+    status: Annotated[Literal["active", "completed"], Field(description="`completed` once the session was ended.")]
     created: Annotated[str, Field(description="Time of creation.")]
+    started_at: Annotated[str, Field(description="The same as `created`.")]
     updated: Annotated[str, Field(description="Time of the last message.")]
-    messages: Annotated[int, Field(description="Number of messages.")]
+    message_count: Annotated[int, Field(description="Number of messages.")]
     ended: Annotated[str | None, Field(description="Time at which the session was ended; null if it is open.")]
+    ended_at: Annotated[str | None, Field(description="The same as `ended`.")]
+
+
+class SessionSchema(SessionHead):
+    """A session."""
+
+    messages: Annotated[int, Field(description="The same as `message_count`.")]
 
 
 class MessageSchema(TypedDict):
@@ -212,10 +245,19 @@ class MessageSchema(TypedDict):
     error: Annotated[ErrorDetail | None, Field(description="The error of a failed answer.")]
 
 
-class SessionHistorySchema(SessionSchema):
+class TurnText(TypedDict):
+    """Who said what."""
+
+    role: Literal["user", "assistant"]
+    content: Annotated[str, Field(description="The text.")]
+
+
+class SessionHistorySchema(SessionHead):
     """A session with its messages."""
 
-    history: Annotated[list[MessageSchema], Field(description="The messages, oldest first.")]
+    messages: Annotated[list[TurnText], Field(description="Roles and texts of the messages, oldest first.")]
+    history: Annotated[list[MessageSchema], Field(description="The messages with their details, oldest first.")]
+    traces: Annotated[list[str], Field(description="The ids of the traces of its answers, oldest first.")]
 
 
 class SessionListSchema(TypedDict):
@@ -229,12 +271,15 @@ class TraceSchema(TypedDict):
     """A trace of an answer."""
 
     id: Annotated[str, Field(description="The id of the trace.")]
+    trace_id: Annotated[str, Field(description="The same as `id`.")]
     session_id: Annotated[str | None, Field(description="The session of the answer; null without one.")]
     status: Annotated[
         Literal["done", "running", "interrupted", "cancelled", "error"], Field(description="The status of the answer.")
     ]
     started: Annotated[str, Field(description="Start time.")]
+    started_at: Annotated[str, Field(description="The same as `started`.")]
     ended: Annotated[str | None, Field(description="End time; null while the answer runs.")]
+    completed_at: Annotated[str | None, Field(description="The same as `ended`.")]
     model: Annotated[str, Field(description="The model that answered.")]
     question: Annotated[str, Field(description="The question; empty without a session.")]
     usage: Annotated[dict[str, Any] | None, Field(description="Tokens and cost in US dollars.")]
@@ -255,10 +300,52 @@ class SpanSchema(TypedDict):
     ]
 
 
+class ToolCallSchema(TypedDict):
+    """A tool call of a model."""
+
+    id: Annotated[str, Field(description="The id of the call.")]
+    name: Annotated[str, Field(description="The name of the tool.")]
+    arguments: Annotated[dict[str, Any], Field(description="The arguments.")]
+
+
+class ExecutedToolCallSchema(ToolCallSchema):
+    """A tool call with its result."""
+
+    result: Annotated[str, Field(description="The result, at most 2,000 characters.")]
+    full_result_length: Annotated[int, Field(description="Length of the whole result in characters.")]
+    ok: Annotated[bool, Field(description="False if the tool failed; `result` is then the error.")]
+    duration_ms: Annotated[float, Field(description="Duration in milliseconds.")]
+    timestamp: Annotated[str | None, Field(description="Time at which the tool returned.")]
+
+
+class TurnSchema(TypedDict):
+    """A message of an answer."""
+
+    role: Literal["user", "assistant", "tool"]
+    content: Annotated[str, Field(description="The text; tool results at most 2,000 characters.")]
+    tool_calls: NotRequired[Annotated[list[ToolCallSchema], Field(description="The tool calls of the model.")]]
+    tool_call_id: NotRequired[Annotated[str, Field(description="The call that a tool result answers.")]]
+    timestamp: Annotated[str | None, Field(description="Time of the message.")]
+
+
+class TraceConfigSchema(TypedDict, total=False):
+    """The settings of an answer; empty if it did not start."""
+
+    model: Annotated[str, Field(description="The requested model.")]
+    max_tokens: Annotated[int, Field(description="Maximum tokens of one answer of the model.")]
+    temperature: Annotated[float, Field(description="Sampling temperature.")]
+    top_p: Annotated[float, Field(description="Nucleus sampling.")]
+    max_iterations: Annotated[int, Field(description="Maximum requests to the model.")]
+
+
 class TraceDetailSchema(TraceSchema):
-    """A trace with its spans."""
+    """A trace with its steps. `turns` and `tool_calls` are stored for answers in sessions only."""
 
     spans: Annotated[list[SpanSchema], Field(description="The spans, parents before children.")]
+    turns: Annotated[list[TurnSchema], Field(description="The messages of the answer, from the question on.")]
+    tool_calls: Annotated[list[ExecutedToolCallSchema], Field(description="The tool calls, in order.")]
+    config: Annotated[TraceConfigSchema, Field(description="The settings of the answer.")]
+    total_tokens: Annotated[int, Field(description="Tokens of the requests to the model, sent and received.")]
 
 
 class TraceListSchema(TypedDict):

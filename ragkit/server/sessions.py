@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ragkit.records import JSON
 from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction, new_id
@@ -15,8 +15,12 @@ from ragkit.server.http_errors import invalid_request, not_found
 
 MAX_TITLE_CHARS = 80
 NEW_TITLE = "New chat"
+EMPTY_SHARE = 0.1
+"""Share of the sessions that may be without messages before these are deleted first."""
 EMPTY_DETAIL: dict[str, JSON] = {"citations": [], **dict.fromkeys(("evidence", "abstained", "model", "usage", "error"))}
 """Default values of the details of a message."""
+Turn: TypeAlias = tuple[str, str]
+"""Role and content of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,8 @@ class SessionTurn:
     session_id: str
     answer_id: str
     trace_id: str
-    history: tuple[tuple[str, str], ...]
-    """(role, content) of the earlier messages."""
+    history: tuple[Turn, ...]
+    """The earlier messages."""
 
 
 class SessionStore(StateStore):
@@ -53,14 +57,17 @@ class SessionStore(StateStore):
 
     @in_transaction
     def get(self, connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
-        """A session with its messages, under `history`."""
+        """A session with its messages and the ids of its traces, oldest first."""
         self._state.mark_interrupted(connection)
         data = _load_session(connection, session)
         rows = connection.execute(
             f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key",  # noqa: S608 - own columns
             (session,),
         )
-        return {**data, "history": [message_json(row) for row in rows]}
+        traces = connection.execute("SELECT id FROM traces WHERE session = ? ORDER BY started, id", (session,))
+        history = [message_json(row) for row in rows]
+        messages: list[JSON] = [{"role": message["role"], "content": message["content"]} for message in history]
+        return {**data, "messages": messages, "history": history, "traces": [identity for (identity,) in traces]}
 
     @in_transaction
     def list(self, connection: sqlite3.Connection, cursor: str | None, limit: int) -> tuple[list[JSON], str | None]:
@@ -76,32 +83,38 @@ class SessionStore(StateStore):
 
     @in_transaction
     def add_question(
-        self, connection: sqlite3.Connection, session: str | None, question: str, trace: str, *, title: str = ""
+        self, connection: sqlite3.Connection, session: str | None, question: str, trace: str, sent: Sequence[Turn] = ()
     ) -> SessionTurn:
         """Add a question and a running, empty answer to a session (None: a new one).
+
+        `sent`: the messages before the question in the request, which are added as well, except those that repeat the
+        end of the session.
 
         Raises RequestRejected: the session does not exist, has ended, is full, or has a running answer.
         """
         self._state.mark_interrupted(connection)
-        session_id = session or self._create(connection, title or question)
+        session_id = session or self._create(connection, question)
         data = _load_session(connection, session_id)
         if data["ended"] is not None:
             raise invalid_request("the session has ended: start a new one", "session_id", "session_ended", 409)
         rows = connection.execute(
             "SELECT role, content, status FROM messages WHERE session = ? ORDER BY key", (session_id,)
         ).fetchall()
-        if len(rows) + 2 > self._retention.max_messages:
+        history = [(role, content) for role, content, status in rows if content and status != "error"]
+        added = [message for message in sent[count_repeated(history, sent) :] if message[1]]
+        if len(rows) + len(added) + 2 > self._retention.max_messages:
             raise invalid_request("the session is full: start a new one", "session_id", "session_full", 409)
         if any(status == "running" for _, _, status in rows):
             raise invalid_request("another answer is running in this session", "session_id", "session_busy", 409)
         now, answer = time.time(), new_id("msg")
+        for role, content in added:
+            _insert_message(connection, (new_id("msg"), session_id, role, content, now, "done", None, None))
         if question:
             _insert_message(connection, (new_id("msg"), session_id, "user", question, now, "done", trace, None))
         _insert_message(connection, (answer, session_id, "assistant", "", now, "running", trace, self._state.worker_id))
         new_title = shorten_title(question) if question and data["title"] == NEW_TITLE else data["title"]
         connection.execute("UPDATE sessions SET updated = ?, title = ? WHERE id = ?", (now, new_title, session_id))
-        history = tuple((role, content) for role, content, status in rows if content and status != "error")
-        return SessionTurn(session_id, answer, trace, history)
+        return SessionTurn(session_id, answer, trace, (*history, *added))
 
     @in_transaction
     def update_answer(self, connection: sqlite3.Connection, turn: SessionTurn, content: str) -> None:
@@ -134,20 +147,28 @@ class SessionStore(StateStore):
 
     def _create(self, connection: sqlite3.Connection, title: str) -> str:
         self._evict(connection, self._retention.max_sessions - 1)
-        session, now = new_id("ses"), time.time()
+        session, now = new_id("sess"), time.time()
         values = (session, shorten_title(title) or NEW_TITLE, now, now)
         connection.execute("INSERT INTO sessions (id, title, created, updated) VALUES (?,?,?,?)", values)
         return session
 
     def _evict(self, connection: sqlite3.Connection, keep: int) -> None:
-        """Delete the least recently used sessions beyond `keep`, except those with a running answer."""
+        """Delete the least recently used sessions beyond `keep`, except those with a running answer.
+
+        Sessions without messages go first where they are more than a share of EMPTY_SHARE, so that whoever starts
+        sessions and does not use them pushes out few conversations of others.
+        """
         count = int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
-        if count > keep:
-            connection.execute(
-                "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM messages"
-                " m WHERE m.session = s.id AND m.status = 'running') ORDER BY updated, id LIMIT ?)",
-                (count - keep,),
-            )
+        if count <= keep:
+            return
+        used = int(connection.execute("SELECT count(DISTINCT session) FROM messages").fetchone()[0])
+        has_messages = "EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id), "
+        empty_first = has_messages if count - used > keep * EMPTY_SHARE else ""
+        connection.execute(
+            "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM messages"  # noqa: S608
+            f" m WHERE m.session = s.id AND m.status = 'running') ORDER BY {empty_first}updated, id LIMIT ?)",
+            (count - keep,),
+        )
 
 
 _SESSION_COLUMNS = (
@@ -161,6 +182,14 @@ def shorten_title(text: str) -> str:
     """One line of at most MAX_TITLE_CHARS characters."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1].rstrip() + "…"
+
+
+def count_repeated(stored: Sequence[Turn], sent: Sequence[Turn]) -> int:
+    """How many messages at the start of `sent` repeat the end of `stored`: the most that match."""
+    for count in range(min(len(stored), len(sent)), 0, -1):
+        if list(stored[-count:]) == list(sent[:count]):
+            return count
+    return 0
 
 
 def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
@@ -195,5 +224,17 @@ def _load_session(connection: sqlite3.Connection, session: str) -> dict[str, JSO
 
 def _session_json(row: tuple[Any, ...]) -> dict[str, JSON]:
     identity, title, created, updated, messages, ended = row
-    times: dict[str, JSON] = {"created": format_time(created), "updated": format_time(updated)}
-    return {"id": identity, "title": title, **times, "messages": messages, "ended": format_time(ended)}
+    start, end = format_time(created), format_time(ended)
+    return {
+        "id": identity,
+        "session_id": identity,
+        "title": title,
+        "status": "active" if end is None else "completed",
+        "created": start,
+        "started_at": start,
+        "updated": format_time(updated),
+        "messages": messages,
+        "message_count": messages,
+        "ended": end,
+        "ended_at": end,
+    }

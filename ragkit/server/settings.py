@@ -31,6 +31,8 @@ class ServerLimits:
     """Maximum time in the queue."""
     answer_seconds: float = 120.0
     """Timeout of one answer."""
+    max_iterations: int = 10
+    """Maximum requests to the model for one answer. The limit of the pipeline does not apply to the server."""
     answer_usd: float | None = 0.25
     """Maximum cost of one answer in US dollars, in addition to the limit of the pipeline. None: only that one."""
     requests_per_minute: int | None = 600
@@ -80,6 +82,10 @@ class ServerSettings:
     """Allowed CORS origins, as `https://host[:port]`."""
     models: tuple[str, ...] = ()
     """`provider:model` names that requests can choose, the default first. Empty: the model of the pipeline."""
+    tools: tuple[str, ...] = ()
+    """Built-in tools of the server's agent beside the search: `calculator`, `web_search`. Empty: none."""
+    any_model: bool = False
+    """Whether an unknown model name in a request means the default model, instead of an error."""
     limits: ServerLimits = field(default_factory=ServerLimits)
     retention: Retention = field(default_factory=Retention)
 

@@ -1,4 +1,4 @@
-"""Stores traces: the spans of each answer. They contain no text of documents or answers."""
+"""Stores traces: the spans of each answer, and its texts if it belongs to a session. Spans contain no texts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ragkit.agent.trace import AgentTrace, TraceSpan
 from ragkit.records import JSON
 from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction
 from ragkit.server.http_errors import not_found
+from ragkit.server.trace_record import EMPTY_RECORD, without_texts
 
-_TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, spans, error"
+_TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, spans, error, record"
 
 
 class TraceStore(StateStore):
@@ -33,24 +34,26 @@ class TraceStore(StateStore):
     @in_transaction
     def finish(
         self, connection: sqlite3.Connection, trace: str, status: str, result: Mapping[str, JSON], error: str = ""
-    ) -> None:
-        """Finish a trace. `result` may hold `model`, `usage` and `spans`."""
-        usage = json.dumps(result.get("usage") or {}, default=dict)
-        spans = json.dumps(result.get("spans") or [], default=dict)
+    ) -> dict[str, JSON]:
+        """Finish a trace and return it. `result` may hold `model`, `usage`, `spans` and `record`.
+
+        The record of an answer without a session is returned as it is, and stored without its texts.
+        """
+        record = cast("Mapping[str, JSON]", result.get("record") or EMPTY_RECORD)
+        usage, spans = _dump(result.get("usage") or {}), _dump(result.get("spans") or [])
         connection.execute(
             "UPDATE traces SET status = ?, ended = ?, model = coalesce(?, model), usage = ?, spans = ?, error = ?,"
-            " worker = NULL WHERE id = ?",
-            (status, time.time(), result.get("model"), usage, spans, error, trace),
-        )
+            " record = iif(session IS NULL, ?, ?), worker = NULL WHERE id = ?",
+            (status, time.time(), result.get("model"), usage, spans, error, _dump(without_texts(record)), _dump(record),
+             trace),
+        )  # fmt: skip
+        return {**_load_trace(connection, trace), **record}
 
     @in_transaction
     def get(self, connection: sqlite3.Connection, trace: str) -> dict[str, JSON]:
         """A trace with its spans. Raises RequestRejected if there is none."""
         self._state.mark_interrupted(connection)
-        row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
-        if row is None:
-            raise not_found("trace", "trace_not_found")
-        return {**_trace_json(row), "spans": json.loads(row[8])}
+        return _load_trace(connection, trace)
 
     @in_transaction
     def list(
@@ -69,13 +72,18 @@ class TraceStore(StateStore):
 
     @in_transaction
     def delete_expired(self, connection: sqlite3.Connection) -> None:
-        """Delete traces that are too old or too many, and expired suspended runs."""
+        """Delete traces that are too old or too many, the texts of deleted sessions, and expired suspended runs."""
         oldest = time.time() - self._retention.days * 86400
         connection.execute("DELETE FROM traces WHERE started < ? AND status != 'running'", (oldest,))
         connection.execute(
             "DELETE FROM traces WHERE status != 'running' AND id IN"
             " (SELECT id FROM traces ORDER BY started DESC, id DESC LIMIT -1 OFFSET ?)",
             (self._retention.max_traces,),
+        )
+        connection.execute(
+            "UPDATE traces SET question = '',"
+            " record = json_set(record, '$.turns', json('[]'), '$.tool_calls', json('[]'))"
+            " WHERE question != '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = traces.session)"
         )
         connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))
 
@@ -113,14 +121,29 @@ def spans_json(trace: AgentTrace) -> list[JSON]:
     return spans
 
 
+def _dump(value: object) -> str:
+    return json.dumps(value, default=dict)
+
+
+def _load_trace(connection: sqlite3.Connection, trace: str) -> dict[str, JSON]:
+    row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
+    if row is None:
+        raise not_found("trace", "trace_not_found")
+    return {**_trace_json(row), "spans": json.loads(row[8]), **EMPTY_RECORD, **json.loads(row[10])}
+
+
 def _trace_json(row: tuple[Any, ...]) -> dict[str, JSON]:
-    identity, session, status, started, ended, model, question, usage, _, error = row
+    identity, session, status, started, ended, model, question, usage, _, error, _ = row
+    start, end = format_time(started), format_time(ended)
     return {
         "id": identity,
+        "trace_id": identity,
         "session_id": session,
         "status": status,
-        "started": format_time(started),
-        "ended": format_time(ended),
+        "started": start,
+        "started_at": start,
+        "ended": end,
+        "completed_at": end,
         "model": model,
         "question": question,
         "usage": json.loads(usage) or None,

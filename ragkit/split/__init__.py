@@ -15,6 +15,7 @@ SPLITTERS: Registry[Splitter] = Registry(
         "fixed": ComponentSpec("ragkit.split.fixed:FixedSplitter", options=f"{_OPTIONS}:SplitOptions"),
         "markdown": ComponentSpec("ragkit.split.markdown:MarkdownSplitter", options=f"{_OPTIONS}:SplitOptions"),
         "recursive": ComponentSpec("ragkit.split.recursive:RecursiveSplitter", options=f"{_OPTIONS}:RecursiveOptions"),
+        "semantic": ComponentSpec("ragkit.split.semantic:SemanticSplitter", options=f"{_OPTIONS}:SemanticOptions"),
         "sentence": ComponentSpec("ragkit.split.sentence:SentenceSplitter", options=f"{_OPTIONS}:SplitOptions"),
     },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,3 +43,11 @@ class Splitter(Protocol):
             reserve: tokens per chunk (or characters, by unit) that the caller needs; reduces the chunk size by up to
                 three quarters.
         """
+
+
+@runtime_checkable
+class EmbeddingSplitter(Protocol):
+    """A splitter that compares texts by their vectors."""
+
+    def use_embedder(self, embed: Callable[[Sequence[str]], NDArray[np.float32]]) -> None:
+        """Compare texts by these unit vectors, (len(texts), dimension). Called once, before the first `spans`."""

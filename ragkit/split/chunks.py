@@ -26,7 +26,7 @@ def build_chunks(
     splitter: Splitter,
     token_starts: TokenStartsFunction,
     fingerprint: str,
-    with_header: bool = True,
+    header_tokens: int = MAX_HEADER_TOKENS,
     max_tokens: int | None = None,
 ) -> list[Chunk]:
     """The chunks of a document, in order.
@@ -39,11 +39,11 @@ def build_chunks(
         splitter: its chunk size limits the text of a chunk, without the header.
         token_starts: tokenizer of the embedder.
         fingerprint: identity of all settings that affect the chunks.
-        with_header: the embedder reads the header too (`embedding_text`).
+        header_tokens: maximum number of tokens that the embedder reads before the text (`embedding_text`).
         max_tokens: maximum input of the embedder: chunks are smaller if text, header and special tokens would not
             fit. None: no limit.
     """
-    spans = splitter.spans(document, token_starts, _reserved_tokens(splitter, with_header, max_tokens))
+    spans = splitter.spans(document, token_starts, _reserved_tokens(splitter, header_tokens, max_tokens))
     line_numbers, headings = LineNumbers(document.text), _HeadingPaths(document)
     chunks: list[Chunk] = []
     covered = 0
@@ -84,14 +84,21 @@ def assign_chunk_ids(chunks: Iterable[Chunk], fingerprint: str) -> list[Chunk]:
     return result
 
 
-def embedding_text(chunk: Chunk, token_starts: TokenStartsFunction = estimate_token_starts) -> str:
-    """The text that is embedded and indexed: the header of a chunk on its own line, then its text.
+def embedding_text(
+    chunk: Chunk,
+    token_starts: TokenStartsFunction = estimate_token_starts,
+    *,
+    with_headings: bool = True,
+    max_context_tokens: int = 0,
+) -> str:
+    """The text that is embedded and indexed: title and headings of a chunk, its context, and its text, one per line.
 
-    A header with more than MAX_HEADER_TOKENS tokens loses headings from the middle of its path, then words from its
-    end. Without a header, only the text.
+    Title and headings with more than MAX_HEADER_TOKENS tokens lose headings from the middle of the path, then words
+    from the end. A context with more than `max_context_tokens` tokens loses words from its end.
     """
-    header = _build_header(chunk, token_starts)
-    return f"{header}\n{chunk.text}" if header else chunk.text
+    header = _build_header(chunk, token_starts) if with_headings else ""
+    context = _cut_to_tokens(chunk.context, token_starts, max_context_tokens)
+    return "\n".join(line for line in (header, context, chunk.text) if line)
 
 
 def _build_header(chunk: Chunk, token_starts: TokenStartsFunction) -> str:
@@ -101,12 +108,15 @@ def _build_header(chunk: Chunk, token_starts: TokenStartsFunction) -> str:
     while len(parts) > 2 and len(token_starts(header)) > MAX_HEADER_TOKENS:
         del parts[1]
         header = " > ".join(parts)
-    header = header[:_MAX_HEADER_CHARS]
-    starts = token_starts(header)
-    if len(starts) <= MAX_HEADER_TOKENS:
-        return header
-    cut = int(starts[MAX_HEADER_TOKENS])
-    return header[: last_word_end(header, cut)]
+    return _cut_to_tokens(header[:_MAX_HEADER_CHARS], token_starts, MAX_HEADER_TOKENS)
+
+
+def _cut_to_tokens(text: str, token_starts: TokenStartsFunction, limit: int) -> str:
+    """The text, or its words within the first `limit` tokens."""
+    if not text or not limit:
+        return ""
+    starts = token_starts(text)
+    return text if len(starts) <= limit else text[: last_word_end(text, int(starts[limit]))]
 
 
 class _HeadingPaths:
@@ -125,9 +135,8 @@ class _HeadingPaths:
         return heading_texts(self._path, offset)
 
 
-def _reserved_tokens(splitter: Splitter, with_header: bool, max_tokens: int | None) -> int:
+def _reserved_tokens(splitter: Splitter, header_tokens: int, max_tokens: int | None) -> int:
     """Tokens by which the chunk size exceeds what the embedder has left for the text."""
     if max_tokens is None or splitter.max_chunk_tokens is None:
         return 0
-    overhead = SPECIAL_TOKENS + (MAX_HEADER_TOKENS if with_header else 0)
-    return max(0, splitter.max_chunk_tokens + overhead - max_tokens)
+    return max(0, splitter.max_chunk_tokens + SPECIAL_TOKENS + header_tokens - max_tokens)

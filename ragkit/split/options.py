@@ -18,6 +18,33 @@ Unit: TypeAlias = Literal["tokens", "characters"]
 
 
 @dataclass(frozen=True)
+class ChunkContextOptions:
+    """Contextual chunks: a model writes one sentence on where each chunk stands in its document.
+
+    The sentence is embedded and indexed before the text of the chunk; it is never part of the text.
+    """
+
+    model: str
+    """The model, as `provider:model`."""
+    max_tokens: int = 80
+    """Maximum length of the sentence, in tokens."""
+    document_tokens: int = 4000
+    """The model gets documents up to this length (in tokens) whole; of longer ones title, headings and the text around
+    the chunk."""
+    concurrency: int = 4
+    """Maximum number of parallel requests."""
+
+    def __post_init__(self) -> None:
+        provider, _, model = self.model.partition(":")
+        if not (provider and model) or provider in ("auto", "extractive"):
+            raise InvalidOption("context.model", self.model, "provider:model, such as openai:gpt-4.1-mini")
+        for name, least in (("max_tokens", 10), ("document_tokens", 200), ("concurrency", 1)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:  # a bool is not an int here
+                raise InvalidOption(f"context.{name}", value, f"an integer >= {least}")
+
+
+@dataclass(frozen=True)
 class SplitOptions:
     """The options of a splitter. Raises InvalidOption for a value out of range."""
 
@@ -29,6 +56,9 @@ class SplitOptions:
     """`tokens` of the embedder, or `characters`."""
     header: bool = field(default=True, kw_only=True)
     """Embed and index title and headings with each chunk, on a line before its text."""
+    context: ChunkContextOptions | None = field(default=None, kw_only=True)
+    """Let a model write one sentence on where each chunk stands, embedded and indexed with it; null: no model. Only in
+    a knowledge base."""
 
     def __post_init__(self) -> None:
         if type(self.chunk_size) is not int or self.chunk_size < 1:  # a bool is not an int here
@@ -72,3 +102,26 @@ class RecursiveOptions(SplitOptions):
         if isinstance(separators, str) or not all(isinstance(separator, str) for separator in separators):
             raise InvalidOption("separators", separators, "a list of strings")
         object.__setattr__(self, "separators", tuple(separators))
+
+
+@dataclass(frozen=True)
+class SemanticOptions(SplitOptions):
+    """The options of `semantic`. Raises InvalidOption for a value out of range."""
+
+    chunk_overlap: int = 0
+    """Maximum length of the whole sentences that a chunk repeats from the previous one; less than `chunk_size`."""
+    min_tokens: int = 40
+    """Minimum length of a chunk before a break, in the unit; at most `chunk_size` counts. Shorter ones go on."""
+    percentile: float = 80.0
+    """Break at the distances between sentences from this percentile of the document on, between 0 and 100."""
+    window: int = 3
+    """Sentences on each side of a break that are compared; at least 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_tokens < 0:
+            raise InvalidOption("min_tokens", self.min_tokens, "an integer >= 0")
+        if not 0 <= self.percentile <= 100:
+            raise InvalidOption("percentile", self.percentile, "between 0 and 100")
+        if self.window < 1:
+            raise InvalidOption("window", self.window, "an integer >= 1")

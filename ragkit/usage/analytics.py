@@ -95,6 +95,10 @@ class AgentAnalytics:
         """The statistics of one tool; None if it was never called."""
         return next((statistics for statistics in self.tools() if statistics.tool == name), None)
 
+    def summary(self) -> str:
+        """A line for each tool, to print: calls, failures, timing."""
+        return "\n".join(map(_summarize_tool, self.tools())) or "no tool calls"
+
     def reset(self) -> None:
         """Delete all records."""
         with self._lock:
@@ -163,6 +167,17 @@ def _to_statistics(name: str, record: _ToolRecord) -> ToolStatistics:
         parameters={key: dict(values) for key, values in record.values.items()},
         errors=dict(record.errors),
     )
+
+
+def _summarize_tool(tool: ToolStatistics) -> str:
+    errors = ", ".join(f"{kind} {count}" for kind, count in sorted(tool.errors.items()))
+    parts = [
+        f"{tool.tool}: {tool.calls} call{'' if tool.calls == 1 else 's'}, {tool.success_rate:.0%} succeeded",
+        f" ({errors})" if errors else "",
+        f", mean {tool.mean_seconds * 1000:.0f} ms, longest {tool.max_seconds * 1000:.0f} ms",
+        f", {tool.streamed_calls} streamed in {tool.chunks} chunks" if tool.chunks else "",
+    ]
+    return "".join(parts)
 
 
 def _to_cell(value: object) -> str | int | float:

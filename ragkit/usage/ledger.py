@@ -194,7 +194,7 @@ class Ledger:
             if _is_busy(error):
                 raise KnowledgeBaseLocked(str(self.path), "another process") from error
             reason = f"is not a valid ledger ({error})"
-            fix = f"rm {self.path} (only the record of past spending is lost)"
+            fix = f"`rm {self.path}` (only the record of past spending is lost)"
             raise KnowledgeBaseDamaged(str(self.path), reason, fix) from error
 
 

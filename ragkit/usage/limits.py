@@ -20,9 +20,13 @@ class Limits:
     """Seconds from the start of the run, including waits for models and tools."""
     warn_at: float = 0.8
     """The share of a limit, in (0, 1], at which a run warns once."""
+    warn_tokens: int | None = None
+    """Tokens at which a run warns once and goes on."""
+    warn_cost_usd: float | None = None
+    """US dollars at which a run warns once and goes on."""
 
     def __post_init__(self) -> None:
-        for name in ("max_tokens", "max_cost_usd", "max_seconds"):
+        for name in ("max_tokens", "max_cost_usd", "max_seconds", "warn_tokens", "warn_cost_usd"):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise InvalidOption(name, value, ">= 0")
@@ -31,8 +35,14 @@ class Limits:
 
     @property
     def is_set(self) -> bool:
-        """Whether a limit is set."""
-        return not (self.max_tokens is None and self.max_cost_usd is None and self.max_seconds is None)
+        """Whether a limit or a threshold of a warning is set."""
+        return (
+            self.max_tokens is not None
+            or self.max_cost_usd is not None
+            or self.max_seconds is not None
+            or self.warn_tokens is not None
+            or self.warn_cost_usd is not None
+        )
 
     def spent_by_unit(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
         """(unit, spent, limit) of each limit that is set."""
@@ -51,5 +61,7 @@ class Limits:
                 raise BudgetExceeded(unit, spent, limit)
 
     def warnings(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
-        """The limits that are used up to `warn_at` or more."""
-        return [row for row in self.spent_by_unit(meter, seconds) if row[1] >= row[2] * self.warn_at]
+        """(unit, spent, limit) of the limits that are used up to `warn_at` or more, and of the thresholds reached."""
+        near = [row for row in self.spent_by_unit(meter, seconds) if row[1] >= row[2] * self.warn_at]
+        thresholds = Limits(max_tokens=self.warn_tokens, max_cost_usd=self.warn_cost_usd)
+        return near + [row for row in thresholds.spent_by_unit(meter, seconds) if row[1] >= row[2]]

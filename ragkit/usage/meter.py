@@ -17,6 +17,7 @@ from typing import Any, Literal
 from ragkit.errors import BudgetExceeded
 from ragkit.records import JSON
 from ragkit.usage.pricing import PriceBook
+from ragkit.usage.summary import format_usage
 from ragkit.usage.tokens import Tokens
 
 
@@ -86,17 +87,39 @@ _ZERO_TOOL_USAGE = ToolUsage()
 
 
 @dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """The usage of one model during a run."""
+
+    calls: int = 0
+    """Number of requests, without those that the response cache answered."""
+    cache_hits: int = 0
+    """Number of requests that the response cache answered."""
+    stats: UsageStats = _ZERO_USAGE
+
+    def to_dict(self) -> dict[str, JSON]:
+        """`calls`, `cache_hits` and the fields of `stats`."""
+        return {"calls": self.calls, "cache_hits": self.cache_hits, **self.stats.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
 class AgentUsage(UsageStats):
-    """The usage of a run: in total, by tool and by iteration."""
+    """The usage of a run: in total, by model, by tool and by iteration."""
 
     by_tool: Mapping[str, ToolUsage] = field(default_factory=lambda: MappingProxyType({}))
     iterations: tuple[UsageStats, ...] = ()
     """One entry per iteration of the agent loop, in order."""
+    by_model: Mapping[str, ModelUsage] = field(default_factory=lambda: MappingProxyType({}))
+    """By `provider:model`; chat, embedding and rerank models, those of tools included."""
+
+    def summary(self) -> str:
+        """A few lines to print: tokens, calls and costs, by model and by tool. Unknown prices are called unknown."""
+        return format_usage(self.to_dict())
 
     def to_dict(self) -> dict[str, JSON]:
         """The `usage` object of all JSON output."""
         return {
             **UsageStats.to_dict(self),
+            "by_model": {name: model.to_dict() for name, model in self.by_model.items()},
             "by_tool": {name: tool.to_dict() for name, tool in self.by_tool.items()},
             "iterations": [stats.to_dict() for stats in self.iterations],
         }
@@ -104,15 +127,19 @@ class AgentUsage(UsageStats):
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> AgentUsage:
         """The inverse of `to_dict`."""
-        tools, iterations = data.get("by_tool"), data.get("iterations")
         by_tool = {
-            str(name): ToolUsage(_read_count(tool.get("calls")), _read_stats(tool))
-            for name, tool in (tools if isinstance(tools, Mapping) else {}).items()
-            if isinstance(tool, Mapping)
+            name: ToolUsage(_read_count(tool.get("calls")), _read_stats(tool))
+            for name, tool in _read_objects(data.get("by_tool"))
         }
-        rows = iterations if isinstance(iterations, list) else []
-        by_iteration = tuple(_read_stats(row) for row in rows if isinstance(row, Mapping))
-        return _to_agent_usage(_read_stats(data), by_tool, by_iteration)
+        by_model = {
+            name: ModelUsage(_read_count(model.get("calls")), _read_count(model.get("cache_hits")), _read_stats(model))
+            for name, model in _read_objects(data.get("by_model"))
+        }
+        rows = data.get("iterations")
+        by_iteration = tuple(
+            _read_stats(row) for row in (rows if isinstance(rows, list) else []) if isinstance(row, Mapping)
+        )
+        return _to_agent_usage(_read_stats(data), by_tool, by_iteration, by_model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +156,8 @@ class MeteredCall:
     """From 1; 0 outside the agent loop."""
     at: float = 0.0
     """Unix time in seconds."""
+    cached: bool = False
+    """Whether the response cache answered."""
 
 
 class MeterScope:
@@ -187,6 +216,7 @@ class Meter:
         self._pending_executions: list[str] = []
         self._total = _ZERO_USAGE
         self._by_tool: dict[str, ToolUsage] = {}
+        self._by_model: dict[str, ModelUsage] = {}
         self._iterations: list[UsageStats] = []
         self._known_usd = 0.0
         self._tokens = 0
@@ -232,12 +262,20 @@ class Meter:
         """The usage so far."""
         with self._lock:
             self._update_totals()
-            return _to_agent_usage(self._total, self._by_tool, tuple(self._iterations))
+            return _to_agent_usage(self._total, self._by_tool, tuple(self._iterations), self._by_model)
 
     def _update_totals(self) -> None:
         """Add the calls since the last update to the totals."""
         for call in self._calls[self._summed_calls :]:
             self._total = self._total + call.usage
+            name = f"{call.provider}:{call.model}" if call.provider else call.model
+            model = self._by_model.get(name)
+            calls, hits = (0, 1) if call.cached else (1, 0)
+            self._by_model[name] = (
+                ModelUsage(calls, hits, call.usage)
+                if model is None
+                else ModelUsage(model.calls + calls, model.cache_hits + hits, model.stats + call.usage)
+            )
             if call.tool:
                 known = self._by_tool.get(call.tool, _ZERO_TOOL_USAGE)
                 self._by_tool[call.tool] = ToolUsage(known.calls, known.stats + call.usage)
@@ -253,11 +291,16 @@ class Meter:
     def _extend_iterations(self, iteration: int) -> None:
         self._iterations += [_ZERO_USAGE] * (iteration - len(self._iterations))
 
+    def carry_over(self, usage: UsageStats) -> None:
+        """Include usage from before this run. It was recorded where it arose, and counts towards no budget here."""
+        with self._lock:
+            self._total = self._total + UsageStats(*(getattr(usage, stat.name) for stat in fields(UsageStats)))
+
     def restore(self, usage: AgentUsage) -> None:
         """Start from the usage of an earlier part of the same run."""
+        self.carry_over(usage)
         with self._lock:
-            self._total = UsageStats(*(getattr(usage, stat.name) for stat in fields(UsageStats)))
-            self._by_tool = dict(usage.by_tool)
+            self._by_tool, self._by_model = dict(usage.by_tool), dict(usage.by_model)
             self._iterations = list(usage.iterations)
             self._known_usd = (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
             self._tokens = usage.total_tokens
@@ -275,8 +318,8 @@ class Meter:
         The cost of a request for which the service reported no usage is unknown, unless the model is free.
         """
         cost = self.prices.chat_cost(provider, model, tokens)
-        if not tokens.total and tokens.cost_usd is None and self.prices.chat_cost(provider, model, Tokens(1, 1)):
-            cost = None
+        if cost == 0 and not tokens.total and tokens.cost_usd is None:
+            cost = None if self.prices.chat_cost(provider, model, Tokens(1, 1)) else cost
         stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
         self.record(MeteredCall("chat", provider, model, stats, tool, iteration, time.time()))
         return stats
@@ -285,7 +328,7 @@ class Meter:
         """Record a response cache hit: cached tokens, no cost, its price as saved cost."""
         saved = self.prices.chat_cost(provider, model, tokens) or 0.0
         stats = UsageStats(cached_tokens=tokens.total, saved_cost_usd=saved)
-        self.record(MeteredCall("chat", provider, model, stats, iteration=iteration, at=time.time()))
+        self.record(MeteredCall("chat", provider, model, stats, iteration=iteration, at=time.time(), cached=True))
         return stats
 
     def record_tool_execution(self, tool: str) -> None:
@@ -359,10 +402,14 @@ def _record_in_scope(
 
 
 def _to_agent_usage(
-    total: UsageStats, by_tool: Mapping[str, ToolUsage], iterations: tuple[UsageStats, ...]
+    total: UsageStats,
+    by_tool: Mapping[str, ToolUsage],
+    iterations: tuple[UsageStats, ...],
+    by_model: Mapping[str, ModelUsage],
 ) -> AgentUsage:
     values: dict[str, Any] = {stat.name: getattr(total, stat.name) for stat in fields(UsageStats)}
-    return AgentUsage(**values, by_tool=MappingProxyType(dict(by_tool)), iterations=iterations)
+    tools, models = MappingProxyType(dict(by_tool)), MappingProxyType(dict(by_model))
+    return AgentUsage(**values, by_tool=tools, iterations=iterations, by_model=models)
 
 
 def _add_costs(first: float | None, second: float | None) -> float | None:
@@ -375,6 +422,11 @@ def _read_count(value: JSON) -> int:
 
 def _read_dollars(value: JSON) -> float | None:
     return float(value) if isinstance(value, int | float) else None
+
+
+def _read_objects(value: JSON) -> list[tuple[str, Mapping[str, JSON]]]:
+    items = value.items() if isinstance(value, Mapping) else ()
+    return [(str(name), item) for name, item in items if isinstance(item, Mapping)]
 
 
 def _read_stats(data: Mapping[str, JSON]) -> UsageStats:

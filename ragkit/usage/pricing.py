@@ -1,4 +1,4 @@
-"""Looks up prices of models: price files first, then the data of the package genai-prices.
+"""Looks up prices of models: price files first, then the package genai-prices, then the list `model_limits.json`.
 
 Only the bundled data is used, never its online updater. An unknown price is None, not 0.
 """
@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from ragkit.usage.model_info import ModelInfo, ModelKind, Price, split_model_name
+from ragkit.usage.model_limits import find_listed, listed_models
 from ragkit.usage.price_files import load_configured_prices, merge_model_info
 from ragkit.usage.tokens import Tokens
 
@@ -59,7 +60,10 @@ class PriceBook:
         override = self._override_price(provider, model)
         if override is not None:
             return _override_cost(override, tokens)
-        return _bundled_cost(provider, model, tokens) if _is_bundled(provider, model) else None
+        if _is_bundled(provider, model):
+            return _bundled_cost(provider, model, tokens)
+        listed = find_listed(provider, model)
+        return None if listed is None else _override_cost(listed.price, tokens)
 
     def embedding_cost(self, provider: str, model: str, tokens: int) -> float | None:
         """The cost of one embedding request in US dollars; None if the price is unknown."""
@@ -72,27 +76,29 @@ class PriceBook:
         """
         if provider in LOCAL_PROVIDERS:
             return 0.0
-        price = self._override_price(provider, model)
+        price, listed = self._override_price(provider, model), find_listed(provider, model)
+        if price is None and listed is not None:
+            price = listed.price
         if price is None or (price.search_usd is None and price.input_usd is None):
             return None
         return searches * (price.search_usd or 0.0) / 1e3 + tokens * (price.input_usd or 0.0) / 1e6
 
     def model_info(self, provider: str, model: str) -> ModelInfo | None:
-        """The limits and price of a model, or None. Missing fields of an override come from genai-prices."""
+        """The limits and price of a model, or None. Missing fields of an override come from the bundled data."""
         override = self._override(provider, model)
         if override is None:
-            return _find_bundled(provider, model)
-        below = _find_bundled(override.provider or provider, override.model)
+            return _find_known(provider, model)
+        below = _find_known(override.provider or provider, override.model)
         return override if below is None else merge_model_info(override, below)
 
     def models(self) -> Iterator[ModelInfo]:
         """All known models: those with overrides first, then the others by provider."""
         seen: set[str] = set()
         for override in self._entries.values():
-            below = _find_bundled(override.provider, override.model)
+            below = _find_known(override.provider, override.model)
             seen |= {override.name, f"{override.provider}:{below.model}" if below else ""}
             yield override if below is None else merge_model_info(override, below)
-        yield from (info for info in bundled_models(datetime.now(tz=UTC)) if info.name not in seen)
+        yield from (info for info in known_models(datetime.now(tz=UTC)) if info.name not in seen)
 
     @cached_property
     def _entries(self) -> Mapping[str, ModelInfo]:
@@ -114,6 +120,33 @@ def bundled_models(at: datetime) -> Iterator[ModelInfo]:
     for provider in _bundled_snapshot().providers:
         for known in provider.models:
             yield _to_model_info(provider.id, known, at)
+
+
+def known_models(at: datetime) -> Iterator[ModelInfo]:
+    """All models of genai-prices, with the limits that only the list has, then the other models of the list."""
+    seen: set[str] = set()
+    for info in bundled_models(at):
+        seen.add(info.name)
+        listed = find_listed(info.provider, info.model)
+        yield info if listed is None else merge_model_info(info, listed)
+    for listed in listed_models().values():
+        # dated versions of a model that genai-prices has are not listed: a lookup finds them
+        if listed.name not in seen and not _is_bundled(listed.provider, listed.model):
+            yield listed
+
+
+def find_bundled_id(provider: str, model: str) -> str | None:
+    """`provider:model` as genai-prices names the model; None if it does not know it."""
+    found = _find_bundled(provider, model)
+    return None if found is None else found.name
+
+
+def _find_known(provider: str, model: str) -> ModelInfo | None:
+    bundled, listed = _find_bundled(provider, model), find_listed(provider, model)
+    if bundled is None:
+        return listed
+    listed = listed or find_listed(bundled.provider, bundled.model)
+    return bundled if listed is None else merge_model_info(bundled, listed)
 
 
 def _override_cost(price: Price, tokens: Tokens) -> float | None:

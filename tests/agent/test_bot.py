@@ -191,8 +191,8 @@ def test_the_executor_gives_text_and_never_raises(caplog: pytest.LogCaptureFixtu
         assert executor.execute(call("fail", reason="oops")) == "Error executing fail: oops"
         assert executor.execute(call("ad")).startswith("Error executing ad: unknown tool 'ad'")
         assert executor.execute(call("add", a="x")).startswith("Error executing add: invalid arguments for add")
-    assert 'Executing tool add {"a":1,"b":2}' in caplog.text
-    assert "Tool failed fail" in caplog.text
+    assert "Executing tool name='add' args={'a': 1, 'b': 2}" in caplog.text
+    assert "Tool failed name='fail'" in caplog.text
 
 
 @pytest.mark.parametrize("arguments", ["{{{broken", "[1]", "null", 7, ["a"]])

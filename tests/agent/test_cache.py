@@ -1,18 +1,17 @@
 """The response cache: in memory and in a real Redis server."""
 
-import shutil
-import socket
-import subprocess
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.cache import Cache, CacheKeyBuilder, CacheStats, InMemoryCache
+from ragkit.agent.cache import CacheKeyBuilder, CacheStats, InMemoryCache
 from ragkit.agent.cache_disk import DiskCache
 from ragkit.agent.cache_redis import CacheUnreachable, RedisCache
 from ragkit.agent.config import AgentConfig
@@ -20,38 +19,17 @@ from ragkit.agent.events import ModelCallEnded
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Image, Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings
-from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.providers.scripted import ScriptedProvider, ScriptExhausted
 from ragkit.agent.trace import StepType
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, fail, final_result
+from tests.agent.parts import add, call, fail, final_result, scripted
 
-
-@pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis server on a free port, from Debian's package redis-server."""
-    program = shutil.which("redis-server")
-    assert program is not None, "the tests need a Redis server: apt-get install redis-server"
-    with socket.socket() as server_socket:
-        server_socket.bind(("127.0.0.1", 0))
-        port = server_socket.getsockname()[1]
-    folder = tmp_path_factory.mktemp("redis")
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
-    server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(200):
-            with socket.socket() as server_socket:
-                if server_socket.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        server.terminate()
-        server.wait(10)
+CountedCache = InMemoryCache | DiskCache | RedisCache
 
 
 @pytest.fixture(params=["memory", "disk", "redis"])
-def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cache]:
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CountedCache]:
     if request.param == "memory":
         yield InMemoryCache()
         return
@@ -74,7 +52,7 @@ FULL = Completion(
 )
 
 
-def test_what_was_stored_is_found_and_counted(cache: Cache) -> None:
+def test_what_was_stored_is_found_and_counted(cache: CountedCache) -> None:
     assert cache.get("k") is None
     cache.set("k", FULL)
     assert cache.get("k") == FULL
@@ -82,7 +60,7 @@ def test_what_was_stored_is_found_and_counted(cache: Cache) -> None:
     assert cache.stats.hit_rate == 0.5
 
 
-def test_clear_removes_entries_and_resets_counters(cache: Cache) -> None:
+def test_clear_removes_entries_and_resets_counters(cache: CountedCache) -> None:
     cache.set("k", FULL)
     cache.get("k")
     cache.clear()
@@ -90,7 +68,7 @@ def test_clear_removes_entries_and_resets_counters(cache: Cache) -> None:
     assert CacheStats().hit_rate == 0.0
 
 
-def test_the_second_identical_call_is_a_hit(cache: Cache) -> None:
+def test_the_second_identical_call_is_a_hit(cache: CountedCache) -> None:
     provider = ScriptedProvider(["hello"])
     agent = Agent(provider, config=AgentConfig(cache=cache), memory=ConversationMemory())
     first = agent.run([Message(role=Role.USER, content="Hello")])
@@ -100,7 +78,7 @@ def test_the_second_identical_call_is_a_hit(cache: Cache) -> None:
     assert (cache.stats.hits, cache.stats.misses) == (1, 1)
 
 
-def test_a_whole_run_with_tools_is_answered_from_the_cache(cache: Cache) -> None:
+def test_a_whole_run_with_tools_is_answered_from_the_cache(cache: CountedCache) -> None:
     provider = ScriptedProvider([ToolCall("add", {"a": 1, "b": 2}), "three"])
     agent = Agent(provider, [add], config=AgentConfig(cache=cache))
     assert [agent.run("1 + 2?").content for _ in range(3)] == ["three"] * 3
@@ -322,3 +300,44 @@ def test_a_file_that_is_not_a_cache_is_an_error(tmp_path: Path) -> None:
         KnowledgeBaseDamaged, match=r"a\.sqlite is not a valid response cache \(file is not a database\)"
     ):
         DiskCache(tmp_path / "a.sqlite")
+
+
+class Shelf:
+    """A cache of a user: `get` and `set` only."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def get(self, key: str) -> Any:
+        return self.values.get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        message, usage = value
+        self.values[key] = value if usage is not None and message is not None else None
+
+
+def test_a_cache_with_get_and_set_alone_works() -> None:
+    cache = Shelf()
+    agent, provider = scripted(["hello"], [], AgentConfig(cache=cache))
+    assert [agent.run("hi").content, asyncio.run(agent.arun("hi")).content] == ["hello", "hello"]
+    assert (len(provider.requests), len(cache.values)) == (1, 1)
+    cache.values = dict.fromkeys(cache.values, "not ours")
+    with pytest.raises(ScriptExhausted):
+        agent.run("hi")
+
+
+def test_a_key_may_be_built_from_the_parts_of_a_request() -> None:
+    messages = [Message.user("What is 1 + 2?")]
+    built = CacheKeyBuilder.build("m", "Be brief.", messages, [add], 0.2)
+    settings = ModelSettings(0.2)
+    assert built == CacheKeyBuilder.build(
+        "", ModelRequest("m", (Message.system("Be brief."), *messages), (add,), settings)
+    )
+    others = [
+        CacheKeyBuilder.build("n", "Be brief.", messages, [add], 0.2),
+        CacheKeyBuilder.build("m", "Be long.", messages, [add], 0.2),
+        CacheKeyBuilder.build("m", "Be brief.", [*messages, Message.assistant("3")], [add], 0.2),
+        CacheKeyBuilder.build("m", "Be brief.", messages, [], 0.2),
+        CacheKeyBuilder.build("m", "Be brief.", messages, [add], 0.3),
+    ]
+    assert len({built, *others}) == 6

@@ -333,7 +333,7 @@ def test_a_tool_can_check_whether_it_was_abandoned() -> None:
 
 
 @every_entry_point
-def test_a_tool_result_of_ten_megabytes_is_truncated_for_the_model(run: RunAgent) -> None:
+def test_a_tool_result_of_ten_megabytes_is_paged_for_the_model(run: RunAgent) -> None:
     @tool
     def dump() -> str:
         """Dump."""
@@ -341,7 +341,8 @@ def test_a_tool_result_of_ten_megabytes_is_truncated_for_the_model(run: RunAgent
 
     agent, provider = scripted([call("dump"), "a lot"], [dump])
     [message] = tool_messages(run(agent))
-    assert message == "x" * 100_000 + "\n[cut off: 10000000 characters, the first 100000 are shown]"
+    note = "[page 1 of 20, 10000000 characters, the first 2000000 are kept; for other pages call read_tool_result with "
+    assert message == "x" * 100_000 + f"\n{note}result_id 'result_1']"
     assert len(request_messages(provider)[-1][1]) < 100_200
 
 

@@ -34,7 +34,7 @@ def mixed(self: str, model_dump: int, context: ToolContext, *rest: str, last: bo
 def odd_defaults(a: float = 1, b: int = True, c: str | None = None, d: float = float("inf")) -> None: ...
 
 
-FUNCTIONS = [no_parameters, only_defaults, mixed, odd_defaults, RAGTool._search]
+FUNCTIONS = [no_parameters, only_defaults, mixed, odd_defaults, RAGTool.search_knowledge_base]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -67,7 +67,7 @@ def test_the_search_tool_does_not_import_pydantic() -> None:
     code = (
         "import sys; from ragkit.answer.tool import RAGTool; from ragkit.agent.tools.function_schema import *;"
         "from ragkit.agent.tools.base import ToolContext;"
-        "signature = read_signature(RAGTool._search, context_type=ToolContext, hidden=('self',));"
+        "signature = read_signature(RAGTool.search_knowledge_base, context_type=ToolContext, hidden=('self',));"
         "print(validate_arguments(signature, 'search', {'query': 'a', 'top_k': 2}), 'pydantic' in sys.modules)"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -296,3 +296,22 @@ def test_a_single_agent_cannot_hand_over_to_an_unknown_agent() -> None:
     agent, _ = scripted([call("handoff_to_nobody"), "ok"])
     [message] = tool_messages(agent.run("x"))
     assert message.startswith("Error: unknown tool 'handoff_to_nobody'")
+
+
+def test_the_context_of_a_result_continues_the_conversation() -> None:
+    runner, _ = team([call("handoff_to_billing")], ["hello", "two", "three"])
+    first = runner.run("hi", context={"user": "anna"})
+    assert first.context == {"user": "anna"}
+    second = runner.run("two", context=first.context)
+    assert (second.agent_name, second.content) == ("Billing", "two")
+    assert [message.content for message in second.messages if message.role is Role.USER] == ["hi", "two"]
+    third = runner.run("three", context=json.loads(second.context.to_json()))
+    assert (third.context, len(third.messages)) == ({"user": "anna"}, len(second.messages) + 2)
+    assert ConversationState.from_json(third.context.to_json()) == ConversationState.from_result(third)
+
+
+def test_data_that_is_added_to_the_context_is_kept() -> None:
+    runner, _ = team(["one", "two"], [])
+    context = runner.run("hi", context={"user": "anna"}).context
+    context["visits"] = 2
+    assert runner.run("again", context=context).context == {"user": "anna", "visits": 2}

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from ragkit.agent.events import BudgetWarning, Event, TextChunk, ToolCallChunk, 
 from ragkit.agent.guardrails import Guardrails, PIIGuardrail
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
@@ -294,6 +297,65 @@ def test_a_run_warns_once_when_a_limit_is_near() -> None:
     agent, _ = scripted([turn, turn, "ok"], config=AgentConfig(limits=Limits(max_tokens=200, warn_at=0.2)))
     warnings = [event for event in agent.stream("x") if isinstance(event, BudgetWarning)]
     assert [(warning.unit, warning.spent, warning.limit) for warning in warnings] == [("tokens", 45.0, 200.0)]
+
+
+def costly(turns: int) -> list[ScriptedTurn]:
+    """Turns that cost 0.0035 US dollars each and call a tool; the last one answers."""
+    messages = [Message.assistant("", [call("add", f"c{n}", a=n, b=2)]) for n in range(turns - 1)]
+    return [Completion(m, Tokens(100, 0, cost_usd=0.0035)) for m in [*messages, Message.assistant("ok")]]
+
+
+def listen(agent: Agent, *, is_async: bool) -> list[Event]:
+    """The events of a run up to its end or its failure, as an observer gets them."""
+    events: list[Event] = []
+
+    class Recorder(AgentObserver):
+        def handle(self, event: Event) -> None:
+            events.append(event)
+
+    agent = replace(agent, config=replace(agent.config, observers=[Recorder()]))
+    with suppress(BudgetExceeded):
+        if is_async:
+            asyncio.run(agent.arun("x"))
+        else:
+            agent.run("x")
+    return events
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_limit_warns_before_it_ends_the_run(is_async: bool) -> None:
+    agent, provider = scripted(costly(3), config=AgentConfig(limits=Limits(max_cost_usd=0.005)))
+    events = listen(agent, is_async=is_async)
+    assert [(event.spent, event.limit) for event in events if isinstance(event, BudgetWarning)] == [(0.007, 0.005)]
+    assert (names(events)[-1], len(provider.requests)) == ("RunFailed", 2)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_answer_that_goes_over_the_limit_is_returned_with_a_warning(is_async: bool) -> None:
+    agent, _ = scripted(costly(2), config=AgentConfig(limits=Limits(max_cost_usd=0.005)))
+    events = listen(agent, is_async=is_async)
+    assert names(events).count("BudgetWarning") == 1
+    assert names(events)[-1] == "RunEnded"
+
+
+def test_a_threshold_warns_once_and_the_run_goes_on() -> None:
+    limits = Limits(warn_cost_usd=0.003, max_cost_usd=1.0)
+    agent, _ = scripted(costly(3), config=AgentConfig(limits=limits))
+    events = listen(agent, is_async=False)
+    assert [(event.unit, event.limit) for event in events if isinstance(event, BudgetWarning)] == [("USD", 0.003)]
+    assert names(events)[-1] == "RunEnded"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_limit_of_time_warns_before_it_ends_a_waiting_run(is_async: bool) -> None:
+    @tool
+    def slow() -> str:
+        """Wait."""
+        time.sleep(0.3)
+        return "done"
+
+    agent, _ = scripted([call("slow"), "never"], [slow], AgentConfig(limits=Limits(max_seconds=0.1)))
+    assert names(listen(agent, is_async=is_async))[-2:] == ["BudgetWarning", "RunFailed"]
 
 
 def test_the_delays_between_attempts_grow_with_jitter_up_to_a_maximum() -> None:

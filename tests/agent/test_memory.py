@@ -118,7 +118,30 @@ def test_a_memory_over_a_saved_conversation_keeps_its_agent_state_and_data(tmp_p
 def test_the_newest_exchange_stays_whatever_its_size() -> None:
     memory = ConversationMemory(max_messages=1)
     memory.add_many([user("q"), *exchange(1)])
-    assert texts(memory) == ["call 1", "r", "r"]
+    assert texts(memory) == ["q", "call 1", "r", "r"]
+
+
+@given(st.lists(st.sampled_from(["user", "answer", "exchange", "orphan"]), max_size=12), st.integers(1, 8))
+def test_a_trim_never_leaves_an_answer_or_a_result_first(kinds: list[str], limit: int) -> None:
+    for together in (True, False):
+        memory = ConversationMemory(max_messages=limit)
+        batches: list[list[Message]] = []
+        for number, kind in enumerate(["user", *kinds]):
+            made = {"user": [user("u")], "answer": [Message.assistant("a")], "exchange": exchange(number)}
+            batches.append(made.get(kind, [Message(Role.TOOL, "lost", tool_call_id="gone")]))
+        if together:
+            memory.add_many([message for batch in batches for message in batch])
+        else:
+            for batch in batches:
+                memory.add_many(batch)
+        assert memory.get_history()[0].role is Role.USER
+
+
+def test_a_long_turn_loses_its_oldest_tool_calls_and_keeps_its_question() -> None:
+    memory = ConversationMemory(max_messages=6)
+    memory.add_many([user("old"), Message.assistant("answer")])
+    memory.add_many([user("q"), *exchange(1), *exchange(2), Message.assistant("done")])
+    assert texts(memory) == ["q", "call 2", "r", "r", "done"]
 
 
 def test_pinned_messages_stay() -> None:

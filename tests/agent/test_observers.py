@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from ragkit.agent.agent import Agent
 from ragkit.agent.audit import AuditLog, PrivacyLevel, mask_json, mask_secrets
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.events import Event, MemoryTrimmed, ToolStarted
+from ragkit.agent.events import Event, MemoryTrimmed, ToolEnded, ToolStarted
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
-from ragkit.agent.observers import OBSERVER_METHODS, AgentObserver, Hook, HookObserver
+from ragkit.agent.observers import OBSERVER_METHODS, AgentObserver, Hook, HookObserver, ObserverWarning
 from ragkit.agent.otel import OpenTelemetryObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import tool
 from ragkit.errors import AuthenticationFailed, InvalidOption, UnknownName
 from ragkit.usage.analytics import AgentAnalytics
@@ -151,11 +153,139 @@ def test_an_unknown_hook_is_rejected() -> None:
         HookObserver({"on_tool_begin": print})
 
 
-def test_a_hook_with_the_wrong_number_of_arguments_does_not_break_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    agent, _ = scripted(["hello"], config=AgentConfig(hooks={"on_llm_end": lambda: None}))
-    with caplog.at_level(logging.ERROR, "ragkit.agent"):
-        assert agent.run("x").content == "hello"
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("mode", ["run", "arun", "stream", "astream"])
+def test_a_hook_that_fails_is_a_warning_and_the_others_are_called(
+    mode: str, is_async: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def needs_more(one: object, two: object, three: object) -> None: ...
+
+    async def fails(message: object) -> None:
+        raise RuntimeError("broken hook")
+
+    seen: list[str] = []
+    broken = fails if is_async else needs_more
+    hooks: dict[str, Hook] = {"end_message": broken, "on_llm_end": lambda message: seen.append(message.content)}
+    agent, _ = scripted(["hello"], config=AgentConfig(hooks=hooks))
+    with pytest.warns(ObserverWarning, match="an observer or hook failed in on_llm_end: .*Error: "):
+        run_in(mode, agent)
+    assert seen == ["hello"]
     assert "failed on ModelCallEnded" in caplog.text
+
+
+def test_a_hook_that_fails_does_not_end_the_run_where_warnings_are_errors() -> None:
+    agent, _ = scripted(["hello"], config=AgentConfig(hooks={"on_agent_end": lambda result: result.nothing}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert agent.run("x").content == "hello"
+
+
+def test_a_hook_gets_as_many_arguments_as_it_has_parameters() -> None:
+    seen: list[object] = []
+
+    class Counter:
+        def __call__(self, name: str, result: str, duration: float) -> None:
+            seen.append((name, result, duration >= 0))
+
+        def ended(self, name: str, error: Exception, args: dict[str, object]) -> None:
+            seen.append((name, str(error), args))
+
+    hooks: dict[str, Hook] = {
+        "on_tool_start": seen.append,
+        "on_tool_end": Counter(),
+        "on_tool_error": Counter().ended,
+        "on_iteration_start": lambda: seen.append("turn"),
+        "on_iteration_end": lambda number, outcome: seen.append((number, outcome)),
+        "on_agent_start": lambda *args: seen.append(len(args)),
+    }
+    calls = [call("add", "c1", a=1, b=2), call("fail", "c2", reason="why")]
+    agent, _ = scripted([calls, "ok"], config=AgentConfig(hooks=hooks))
+    agent.run("x")
+    assert seen == [
+        1,
+        "turn",
+        "add",
+        "fail",
+        ("add", "3", True),
+        ("fail", "why", {"reason": "why"}),
+        (1, "run_again"),
+        "turn",
+        (2, "final_answer"),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["run", "arun", "stream", "astream"])
+def test_async_observers_and_hooks_are_awaited_before_the_run_goes_on(mode: str) -> None:
+    seen: list[str] = []
+
+    class Slow(AgentObserver):
+        async def on_tool_start(self, event: ToolStarted) -> None:
+            await asyncio.sleep(0.01)
+            seen.append(f"start {event.call.name}")
+
+        async def on_tool_end(self, event: ToolEnded) -> None:
+            await asyncio.sleep(0.01)
+            seen.append(f"end {event.content}")
+
+    async def ended(result: AgentResult) -> None:
+        await asyncio.sleep(0.01)
+        seen.append(result.content)
+
+    @tool
+    def work() -> str:
+        """Work."""
+        seen.append("work")
+        return "3"
+
+    config = AgentConfig(observers=[Slow()], hooks={"on_agent_end": ended})
+    agent = Agent(ScriptedProvider([call("work"), "done"]), [work], config=config)
+    run_in(mode, agent)
+    assert seen == ["start work", "work", "end 3", "done"]
+
+
+def test_async_hooks_of_synchronous_runs_share_one_loop() -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def remember() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    agent, _ = scripted(["a", "b"], config=AgentConfig(hooks={"on_agent_end": remember}))
+    agent.run("x")
+    agent.run("y")
+    assert len(loops) == 2 and loops[0] is loops[1]
+
+
+def test_an_async_hook_of_a_synchronous_run_may_start_another_such_run() -> None:
+    seen: list[str] = []
+
+    async def inner_ended(result: AgentResult) -> None:
+        seen.append(f"inner {result.content}")
+
+    async def outer_ended(result: AgentResult) -> None:
+        inner, _ = scripted(["b"], config=AgentConfig(hooks={"on_agent_end": inner_ended}))
+        inner.run("y")
+        seen.append(f"outer {result.content}")
+
+    agent, _ = scripted(["a"], config=AgentConfig(hooks={"on_agent_end": outer_ended}))
+    agent.run("x")
+    assert seen == ["inner b", "outer a"]
+
+
+def run_in(mode: str, agent: Agent) -> None:
+    """Run the agent to its end, synchronously or not, streamed or not."""
+
+    async def arun() -> None:
+        if mode == "arun":
+            await agent.arun("x")
+        else:
+            _ = [event async for event in agent.astream("x")]
+
+    if mode == "run":
+        agent.run("x")
+    elif mode == "stream":
+        _ = list(agent.stream("x"))
+    else:
+        asyncio.run(arun())
 
 
 def test_debug_logging_reports_answers_calls_and_results(caplog: pytest.LogCaptureFixture) -> None:
@@ -339,6 +469,13 @@ def test_opentelemetry_gets_the_trace_with_the_names_of_the_conventions() -> Non
     assert run.start_time is not None
     assert run.end_time is not None
     assert run.start_time <= (sum_span.start_time or 0) <= (sum_span.end_time or 0) <= run.end_time
+
+
+def test_opentelemetry_does_not_get_reasoning() -> None:
+    config, exporter = otel()
+    spans = exported(Agent(ScriptedProvider(["<think>secret</think>ok"], model="m1"), config=config), exporter)
+    assert "ragkit.reasoning" not in (spans["chat m1"].attributes or {})
+    assert "ragkit.cost_usd" in (spans["chat m1"].attributes or {})
 
 
 def test_opentelemetry_gets_failed_runs_too() -> None:

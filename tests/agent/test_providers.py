@@ -12,7 +12,7 @@ import pytest
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.events import ProviderFallback
+from ragkit.agent.events import Event, ProviderFallback, Retrying, TextChunk
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import (
@@ -36,10 +36,18 @@ from ragkit.agent.providers.scripted import (
     ScriptExhausted,
 )
 from ragkit.agent.tools.base import tool
-from ragkit.errors import ConnectionFailed, InvalidOption, InvalidRequest, ProviderError, RateLimited, RequestTimeout
+from ragkit.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    InvalidOption,
+    InvalidRequest,
+    ProviderError,
+    RateLimited,
+    RequestTimeout,
+)
 from ragkit.usage.meter import Meter, record_embedding, use_meter
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, final_result, scripted
+from tests.agent.parts import AT_ONCE, add, call, final_result, scripted
 
 ASK = ModelRequest("m", (Message.user("hi"),))
 DONE = Completion(Message.assistant("hello", [ToolCall("t", {"a": 1}, "c1")]), Tokens(1, 2))
@@ -362,6 +370,67 @@ def test_a_started_stream_does_not_fall_back() -> None:
     with pytest.raises(ConnectionFailed, match="breaks: reset"):
         list(FallbackProvider([Breaks(), second]).stream(ASK))
     assert second.requests == []
+
+
+class BreaksAfterText(Provider):
+    """Fails after its first word, with each of these errors once; then answers."""
+
+    def __init__(self, name: str, *errors: ProviderError) -> None:
+        self.name, self.errors, self.asked = name, list(errors), 0
+
+    def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
+        self.asked += 1
+        yield TextDelta(f"{self.name} ")
+        if self.errors:
+            raise self.errors.pop(0)
+        yield StreamCompleted(Completion(Message.assistant(f"{self.name} ")))
+
+
+def shown(agent: Agent, *, is_async: bool) -> str:
+    """The text that a reader of the stream keeps."""
+
+    async def consume() -> list[Event]:
+        return [event async for event in agent.astream("x", retry_after_text=True)]
+
+    text = ""
+    for event in asyncio.run(consume()) if is_async else agent.stream("x", retry_after_text=True):
+        if isinstance(event, TextChunk):
+            text += event.text
+        elif isinstance(event, Retrying) and event.discard_text:
+            text = ""
+    return text
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionFailed("first", "reset"),
+        AuthenticationFailed("first", "revoked"),
+        RateLimited("first", "slow down", retry_after=900),
+    ],
+)
+def test_after_a_failure_in_mid_stream_the_next_provider_is_tried(error: ProviderError, is_async: bool) -> None:
+    first, second = BreaksAfterText("first", error, error, error), BreaksAfterText("second")
+    agent = Agent(FallbackProvider([first, second]))
+    assert shown(agent, is_async=is_async) == "second "
+    assert (first.asked, second.asked) == (1, 1)
+
+
+def test_failures_before_and_in_mid_stream_leave_the_third_provider() -> None:
+    error = ConnectionFailed("p", "reset")
+    unreachable = Named("unreachable", [error] * 3)
+    breaks, third = BreaksAfterText("breaks", error, error), BreaksAfterText("third")
+    assert shown(Agent(FallbackProvider([unreachable, breaks, third])), is_async=False) == "third "
+    assert (len(unreachable.requests), breaks.asked, third.asked) == (1, 1, 1)
+
+
+def test_a_chain_begins_again_when_each_provider_has_failed_once() -> None:
+    error = ConnectionFailed("p", "reset")
+    first, second = BreaksAfterText("first", error), BreaksAfterText("second", error)
+    agent = Agent(FallbackProvider([first, second]), config=AgentConfig(retry=AT_ONCE))
+    assert shown(agent, is_async=False) == "first "
+    assert (first.asked, second.asked) == (2, 1)
 
 
 def test_each_provider_gets_its_own_model() -> None:

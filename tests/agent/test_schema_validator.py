@@ -142,7 +142,7 @@ def test_an_invalid_schema_is_rejected_with_its_keyword(schema: JSON, message: s
 
 def test_tools_and_response_formats_with_an_invalid_schema_are_rejected() -> None:
     with pytest.raises(InvalidOption, match="'type' of the parameters of f must be"):
-        Tool("f", "", lambda: "", {"type": "objct"})
+        Tool("f", "A function.", lambda: "", {"type": "objct"})
     with pytest.raises(InvalidOption, match="'type' of response_format must be"):
         Agent(ScriptedProvider([]), config=AgentConfig(response_format={"type": "objct"}))
 
@@ -153,7 +153,7 @@ def test_a_hand_written_tool_keeps_every_keyword() -> None:
         "patternProperties": {"^x-": {"type": "string"}},
         "dependentRequired": {"a": ["x-b"]},
     }
-    tool = Tool("f", "", lambda **_: "", schema)
+    tool = Tool("f", "A function.", lambda **_: "", schema)
     assert tool.validate({"a": 1, "x-b": "y"}) == {"a": 1, "x-b": "y"}
     with pytest.raises(InvalidToolArguments, match=r"the value has no 'x-b'; 'a' must be > 0 \(got 0\)"):
         tool.validate({"a": 0})

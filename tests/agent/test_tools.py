@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_type
 
 import pytest
 from pydantic import BaseModel, Field
@@ -267,7 +268,7 @@ def test_asynchronous_functions_are_recognized() -> None:
     def plain() -> Iterator[str]:
         yield "x"
 
-    assert [Tool.from_function(function, "").is_async for function in (wait, stream, plain)] == [True, True, False]
+    assert [Tool.from_function(function).is_async for function in (wait, stream, plain)] == [True, True, False]
 
 
 def test_a_type_without_a_json_schema_is_rejected_with_the_function_name() -> None:
@@ -370,3 +371,63 @@ def test_a_snapshot_is_frozen_and_does_not_follow_the_registry() -> None:
 
 def test_a_result_contains_text_and_an_object() -> None:
     assert ToolResult("two hits", [1, 2]).data == [1, 2]
+
+
+def test_a_type_checker_sees_the_types_of_the_function() -> None:
+    @tool
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    @tool("Halve a number", retries=1)
+    def halve(number: float) -> float:
+        return number / 2
+
+    @tool(description="Say hello", cache=True)
+    async def greet(name: str = "you") -> str:
+        return f"Hello {name}"
+
+    assert assert_type(double(2), int) == 4
+    assert assert_type(halve(number=3), float) == 1.5
+    assert assert_type(asyncio.run(greet()), str) == "Hello you"
+    double("2")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        halve(numbers=1)  # type: ignore[call-arg]
+
+
+def test_a_schema_that_names_a_parameter_which_the_function_lacks_is_refused() -> None:
+    def look_up(city: str, days: int = 1) -> str:
+        return city
+
+    schema: dict[str, JSON] = {"type": "object", "properties": {"citty": {"type": "string"}}}
+    with pytest.raises(InvalidOption, match=r"a parameter of tool 'weather' must be .*: city, days \(got 'citty'\)"):
+        Tool("weather", "The weather.", look_up, schema)
+    with pytest.raises(InvalidOption, match=r"must be one that its function has: city \(got 'days'\)"):
+        Tool("weather", "The weather.", look_up, {"properties": {"days": {}}}, injected_kwargs={"days": 1})
+
+
+def test_a_function_with_any_keyword_takes_every_schema() -> None:
+    def anything(**arguments: object) -> str:
+        return str(arguments)
+
+    built = Tool("any", "Anything.", anything, {"type": "object", "properties": {"x": {"type": "integer"}}})
+    assert built.execute(x=1) == "{'x': 1}"
+
+
+def test_a_tool_with_a_schema_of_its_own_gets_its_context() -> None:
+    def whoami(context: ToolContext, prefix: str) -> str:
+        return prefix + context.tool_name
+
+    schema: dict[str, JSON] = {"type": "object", "properties": {"prefix": {"type": "string"}}, "required": ["prefix"]}
+    assert Tool("who", "Who?", whoami, schema).execute(prefix="I am ") == "I am who"
+
+
+def test_a_blank_description_is_refused_and_a_missing_one_is_the_name() -> None:
+    def read_mail(folder: str) -> str:
+        return folder
+
+    assert Tool.from_function(read_mail).description == "read mail"
+    with pytest.raises(InvalidOption, match="the description of tool 'read_mail' must be text"):
+        tool(" ")(read_mail)
+    with pytest.raises(InvalidOption, match="the description of tool 'read_mail' must be text"):
+        Tool.from_function(read_mail, "")

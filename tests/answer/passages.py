@@ -44,8 +44,8 @@ class Shelf:
     def embed_question(self, question: str) -> NDArray[np.float32]:
         return self._embedder.embed_query(question)
 
-    def document(self, source: str) -> Document | None:
-        return self._documents.get(source)
+    def find_document(self, document_id: str) -> Document | None:
+        return next((document for document in self._documents.values() if document.id == document_id), None)
 
     def is_stale(self, source: str) -> bool:
         return source in self._stale

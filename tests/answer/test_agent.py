@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragkit.agent.agent import Agent
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
@@ -14,7 +15,7 @@ from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS
 from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, RAGTool, RetrievedPassages, SemanticSearchTool
 from ragkit.embed.hashing import HashingEmbedder
-from ragkit.errors import KnowledgeBaseDamaged
+from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.records import JSON, Document, Hit
 from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
@@ -48,8 +49,39 @@ def test_the_tools_condition_is_read_as_on_the_command_line() -> None:
     assert shelf.asked == [("hedge", 3, {"format": {"$eq": "pdf"}})]
 
 
-def test_a_threshold_leaves_out_weak_hits() -> None:
-    assert RAGTool(Shelf(TEXTS), score_threshold=99).search_knowledge_base("hedge").content == NOTHING_FOUND
+def test_a_threshold_leaves_out_passages_with_a_lower_cosine() -> None:
+    assert RAGTool(Shelf(TEXTS), score_threshold=0.99).search_knowledge_base("hedge").content == NOTHING_FOUND
+
+
+@pytest.mark.parametrize("threshold", [-1.1, 99.0, float("nan")])
+def test_a_threshold_outside_of_the_range_of_a_cosine_is_refused(threshold: float) -> None:
+    with pytest.raises(InvalidOption, match="score_threshold must be a cosine between -1 and 1, or None"):
+        RAGTool(Shelf(TEXTS), score_threshold=threshold)
+
+
+def test_the_tool_shows_three_passages_unless_told_otherwise() -> None:
+    shelf = Shelf(TEXTS)
+    RAGTool(shelf).search_knowledge_base("hedge")
+    RAGAgent(shelf).ask("hedge")
+    assert [top_k for _, top_k, _ in shelf.asked] == [3, 3]
+
+
+def test_a_search_method_given_to_an_agent_numbers_its_passages_on() -> None:
+    rag = RAGTool(Shelf(TEXTS), top_k=1)
+    memory = ConversationMemory()
+    script: list[ToolCall | str] = [
+        search("hedge"),
+        search("cellar"),
+        "ok",
+        search("hedge cut"),
+        search("boiler"),
+        "ok",
+    ]
+    agent = Agent(ScriptedProvider(script), [rag.search_knowledge_base], memory=memory)
+    first, second = agent.run("one"), agent.run("two")
+    marks = [call.content[:3] for result in (first, second) for call in result.tool_calls]
+    assert marks == ["[1]", "[2]", "[1]", "[3]"]
+    assert "context" not in str(agent.registry.get(TOOL_NAME).parameters)
 
 
 def test_without_a_model_the_answer_is_quoted_and_each_quote_is_checked() -> None:
@@ -192,3 +224,8 @@ def test_the_semantic_tool_searches_by_meaning_alone() -> None:
     result = SemanticSearchTool(shelf, top_k=1).search_knowledge_base("hedge")
     assert shelf.modes == ["dense"]
     assert result.content.startswith("[1] /house/garden.txt")
+
+
+def test_a_searcher_without_modes_cannot_search_by_meaning_alone() -> None:
+    with pytest.raises(InvalidOption, match="a KnowledgeBase, a DocumentSearcher or a vector store \\(got 'Shelf'\\)"):
+        SemanticSearchTool(Shelf(TEXTS)).search_knowledge_base("hedge")

@@ -85,7 +85,7 @@ class Library:
     def embed_question(self, question: str) -> NDArray[np.float32]:
         return self._embedder.embed_query(question)
 
-    def document(self, source: str) -> Document | None:
+    def find_document(self, document_id: str) -> Document | None:
         return None
 
     def is_stale(self, source: str) -> bool:

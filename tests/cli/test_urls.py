@@ -113,6 +113,14 @@ def test_a_damaged_knowledge_base_is_built_again_from_the_copies(ragkit: Ragkit,
     assert [row["source"] for row in ragkit("list", "--chunks", "--json").lines] == [f"{site}/notes.md"]
 
 
+def test_a_password_in_a_url_is_not_printed(ragkit: Ragkit, hashing: Path) -> None:
+    refused = ragkit("index", "https://bob:hunter2@example.org/x", code=7)
+    assert "https://bob:(hidden)@example.org/x: the URL contains a password" in refused.err
+    as_json = ragkit("index", "https://bob:hunter2@example.org/x", "--json", code=7)
+    assert as_json.json["failures"][0]["source"] == "https://bob:(hidden)@example.org/x"
+    assert "hunter2" not in refused.out + refused.err + as_json.out + as_json.err
+
+
 def test_watch_does_not_take_a_url(ragkit: Ragkit, hashing: Path) -> None:
     assert "does not support URLs" in ragkit("index", "https://example.org/", "--watch", code=2).err
 

@@ -56,7 +56,7 @@ def test_index_reports_its_work_and_embeds_nothing_the_second_time(house: Path, 
     assert usage["embedding_tokens"] > first["tokens"]  # and the tokens of the score calibration
     assert set(usage) == {
         "prompt_tokens", "completion_tokens", "embedding_tokens", "cached_tokens", "llm_cost_usd", "embedding_cost_usd",
-        "total_cost_usd", "saved_cost_usd", "by_tool", "iterations",
+        "total_cost_usd", "saved_cost_usd", "by_model", "by_tool", "iterations",
     }  # fmt: skip
     second = ragkit("index", "house", "--json").json
     assert (second["embedded"], second["chunks"]) == (0, {"added": 0, "removed": 0, "reused": 0})

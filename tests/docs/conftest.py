@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copytree
 
 import pytest
+
+from ragkit.pipeline.register import KINDS
 
 from .pages import ROOT
 
@@ -24,6 +26,14 @@ class Workplace:
     directory: Path
     environment: dict[str, str]
     names: dict[str, object] = field(default_factory=lambda: {"__name__": "__main__"})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_registered() -> Iterator[None]:
+    """Forget the components that the pages register."""
+    yield
+    for registry, _ in KINDS.values():
+        registry.of_program.clear()
 
 
 @pytest.fixture(scope="module")

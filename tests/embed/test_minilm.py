@@ -130,7 +130,8 @@ def test_a_truncated_model_file_is_reported_with_a_fix(own_copy: Path) -> None:
     with (own_copy / "model.onnx").open("r+b") as file:
         file.truncate(20_000_000)
     with pytest.raises(
-        KnowledgeBaseDamaged, match=r"model\.onnx is truncated or altered.*run pip install --force-reinstall ragkit"
+        KnowledgeBaseDamaged,
+        match=r"model\.onnx is truncated or altered.*run `pip install --force-reinstall ragkit-kb`",
     ):
         MiniLM(folder=own_copy).embed_query("cat")
 
@@ -155,7 +156,7 @@ def test_an_altered_tokenizer_is_reported(own_copy: Path) -> None:
 def test_a_missing_file_is_reported(own_copy: Path, name: str) -> None:
     (own_copy / name).unlink()
     with pytest.raises(
-        KnowledgeBaseDamaged, match=f"{name} cannot be read .No such file or directory.: run pip install"
+        KnowledgeBaseDamaged, match=f"{name} cannot be read .No such file or directory.: run `pip install"
     ):
         MiniLM(folder=own_copy).embed_query("cat")
 
@@ -178,7 +179,7 @@ def test_a_model_that_the_runtime_cannot_load_is_reported(own_copy: Path) -> Non
     card["sha256"]["model.onnx"] = hashlib.sha256(b"not a graph").hexdigest()
     (own_copy / "minilm.json").write_text(json.dumps(card))
     with pytest.raises(
-        KnowledgeBaseDamaged, match=r"cannot be loaded by onnxruntime \d.*run pip install --upgrade onnxruntime"
+        KnowledgeBaseDamaged, match=r"cannot be loaded by onnxruntime \d.*run `pip install --upgrade onnxruntime`"
     ):
         MiniLM(folder=own_copy).embed_query("cat")
 

@@ -165,6 +165,30 @@ def test_every_hook_is_called() -> None:
     assert set(names["seen"]) == set(names["names"])
 
 
+def test_the_key_of_a_cached_response_depends_on_all_its_parts() -> None:
+    names = run("1_selectools/cache_key.py")
+    parts = [names[key] for key in ("model", "prompt", "messages", "tools", "temperature")]
+    assert (len(names["key"]), names["cached"]) == (64, None)
+    for index, other in enumerate(["other", "other", [*parts[2], *parts[2]], [], 0.1]):
+        changed = [*parts[:index], other, *parts[index + 1 :]]
+        assert ragkit.CacheKeyBuilder.build(*changed) != names["key"]
+    assert ragkit.CacheKeyBuilder.build(*parts) == names["key"]
+
+
+def test_a_provider_takes_the_parts_of_a_request() -> None:
+    names = run("1_selectools/provider_complete.py")
+    message, usage = names["response"]
+    assert (message.content, usage.cost_usd) == ("It is 3.", 0.0)
+    [request] = names["Provider"].requests
+    assert request.model == "some-model"
+    assert [item.content for item in request.messages] == [names["prompt"], "What is 1 + 2?"]
+
+
+def test_the_local_provider_calls_the_tools_of_the_environment() -> None:
+    result = result_of("1_selectools/mock_tool_calls.py")
+    assert (result.content, [call.content for call in result.tool_calls]) == ("3", ["3"])
+
+
 # --- 2: rules of the agent core ---
 
 
@@ -278,6 +302,46 @@ def test_a_request_flows_through_a_bot() -> None:
     assert result.tool_calls[0].content.split() == ["app.py", "test.py"]
 
 
+def test_search_files_finds_files_by_their_name() -> None:
+    assert run("3_groqqy/request_flow.py")["response"] == "I found 2 Python files..."
+
+
+def test_a_conversation_is_kept_in_a_database() -> None:
+    names = run("3_groqqy/database_conversation.py")
+    assert names["db"].rows == [{"role": "user", "content": "Hello"}]
+
+
+def test_a_provider_with_chat_and_get_cost(services: Callable[..., list[WireServer]]) -> None:
+    assert run("3_groqqy/custom_provider.py")["agent"].max_iterations == 10
+    result = result_of("3_groqqy/provider_interface.py")
+    assert (result.content, result.total_cost) == ("hello", None)  # without usage the cost is unknown
+    [server] = services("groq")
+    result = result_of("3_groqqy/groq_provider.py")
+    assert (result.response, result.usage.prompt_tokens) == ("It is 3.", 1000)
+    assert result.total_cost == pytest.approx(0.00005 + 0.000008)
+    first, *_, question = server.seen[0].body["messages"]
+    assert (first["role"], question) == ("system", {"role": "user", "content": "hello"})
+
+
+def test_the_log_has_fields(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "ragkit.agent"):
+        run("3_groqqy/tool_executor_log.py")
+    assert caplog.messages == ["Executing tool name='add' args={'a': 1}", "Tool failed name='add' error='no reason'"]
+
+
+def test_a_team_collaborates() -> None:
+    assert result_of("3_groqqy/agent_team.py").content == "done"
+
+
+def test_a_planner_returns_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([json.dumps({"steps": ["book", "pack"]})]))
+    assert run("3_groqqy/planner.py")["plan"] == ["book", "pack"]
+
+
+def test_memories_are_recalled() -> None:
+    assert run("3_groqqy/memory_manager.py")["recalled"] == {"name": "Ada"}
+
+
 def test_custom_tools() -> None:
     assert run("3_groqqy/custom_tools.py")["bot"].tools.list_names() == ["analyze_contracts"]
 
@@ -289,6 +353,7 @@ def test_an_agent_with_a_planning_phase() -> None:
 
 def test_answers_piece_by_piece() -> None:
     assert run("3_groqqy/chat_stream_method.py")["chunks"] == ["one ", "two"]
+    assert run("3_groqqy/chat_stream.py")["chunks"] == ["one ", "two"]
 
 
 # --- 4: the chat server ---
@@ -430,15 +495,20 @@ def test_the_parameters_of_a_request_reach_the_model(name: str, path: str, kb_di
 def test_the_context_of_a_run_is_a_copy() -> None:
     names = run("5_ai_agents/context_isolation.py")
     assert (names["context"], names["result"].context) == ({"visits": [1]}, {"visits": [1, 2]})
+    names = run("5_ai_agents/execution_flow.py")
+    assert (names["context"], names["result"].context) == ({"visits": [1]}, {"visits": [1, 2]})
 
 
 def test_a_tool_reads_the_context() -> None:
     assert result_of("5_ai_agents/weather_function.py").tool_calls[0].content == "Oslo: 12 degrees (key)"
+    assert result_of("5_ai_agents/tool_wrapper.py").tool_calls[0].content == "Oslo: 12 degrees (key)"
+    assert result_of("5_ai_agents/weather_tool.py").tool_calls[0].content == "Oslo: 12 degrees"
 
 
 def test_a_tool_with_context_and_state() -> None:
-    result = result_of("5_ai_agents/custom_function.py")
-    assert (result.tool_calls[0].content, result.state) == ("pay for 7", {"last_action": "pay for 7"})
+    for name in ("5_ai_agents/custom_function.py", "5_ai_agents/custom_tool.py"):
+        result = result_of(name)
+        assert (result.tool_calls[0].content, result.state) == ("pay for 7", {"last_action": "pay for 7"})
 
 
 def test_the_last_active_agent_continues() -> None:
@@ -446,22 +516,27 @@ def test_the_last_active_agent_continues() -> None:
 
 
 def test_a_conversation_is_restored_and_continued() -> None:
-    following = run("5_ai_agents/conversation_state.py")["next_result"]
-    assert following.content == "Continue conversation"
-    assert (following.context, len(following.messages)) == ({"user_id": 7}, 4)
+    for name in ("5_ai_agents/conversation_state.py", "5_ai_agents/context_serialization.py"):
+        following = run(name)["next_result"]
+        assert following.content == "Continue conversation"
+        assert (following.context, len(following.messages)) == ({"user_id": 7}, 4)
 
 
 def test_a_custom_provider() -> None:
     assert result_of("5_ai_agents/own_provider.py").response == "heard: hello"
+    names = run("5_ai_agents/custom_provider.py")
+    assert (names["result"].response, names["agent"].provider.default_model) == ("hello", "custom-model")
 
 
 def test_the_debug_log_shows_a_run() -> None:
-    assert "[local provider, no model] hi" in run("5_ai_agents/debug_log_variable.py")["log"]
+    for name in ("5_ai_agents/debug_log_variable.py", "5_ai_agents/debug_log.py"):
+        assert "[local provider, no model] hi" in run(name)["log"]
 
 
 def test_the_callbacks(capsys: pytest.CaptureFixture[str]) -> None:
-    run("5_ai_agents/callback_hooks.py")
-    assert capsys.readouterr().out == "Sending to LLM...\nReceived: hello\n"
+    for name in ("5_ai_agents/callback_hooks.py", "5_ai_agents/callbacks.py"):
+        run(name)
+        assert capsys.readouterr().out == "Sending to LLM...\nReceived: hello\n"
 
 
 def test_the_first_handoff_wins() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from ragkit.agent.parser import ToolCallParser
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.embed.options import HashingOptions
 from ragkit.errors import InvalidFilter, LoadError, PipelineError
 from ragkit.load.router import Router
 from ragkit.pipeline.settings import Pipeline
@@ -14,6 +16,8 @@ from ragkit.records import Document
 from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, character_starts
 from ragkit.split.chunks import build_chunks
+from ragkit.split.options import SemanticOptions
+from ragkit.split.semantic import SemanticSplitter
 from ragkit.split.token_index import estimate_token_starts
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.where_syntax import parse_where
@@ -40,6 +44,10 @@ def get_splitter(number: int) -> Splitter:
     options = SPLITTERS.options_class(name)
     assert options is not None
     make: Callable[[object], Splitter] = SPLITTERS.find(name)
+    if name == "semantic":
+        return SemanticSplitter(
+            SemanticOptions(chunk_size=size), HashingEmbedder(HashingOptions(dimension=16)).embed_texts
+        )
     return make(options(chunk_size=size, chunk_overlap=size // 4))
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ragkit.errors import LoadError
 from ragkit.index.source_ids import is_within
-from ragkit.index.web_pages import SourceResolver, WebPageCopies, is_url, normalize_url
+from ragkit.index.source_resolver import SourceResolver
+from ragkit.index.web_pages import WebPageCopies, is_url, normalize_url
 from ragkit.load.fetch import FetchOptions
 
 URLS = st.text(min_size=1, max_size=700).map(lambda rest: "https://host/" + rest.replace("\x00", "-"))
@@ -35,7 +36,7 @@ def test_copies_of_two_pages_never_collide_or_nest(first_url: str, second_url: s
 
 
 def test_source_ids_of_other_files_are_their_paths(tmp_path: Path) -> None:
-    resolver = SourceResolver(tmp_path / "web")
+    resolver = SourceResolver(tmp_path / "web", tmp_path / "documents")
     assert resolver.source_id(tmp_path / "docs/a.md") == str(tmp_path / "docs/a.md")
     assert resolver.resolve_path(str(tmp_path / "docs/a.md")) == tmp_path / "docs/a.md"
 

@@ -102,3 +102,13 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
         DocumentLoader.from_directory(tmp_path / "nowhere")
     with pytest.raises(InvalidOption, match=r"errors must be 'log' or 'raise' \(got 'ignore'\)"):
         DocumentLoader.from_directory(tmp_path, errors="ignore")  # type: ignore[arg-type]
+
+
+def test_metadata_of_the_caller_is_added_and_overrides_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("---\nteam: blue\nyear: 2020\n---\nText.\n")
+    for [document] in (
+        DocumentLoader.from_file(path, {"year": 2024}),
+        DocumentLoader.from_directory(tmp_path, metadata={"year": 2024}),
+    ):
+        assert (document.metadata["team"], document.metadata["year"]) == ("blue", 2024)

@@ -16,6 +16,7 @@ import pytest
 
 from ragkit import KnowledgeBase
 from ragkit.answer.score_calibration import CALIBRATION_TEXTS
+from ragkit.embed.base import PROBE_TEXT
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
 from ragkit.index.build_runner import BuildRunner, PreparedFile
 from ragkit.index.plan import FileTask
@@ -122,7 +123,7 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_can_continue(
     budget = estimate * 1.2
     stopped = ragkit("index", "docs", "--max-cost", budget, code=4)
     assert "exceeded" in stopped.err
-    assert "completed embeddings are kept: run the same command to resume" in stopped.err
+    assert "what was paid for is kept: run the same command to resume" in stopped.err
     spent = wire.total("/embeddings")[1] * TOKEN
     largest_cost = max(request.prompt_tokens for request in wire.requests) * TOKEN
     assert spent <= budget + largest_cost
@@ -181,6 +182,37 @@ def test_a_free_model_runs_with_a_budget_of_zero(workplace: Path, ragkit: Ragkit
     (workplace / "a.md").write_text("The boiler takes eleven minutes.\n")
     ragkit("index", "a.md", "--max-cost", "0", "-q")
     assert "eleven" in ragkit("ask", "How long does the boiler take?", "--max-cost", "0").out
+
+
+SEMANTIC = "extends: default\nembed: {name: paid}\nsplit: {name: semantic, min_tokens: 5}\n"
+
+
+def test_a_dry_run_counts_the_sentences_of_a_semantic_splitter_and_embeds_none(
+    shop: Path, wire: Wire, ragkit: Ragkit
+) -> None:
+    Path("ragkit.yaml").write_text(SEMANTIC)
+    (shop / "long.md").write_text("The boiler is swept in May. The hedge is cut in August. Tulips bloom in spring.\n")
+    planned = ragkit("index", "docs", "--dry-run", "--json").json
+    assert wire.requests == []
+    refused = ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"] * 0.9, code=4)
+    assert "nothing was spent" in refused.err
+    assert wire.requests == []
+    done = ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"] * 1.2, "--json").json
+    spent = wire.total("/embeddings")[1] - wire.tokens(PROBE_TEXT)  # the calibration is beyond the budget
+    assert spent <= planned["tokens"] <= spent * 1.2
+    assert done["usage"]["embedding_tokens"] == wire.total("/embeddings")[1]
+    ragkit("verify")
+
+
+def test_a_semantic_splitter_stops_when_the_budget_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    Path("ragkit.yaml").write_text(SEMANTIC)
+    for number in range(20):
+        (shop / f"{number:02}.md").write_text(f"Boiler {number} is old. It takes {number} minutes to warm up.\n")
+    estimate = ragkit("index", "docs", "--dry-run", "--json").json["estimate"]["cost_usd"]
+    wire.token_factor = 4.0
+    ragkit("index", "docs", "--max-cost", estimate * 1.01, code=4)
+    largest = max(request.prompt_tokens for request in wire.requests)
+    assert wire.total("/embeddings")[1] * TOKEN <= estimate * 1.01 + largest * TOKEN
 
 
 # ask and chat

@@ -132,7 +132,8 @@ def test_models_are_filtered_by_provider_kind_and_part_of_the_name(workplace: Pa
     assert [model["model"] for model in cohere][:2] == ["rerank-english-v3.0", "rerank-multilingual-v3.0"]
     assert {model["kind"] for model in cohere} == {"rerank"}
     models = ragkit("models", "--json").json["models"]
-    assert {model["provider"] for model in models} == {"anthropic", "cohere", "gemini", "groq", "openai", "voyage"}
+    services = {"anthropic", "cohere", "gemini", "groq", "ollama", "openai", "voyage"}
+    assert {model["provider"] for model in models} == services
     assert len(ragkit("models", "--all", "--json").json["models"]) > len(models)
     sonnets = ragkit("models", "Sonnet-4-5", "--provider", "anthropic", "--json").json["models"]
     assert [model["name"] for model in sonnets] == ["anthropic:claude-sonnet-4-5"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,6 +37,10 @@ class Wire:
     token_factor: float = 1.0
     """Charged tokens per estimated token: services count more than the estimate."""
     answer: str = ANSWER
+    write: Callable[[dict[str, Any]], str] | None = None
+    """Writes the answer to the JSON of a request without tools, instead of `answer`; may wait."""
+    status: int = 200
+    """The status of chat completions; others than 200 are errors."""
     requests: list[CountedRequest] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
@@ -70,10 +74,12 @@ def serving() -> Iterator[Wire]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            reply = _embed(wire, body) if self.path.endswith("/embeddings") else _chat(wire, body)
-            streamed = bool(body.get("stream"))
+            embedding = self.path.endswith("/embeddings")
+            status = 200 if embedding else wire.status
+            reply = _embed(wire, body) if embedding else _chat(wire, body) if status == 200 else {"error": {}}
+            streamed = bool(body.get("stream")) and status == 200
             raw = _events(reply) if streamed else json.dumps(reply).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", "text/event-stream" if streamed else "application/json")
             self.send_header("Content-Length", str(len(raw)))
             self.end_headers()
@@ -133,8 +139,9 @@ def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
         name = next(iter(function["parameters"]["properties"]))
         arguments = json.dumps({name: str(messages[-1]["content"])[:80]})
         calls = [{"id": "call_1", "type": "function", "function": {"name": function["name"], "arguments": arguments}}]
-    message = {"role": "assistant", "content": None if calls else wire.answer}
-    completion_tokens = wire.tokens(json.dumps(calls) if calls else wire.answer)
+    answer = wire.write(body) if wire.write and not calls else wire.answer
+    message = {"role": "assistant", "content": None if calls else answer}
+    completion_tokens = wire.tokens(json.dumps(calls) if calls else answer)
     wire.count(CountedRequest("/chat/completions", prompt_tokens, completion_tokens))
     return {
         "id": "chatcmpl-1",

@@ -35,7 +35,8 @@ STAGES = {
 
 
 @pytest.mark.parametrize("number", range(len(FILES)))
-def test_every_file_on_the_page_can_be_read(number: int) -> None:
+def test_every_file_on_the_page_can_be_read(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-provider-is-created-and-not-asked")
     assert read_text(FILES[number], "page", ReadOptions({}, thorough=True)).components
 
 

@@ -175,7 +175,7 @@ def test_a_sentence_is_embedded_once_for_all_questions() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n", "?", "word", "漢字かな", "\ud800"])
-@pytest.mark.parametrize("name", [name for name in RERANKERS if not RERANKERS.extra(name)])
+@pytest.mark.parametrize("name", [name for name in RERANKERS if not RERANKERS.extra(name) and name != "jina"])
 def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str) -> None:
     build = RERANKERS.find(name)
     reranker: Reranker = build(RerankOptions(name), MiniLM())  # type: ignore[call-arg]
@@ -186,7 +186,7 @@ def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str) ->
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"name": "best"}, "rerank.name must be one of cohere, cross_encoder, mmr, sentences"),
+        ({"name": "best"}, "rerank.name must be one of cohere, cross_encoder, jina, mmr, sentences"),
         ({"candidates": 0}, "rerank.candidates must be an integer >= 1"),
         ({"weight": 1.5}, "rerank.weight must be between 0 and 1"),
         ({"diversity": -1.0}, "rerank.diversity must be between 0 and 1"),

@@ -114,9 +114,9 @@ def text(result: CallToolResult) -> str:
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
-    """Serve an application with uvicorn on a free loopback port; yields its URL without a path."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=5))
+def serving(app: Any, port: int = 0) -> Iterator[str]:
+    """Serve an application with uvicorn on a loopback port, 0: a free one; yields its URL without a path."""
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, lifespan="on", timeout_graceful_shutdown=5))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 30

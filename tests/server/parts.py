@@ -40,10 +40,14 @@ class KnowledgeBaseWithProvider(KnowledgeBase):
     provider: Provider | None = None
 
     def agent(
-        self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
+        self,
+        model: str | None = None,
+        max_cost_usd: float | None = None,
+        memory: ConversationMemory | None = None,
+        **options: Any,
     ) -> RAGAgent:
         """The agent."""
-        base = super().agent(model, max_cost_usd, memory)
+        base = super().agent(model, max_cost_usd, memory, **options)
         if self.provider is None:
             return base
         return RAGAgent(self, self.provider, base.config, memory=memory)

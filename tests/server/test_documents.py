@@ -10,6 +10,7 @@ import pytest
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
+from ragkit.server.http_errors import RequestRejected
 from ragkit.server.knowledge_base_api import MAX_DOCUMENT_CHARS, document_excerpt
 from tests.server.conftest import HASHING, TEXTS
 from tests.server.parts import serving
@@ -79,6 +80,14 @@ def test_a_long_document_returns_the_requested_lines() -> None:
     assert result["text"] == "\n".join(lines[first - 1 : last])
     assert MAX_DOCUMENT_CHARS * 0.9 < len(str(result["text"])) <= MAX_DOCUMENT_CHARS
     assert (result["lines"], result["pages"]) == (60_000, [{"page": n, "line": n} for n in (1, 2, 3)])
+    # more lines before the requested ones would leave no room for the last of them
+    many = document_excerpt(Document("\n".join(lines)), 30_000, 45_000)
+    assert int(str(many["first_line"])) <= 30_000
+    assert int(str(many["last_line"])) >= 45_000
+    only_end = document_excerpt(Document("\n".join(lines)), None, 50_000)
+    assert int(str(only_end["first_line"])) < 50_000 <= int(str(only_end["last_line"]))
+    with pytest.raises(RequestRejected, match=r"end_line must be >= start_line, 3 \(got 2\)"):
+        document_excerpt(Document("a\nb\nc"), 3, 2)
     short = document_excerpt(Document("a\nb"), 2, 2)
     assert (short["text"], short["first_line"], short["last_line"]) == ("a\nb", 1, 2)
     assert len(str(document_excerpt(Document("x" * 300_000), None, None)["text"])) == MAX_DOCUMENT_CHARS

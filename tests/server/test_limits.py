@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.errors import InvalidOption
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.usage.tokens import Tokens
 from tests.server.parts import SEARCH, SECONDS, Served, StepProvider, events, limited, serving
@@ -97,6 +101,50 @@ def test_an_answer_that_costs_too_much_ends(base: Path) -> None:
         assert code_of(refused) == (402, "budget_exceeded")
         assert refused.headers["x-should-retry"] == "false"
         assert metric_value(client, "ragkit_cost_usd_total") == 1.0
+
+
+def test_an_answer_may_take_ten_requests_to_the_model_unless_set_otherwise(base: Path) -> None:
+    searches = [replace(SEARCH, id=f"call_{n}", arguments={"query": f"hedge {n}"}) for n in range(9)]
+    with serving(base, ScriptedProvider([*searches, "In August [1]."])) as (_, client):
+        answered = client.post("/chat", json={"message": "When?"}).json()
+    assert answered["response"] == "In August [1]."
+    assert (len(answered["trace"]["tool_calls"]), answered["trace"]["config"]["max_iterations"]) == (9, 10)
+    with serving(base, ScriptedProvider([searches[0], "In August [1]."]), limited(max_iterations=2)) as (_, client):
+        assert client.post("/chat", json={"message": "When?"}).json()["trace"]["config"]["max_iterations"] == 2
+
+
+def test_requests_for_embeddings_leave_threads_for_the_rest(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[int] = []
+    most, lock, resume = [0], threading.Lock(), threading.Event()
+    embed = KnowledgeBase.embed
+
+    def slow(kb: KnowledgeBase, texts: Sequence[str]) -> NDArray[np.float32]:
+        with lock:
+            running.append(1)
+            most[0] = max(most[0], len(running))
+        assert resume.wait(SECONDS)
+        with lock:
+            running.pop()
+        return embed(kb, texts)
+
+    def request() -> None:
+        with served.client() as other:
+            statuses.append(other.post("/v1/embeddings", json={"input": ["x"] * 100}).status_code)
+
+    statuses: list[int] = []
+    monkeypatch.setattr(KnowledgeBase, "embed", slow)
+    with serving(base) as (served, client):
+        threads = [threading.Thread(target=request) for _ in range(40)]  # more than there are threads in the server
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(running) == 2)
+        assert client.get("/health", timeout=5).status_code == 200
+        assert client.get("/documents", timeout=5).status_code == 200
+        resume.set()
+        for thread in threads:
+            thread.join(SECONDS)
+    assert statuses == [200] * 40
+    assert most == [2]
 
 
 def test_bodies_and_questions_have_a_limit(base: Path) -> None:

@@ -23,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ragkit import KnowledgeBase
 from ragkit.cli.serve_ import create_application
 from ragkit.index.reader import DocumentSummary
+from ragkit.server import mcp_http
 from ragkit.server.mcp import McpServer
 from ragkit.server.mcp_http import create_mcp_app
 from ragkit.server.mcp_tools import McpAskOptions, McpTools
@@ -31,7 +32,11 @@ from tests.server.mcp_parts import McpConnection, build, process, serving, text
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import Fault, RecordedRequest, ToolCallTurn, Turn, WireServer
 
-SEARCH = Turn(calls=(ToolCallTurn("search_knowledge_base", {"query": "refunds money back"}),))
+SEARCH = Turn(
+    calls=(ToolCallTurn("search_knowledge_base", {"query": "refunds money back"}),),
+    prompt_tokens=9,
+    completion_tokens=9,
+)
 SLOW = Fault(turn=Turn(tuple(f"word{n} " for n in range(2_000))), pause_s=0.05)
 """An answer that takes 100 seconds."""
 TOKEN = "a-token-of-the-test-0123456789"
@@ -236,6 +241,26 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
 ACCEPT = {"accept": "application/json, text/event-stream"}
+
+
+def test_sessions_that_were_never_used_lock_nobody_out(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_http, "MAX_SESSIONS", 5)
+    app = create_mcp_app(McpServer(McpTools(kb)), ServerSettings())
+    with serving(app) as url, httpx2.Client(base_url=url, headers=ACCEPT, timeout=30) as client:
+
+        def call(session: str) -> int:
+            body = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+            headers = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
+            return client.post("/mcp", json=body, headers=headers).status_code
+
+        opened = client.post("/mcp", json=INITIALIZE)
+        used = opened.headers["mcp-session-id"]
+        assert call(used) == 200
+        flood = [client.post("/mcp", json=INITIALIZE) for _ in range(40)]
+        assert {response.status_code for response in flood} == {200}
+        assert call(used) == 200
+        assert call(flood[-1].headers["mcp-session-id"]) == 200
+        assert call(flood[0].headers["mcp-session-id"]) == 404
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def test_without_include_usage_every_chunk_has_a_choice(base: Path) -> None:
         chunks = list(connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION, stream=True))
     assert all(len(chunk.choices) == 1 for chunk in chunks)
     last: Any = chunks[-1]
-    assert last.trace_id.startswith("trc_")
+    assert last.trace_id.startswith("trace_")
 
 
 def test_without_a_model_the_answer_is_extractive(base: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from ragkit.server.logs import log_to_stderr
 from tests.server.parts import SECONDS, Process, events, process
 from tests.server.test_limits import wait_until
 from tests.wire.dialects import DIALECTS
@@ -172,6 +174,28 @@ def test_other_addresses_require_the_token_of_the_environment(base: Path) -> Non
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert [item["status"] for item in lines if item["logger"] == "ragkit.server.request"] == [200, 401, 200]
     assert all(item["request_id"].startswith("req_") for item in lines if item["logger"] == "ragkit.server.request")
+
+
+def test_the_log_has_the_address_of_each_client(base: Path) -> None:
+    with process(base) as server:
+        httpx2.get(f"{server.url}/health", timeout=SECONDS)
+        lines = [json.loads(line) for line in server.stopped().splitlines() if line.startswith("{")]
+    assert [item["client"] for item in lines if item["logger"] == "ragkit.server.request"] == ["127.0.0.1"]
+
+
+def test_errors_of_asyncio_are_logged_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("ragkit", "uvicorn", "asyncio")
+    before = [(logger, logger.handlers[:], logger.level, logger.propagate) for logger in map(logging.getLogger, names)]
+    try:
+        log_to_stderr()
+        logging.getLogger("asyncio").error("socket.accept() out of system resource")
+        logging.getLogger("asyncio").warning("socket.send() raised exception.")
+    finally:
+        for logger, handlers, level, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)
+    [line] = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "socket.accept() out of system resource"
 
 
 REFUSED = [

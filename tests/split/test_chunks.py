@@ -157,11 +157,13 @@ def test_a_title_of_a_million_letters_is_cut() -> None:
     assert len(embedding_text(chunk_with("x" * 1_000_000))) < 1500
 
 
-@pytest.mark.parametrize(("with_header", "room"), [(True, 256 - SPECIAL_TOKENS - MAX_HEADER_TOKENS), (False, 254)])
-def test_chunks_leave_room_for_header_and_special_tokens(with_header: bool, room: int) -> None:
+@pytest.mark.parametrize(
+    ("header_tokens", "room"), [(MAX_HEADER_TOKENS, 256 - SPECIAL_TOKENS - MAX_HEADER_TOKENS), (0, 254)]
+)
+def test_chunks_leave_room_for_header_and_special_tokens(header_tokens: int, room: int) -> None:
     document = Document(prose(1))
     splitter = RecursiveSplitter(RecursiveOptions(400, 40))
-    result = build_chunks(document, splitter, word_starts, "", with_header, max_tokens=256)
+    result = build_chunks(document, splitter, word_starts, "", header_tokens, max_tokens=256)
     assert room - 20 < max(len(chunk.text.split()) for chunk in result) <= room
 
 

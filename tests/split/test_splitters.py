@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import InvalidOption
 from ragkit.records import Document, Heading
 from ragkit.split import SPLITTERS
-from ragkit.split.base import CharSpan, Splitter, character_starts
+from ragkit.split.base import CharSpan, EmbeddingSplitter, Splitter, character_starts
 from ragkit.split.token_index import estimate_token_starts
 from tests.split.samples import byte_starts, handbook, spaced_starts, word_starts
 
@@ -31,7 +32,10 @@ def make(name: str, chunk_size: int = 200, chunk_overlap: int = 40, unit: str = 
     options = SPLITTERS.options_class(name)
     assert options is not None
     factory: Callable[[object], Splitter] = SPLITTERS.find(name)
-    return factory(options(chunk_size=chunk_size, chunk_overlap=chunk_overlap, unit=unit))
+    splitter = factory(options(chunk_size=chunk_size, chunk_overlap=chunk_overlap, unit=unit))
+    if isinstance(splitter, EmbeddingSplitter):
+        splitter.use_embedder(HashingEmbedder().embed_texts)
+    return splitter
 
 
 @st.composite
@@ -115,7 +119,7 @@ def test_at_most_three_quarters_of_a_chunk_can_be_reserved(name: str) -> None:
     assert 15 < max(count(starts, span) for span in spans) <= 25
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "semantic"])
 def test_chunks_are_well_filled(name: str) -> None:
     document = Document(handbook(4), format="markdown")
     starts = word_starts(document.text)

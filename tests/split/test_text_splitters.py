@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from ragkit.errors import InvalidOption
-from ragkit.records import Document
+from ragkit.records import Document, Heading
 from ragkit.split.text_splitters import RecursiveTextSplitter, TextSplitter
 from ragkit.split.token_index import estimate_token_starts
 from tests.split.samples import prose
@@ -90,3 +90,27 @@ def test_sizes_out_of_range_are_rejected(kind: type[TextSplitter]) -> None:
 
 def test_an_empty_text_has_no_chunks() -> None:
     assert TextSplitter().split_text("") == []
+
+
+def test_a_chunk_keeps_pages_headings_and_line_numbers() -> None:
+    text = "# One\nfirst line\nsecond line\n\n## Two\nthird line\nfourth line\n"
+    two = text.index("## Two")
+    document = Document(
+        text, source="/a.pdf", page_starts=(0, two), headings=(Heading(0, 1, "One"), Heading(two, 2, "Two"))
+    )
+    first, second = RecursiveTextSplitter(40, 0).split_documents([document])
+    assert (second.page_at(0), second.heading_path_at(0)) == (2, ("One", "Two"))
+    places = [
+        (part.metadata["start_line"], part.metadata["end_line"], part.metadata["page"]) for part in (first, second)
+    ]
+    assert places == [(1, 3, 1), (5, 7, 2)]
+    assert second.metadata["heading"] == ["One", "Two"]
+    [again] = RecursiveTextSplitter(400, 0).split_documents([second])
+    assert (again.page_at(0), again.heading_path_at(0), again.metadata["start_line"]) == (2, ("One", "Two"), 5)
+
+
+def test_pages_of_one_source_with_equal_text_are_two_chunks() -> None:
+    pages = [Document("Page footer.", {"source": "/a.pdf", "page": page}) for page in (1, 2)]
+    chunks = RecursiveTextSplitter().split_documents(pages)
+    assert [(chunk.source, chunk.page_at(0)) for chunk in chunks] == [("/a.pdf", 1), ("/a.pdf", 2)]
+    assert chunks[0].id != chunks[1].id

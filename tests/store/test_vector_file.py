@@ -18,7 +18,7 @@ from ragkit.store.base import Rows
 from ragkit.store.native.vector_file import HEADER_BYTES, VectorFile, row_checksums
 from ragkit.testing.store_factory import unit_rows
 
-FIX = "ragkit verify --repair"
+FIX = "`ragkit verify --repair`"
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_directory_in_place_of_the_file_is_damage(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (lambda path: path.unlink(), "is missing: run ragkit verify --repair"),
+        (lambda path: path.unlink(), "is missing: run `ragkit verify --repair`"),
         (lambda path: os.truncate(path, HEADER_BYTES + 9 * 16 - 1), r"is truncated \(8 of 9 rows\)"),
         (lambda path: os.truncate(path, 3), "is not a vector file, or has a damaged header"),
         (lambda path: path.write_bytes(b"%PDF" + bytes(1000)), "is not a vector file"),

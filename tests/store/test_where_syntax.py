@@ -143,3 +143,8 @@ def test_any_text_is_read_or_rejected(text: str) -> None:
         assert str(error).startswith("column ")
     else:
         parse_filter(parsed)
+
+
+def test_a_reversed_membership_test_is_met_with_the_comparison_that_was_meant() -> None:
+    with pytest.raises(InvalidFilter, match=r"""column 1: .* \(did you mean tags == "hr"\?\)"""):
+        parse_where('"hr" in tags')

@@ -47,6 +47,14 @@ def test_warnings_start_at_the_warning_threshold() -> None:
     assert limits.warnings(meter_with(80, 0.9), 0) == [("tokens", 80.0, 100.0), ("USD", 0.9, 1.0)]
 
 
+def test_a_threshold_warns_without_a_limit() -> None:
+    limits = Limits(warn_tokens=100, warn_cost_usd=0.5)
+    assert limits.warnings(meter_with(99, 0.4), 0) == []
+    assert limits.warnings(meter_with(100, 0.5), 0) == [("tokens", 100.0, 100.0), ("USD", 0.5, 0.5)]
+    limits.check(meter_with(10**9, 1e6), 1e9)
+    assert limits.is_set
+
+
 def test_limits_out_of_range_are_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"max_tokens must be >= 0 \(got -1\)"):
         Limits(max_tokens=-1)

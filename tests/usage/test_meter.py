@@ -32,6 +32,7 @@ KEYS = [
     "embedding_cost_usd",
     "total_cost_usd",
     "saved_cost_usd",
+    "by_model",
     "by_tool",
     "iterations",
 ]

@@ -279,7 +279,7 @@ def test_a_run_survives_a_rate_limit_a_broken_stream_and_an_unavailable_server(s
     script = (Fault(429, headers={"retry-after": "0"}), Fault(500), Fault(turn=LONG, cut_after=1), Turn(("there",)))
     with serving(service, *script) as (provider, server):
         config = AgentConfig(retry=RetryPolicy(max_attempts=4, initial_wait_s=0.01))
-        result = list(Agent(provider, config=config).stream("hi"))[-1]
+        result = list(Agent(provider, config=config).stream("hi", retry_after_text=True))[-1]
         assert result.result.content == "there"  # type: ignore[attr-defined]  # the last event of a run
     assert len(server.seen) == 4
 

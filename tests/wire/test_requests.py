@@ -315,7 +315,7 @@ def test_ollama_on_another_machine_is_remote(host: str, remote: bool) -> None:
 def test_signed_thinking_is_sent_with_the_next_request() -> None:
     turn = Turn(calls=(ToolCallTurn("add", {"a": 1}, "c1"),), thought="add them")
     for live in (False, True):
-        for service in ("anthropic", "gemini"):
+        for service in ("anthropic", "gemini", "openai"):
             with serving(service, turn, Turn(("ok",))) as (provider, server):
                 ask = ModelRequest("", (Message.user("hi"),), (add,))
                 answer = get_completion(provider.stream(ask), service) if live else provider.complete(ask)
@@ -328,6 +328,8 @@ def test_signed_thinking_is_sent_with_the_next_request() -> None:
             if service == "anthropic":
                 thought = {"type": "thinking", "thinking": "add them", "signature": "signed"}
                 assert again["messages"][1]["content"][0] == thought
+            elif service == "openai":
+                assert again["messages"][1]["reasoning_content"] == "add them"
             else:
                 part = again["contents"][1]["parts"][0]
                 assert (part["functionCall"]["name"], part["thoughtSignature"]) == ("add", SIGNATURE)

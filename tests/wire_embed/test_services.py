@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from ragkit.embed import EMBEDDERS, service_requests
 from ragkit.embed.base import BatchingEmbedder, Rows
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
+from ragkit.embed.service_embedder import ServiceEmbedder
 from ragkit.errors import (
     AuthenticationFailed,
     ConnectionFailed,
+    InvalidOption,
     InvalidRequest,
     ProviderError,
     RateLimited,
@@ -86,6 +89,23 @@ def test_the_chosen_model_and_dimension_are_requested(wire: ServiceUnderTest) ->
     embedder = wire.embedder(model="my-model", dimensions=24)
     assert embedder.embed_query("cat").shape == (24,)
     assert [(request.model, request.dimensions) for request in wire.server.requests] == [("my-model", 24)]
+
+
+def test_the_model_comes_first_and_the_rest_are_keywords(wire: ServiceUnderTest) -> None:
+    create = cast("Callable[..., ServiceEmbedder]", EMBEDDERS.find(wire.service))
+    for embedder in (create("some-model", dimensions=16), create(model="some-model", dimensions=16)):
+        assert (embedder.model, embedder.dimension) == ("some-model", 16)
+        np.testing.assert_allclose(embedder.embed_texts(TEXTS[:2]), expected(TEXTS[:2]), atol=1e-6)
+    assert [request.model for request in wire.server.requests] == ["some-model"] * 2
+    assert create(base_url="http://127.0.0.1:9").model == wire.embedder().model
+
+
+@pytest.mark.parametrize("key", ["sk-1234567890", "AIza1234567890", "gsk_1234567890", "pa-1234567890"])
+def test_an_api_key_in_place_of_the_model_is_refused(service: str, key: str) -> None:
+    create = cast("Callable[..., ServiceEmbedder]", EMBEDDERS.find(service))
+    with pytest.raises(InvalidOption, match="model must be the name of a model; pass a key as api_key") as caught:
+        create(key)
+    assert key not in str(caught.value)
 
 
 def test_the_default_dimension_is_that_of_the_model(wire: ServiceUnderTest) -> None:

@@ -3,8 +3,7 @@
 # --- Head: names that the snippet leaves out ---
 from types import SimpleNamespace
 
-from ragkit import AgentResult, ScriptedProvider, ToolRegistry
-from ragkit.compat.components import ConversationManager, CostTracker, ToolExecutor
+from ragkit import AgentResult, ConversationManager, CostTracker, ScriptedProvider, ToolExecutor, ToolRegistry
 
 tool_calls_made = 0
 usage = {"iterations": 0, "total_cost": 0.0, "tool_calls_made": 0, "conversation": []}

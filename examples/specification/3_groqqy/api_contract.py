@@ -1,8 +1,7 @@
 """Layer 1: Public API (Bot), the contract"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import ToolRegistry
-from ragkit.compat.components import Groqqy
+from ragkit import Groqqy, ToolRegistry
 
 custom_registry = ToolRegistry()
 

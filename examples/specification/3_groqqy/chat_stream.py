@@ -1,8 +1,7 @@
 """Future Extensions: streaming responses"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import ScriptedProvider
-from ragkit.compat.components import Groqqy
+from ragkit import Groqqy, ScriptedProvider
 
 bot = Groqqy(provider=ScriptedProvider(["one two"]))
 agent = bot.agent

@@ -1,8 +1,7 @@
 """Future Extensions: streaming responses, with the method of the bot"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import ScriptedProvider
-from ragkit.compat.components import Groqqy
+from ragkit import Groqqy, ScriptedProvider
 
 agent = Groqqy(provider=ScriptedProvider(["one two"]))
 

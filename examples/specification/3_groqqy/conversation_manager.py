@@ -1,8 +1,7 @@
 """ConversationManager"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import ToolCall
-from ragkit.compat.components import ConversationManager
+from ragkit import ConversationManager, ToolCall
 
 text, call_id, result = "adding", "c1", "3"
 tool_calls = [ToolCall("add", {"a": 1, "b": 2}, call_id)]

@@ -1,7 +1,7 @@
 """CostTracker"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit.compat.components import CostTracker
+from ragkit import CostTracker
 
 # --- The snippet ---
 tracker = CostTracker()

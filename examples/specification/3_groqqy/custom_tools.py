@@ -1,8 +1,7 @@
 """Extension Points: custom tools"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import ToolRegistry
-from ragkit.compat.components import Groqqy
+from ragkit import Groqqy, ToolRegistry
 
 # --- The snippet ---
 def analyze_contracts(pdf_path: str) -> str:

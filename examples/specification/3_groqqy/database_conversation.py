@@ -1,8 +1,7 @@
 """Extension Points: custom components"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import Agent, ScriptedProvider
-from ragkit.compat.components import ConversationManager
+from ragkit import Agent, ConversationManager, ScriptedProvider
 
 
 

@@ -1,9 +1,15 @@
 """Layer 5: Provider Interface, the implementation for Groq"""
 
 # --- Head: names that the snippet leaves out ---
-from groq import Groq
+import groq
 
 from ragkit import Agent, Provider
+
+
+def Groq(api_key):
+    """A client with the key in GROQ_API_KEY, which `...` stands for."""
+    return groq.Groq()
+
 
 rate_in, rate_out = 0.05 / 1e6, 0.08 / 1e6
 
@@ -15,6 +21,16 @@ class ChatResponse:
     text: str
     tool_calls: list = field(default_factory=list)
     usage: object = None
+
+
+@dataclass
+class Usage:
+    prompt_tokens: int
+    completion_tokens: int
+
+
+system_instruction = "You are a helpful assistant."
+text, tool_calls, usage = "It is 3.", [], Usage(1000, 100)  # of the response: the snippet leaves out how it is read
 
 # --- The snippet ---
 class GroqProvider(Provider):
@@ -41,4 +57,6 @@ class GroqProvider(Provider):
         return (usage.prompt_tokens * rate_in) + (usage.completion_tokens * rate_out)
 
 # --- Tail: a use of the snippet ---
-result = Agent(GroqProvider("llama-3.3-70b-versatile", "You are a helpful assistant.")).run("hello")
+provider = GroqProvider("llama-3.3-70b-versatile", "You are a helpful assistant.")
+result = Agent(provider).run("hello")  # a request to Groq: needs GROQ_API_KEY
+provider.client.close()

@@ -3,8 +3,7 @@
 # --- Head: names that the snippet leaves out ---
 from pathlib import Path
 
-from ragkit import ScriptedProvider, ToolCall
-from ragkit.compat.components import Groqqy
+from ragkit import Groqqy, ScriptedProvider, ToolCall
 from ragkit.agent.tools.builtin import FolderTools
 
 for name in ("app.py", "test.py", "notes.txt"):

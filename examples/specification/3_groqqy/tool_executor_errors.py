@@ -3,8 +3,7 @@
 # --- Head: names that the snippet leaves out ---
 import json
 
-from ragkit import ToolCall, ToolRegistry, tool
-from ragkit.compat.components import ToolExecutor
+from ragkit import ToolCall, ToolExecutor, ToolRegistry, tool
 
 @tool
 def add(a: int, b: int) -> str:

@@ -1,10 +1,9 @@
 """ToolExecutor: logging"""
 
 # --- Head: names that the snippet leaves out ---
-import logging
-from types import SimpleNamespace
+from ragkit import ToolExecutor, ToolRegistry
 
-self = SimpleNamespace(log=logging.getLogger("ragkit.agent"))
+self = ToolExecutor(ToolRegistry())
 name, args, e = "add", {"a": 1}, ValueError("no reason")
 
 # --- The snippet ---

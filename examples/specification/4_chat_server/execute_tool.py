@@ -1,8 +1,8 @@
 """Tool Execution"""
 
 # --- Head: names that the snippet leaves out ---
+from ragkit import ToolExecutor
 from ragkit.agent.tools.builtin import create_default_registry
-from ragkit.compat.components import ToolExecutor
 
 executor = ToolExecutor(create_default_registry())
 

@@ -16,3 +16,6 @@ agent = Agent(
     name="Assistant",
     model=CustomProvider().model("custom-model"),
 )
+
+# --- Tail: a use of the snippet ---
+result = agent.run("hi")

@@ -3,7 +3,18 @@
 # --- Head: names that the snippet leaves out ---
 from copy import deepcopy as deep_copy_context
 
-from ragkit import Agent, RunContext, ScriptedProvider
+from ragkit import Agent, RunContext, ScriptedProvider, ToolCall, ToolContext, tool
+
+
+@tool
+def visit(tool_context: ToolContext) -> str:
+    """Visit."""
+    tool_context.context["visits"].append(2)
+    return "done"
+
+
+def execute_with_context(run_context):
+    return Agent(ScriptedProvider([ToolCall("visit"), "done"]), [visit]).run("input", context=run_context)
 
 # --- The snippet ---
 # Thread-safe execution flow
@@ -19,3 +30,7 @@ def run(input, context={}):
 
     # 4. Return serializable result
     return result
+
+# --- Tail: a use of the snippet ---
+context = {"visits": [1]}
+result = run("input", context)

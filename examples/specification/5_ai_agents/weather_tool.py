@@ -17,3 +17,9 @@ class WeatherTool(Tool):
         return WeatherAPI.get(city, api_key)
 
 weather_tool = WeatherTool()
+
+# --- Tail: a use of the snippet ---
+from ragkit import Agent, ScriptedProvider, ToolCall
+
+provider = ScriptedProvider([ToolCall("weather", {"city": "Oslo"}), "12 degrees."])
+result = Agent(provider, [weather_tool]).run("How warm is Oslo?", context={"weather_api_key": "key"})

@@ -119,11 +119,13 @@ def build_payload(request: ModelRequest) -> dict[str, object]:
     if system:
         # the cache marker covers everything before it as well: the tools
         payload["system"] = [{"type": "text", "text": system, **cached}]
-    if request.tools:
+    tools = request.tools or request.closed_tools
+    if tools:
         payload["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-            for tool in request.tools
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools
         ]
+    if request.closed_tools:
+        payload["tool_choice"] = {"type": "none"}
     if settings.response_schema is not None:
         schema = anthropic.transform_schema(cast("dict[str, Any]", settings.response_schema))
         payload["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
@@ -182,7 +184,7 @@ def _start_block(index: int, block: types.ContentBlock, builder: CompletionBuild
         arguments = cast("Mapping[str, JSON]", block.input or {})
         yield from builder.add_call(index, block.name, canonical_json(arguments) if arguments else "", block.id)
     elif isinstance(block, types.ThinkingBlock):
-        builder.add_reasoning(block.thinking)
+        yield from builder.add_reasoning(block.thinking)
         builder.state_blocks[index] = {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
     elif isinstance(block, types.RedactedThinkingBlock):
         builder.state_blocks[index] = {"type": "redacted_thinking", "data": block.data}
@@ -195,7 +197,7 @@ def _extend_block(index: int, delta: types.RawContentBlockDelta, builder: Comple
     elif isinstance(delta, types.InputJSONDelta):
         yield from builder.add_call(index, arguments=delta.partial_json)
     elif isinstance(delta, types.ThinkingDelta):
-        builder.add_reasoning(delta.thinking)
+        yield from builder.add_reasoning(delta.thinking)
         builder.append_state(index, "thinking", delta.thinking)
     elif isinstance(delta, types.SignatureDelta):
         builder.append_state(index, "signature", delta.signature)

@@ -6,9 +6,12 @@ are the business of the loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+import copy
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from functools import wraps
+from typing import Protocol, TypeAlias, TypeVar
 
 from ragkit.agent.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.agent.messages import Message, canonical_json
@@ -16,6 +19,8 @@ from ragkit.agent.tools.base import Tool
 from ragkit.errors import ConnectionFailed, InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.tokens import ZERO_TOKENS, Tokens
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,10 @@ class ModelRequest:
     """The conversation; a system message comes first."""
     tools: tuple[Tool, ...] = ()
     settings: ModelSettings = ModelSettings()
+    closed_tools: tuple[Tool, ...] = ()
+    """Tools of earlier calls that the model may no longer call; some services require their declaration."""
+    failed_in_chain: frozenset[int] = frozenset()
+    """The providers of a fallback chain that have failed in this request, by index: not tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +70,22 @@ class Completion:
     fallback_errors: tuple[str, ...] = ()
     """Errors of the providers that a fallback chain tried before."""
 
+    def __iter__(self) -> Iterator[Message | Tokens]:
+        """The message and its usage: `message, usage = provider.complete(...)`."""
+        yield self.message
+        yield self.usage
+
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
     """A chunk of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A chunk of the model's reasoning, which is no part of the answer."""
 
     text: str
 
@@ -87,17 +108,19 @@ class StreamCompleted:
     completion: Completion
 
 
-StreamDelta: TypeAlias = TextDelta | ToolCallDelta | StreamCompleted
+StreamDelta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | StreamCompleted
 """An element of a stream. A stream ends with exactly one StreamCompleted."""
 
 
-_METHODS = ("complete", "stream", "acomplete", "astream")
+METHODS = ("complete", "stream", "acomplete", "astream")
+"""The methods of a provider."""
 
 
 class Provider(Protocol):
     """Sends requests to a model. Implement one of the four methods in a subclass; the others are derived from it.
 
-    Errors are ProviderErrors, raised `from` the error of the service's SDK.
+    Errors are ProviderErrors, raised `from` the error of the service's SDK. An agent also accepts providers with
+    `complete(model, system_prompt, messages, ...)` or `chat(messages, tools)`.
     """
 
     name: str = "custom"
@@ -113,9 +136,15 @@ class Provider(Protocol):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if not any(getattr(cls, name) is not getattr(Provider, name) for name in _METHODS):
-            expected = f"one or more of {', '.join(_METHODS)}"
+        has_method = any(getattr(cls, name) is not getattr(Provider, name) for name in METHODS)
+        if not (has_method or hasattr(cls, "chat")):  # `chat` is adapted when the provider is given to an agent
+            expected = f"one or more of {', '.join(METHODS)}"
             raise InvalidOption(f"the methods of provider {cls.__name__}", "none", expected)
+        for name in METHODS:
+            if name in vars(cls) and not takes_messages(vars(cls)[name]):
+                setattr(cls, name, _take_parts(vars(cls)[name]))
+            elif name in vars(cls) and not hasattr(cls, "model"):
+                cls.model = _with_model  # type: ignore[attr-defined]
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""
@@ -148,8 +177,51 @@ class Provider(Protocol):
                 yield delta
 
 
+def takes_messages(method: object) -> bool:
+    """Whether a method takes `messages`, as the documented ones do, in place of a request."""
+    code = getattr(inspect.unwrap(method) if callable(method) else method, "__code__", None)
+    return code is not None and "messages" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _take_parts(method: Callable[..., T]) -> Callable[..., T]:
+    """The method, which can also be called as `complete(model, system_prompt, messages, ...)`."""
+
+    @wraps(method)
+    def call(self: Provider, request: ModelRequest | str, *rest: object, **options: object) -> T:
+        if not isinstance(request, ModelRequest) and (rest or options):
+            request = _to_request(request, *rest, **options)  # type: ignore[arg-type] # checked by the call
+        return method(self, request)
+
+    return call
+
+
+def _to_request(  # noqa: PLR0913 - the documented signature
+    model: str,
+    system_prompt: str = "",
+    messages: Iterable[Message] = (),
+    tools: Iterable[Tool] = (),
+    *,
+    temperature: float = 0.7,
+    max_tokens: int = 2048,
+    timeout: float | None = None,
+) -> ModelRequest:
+    """The request of the documented call: `complete(model, system_prompt, messages, tools, ...)`."""
+    system = (Message.system(system_prompt),) if system_prompt else ()
+    settings = ModelSettings(temperature, max_tokens=max_tokens, timeout_s=timeout)
+    return ModelRequest(model, (*system, *messages), tuple(tools or ()), settings)
+
+
+def _with_model(provider: Provider, name: str) -> Provider:
+    """A copy of a provider with another default model: `MyProvider().model("my-model")`."""
+    copied = copy.copy(provider)
+    copied.default_model = name
+    return copied
+
+
 def to_deltas(completion: Completion) -> Iterator[StreamDelta]:
     """A completion as a stream."""
+    if completion.message.reasoning:
+        yield ReasoningDelta(completion.message.reasoning)
     if completion.message.content:
         yield TextDelta(completion.message.content)
     for index, call in enumerate(completion.message.tool_calls):

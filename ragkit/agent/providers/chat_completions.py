@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypedDict, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
-from ragkit.agent.providers.http_provider import CompletionBuilder, HTTPProvider, LoopBoundClient
+from ragkit.agent.providers.http_provider import CompletionBuilder, HTTPProvider, LoopBoundClient, get_state_blocks
 from ragkit.errors import ConnectionFailed
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -85,12 +85,12 @@ class ChatCompletionChunk(TypedDict, total=False):
     x_groq: GroqExtra | None
 
 
-def build_payload(request: ModelRequest) -> dict[str, object]:
-    """The payload of a request."""
+def build_payload(request: ModelRequest, provider: str) -> dict[str, object]:
+    """The payload of a request. `provider`: whose state messages bring along."""
     settings = request.settings
     payload: dict[str, object] = {
         "model": request.model,
-        "messages": [_to_chat_message(message) for message in request.messages],
+        "messages": [_to_chat_message(message, provider) for message in request.messages],
     }
     if _REASONING_MODELS.search(request.model):
         payload["max_completion_tokens"] = settings.max_tokens
@@ -119,7 +119,7 @@ def supports_strict_mode(schema: JSON) -> bool:
     return all(map(supports_strict_mode, schema.values()))
 
 
-def _to_chat_message(message: Message) -> dict[str, object]:
+def _to_chat_message(message: Message, provider: str) -> dict[str, object]:
     if message.role is Role.TOOL:
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.content}
     if message.images:
@@ -135,7 +135,10 @@ def _to_chat_message(message: Message) -> dict[str, object]:
         }
         for call in message.tool_calls
     ]
-    return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+    data: dict[str, object] = {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+    for block in get_state_blocks(message, provider):
+        data |= block
+    return data
 
 
 def _content_parts(message: Message) -> list[dict[str, object]]:
@@ -153,7 +156,7 @@ class ChatCompletionsProvider(HTTPProvider[ChatCompletionChunk]):
 
     async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ChatCompletionChunk, None]:
         create = self._client.get().chat.completions.create
-        payload = build_payload(request) | {"timeout": request.settings.timeout_s}
+        payload = build_payload(request, self.name) | {"timeout": request.settings.timeout_s}
         if not live:
             yield _to_chunk(await create(**payload))
             return
@@ -171,7 +174,10 @@ class ChatCompletionsProvider(HTTPProvider[ChatCompletionChunk]):
             builder.usage = _to_tokens(usage)
         for choice in (chunk.get("choices") or [])[:1]:
             delta = choice.get("delta") or choice.get("message") or {}
-            builder.add_reasoning(delta.get("reasoning_content") or delta.get("reasoning"))
+            thought = delta.get("reasoning_content")
+            yield from builder.add_reasoning(thought or delta.get("reasoning"))
+            if thought:  # services with this field want it back together with the calls
+                builder.append_state(0, "reasoning_content", thought)
             yield from builder.add_text(delta.get("content"))
             yield from builder.add_text(delta.get("refusal"))
             for position, call in enumerate(delta.get("tool_calls") or []):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from ragkit.errors import AuthenticationFailed, InvalidOption
-from ragkit.masking import is_valid_key, register_secret
+from ragkit.masking import is_key_like, is_valid_key, register_secret
 
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -15,7 +15,6 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "groq": ("GROQ_API_KEY",),
 }
 """Service -> the variables that hold its key; the first one that is set is used. `auto` tries them in this order."""
-_KEY_PREFIXES = ("sk-", "AIza", "gsk_")
 HOST_VARIABLES: Mapping[str, str] = {
     "openai": "OPENAI_BASE_URL",
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -43,7 +42,7 @@ def find_key(service: str, value: str | None = None, *, required: bool = True) -
 
 def check_model(model: str) -> str:
     """The name of a model. Raises InvalidOption if it is an API key: it would be sent and logged as the model."""
-    if model.startswith(_KEY_PREFIXES):
+    if is_key_like(model):
         register_secret(model)
         raise InvalidOption("model", f"{model[:4]}...", "the name of a model; pass a key as api_key=...")
     return model

@@ -9,6 +9,7 @@ from threading import Lock
 from types import TracebackType
 
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta
+from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.errors import InvalidOption, InvalidRequest, ProviderError
 
 
@@ -23,7 +24,8 @@ class FallbackProvider(Provider):
 
     After `max_failures` failures in a row a provider is skipped for `cooldown_s` seconds; then one request may
     try it again. An InvalidRequest is raised at once: the next provider would get the same request.
-    A stream falls back only before its first chunk.
+    A stream falls back by itself only before its first chunk. A failure after it is raised; if the agent sends the
+    request again, it goes to the next provider.
 
     Args:
         providers: in order of preference.
@@ -50,7 +52,7 @@ class FallbackProvider(Provider):
         if models is not None and len(models) != len(providers):
             expected = f"{len(providers)}, one per provider"
             raise InvalidOption("the number of models of FallbackProvider", len(models), expected)
-        self.providers = tuple(providers)
+        providers = self.providers = tuple(map(adapt_provider, providers))
         self.default_model = models[0] if models else providers[0].default_model
         self.native_tools = all(provider.native_tools for provider in providers)
         self.blocking = any(provider.blocking for provider in providers)
@@ -98,10 +100,12 @@ class FallbackProvider(Provider):
 
     def available_names(self) -> list[str]:
         """Names of the providers that are not skipped."""
+        return [self.providers[index].name for index in sorted(self.available_indices())]
+
+    def available_indices(self) -> set[int]:
+        """Indices of the providers that are not skipped."""
         now = self._clock()
-        return [
-            provider.name for provider, c in zip(self.providers, self._circuits, strict=True) if c.open_until <= now
-        ]
+        return {index for index, circuit in enumerate(self._circuits) if circuit.open_until <= now}
 
     def model_for(self, index: int, request: ModelRequest) -> str:
         """The request for the provider at `index`."""
@@ -137,13 +141,16 @@ class _FallbackChain:
         self._index = 0
         self._stream_started = False
         self._errors: list[str] = []
+        self._failed = set[int]()
         self.error: ProviderError = ProviderError(owner.name, "all providers are skipped after repeated failures")
 
     def __iter__(self) -> Iterator[tuple[Provider, ModelRequest]]:
+        self._failed |= self._request.failed_in_chain
         for index, provider in enumerate(self._owner.providers):
-            if self._owner.allow_request(index):
+            if index not in self._failed and self._owner.allow_request(index):
                 self._index = index
-                yield provider, replace(self._request, model=self._owner.model_for(index, self._request))
+                model = self._owner.model_for(index, self._request)
+                yield provider, replace(self._request, model=model, failed_in_chain=frozenset())
 
     def __enter__(self) -> None:
         return None
@@ -159,6 +166,9 @@ class _FallbackChain:
         self._owner.record_result(self._index, failed=True)
         self._errors.append(str(error))
         self.error = error
+        self._failed.add(self._index)
+        goes_on = self._stream_started and self._owner.available_indices() - self._failed
+        error.failed_in_chain = frozenset(self._failed if goes_on else ())
         return not self._stream_started
 
     def add_provider_info(self, completion: Completion) -> Completion:

@@ -187,7 +187,7 @@ def _add_part(part: types.Part, builder: CompletionBuilder) -> Iterator[StreamDe
             call.name or "", cast("Mapping[str, JSON]", call.args or {}), call.id or ""
         )
     elif part.thought:
-        builder.add_reasoning(part.text)
+        yield from builder.add_reasoning(part.text)
     else:
         yield from builder.add_text(part.text)
 

@@ -27,6 +27,7 @@ from ragkit.agent.providers.base import (
     Completion,
     ModelRequest,
     Provider,
+    ReasoningDelta,
     StreamCompleted,
     StreamDelta,
     TextDelta,
@@ -97,10 +98,11 @@ class CompletionBuilder:
             self.text_parts.append(text)
             yield TextDelta(text)
 
-    def add_reasoning(self, text: str | None) -> None:
-        """Add a chunk of reasoning."""
+    def add_reasoning(self, text: str | None) -> Iterator[StreamDelta]:
+        """Add a chunk of reasoning; None and '' are ignored."""
         if text:
             self.reasoning_parts.append(text)
+            yield ReasoningDelta(text)
 
     def add_call(self, index: int, name: str = "", arguments: str = "", call_id: str = "") -> Iterator[StreamDelta]:
         """Add a chunk of the tool call at the service's `index`; arguments are JSON text."""

@@ -75,7 +75,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
             yield piece
 
     def _add_chunk(self, chunk: ollama.ChatResponse, builder: CompletionBuilder) -> Iterator[StreamDelta]:
-        builder.add_reasoning(chunk.message.thinking)
+        yield from builder.add_reasoning(chunk.message.thinking)
         yield from builder.add_text(chunk.message.content)
         for call in chunk.message.tool_calls or ():
             arguments = cast("Mapping[str, JSON]", call.function.arguments)

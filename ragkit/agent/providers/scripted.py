@@ -15,6 +15,8 @@ from threading import Lock
 from typing import TypeAlias
 
 from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.parser import ToolCallParser
+from ragkit.agent.prompt import unmark_data
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamDelta, TextDelta, to_deltas
 from ragkit.errors import (
     AuthenticationFailed,
@@ -31,6 +33,8 @@ from ragkit.usage.tokens import Tokens, estimate_tokens
 
 MOCK_VARIABLE = "RAGKIT_MOCK_JSON"
 """Environment variable: a script of model turns, as JSON or as the path of a JSON file."""
+MOCK_CALLS_VARIABLE = "RAGKIT_BBOX_MOCK_JSON"
+"""Environment variable: the tool calls of LocalProvider, as JSON."""
 
 ScriptedAnswer: TypeAlias = str | Message | ToolCall | Sequence[ToolCall] | Completion
 """A scripted answer: text, tool calls, a message or a completion."""
@@ -63,9 +67,11 @@ class InstantProvider(Provider):
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """Stream the answer word by word."""
         completion = self.complete(request)
-        for piece in re.findall(r"\S+\s*|\s+", completion.message.content):
-            yield TextDelta(piece)
-        yield from (delta for delta in to_deltas(completion) if not isinstance(delta, TextDelta))
+        for delta in to_deltas(completion):
+            if isinstance(delta, TextDelta):
+                yield from map(TextDelta, re.findall(r"\S+\s*|\s+", delta.text))
+            else:
+                yield delta
 
     async def acomplete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""
@@ -164,7 +170,8 @@ class EchoProvider(InstantProvider):
 class LocalProvider(InstantProvider):
     """Needs no service and no key: returns the last tool result, or the user's message.
 
-    It calls no tools. The default if no provider is configured.
+    It calls the tools that RAGKIT_BBOX_MOCK_JSON lists, a JSON list of `{"tool_name", "parameters"}`, one per request,
+    and otherwise none. The default if no provider is configured.
     """
 
     name = "local"
@@ -173,9 +180,19 @@ class LocalProvider(InstantProvider):
     def complete(self, request: ModelRequest) -> Completion:
         """The last tool result of the turn, or the last user message with a prefix."""
         final = request.messages[-1] if request.messages else Message.user("")
+        calls = ToolCallParser().parse_all(os.environ.get(MOCK_CALLS_VARIABLE, ""))
+        made = _count_calls_of_turn(request.messages)
+        if made < len(calls):
+            return _to_completion(calls[made], request)
         if final.role is Role.TOOL:
-            return _to_completion(final.content, request)
+            return _to_completion(unmark_data(final.content), request)
         return _to_completion(f"[local provider, no model] {_last_user_text(request)}".rstrip(), request)
+
+
+def _count_calls_of_turn(messages: Sequence[Message]) -> int:
+    """Tool calls since the last user message."""
+    last = max((index for index, message in enumerate(messages) if message.role is Role.USER), default=-1)
+    return sum(len(message.tool_calls) for message in messages[last + 1 :])
 
 
 def _last_user_text(request: ModelRequest) -> str:

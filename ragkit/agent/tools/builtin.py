@@ -229,7 +229,7 @@ class FolderTools:
 
 
 class WebSearchEngine(Protocol):
-    """A web search engine. None is built in."""
+    """A web search engine; `ragkit.agent.tools.duckduckgo.DuckDuckGo` is one."""
 
     def search(self, query: str, num_results: int) -> Sequence[tuple[str, str, str]]:
         """(title, URL, excerpt) of each result, best first."""

@@ -133,6 +133,37 @@ def read_signature(
     return signature
 
 
+def find_context_parameter(function: Callable[..., object], context_type: type) -> str:
+    """The parameter of `function` that is annotated with the context; empty if there is none."""
+    name = getattr(function, "__name__", type(function).__name__)
+    hints = getattr(unwrap_callable(function), "__annotations__", None)
+    if not hints or not any(context_type.__name__ in str(hint) for hint in hints.values()):
+        return ""
+    return next((key for key, hint in _get_type_hints(function, name).items() if hint is context_type), "")
+
+
+def check_parameters(
+    name: str, schema: ToolSchema, function: Callable[..., object], other: typing.Collection[str] = ()
+) -> None:
+    """Raises InvalidOption if a hand-written schema names a parameter that the function lacks.
+
+    `other`: parameters of the function that the model does not fill.
+    """
+    properties = schema.get("properties")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):  # some functions in C have no signature
+        return
+    if not isinstance(properties, Mapping) or any(item.kind is item.VAR_KEYWORD for item in parameters):
+        return
+    known = [item.name for item in parameters if item.kind in (item.POSITIONAL_OR_KEYWORD, item.KEYWORD_ONLY)]
+    known = [item for item in known if item not in other]
+    for parameter in properties:
+        if parameter not in known:
+            expected = f"one that its function has: {', '.join(known) or 'none'}"
+            raise InvalidOption(f"a parameter of tool {name!r}", parameter, expected)
+
+
 def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
     """Validate and convert arguments; omitted parameters stay omitted. Raises InvalidToolArguments."""
     parameters = {parameter.name: parameter for parameter in signature.parameters}

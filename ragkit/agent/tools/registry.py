@@ -25,9 +25,18 @@ class ToolRegistry:
         return self._frozen
 
     def register(self, tool: Tool) -> Tool:
-        """Add a tool. Raises InvalidOption if the name is taken or the registry is frozen."""
+        """Add a tool. Raises InvalidOption if the name is taken or the registry is frozen.
+
+        Of two tools with the same name, one with a `fallback_name` gets that name.
+        """
         if self._frozen:
             raise InvalidOption("the tool registry", "a snapshot", f"unfrozen to register {tool.name!r}")
+        other = self._tools.get(tool.name)
+        if other is not None and tool.fallback_name:
+            tool = replace(tool, name=tool.fallback_name, fallback_name="")
+        elif other is not None and other.fallback_name and other.fallback_name not in self._tools:
+            renamed = replace(other, name=other.fallback_name, fallback_name="")
+            self._tools = {item.name: item for item in (renamed if old is other else old for old in self)}
         if tool.name in self._tools:
             raise InvalidOption("the name of a tool", tool.name, "unique in its registry")
         self._tools[tool.name] = tool

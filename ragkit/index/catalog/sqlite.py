@@ -141,6 +141,10 @@ class Catalog:
             " page, heading, text) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
             rows,
         )
+        contexts = [(first + i, chunk.context) for i, chunk in enumerate(chunks) if chunk.context]
+        self.connection.executemany(
+            "INSERT INTO chunk_contexts VALUES (?,?,?)", [(*values, row_checksum(values)) for values in contexts]
+        )
         return range(first, first + len(rows))
 
     def staged_documents(self) -> dict[tuple[str, str, str], int]:
@@ -156,6 +160,8 @@ class Catalog:
     def delete_documents(self, documents: Sequence[int]) -> None:
         """Delete documents with their chunks. The caller deletes their lexical index rows first."""
         keys = [(document,) for document in documents]
+        of_document = "chunk IN (SELECT key FROM chunks WHERE document = ?)"
+        self.connection.executemany(f"DELETE FROM chunk_contexts WHERE {of_document}", keys)  # noqa: S608
         self.connection.executemany("DELETE FROM chunks WHERE document = ?", keys)
         self.connection.executemany("DELETE FROM documents WHERE key = ?", keys)
 
@@ -164,6 +170,40 @@ class Catalog:
         keys = [(document,) for document in documents]
         self.connection.executemany("UPDATE documents SET live = 1 WHERE key = ?", keys)
         self.connection.executemany("UPDATE chunks SET live = 1 WHERE document = ?", keys)
+
+    # contexts
+
+    def has_contexts(self) -> bool:
+        """Whether the tables of contexts exist: those of a catalog that only older versions wrote do not."""
+        query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('contexts', 'chunk_contexts')"
+        return bool(self.connection.execute(query).fetchone()[0] == 2)
+
+    def find_contexts(self, requests: Sequence[bytes]) -> dict[bytes, str]:
+        """The sentence of each request for a context; requests without an answer are left out."""
+        query = "SELECT request, sentence, checksum FROM contexts WHERE request = ?"
+        rows = [row for request in requests for row in self.connection.execute(query, (request,))]
+        return {request: sentence for request, sentence, crc in rows if row_checksum((request, sentence)) == crc}
+
+    def iter_contexts(self) -> Iterator[tuple[bytes, str]]:
+        """Every request for a context whose row is intact, with its sentence."""
+        for request, sentence, crc in self.connection.execute("SELECT request, sentence, checksum FROM contexts"):
+            if row_checksum((request, sentence)) == crc:
+                yield request, sentence
+
+    def add_contexts(self, contexts: Iterable[tuple[bytes, str]]) -> None:
+        """Record the sentences of requests."""
+        rows = [(*values, row_checksum(values)) for values in contexts]
+        self.connection.executemany("INSERT OR REPLACE INTO contexts VALUES (?,?,?)", rows)
+
+    def delete_unused_contexts(self, keep: int) -> None:
+        """Delete the sentences that no chunk has, if there are more than `keep` of them and more than of the others.
+
+        Some are kept, because texts come back: a change is undone, a file is restored.
+        """
+        unused = "contexts WHERE sentence NOT IN (SELECT sentence FROM chunk_contexts)"
+        used = int(self.connection.execute("SELECT count(*) FROM chunk_contexts").fetchone()[0])
+        if self.connection.execute(f"SELECT count(*) FROM {unused}").fetchone()[0] > max(keep, used):  # noqa: S608
+            self.connection.execute(f"DELETE FROM {unused}")  # noqa: S608
 
     # vectors
 

@@ -24,7 +24,7 @@ from ragkit.index.catalog.directory import (
 )
 from ragkit.index.catalog.io_errors import to_knowledge_base_error, translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
-from ragkit.index.catalog.schema import create_missing_indexes
+from ragkit.index.catalog.schema import create_missing_tables
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow
 from ragkit.store.native.vector_file import VectorFile
 
@@ -67,7 +67,7 @@ class WriteSession:
             self._stack.callback(connection.close)
             self.catalog = Catalog(connection)
             delete_checksums(self.directory)
-            create_missing_indexes(connection)
+            create_missing_tables(connection)
             self._stack = self._stack.pop_all()
 
     def __exit__(

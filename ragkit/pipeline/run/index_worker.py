@@ -8,15 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from ragkit.index.build_runner import EmbeddedTexts, PreparedFile
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.load import LOADERS
 from ragkit.load.ipc import iter_parts
 from ragkit.load.parse_pool import ParsePool
 from ragkit.load.parsing import ParsedFile, ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
+from ragkit.records import Chunk
 
 
 class IndexWorker:
@@ -29,6 +32,7 @@ class IndexWorker:
 
     def __init__(self, components: PipelineComponents, parsers: int = 1) -> None:
         self._components = components
+        parsers = 0 if any(loader.name in LOADERS.of_program for loader in components.loader_routes) else parsers
         self._pool = ParsePool(parsers, components.parse_limits, components.loader_routes)
 
     def close(self) -> None:
@@ -67,11 +71,32 @@ def _prepare_one(components: PipelineComponents, parsed: ParsedFile) -> Prepared
     """One document, without those inside it."""
     started_at = time.perf_counter()
     chunks = tuple(components.split_document(parsed.document))
-    texts = tuple(components.embedding_text(chunk) for chunk in chunks)
-    name = Path(parsed.task.source).stem  # the lexical index finds files by name too
-    terms = tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
+    texts, terms = _index_texts(components, chunks, parsed.task.source)
     file = parsed.document, parsed.content_hash, parsed.stat, parsed.loader
-    return PreparedFile(*file, chunks, texts, terms, 0.0, time.perf_counter() - started_at)
+    seconds, tokens = time.perf_counter() - started_at, components.take_split_tokens()
+    return PreparedFile(*file, chunks, texts, terms, split_seconds=seconds, split_tokens=tokens)
+
+
+def add_contexts(components: PipelineComponents, prepared: PreparedFile, sentences: Sequence[str]) -> PreparedFile:
+    """The file with a context for each chunk, and then for those of its parts: with other ids, texts and terms."""
+    remaining = iter(sentences)
+
+    def add(file: PreparedFile) -> PreparedFile:
+        chunks = tuple(components.add_contexts(file.chunks, list(islice(remaining, len(file.chunks)))))
+        texts, terms = _index_texts(components, chunks, prepared.document.source)
+        return replace(file, chunks=chunks, texts=texts, terms=terms)
+
+    own = add(prepared)
+    return replace(own, parts=tuple(map(add, prepared.parts)))
+
+
+def _index_texts(
+    components: PipelineComponents, chunks: Sequence[Chunk], source: str
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The texts to embed, and the terms for the lexical index."""
+    texts = tuple(components.embedding_text(chunk) for chunk in chunks)
+    name = Path(source).stem  # the lexical index finds files by name too
+    return texts, tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
 
 
 def strip_origins(pipeline: Pipeline) -> Pipeline:

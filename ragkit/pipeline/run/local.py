@@ -58,6 +58,7 @@ class LocalRunner:
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """The result for each file, from workers, or from this process if the files are few and no workers were set."""
         few = not self._requested_workers and sum(file.stat.size for file in work) <= INLINE_MAX_BYTES
+        few |= self._components.stays_in_process
         return self._prepare_inline(work) if few else self._worker_pool.prepare(work)
 
     def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:

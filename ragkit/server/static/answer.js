@@ -1,6 +1,6 @@
 // One answer: text with citations, tool calls, evidence, usage and cost.
 
-import { announce, button, formatCount, formatDollars, formatLocation, formatSeconds, h, plain, sourceName } from "./dom.js";
+import { announce, button, formatCount, formatDollars, formatLocation, formatSeconds, h, plain, sourceName, timeElement } from "./dom.js";
 import { renderInto, rerender } from "./markdown.js";
 import { openPassage, statusMarks } from "./passage.js";
 import { openTrace } from "./trace.js";
@@ -15,14 +15,15 @@ const STATUS_TEXT = {
 
 /** A question and its answer, updated while the answer streams. */
 export class ChatTurn {
-  constructor(question) {
+  /** `asked`: the time of the question, as `toMillis` reads it. */
+  constructor(question, asked) {
     this.text = "";
     this.tools = h("ul", { class: "calls", "aria-label": "Tool calls" });
     this.body = h("div", { class: "text" });
     this.state = h("p", { class: "waiting" }, "Searching the documents");
     this.end = h("div", { class: "end" });
     this.element = h("article", { class: "turn", "aria-busy": "true" },
-      h("h2", { class: "question", dir: "auto" }, plain(question)), this.tools, this.state, this.body, this.end);
+      h("header", { class: "asked" }, h("h2", { class: "question", dir: "auto" }, plain(question)), timeElement(asked)), this.tools, this.state, this.body, this.end);
     this.frame = 0;
   }
 
@@ -65,7 +66,7 @@ export class ChatTurn {
     this.end.replaceChildren(...[
       STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error ? ` ${plain(message.error.message ?? message.error)}` : ""),
       citations.length > 0 && sourceList(citations, message.abstained),
-      message.status === "done" && usageLine(message, this),
+      message.status === "done" ? usageLine(message, this) : h("footer", { class: "figures" }, timeElement(message.created)),
     ].filter(Boolean));
     this.settle();
     announce(message.abstained ? "Not in these documents." : `The answer is complete, with ${formatCount(citations.length, "citation")}.`);
@@ -138,8 +139,8 @@ function usageLine(message, turn) {
     pressed.textContent = done ? "Copied" : "Copy failed";
     announce(pressed.textContent);
   };
-  return h("footer", { class: "figures" }, evidenceBar(message.evidence),
-    h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, formatCount(tokens, "token")), h("span", {}, formatDollars(usage.total_cost_usd)),
+  return h("footer", { class: "figures" }, timeElement(message.created), evidenceBar(message.evidence),
+    message.model && h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, formatCount(tokens, "token")), message.usage && h("span", {}, formatDollars(usage.total_cost_usd)),
     h("span", { class: "tools" }, message.trace_id && button("Trace", (event) => openTrace(message.trace_id, event.currentTarget)), button("Copy", copy)));
 }
 

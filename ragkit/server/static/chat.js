@@ -57,7 +57,7 @@ async function loadSession(id, target) {
     setSession(found);
     target.thread.replaceChildren();
     for (const [question, answer] of pairMessages(found.history)) {
-      const turn = new ChatTurn(question);
+      const turn = new ChatTurn(question.content, question.created);
       target.thread.append(turn.element);
       if (answer) turn.finish(answer);
       else turn.fail("This question has no answer.");
@@ -75,7 +75,7 @@ async function loadSession(id, target) {
 function pairMessages(history) {
   const result = [];
   for (const message of history) {
-    if (message.role === "user") result.push([message.content, null]);
+    if (message.role === "user") result.push([message, null]);
     else if (result.length) result.at(-1)[1] = message;
   }
   return result;
@@ -126,7 +126,7 @@ function submit() {
 async function ask(question) {
   const target = view;
   target.thread.querySelector(".welcome")?.remove();
-  const turn = new ChatTurn(question);
+  const turn = new ChatTurn(question, Date.now() / 1000);
   target.thread.append(turn.element);
   turn.element.scrollIntoView({ block: "start" });
   const request = new AbortController();

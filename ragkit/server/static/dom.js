@@ -1,7 +1,7 @@
 // Builds elements and text nodes. No string is ever parsed as HTML.
 
 const ATTRIBUTES = new Set([
-  "alt", "autocomplete", "checked", "class", "colspan", "cols", "dir", "disabled", "download", "enterkeyhint", "for",
+  "alt", "autocomplete", "checked", "class", "colspan", "cols", "datetime", "dir", "disabled", "download", "enterkeyhint", "for",
   "hidden", "href", "id", "inert", "lang", "max", "maxlength", "min", "name", "open", "placeholder", "rel", "role",
   "rows", "scope", "selected", "spellcheck", "start", "tabindex", "target", "title", "type", "value",
 ]);
@@ -92,10 +92,22 @@ export function formatBytes(value) {
 /** Milliseconds since 1970, from seconds or an ISO date. */
 export const toMillis = (value) => (typeof value === "number" ? value * 1000 : Date.parse(value));
 
-/** A short time: hour and minute if today, else the day. */
+const CLOCK = { hour: "2-digit", minute: "2-digit" };
+const DAY = { day: "numeric", month: "short" };
+const isToday = (date) => date.toDateString() === new Date().toDateString();
+
+/** A short local time: hour and minute if today, else the day. */
 export function formatTime(value) {
   const date = new Date(toMillis(value));
   if (Number.isNaN(date.getTime())) return "";
-  const today = date.toDateString() === new Date().toDateString();
-  return date.toLocaleString("en-GB", today ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" });
+  return date.toLocaleString("en-GB", isToday(date) ? CLOCK : DAY);
+}
+
+/** The local time of a message, with the day unless that is today; the full date on hover and for screen readers. */
+export function timeElement(value) {
+  const date = new Date(toMillis(value));
+  if (Number.isNaN(date.getTime())) return null;
+  const full = date.toLocaleString("en-GB", { dateStyle: "full", timeStyle: "short" });
+  return h("time", { class: "when", datetime: date.toISOString(), title: full },
+    h("span", { "aria-hidden": "true" }, date.toLocaleString("en-GB", isToday(date) ? CLOCK : { ...DAY, ...CLOCK })), h("span", { class: "unseen" }, full));
 }

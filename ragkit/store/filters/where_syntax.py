@@ -54,6 +54,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+_VALUE_IN_FIELD = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s+in\s+([^\W\d][\w.\-]*)""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,13 @@ class _Parser:
             parts.append(self._parse_and(depth))
         return parts[0] if len(parts) == 1 else {"$or": parts}
 
-    def fail(self, expected: str) -> NoReturn:
-        """Raise InvalidFilter that points at the next token."""
+    def _suggest_membership(self) -> str:
+        """`tags == "hr"` for `"hr" in tags`: a list matches a value that it contains."""
+        reversed_test = _VALUE_IN_FIELD.match(self._text, self.token.start)
+        return f"{reversed_test[2]} == {reversed_test[1]}" if reversed_test else ""
+
+    def fail(self, expected: str, instead: str = "") -> NoReturn:
+        """Raise InvalidFilter that points at the next token. `instead` is what was probably meant."""
         token, text = self.token, self._text
         got = "the end" if token.kind == "end" else repr(token.text)
         suggestions = {
@@ -103,6 +109,8 @@ class _Parser:
             "word": closest_match(token.text, _KEYWORDS, cutoff=0.66),
         }
         suggestion = suggestions.get(token.kind)
+        if instead:
+            raise InvalidFilter(f"column {token.start + 1}: expected {expected}, got {got} (did you mean {instead}?)")
         hint = f" (did you mean {suggestion!r}?)" if suggestion and suggestion != token.text else ""
         before, after = text[max(0, token.start - 30) : token.start], text[token.start : token.start + 30]
         excerpt = " ".join(f"{before}^{after}".split())
@@ -151,7 +159,7 @@ class _Parser:
         token = self.token
         is_name = token.kind == "name" or (token.kind == "word" and token.text not in _RESERVED)
         if not is_name or token.text.startswith("`$"):
-            self.fail("a field name")
+            self.fail("a field name", self._suggest_membership())
         return self._advance().text.strip("`")
 
     def _parse_values(self) -> list[JSON]:

@@ -13,6 +13,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from ragkit.embed.openai import OpenAIEmbeddingProvider
 from ragkit.errors import InvalidOption, LoadError, WorkerError
 from ragkit.index.report import FileRead, IndexEvent, TextsEmbedded
 from ragkit.knowledge_base.indexing import IndexOptions
@@ -23,6 +24,7 @@ from ragkit.pipeline.run.index_worker import strip_origins
 from ragkit.pipeline.run.ray import RayRunner
 from ragkit.pipeline.runners import RayOptions
 from ragkit.pipeline.settings import Pipeline
+from ragkit.records import Chunk
 from ragkit.usage.meter import Meter, use_meter
 from tests.pipeline.run.corpus import content, indexed, pipeline, write_corpus
 
@@ -117,6 +119,35 @@ def test_an_error_during_a_run_reaches_the_caller_and_keeps_an_existing_connecti
         assert content(tmp_path / "kb")[:2] == content(tmp_path / "here")[:2]
     finally:
         ray.shutdown()
+
+
+def test_contexts_of_chunks_are_written_by_this_process(tmp_path: Path, cluster: str) -> None:
+    folder = write_corpus(tmp_path / "docs", files=6)
+    split = 'split: {name: recursive, context: {model: "echo:echo", max_tokens: 20}}\n'
+    found: list[list[Chunk]] = []
+    for name, run in (("kb", f'{{name: ray, address: "{cluster}"}}'), ("here", "{name: local}")):
+        settings = f"{split}embed: {{name: hashing, dimension: 64}}\nrun: {run}\n"
+        with KnowledgeBase.open(tmp_path / name, Pipeline.from_yaml(settings)) as kb:
+            report = kb.index(folder)
+            found.append(list(kb.chunks()))
+            assert report.contexts == len({chunk.text for chunk in found[-1]})
+            assert all("<chunk>" in chunk.context for chunk in found[-1])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_splitter_that_embeds_at_a_cost_is_refused(tmp_path: Path, dry_run: bool) -> None:
+    folder = write_corpus(tmp_path / "docs", files=1)
+    settings = "split: {name: semantic}\nembed: {name: openai}\nrun: {name: ray}\n"
+    says = "run.name must be 'local': the splitter 'semantic' embeds sentences with text-embedding-3-small"
+    embedder = OpenAIEmbeddingProvider(api_key="test-key", dimensions=8)
+    with (
+        KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml(settings), embedder=embedder) as kb,
+        pytest.raises(InvalidOption, match=says),
+    ):
+        kb.index(folder, options=IndexOptions(dry_run=dry_run))
+    free = Pipeline.from_yaml("split: {name: semantic}\nrun: {name: ray}\n")
+    assert isinstance(PipelineComponents(free).create_runner(), RayRunner)
 
 
 def test_the_cost_of_embedding_on_the_cluster_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

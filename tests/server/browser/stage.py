@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
@@ -65,10 +65,14 @@ class StagedKnowledgeBase(KnowledgeBase):
     stage: Provider | None = None
 
     def agent(
-        self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
+        self,
+        model: str | None = None,
+        max_cost_usd: float | None = None,
+        memory: ConversationMemory | None = None,
+        **options: Any,
     ) -> RAGAgent:
         """The agent of an answer."""
         if self.stage is None:
-            return super().agent(model or "extractive", max_cost_usd, memory)
+            return super().agent(model or "extractive", max_cost_usd, memory, **options)
         config = AgentConfig(max_iterations=6, text_tool_calls=False)
         return RAGAgent(self, self.stage, config, RAGOptions(self.top_k), memory)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -267,3 +269,28 @@ def test_an_answer_of_another_tab_is_shown_when_it_is_done(page: Page, open_page
     expect(other.locator(".turn")).to_contain_text("The answer is still being generated.")
     resume.set()
     expect(other.locator(".turn .text")).to_have_text("It keeps cold.")
+
+
+def test_messages_show_their_local_time_and_the_full_date_on_hover(open_page: Opener, serving: Serving) -> None:
+    session = serving.ask("POST", "chat", {"message": DEWAR})["session_id"]
+    page = open_page(f"#/s/{session}", timezone_id="Asia/Tokyo")
+    question, answer = page.locator(".turn time").all()
+    for shown, index in ((question, 0), (answer, 1)):
+        created = datetime.fromisoformat(serving.message(session, index)["created"])
+        local = created.astimezone(ZoneInfo("Asia/Tokyo"))
+        expect(shown).to_have_attribute("datetime", created.strftime("%Y-%m-%dT%H:%M:%S.") + f"{created:%f}"[:3] + "Z")
+        expect(shown.locator("span").first).to_have_text(local.strftime("%H:%M"))
+        full = f"{local:%A}, {local.day} {local:%B %Y} at {local:%H:%M}"
+        expect(shown).to_have_attribute("title", full)
+        expect(shown.locator(".unseen")).to_have_text(full)
+    expect(ask_and_wait(page, SALARY).locator("time")).to_have_count(2)
+
+
+def test_an_older_message_shows_its_day(open_page: Opener, serving: Serving) -> None:
+    session = serving.ask("POST", "chat", {"message": DEWAR})["session_id"]
+    created = datetime.fromisoformat(serving.message(session)["created"])
+    page = open_page("", timezone_id="UTC")
+    page.clock.set_fixed_time(created + timedelta(days=2))
+    page.goto(f"{serving.origin}/#/s/{session}")
+    shown = f"{created.day} {created:%b}, {created:%H:%M}"
+    expect(page.locator(".turn time span:first-child").first).to_have_text(shown)

@@ -1,28 +1,39 @@
-"""A searcher that applies the filter and the top_k limit of one request to every search."""
+"""A searcher whose filter and top_k limit apply to every search, whatever a model asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.answer.base import Searcher, Where
+from ragkit.answer.base import MultiModeSearcher, Searcher, Where
 from ragkit.records import Document, Hit
 
 
 class FilteredSearcher:
-    """A `Searcher` that adds `where` to every filter and limits top_k to `max_top_k`, whatever the model asks for."""
+    """A `Searcher` that adds `where` to every filter and limits top_k to `max_top_k`."""
 
-    def __init__(self, searcher: Searcher, where: Where, max_top_k: int) -> None:
+    def __init__(self, searcher: Searcher, where: Where, max_top_k: int | None = None) -> None:
+        """Without `max_top_k`, top_k is not limited."""
         self.inner = searcher
         self._where = where
         self._max_top_k = max_top_k
 
-    def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
+    def search(
+        self,
+        question: str,
+        top_k: int | None = None,
+        where: Where = None,
+        mode: Literal["dense", "lexical", "hybrid"] | None = None,
+    ) -> list[Hit]:
         """The hits for a question, best first."""
         both = {"$and": [self._where, where]} if self._where and where else self._where or where
-        return self.inner.search(question, None if top_k is None else min(top_k, self._max_top_k), both)
+        limit = min(top_k, self._max_top_k) if top_k is not None and self._max_top_k is not None else top_k
+        if mode is None:
+            return self.inner.search(question, limit, both)
+        return cast("MultiModeSearcher", self.inner).search(question, limit, both, mode)
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """Inverse document frequency of each term: (len(terms),)."""
@@ -36,9 +47,9 @@ class FilteredSearcher:
         """The unit vector of a question: (dimension,)."""
         return self.inner.embed_question(question)
 
-    def document(self, source: str) -> Document | None:
-        """The document of a source."""
-        return self.inner.document(source)
+    def find_document(self, document_id: str) -> Document | None:
+        """The document with this id."""
+        return self.inner.find_document(document_id)
 
     def is_stale(self, source: str) -> bool:
         """Whether the file changed since it was indexed."""

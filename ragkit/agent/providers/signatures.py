@@ -1,0 +1,20 @@
+"""Tells providers with our signatures from those with the documented ones, which need an adapter."""
+
+from __future__ import annotations
+
+from ragkit.agent.providers.base import METHODS, Provider, takes_messages
+
+
+def adapt_provider(provider: Provider) -> Provider:
+    """The provider itself if its methods take a ModelRequest, else an adapter for it.
+
+    Raises:
+        InvalidOption: it has none of the known methods, or one of them has a parameter without a known meaning.
+    """
+    kind = type(provider)
+    own = [name for name in METHODS if getattr(kind, name, None) not in (None, getattr(Provider, name))]
+    if kind.__module__.startswith("ragkit.") or (own and not any(takes_messages(getattr(kind, name)) for name in own)):
+        return provider
+    from ragkit.agent.providers.adapter import AdaptedProvider
+
+    return AdaptedProvider(provider, own)

@@ -1,0 +1,58 @@
+"""The documented ways to call a provider and to give it to an agent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ragkit import Agent, AgentConfig, Message, Provider, ScriptedProvider, tool
+from ragkit.agent.providers.base import Completion, ModelRequest
+
+
+@tool
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+Arguments = dict[str, object]
+
+
+def test_a_subclass_with_options_gets_all_of_them() -> None:
+    seen: list[tuple[list[Message], Arguments]] = []
+
+    class Custom(Provider):
+        def complete(self, messages: list[Message], **options: object) -> str:  # type: ignore[override]
+            seen.append((messages, options))
+            return "hello"
+
+    provider = Custom()
+    agent = Agent(name="assistant", model=provider.model("custom-model"))  # type: ignore[attr-defined]
+    assert agent.run("hi").content == "hello"
+    [(messages, options)] = seen
+    assert [message.role.value for message in messages] == ["system", "user"]
+    assert (options["model"], options["temperature"], options["tools"]) == ("custom-model", 0.7, None)
+    assert provider.complete([Message.user("directly")], top_k=1) == "hello"
+    assert seen[-1] == ([Message.user("directly")], {"top_k": 1})
+
+
+def test_ragkits_providers_take_the_parts_of_a_request_too() -> None:
+    provider: Any = ScriptedProvider(["one", "two", "three"])
+    message, usage = provider.complete("m", "Be brief.", [Message.user("hi")], [add], temperature=0.2, max_tokens=5)
+    assert (message.content, usage.cost_usd) == ("one", 0.0)
+    assert asyncio.run(provider.acomplete("m", messages=[Message.user("hi")])).message.content == "two"
+    assert [type(delta).__name__ for delta in provider.stream("m", "", [])] == ["TextDelta", "StreamCompleted"]
+    request: ModelRequest = provider.requests[0]
+    assert [item.content for item in request.messages] == ["Be brief.", "hi"]
+    assert (request.tools, request.settings.temperature, request.settings.max_tokens) == ((add,), 0.2, 5)
+
+
+def test_a_completion_unpacks_into_its_message_and_its_usage() -> None:
+    completion = Completion(Message.assistant("hi"))
+    assert list(completion) == [completion.message, completion.usage]
+
+
+def test_the_model_of_an_agent_overrides_that_of_its_config() -> None:
+    provider = ScriptedProvider(["ok"])
+    Agent(provider, config=AgentConfig(model="one"), model="two").run("go")
+    assert provider.requests[0].model == "two"

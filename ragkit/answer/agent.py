@@ -18,6 +18,8 @@ from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.trace import StepType
+from ragkit.answer.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
+from ragkit.answer.aggregate_tool import AggregateTool, Aggregator
 from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import cite, resolve_citations
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, ExtractiveAnswer, ExtractiveProvider
@@ -51,7 +53,7 @@ class RAGOptions:
     instructions: str = INSTRUCTIONS
     """The system prompt."""
     tools: Sequence[Tool | ToolCallable] = ()
-    """Tools in addition to `search_knowledge_base`."""
+    """Tools in addition to `search_knowledge_base`, and to `aggregate_records` over records."""
     chunk_size: int = 200
     """Maximum length of a chunk, in tokens of the embedder, for documents that the agent splits itself."""
     chunk_overlap: int = 40
@@ -77,16 +79,20 @@ class RAGAgent(Agent):
         options: RAGOptions | None = None,
         memory: ConversationMemory | None = None,
     ) -> None:
-        """Without a provider, answers are quoted from the documents: no model, no cost."""
+        """Without a provider, answers are quoted from the documents: no model, no cost.
+
+        Over records (rows of tables), the agent also has the tool `aggregate_records`.
+        """
         options = options or RAGOptions()
         tool = RAGTool(searcher, top_k=options.top_k, score_threshold=options.score_threshold)
+        records = [AggregateTool(searcher).tool] if isinstance(searcher, Aggregator) and searcher.has_records else []
         super().__init__(
             provider or ExtractiveProvider(searcher),
-            [tool.tool, *options.tools],
+            [tool.tool, *records, *options.tools],
             config=config or DEFAULT_CONFIG,
             memory=options.memory if memory is None else memory,
             name="rag",
-            instructions=options.instructions,
+            instructions=f"{options.instructions}\n{AGGREGATE_INSTRUCTIONS}" if records else options.instructions,
         )
         object.__setattr__(self, "searcher", searcher)
         object.__setattr__(self, "_build_usage", [])

@@ -87,7 +87,8 @@ def _print_aggregates(context: CliContext, kb: KnowledgeBase, where: Where, fiel
         if function == "count":
             context.write(f"{result.documents:,} documents")
         elif not result.numbers:
-            context.write(f"{function}({result.field}): no numbers in {result.documents:,} documents")
+            known = f" (fields with numbers: {', '.join(result.known_fields)})" if result.known_fields else ""
+            context.write(f"{function}({result.field}): no numbers in {result.documents:,} documents{known}")
         else:
             value = {"sum": result.sum, "min": result.min, "max": result.max, "mean": result.mean}[function]
             context.write(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from ragkit.records import JSON, Metadata
 
@@ -25,6 +26,8 @@ class FieldAggregate:
     """None without a number."""
     max: int | float | None
     """None without a number."""
+    known_fields: tuple[str, ...] = ()
+    """If no document has a number in this field: some fields that have."""
 
     @property
     def mean(self) -> float | None:
@@ -44,16 +47,24 @@ class FieldAggregate:
         }
 
 
+MAX_KNOWN_FIELDS = 20
+MAX_NUMBER = 1e300
+"""Numbers beyond it, and NaN, are not counted: their sums could not be represented."""
+
+
 def aggregate_field(rows: Iterable[Metadata], field: str) -> FieldAggregate:
     """Read the field of each row once; memory grows with the number of numbers that are not integers."""
     documents = numbers = integers = 0
     fractions: list[float] = []
+    known: dict[str, None] = {}
     smallest: int | float | None = None
     largest: int | float | None = None
     for row in rows:
         documents += 1
         value = row.get(field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if not _is_number(value):
+            if not numbers and len(known) < MAX_KNOWN_FIELDS:
+                known.update(dict.fromkeys(name for name, other in row.items() if _is_number(other)))
             continue
         numbers += 1
         smallest = value if smallest is None or value < smallest else smallest
@@ -63,4 +74,9 @@ def aggregate_field(rows: Iterable[Metadata], field: str) -> FieldAggregate:
         else:
             fractions.append(value)
     total = math.fsum([*fractions, integers]) if fractions else integers
-    return FieldAggregate(field, documents, numbers, total, smallest, largest)
+    names = () if numbers else tuple(sorted(known)[:MAX_KNOWN_FIELDS])
+    return FieldAggregate(field, documents, numbers, total, smallest, largest, names)
+
+
+def _is_number(value: JSON) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MAX_NUMBER <= value <= MAX_NUMBER

@@ -474,6 +474,11 @@ class KnowledgeBase:
 
     # documents and status
 
+    @property
+    def has_records(self) -> bool:
+        """Whether the pipeline loads rows as documents of their own; then agents have the tool `aggregate_records`."""
+        return any(getattr(loader.options, "records", None) is not None for loader in self.pipeline.loaders)
+
     def aggregate(self, field: str = "", where: Where = None) -> FieldAggregate:
         """Count the documents that a filter selects, and add up the numbers in one of their metadata fields.
 

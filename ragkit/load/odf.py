@@ -15,7 +15,8 @@ from ragkit.load.ooxml import find_child, get_attribute, iter_elements, local_na
 from ragkit.load.ooxml_drawings import comment_block
 from ragkit.load.options import LOADER_VERSIONS, OdpOptions, OdsOptions, OdtOptions
 from ragkit.load.pdf_text import PAGE_BREAK
-from ragkit.load.sheet_text import sheet_blocks
+from ragkit.load.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.table_records import Record, build_record_documents
 from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import JSON, Document, Heading, Place
 
@@ -98,6 +99,7 @@ class OdsLoader:
         archive = ZipArchive(data, source, self.options)
         body = _read_body(archive, "spreadsheet")
         blocks: list[LayoutBlock] = []
+        records: list[Record] = []
         left = self.options.max_cells
         for table in body if body is not None else ():
             if local_name(table) == "table":
@@ -106,7 +108,13 @@ class OdsLoader:
                 if left < 0:
                     reason = f"has more than {self.options.max_cells} cells"
                     raise LoadLimitExceeded(source, reason, "raise max_cells, or split the file")
-                blocks += sheet_blocks(get_attribute(table, "name"), iter(rows))
+                name = get_attribute(table, "name")
+                if self.options.records is not None:
+                    records += sheet_records(name, iter(rows))
+                else:
+                    blocks += sheet_blocks(name, iter(rows))
+        if self.options.records is not None:
+            return build_record_documents("ods", source, records, self.options.records)
         known = _read_metadata(archive)
         return build_document("ods", source, join_blocks(blocks), known, str(known.pop("title", "")))
 

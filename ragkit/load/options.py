@@ -260,6 +260,8 @@ class OdsOptions(ZipOptions):
 
     max_cells: int = 5_000_000
     """Cells with a value in all sheets; a file with more fails."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -274,6 +276,8 @@ class XlsOptions:
     """Cells with a value in all sheets; a file with more fails."""
     hidden: bool = False
     """Include hidden sheets."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         require_positive("max_cells", self.max_cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
@@ -71,6 +72,8 @@ class ParquetLoader:
 def _fields(row: Mapping[str, object]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, value in row.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            continue  # pandas writes a missing number as NaN
         if isinstance(value, bool | int | float):
             fields[name] = value
         elif isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):

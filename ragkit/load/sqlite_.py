@@ -32,7 +32,8 @@ class SqliteLoader:
         """The tables in `data`. Raises LoadError, and LoadLimitExceeded above `max_rows`."""
         try:
             with closing(sqlite3.connect(":memory:")) as connection:
-                connection.deserialize(data)
+                if data:  # an empty file is an empty database
+                    connection.deserialize(data)
                 connection.execute("PRAGMA trusted_schema = OFF")
                 connection.execute("PRAGMA query_only = ON")
                 records = list(self._records(connection, source))

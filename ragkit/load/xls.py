@@ -13,7 +13,8 @@ from ragkit.load.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.merged_cells import MergedCells
 from ragkit.load.options import LOADER_VERSIONS, XlsOptions
-from ragkit.load.sheet_text import sheet_blocks
+from ragkit.load.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.table_records import Record, build_record_documents
 from ragkit.load.table_text import TableRow
 from ragkit.load.zip_archive import SAVE_AGAIN_HINT
 from ragkit.records import Document
@@ -55,6 +56,7 @@ class XlsLoader:
     def _load(self, data: bytes, source: str) -> Document:
         hidden, left = 0, self.options.max_cells
         blocks: list[LayoutBlock] = []
+        records: list[Record] = []
         try:
             book = CalamineWorkbook.from_filelike(io.BytesIO(data))
             for sheet in book.sheets_metadata:
@@ -68,13 +70,18 @@ class XlsLoader:
                 if left < 0:
                     reason = f"has more than {self.options.max_cells} cells"
                     raise LoadLimitExceeded(source, reason, "raise max_cells, or split the file")
-                blocks += sheet_blocks(sheet.name, iter(rows))
+                if self.options.records is not None:
+                    records += sheet_records(sheet.name, iter(rows))
+                else:
+                    blocks += sheet_blocks(sheet.name, iter(rows))
         except (CalamineError, *PARSE_ERRORS) as error:
             reason = f"invalid workbook ({collapse_whitespace(str(error))[:200]})"
             hint = SAVE_AGAIN_HINT
             if "password" in str(error).lower():
                 reason, hint = "password-protected", "save it without a password"
             raise LoadError(source, reason, hint) from error
+        if self.options.records is not None:
+            return build_record_documents("xls", source, records, self.options.records)
         return build_document("xls", source, join_blocks(blocks), {"hidden_sheets": hidden or None})
 
 

@@ -171,6 +171,18 @@ class SearchResultSchema(SearchSchema):
     evidence: Annotated[float, Field(description="How well the passages support an answer, in [0, 1].")]
 
 
+class AggregateSchema(TypedDict):
+    """The result of `aggregate_records`."""
+
+    field: Annotated[str, Field(description="The field; empty when only records were counted.")]
+    documents: Annotated[int, Field(description="Records that the condition selects.")]
+    numbers: Annotated[int, Field(description="Those with a number in the field.")]
+    sum: Annotated[float, Field(description="0 without a number.")]
+    min: Annotated[float | None, Field(description="null without a number.")]
+    max: Annotated[float | None, Field(description="null without a number.")]
+    mean: Annotated[float | None, Field(description="null without a number.")]
+
+
 class CitationSchema(TypedDict):
     """A citation of `ask --json`, with the id of its document."""
 

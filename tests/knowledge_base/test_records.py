@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 
 from ragkit import KnowledgeBase
+from ragkit.agent.messages import ToolCall
+from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools.base import ToolContext
+from ragkit.answer.agent import RAGAgent
 from ragkit.answer.aggregate_tool import AggregateTool
 from ragkit.errors import InvalidFilter
+from ragkit.index.aggregate import aggregate_field
+from ragkit.pipeline.settings import Pipeline
 
 PIPELINE = """
 load:
@@ -110,4 +115,29 @@ def test_the_tool_computes_by_a_fixed_grammar(kb: KnowledgeBase) -> None:
     counted = call(function="count", where="ok == true", context=ToolContext())
     assert getattr(counted, "content", "") == "30 records"
     nothing = call(function="max", field="colour", context=ToolContext())
-    assert getattr(nothing, "content", "") == f"no number in the field 'colour' of {ROWS} records"
+    assert getattr(nothing, "content", "") == (
+        f"no number in the field 'colour' of {ROWS} records; fields with numbers: price, record"
+    )
+    nothing = call(function="count", where="colour == 7")
+    assert getattr(nothing, "content", "") == "0 records; the filter names 'colour', which no document has"
+
+
+def test_an_agent_over_records_has_the_tool_and_its_filter_holds(kb: KnowledgeBase) -> None:
+    calls = [ToolCall("aggregate_records", {"function": "count", "where": "price > 50"})]
+    agent = RAGAgent(kb.agent(where="ok == true").searcher, ScriptedProvider([calls, "There are some."]))
+    result = agent.run("How many pumps cost more than 50?")
+    expected = kb.aggregate("", {"$and": [{"ok": True}, {"price": {"$gt": 50}}]}).documents
+    assert 0 < expected < kb.aggregate("", {"price": {"$gt": 50}}).documents
+    assert result.tool_calls[0].content == f"{expected} records"
+
+
+def test_an_agent_without_records_has_no_such_tool(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("words")
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing}\n")) as base:
+        base.index(tmp_path / "a.md")
+        assert [tool.name for tool in base.agent().tools] == ["search_knowledge_base"]
+
+
+def test_numbers_beyond_any_sum_are_not_counted() -> None:
+    found = aggregate_field([{"a": 10**400}, {"a": 1e308}, {"a": math.nan}, {"a": 2}, {"a": 0.5}], "a")
+    assert (found.documents, found.numbers, found.sum) == (5, 2, 2.5)

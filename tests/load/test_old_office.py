@@ -11,9 +11,10 @@ from ragkit.load import LOADERS
 from ragkit.load.doc import DocLoader
 from ragkit.load.msg import MsgLoader
 from ragkit.load.ppt import PptLoader
+from ragkit.load.router import Router
 from ragkit.load.rtf import RtfLoader
 from ragkit.load.xls import XlsLoader
-from tests.load import ole_files
+from tests.load import ole_files, xlsb_files
 from tests.load.test_places import place_of
 
 
@@ -102,3 +103,11 @@ def test_a_damaged_file_is_an_error_or_a_text(name: str, seed: int) -> None:
         assert isinstance(LOADERS.find(name)().load(bytes(data[:cut]), "/x/a").text, str)
     except LoadError as error:
         assert error.reason
+
+
+def test_sheets_in_the_binary_format_are_read() -> None:
+    data = xlsb_files.sheet_file([["name", "price", "ok"], ["Pump é", 1.5, True], ["Valve", 120, False]])
+    name, document = Router().load(data, "/x/a.xlsb")
+    assert (name, document.format, [heading.text for heading in document.headings]) == ("xls", "xls", ["Pumps"])
+    assert document.text == "Pumps\n\nname: Pump é; price: 1.5; ok: TRUE\nname: Valve; price: 120; ok: FALSE"
+    assert place_of(document, "Valve") == "Pumps!A3:C3"

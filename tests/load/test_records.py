@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
-from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.feather
@@ -16,30 +14,31 @@ from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.base import Loader
 from ragkit.load.csv_ import CsvLoader
 from ragkit.load.json_ import JsonlLoader, JsonLoader
+from ragkit.load.odf import OdsLoader
 from ragkit.load.options import (
     CsvOptions,
     EmlOptions,
     JsonlOptions,
     JsonOptions,
+    OdsOptions,
     ParquetOptions,
     RecordOptions,
     SqliteTableOptions,
+    XlsOptions,
     XlsxOptions,
 )
 from ragkit.load.parquet import ParquetLoader
 from ragkit.load.router import LoaderRoute, Router
 from ragkit.load.sqlite_ import SqliteLoader
 from ragkit.load.table_records import typed_value
+from ragkit.load.xls import XlsLoader
 from ragkit.load.xlsx import XlsxLoader
 from ragkit.records import JSON, Document
-from tests.load import ole_files, sample_files
+from tests.load import odf_files, ole_files, sample_files, xlsb_files
+from tests.load.record_files import ROWS, database, table_data
 from tests.load.test_places import place_of
 
 CHOSEN = RecordOptions(text=("name", "note"), title="name", metadata=("price", "day"))
-ROWS: list[dict[str, JSON]] = [
-    {"name": "Pump", "note": "red", "price": 120, "day": "2024-05-01"},
-    {"name": "Valve", "note": "blue", "price": 9.5, "day": "2024-06-01"},
-]
 
 
 def csv_data() -> bytes:
@@ -47,23 +46,19 @@ def csv_data() -> bytes:
     return "\n".join(["name,note,price,day", *rows]).encode()
 
 
-def table_data() -> bytes:
-    out = io.BytesIO()
-    pa.parquet.write_table(pa.Table.from_pylist(ROWS), out)
-    return out.getvalue()
+CELLS = [list(ROWS[0]), *([value for value in row.values() if isinstance(value, str | int | float)] for row in ROWS)]
 
 
-def database() -> bytes:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("CREATE TABLE stock (name TEXT, note TEXT, price REAL, day TEXT, photo BLOB)")
-        connection.execute("CREATE VIEW everything AS SELECT * FROM stock")
-        connection.executemany("INSERT INTO stock VALUES (:name, :note, :price, :day, x'00')", ROWS)
-        connection.commit()
-        return connection.serialize()
+def open_sheet() -> bytes:
+    """The rows as a sheet of LibreOffice."""
 
+    def cell(value: str | float) -> str:
+        if isinstance(value, str):
+            return f'<table:table-cell office:value-type="string"><text:p>{value}</text:p></table:table-cell>'
+        return f'<table:table-cell office:value-type="float" office:value="{value}"/>'
 
-def sheet_data() -> bytes:
-    return sample_files.workbook({"Stock": [list(ROWS[0]), *(list(row.values()) for row in ROWS)]})
+    rows = "".join(f"<table:table-row>{''.join(map(cell, row))}</table:table-row>" for row in CELLS)
+    return odf_files.sheets({"Stock": rows})
 
 
 LOADERS_WITH_RECORDS: dict[str, tuple[Loader, bytes, list[str]]] = {
@@ -74,7 +69,14 @@ LOADERS_WITH_RECORDS: dict[str, tuple[Loader, bytes, list[str]]] = {
         "\n\n".join(map(json.dumps, ROWS)).encode(),
         ["line 1", "line 3"],
     ),
-    "xlsx": (XlsxLoader(XlsxOptions(records=CHOSEN)), sheet_data(), ["Stock!A2:D2", "Stock!A3:D3"]),
+    "xlsx": (
+        XlsxLoader(XlsxOptions(records=CHOSEN)),
+        sample_files.workbook({"Stock": CELLS}),
+        ["Stock!A2:D2", "Stock!A3:D3"],
+    ),
+    "ods": (OdsLoader(OdsOptions(records=CHOSEN)), open_sheet(), ["Stock!A2:D2", "Stock!A3:D3"]),
+    "xls": (XlsLoader(XlsOptions(records=CHOSEN)), ole_files.sheet_file(CELLS), ["Pumps!A2:D2", "Pumps!A3:D3"]),
+    "xlsb": (XlsLoader(XlsOptions(records=CHOSEN)), xlsb_files.sheet_file(CELLS), ["Pumps!A2:D2", "Pumps!A3:D3"]),
     "parquet": (ParquetLoader(ParquetOptions(records=CHOSEN)), table_data(), ["row 1", "row 2"]),
     "sqlite": (SqliteLoader(SqliteTableOptions(records=CHOSEN)), database(), ["stock, row 1", "stock, row 2"]),
 }
@@ -211,3 +213,16 @@ def test_mails_inside_mails_end_at_a_depth() -> None:
     while document.parts:
         document, depth = document.parts[0], depth + 1
     assert depth <= 5
+
+
+def test_numbers_that_are_not_finite_are_no_metadata() -> None:
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table({"name": ["a", "b"], "price": [float("nan"), float("inf")]}), out)
+    document = ParquetLoader(ParquetOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.parquet")
+    assert [part.text for part in document.parts] == ["name: a", "name: b"]
+    assert all("price" not in part.metadata for part in document.parts)
+    assert ParquetLoader().load(out.getvalue(), "/x/a.parquet").text == "name: a\nname: b"
+
+
+def test_an_empty_file_is_an_empty_database() -> None:
+    assert SqliteLoader().load(b"", "/x/a.db").text == ""

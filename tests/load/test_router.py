@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions, PdfOpt
 from ragkit.load.router import LoaderRoute, Router, load_fingerprint
 from ragkit.load.walk import FolderOptions
 from tests.load import odf_files, ole_files, sample_files
+from tests.load.record_files import database, table_data
 
 ODS_ROW = "<table:table-row><table:table-cell><text:p>x</text:p></table:table-cell></table:table-row>"
 PDF = sample_files.pdf([["words"]])
@@ -95,7 +96,7 @@ def test_the_options_of_every_loader_have_defaults_and_can_be_sent(name: str) ->
     assert is_dataclass(options_class)
     route = LoaderRoute(name, options_class(), (".x",))
     assert read_request(io.BytesIO(encode_request(route))) == route
-    assert all(field.default is not None for field in fields(options_class))
+    assert all(field.default is not MISSING for field in fields(options_class))
 
 
 @pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
@@ -126,6 +127,8 @@ def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> N
         "xls": ole_files.sheet_file([["x", 1.0], ["y", 2.0]]),
         "msg": ole_files.message_file({"1000": "words"}),
         "rtf": b"{\\rtf1 words}",
+        "parquet": table_data(),
+        "sqlite": database(),
         "notebook": b'{"cells": [{"cell_type": "markdown", "source": "words"}]}',
     }
     data = examples.get(name, b'\n{"a": "x"}\n')

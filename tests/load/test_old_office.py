@@ -105,6 +105,21 @@ def test_a_damaged_file_is_an_error_or_a_text(name: str, seed: int) -> None:
         assert error.reason
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (rb"{\header Animal Hospital\par}words\par", "Animal Hospital words"),
+        (rb"{\loch\i0\*\cs7\cf0 The quick fox}\par words", "The quick fox words"),
+        (rb"{\pict\wmetafile8\bin5 }{}}{}see words\par", "see words"),
+        (rb"A pump{\super 1}{\footnote \pard {\super 1} It leaks.} runs.\par End.", "A pump1 runs. End. 1 It leaks."),
+        (rb"{\footnote never closed words", "never closed words"),
+    ],
+)
+def test_page_headers_footnotes_and_marks_inside_groups_are_read(body: bytes, text: str) -> None:
+    document = RtfLoader().load(rb"{\rtf1\ansi " + body + b"}", "/x/a.rtf")
+    assert " ".join(document.text.split()) == text
+
+
 def test_sheets_in_the_binary_format_are_read() -> None:
     data = xlsb_files.sheet_file([["name", "price", "ok"], ["Pump é", 1.5, True], ["Valve", 120, False]])
     name, document = Router().load(data, "/x/a.xlsb")

@@ -7,7 +7,7 @@ Works in one pass over the parser's events without a tree, so deep nesting costs
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragkit.load.html_selection import select_main_blocks
@@ -138,7 +138,7 @@ class PageReader:
             self._read_meta(attributes)
         elif tag == "html" and attributes.get("lang"):
             self.meta["lang"] = attributes["lang"]
-        if not self._flag_counts["skip"] and (tag in BLOCK_TAGS or flags):
+        if not self._flag_counts["skip"] and _starts_block(tag, flags):
             self._flush()
             self._begin_element(tag, attributes)
         elif tag == "br":
@@ -152,7 +152,7 @@ class PageReader:
         self._locate_text()
         while self._open_elements:
             last = self._open_elements.pop()
-            if self._flag_counts["skip"] == ("skip" in last.flags) and (last.tag in BLOCK_TAGS or last.flags):
+            if self._flag_counts["skip"] == ("skip" in last.flags) and _starts_block(last.tag, last.flags):
                 self._flush()
                 self._end_element(last.tag)
             for flag in last.flags:
@@ -312,6 +312,11 @@ class PageReader:
         share = min(1.0, self._link_chars / max(1, len(text)))
         self.blocks.append(LayoutBlock(kind, text, level, region, header, place, share))
         self._text_line = self._link_chars = 0
+
+
+def _starts_block(tag: str, flags: Sequence[str]) -> bool:
+    """Whether a new block begins with an element: not with a link, which stands in a line of text."""
+    return tag in BLOCK_TAGS or any(flag != "link" for flag in flags)
 
 
 def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText:

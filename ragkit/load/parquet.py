@@ -10,7 +10,7 @@ from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, ParquetOptions
-from ragkit.load.table_records import Record, build_record_documents
+from ragkit.load.table_records import Record, build_record_documents, check_chars, fields_length
 from ragkit.records import JSON, Document, Place
 
 try:
@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise MissingExtra("the loader 'parquet'", extra="parquet") from error
 
-BATCH_ROWS = 10_000
+BATCH_ROWS = 1_000
 
 
 class ParquetLoader:
@@ -58,11 +58,14 @@ class ParquetLoader:
             table = feather.read_table(buffer)
             self._check_rows(table.num_rows, source)
             batches = iter(table.to_batches(BATCH_ROWS))
-        number = 0
+        number = chars = 0
         for batch in batches:
             for row in batch.to_pylist():
                 number += 1
-                yield Record(_fields(row), Place(0, "row", number))
+                fields = _fields(row)
+                chars += fields_length(fields)
+                check_chars(chars, source)
+                yield Record(fields, Place(0, "row", number))
 
     def _check_rows(self, rows: int, source: str) -> None:
         if rows > self.options.max_rows:

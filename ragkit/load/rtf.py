@@ -72,18 +72,18 @@ def _move_footnotes(raw: str) -> str:
     notes: list[str] = []
     depth = end = note_depth = 0
     for match in _BRACE.finditer(raw):
-        token = match[0]
-        if token[0] == "{":
+        brace = match[0]
+        if brace[0] == "{":
             depth += 1
-            if len(token) > 1 and not note_depth:
+            if len(brace) > 1 and not note_depth:
                 kept.append(raw[end : match.start()])
                 note_depth, end = depth, match.end()
-        elif token == "}":
+        elif brace == "}":
             if depth == note_depth:
                 notes.append(raw[end : match.start()])
                 note_depth, end = 0, match.end()
             depth -= 1
     if not notes or note_depth:
         return raw
-    body, brace, rest = raw[end:].rpartition("}")
-    return "".join([*kept, body, *(f"{{\\par {note}}}" for note in notes), brace, rest])
+    body, last, rest = raw[end:].rpartition("}")
+    return "".join([*kept, body, *(f"{{\\par {note}}}" for note in notes), last, rest])

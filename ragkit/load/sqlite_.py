@@ -11,13 +11,15 @@ from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, SqliteTableOptions
-from ragkit.load.table_records import Record, build_record_documents
+from ragkit.load.table_records import Record, build_record_documents, check_chars, fields_length
 from ragkit.records import JSON, Document, Place
 
 TABLES_SQL = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' AND rootpage > 0"
 )
 """Not views and virtual tables, which can run code of the file."""
+MAX_VALUE_BYTES = 64 * 2**20
+"""Size of a value; a generated column can compute larger ones than the file."""
 
 
 class SqliteLoader:
@@ -34,6 +36,7 @@ class SqliteLoader:
             with closing(sqlite3.connect(":memory:")) as connection:
                 if data:  # an empty file is an empty database
                     connection.deserialize(data)
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
                 connection.execute("PRAGMA trusted_schema = OFF")
                 connection.execute("PRAGMA query_only = ON")
                 records = list(self._records(connection, source))
@@ -44,7 +47,7 @@ class SqliteLoader:
         return build_document("sqlite", source, join_blocks(_blocks(records)), {"rows": len(records)})
 
     def _records(self, connection: sqlite3.Connection, source: str) -> Iterator[Record]:
-        count = 0
+        count = chars = 0
         names = sorted(str(row[0]) for row in connection.execute(TABLES_SQL))
         for table in [name for name in names if not self.options.tables or name in self.options.tables]:
             quoted = table.replace('"', '""')
@@ -55,7 +58,10 @@ class SqliteLoader:
                 if count > self.options.max_rows:
                     reason = f"has more than {self.options.max_rows} rows"
                     raise LoadLimitExceeded(source, reason, "raise max_rows, or choose tables")
-                yield Record(_fields(columns, row), Place(0, "row", number, section=table))
+                fields = _fields(columns, row)
+                chars += fields_length(fields)
+                check_chars(chars, source)
+                yield Record(fields, Place(0, "row", number, section=table))
 
 
 def _fields(columns: Sequence[str], row: Sequence[object]) -> dict[str, JSON]:

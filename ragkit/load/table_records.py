@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragkit.errors import LoadError
+from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.loader_utils import build_metadata, collapse_whitespace
 from ragkit.load.options import RecordOptions
@@ -14,7 +14,8 @@ from ragkit.records import JSON, Document, Place
 
 MAX_VALUE_CHARS = 1_000
 """A longer value is text, and no metadata."""
-MAX_DIGITS = 18
+MAX_CHARS = 256 * 2**20
+"""Characters of all rows of a file."""
 
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _FLOAT = re.compile(r"-?(?:0|[1-9]\d{0,17})\.\d{1,17}(?:[eE][-+]?\d{1,3})?|-?\d{1,17}[eE][-+]?\d{1,3}")
@@ -27,6 +28,17 @@ class Record:
 
     fields: Mapping[str, JSON]
     place: Place
+
+
+def fields_length(fields: Mapping[str, JSON]) -> int:
+    """The characters of the texts of a row."""
+    return sum(len(value) for value in fields.values() if isinstance(value, str))
+
+
+def check_chars(chars: int, source: str) -> None:
+    """Raises LoadLimitExceeded above `MAX_CHARS`: a compressed or computed table can be far larger than its file."""
+    if chars > MAX_CHARS:
+        raise LoadLimitExceeded(source, f"holds more than {MAX_CHARS // 2**20} MB of text", "split the file")
 
 
 def typed_value(text: str) -> JSON:

@@ -236,3 +236,15 @@ def test_what_stands_beside_the_text_is_left_out(beside: str) -> None:
 )
 def test_text_is_kept_where_a_page_has_little_else(markup: str) -> None:
     assert load(markup).text == load(markup, HtmlOptions(navigation=True)).text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>see <a href=x>the manual</a> first</p>",
+        "<p>see <code><a href=x>the\nmanual</a></code> first",
+        "see <a>the</a> manual first",
+    ],
+)
+def test_a_link_stands_in_its_line(body: str) -> None:
+    assert load(body).text == "see the manual first"

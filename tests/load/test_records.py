@@ -46,7 +46,10 @@ def csv_data() -> bytes:
     return "\n".join(["name,note,price,day", *rows]).encode()
 
 
-CELLS = [list(ROWS[0]), *([value for value in row.values() if isinstance(value, str | int | float)] for row in ROWS)]
+CELLS: list[list[str | float]] = [
+    list(ROWS[0]),
+    *([value for value in row.values() if isinstance(value, str | int | float)] for row in ROWS),
+]
 
 
 def open_sheet() -> bytes:

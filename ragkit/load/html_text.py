@@ -63,6 +63,9 @@ _NEVER_TEXT = re.compile(
 _MAY_HOLD_TEXT = re.compile(r"article|body|column|content|main|post-text|entry|wrapper|container|layout|page")
 """Names of elements that can hold the text itself, whatever else their names say."""
 
+_SECTION = re.compile(r"(?:^|\s)(?:section|sect\d)(?=$|\s)")
+"""Classes of sections with a heading."""
+
 MENU_ROLES = _word_set("alertdialog banner contentinfo dialog menu menubar navigation search toolbar")
 
 _HIDDEN_STYLE = re.compile(
@@ -333,9 +336,12 @@ def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText
 
 def _is_beside_text(tag: str, attributes: Mapping[str, str]) -> bool:
     """Whether the class or id of a block says that it stands beside the text."""
-    if tag not in BLOCK_TAGS or tag in ("html", "body", "h1", "h2", "main", "article"):
+    if tag not in BLOCK_TAGS or tag in ("html", "body", "main", "article") or _heading_level(tag):
         return False
-    names = f"{attributes.get('class', '')} {attributes.get('id', '')}"[:1000].lower()
+    names = attributes.get("class", "")[:1000].lower()
+    # the id of a section is made from its heading: `<section id="cookies">`
+    if tag not in ("section", "dt", "dd", "p", "li") and _SECTION.search(names) is None:
+        names = f"{names} {attributes.get('id', '')[:1000].lower()}"
     if _NEVER_TEXT.search(names) is not None:
         return True
     return _BESIDE_TEXT.search(names) is not None and _MAY_HOLD_TEXT.search(names) is None

@@ -248,3 +248,14 @@ def test_text_is_kept_where_a_page_has_little_else(markup: str) -> None:
 )
 def test_a_link_stands_in_its_line(body: str) -> None:
     assert load(body).text == "see the manual first"
+
+
+@pytest.mark.parametrize(
+    "start", ['<section id="cookies">', '<section id="tags-for-backup">', '<div class="section" id="sharing">']
+)
+def test_a_section_is_text_although_its_heading_names_what_stands_beside_text(start: str) -> None:
+    filler = "<p>" + "words of the page " * 50 + "</p>"
+    end = start.partition(" ")[0].replace("<", "</") + ">"
+    assert load(f'{filler}{start}<h3 id="cookies">Cookies</h3><p>They are kept.</p>{end}').text.endswith(
+        "\n\nCookies\n\nThey are kept."
+    )

@@ -206,6 +206,7 @@ class Build:
         row = _new_file_row(task, outcome.stat, outcome.content_hash, recipe, checked_at)
         parts = self._queue_parts(task, row, outcome.parts)
         if not outcome.chunks and parts:
+            self._counts["updated" if task.previous is not None and self._catalog.parts(task.source) else "added"] += 1
             self._defer_file_row(row, task)
             return FileRead(task.source, parts, task.stat.size)
         if not outcome.chunks:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import random
+import resource
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from ragkit import KnowledgeBase
@@ -86,13 +90,15 @@ def test_edited_rows_are_updated_and_gone_ones_removed(kb: KnowledgeBase, tmp_pa
     assert kb.is_stale(f"{path}/5")
     report = kb.index(tmp_path / "docs")
     assert (report.chunks["added"], report.chunks["removed"], report.embedded) == (0, 10, 0)
+    assert (report.files["added"], report.files["updated"]) == (0, 1)
     assert kb.aggregate().documents == ROWS - 10
     assert kb.verify().problems == ()
     path.write_text("only,a\nheader,row\n")
     report = kb.index(tmp_path / "docs")
     assert (report.files["failed"], report.chunks["removed"], kb.aggregate().documents) == (1, ROWS - 10, 0)
     path.write_text(table())
-    assert kb.index(tmp_path / "docs").chunks["added"] == ROWS
+    report = kb.index(tmp_path / "docs")
+    assert (report.chunks["added"], report.files["added"]) == (ROWS, 1)
     path.unlink()
     report = kb.index(tmp_path / "docs")
     assert (report.files["removed"], report.chunks["removed"], kb.aggregate().documents) == (1, ROWS, 0)
@@ -142,3 +148,46 @@ def test_an_agent_without_records_has_no_such_tool(tmp_path: Path) -> None:
 def test_numbers_beyond_any_sum_are_not_counted() -> None:
     found = aggregate_field([{"a": 10**400}, {"a": 1e308}, {"a": math.nan}, {"a": 2}, {"a": 0.5}], "a")
     assert (found.documents, found.numbers, found.sum) == (5, 2, 2.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_hundred_thousand_rows_are_filtered_and_added_up_as_pandas_does(tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(3)
+    count = 100_000
+    frame = pd.DataFrame(
+        {
+            "name": [f"part {number}" for number in range(count)],
+            "price": np.round(rng.gamma(2.0, 50.0, count), 2),
+            "stock": rng.integers(0, 1_000, count),
+            "site": rng.choice(["north", "south", "east"], count),
+            "open": rng.random(count) < 0.5,
+        }
+    )
+    frame.loc[rng.random(count) < 0.1, "price"] = np.nan
+    path = tmp_path / f"parts.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        rows = ({k: v for k, v in row.items() if v == v} for row in frame.to_dict("records"))  # noqa: PLR0124 - NaN
+        path.write_text("\n".join(map(json.dumps, rows)))
+    records = f"load: [{{name: {kind}, records: {{text: [name], metadata: [price, stock, site, open]}}}}]\n"
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml(f"{records}embed: {{name: hashing}}\n")) as base:
+        assert base.index(path).chunks["added"] == count
+        for where, mask in (
+            ("price > 100", frame.price > 100),
+            ('stock >= 500 and site == "north"', (frame.stock >= 500) & (frame.site == "north")),
+            ("open == true or price < 5", frame.open | (frame.price < 5)),
+            ('not site in ("north", "east")', frame.site == "south"),
+            ("has(price)", frame.price.notna()),
+        ):
+            chosen = frame[mask]
+            for field in ("price", "stock"):
+                found, column = base.aggregate(field, base.create_filter(where)), chosen[field].dropna()
+                assert (found.documents, found.numbers) == (len(chosen), len(column)), where
+                assert (found.min, found.max) == (column.min(), column.max())
+                assert found.sum == math.fsum(column.tolist())
+                assert found.mean == pytest.approx(column.mean(), rel=1e-12)
+        assert base.search("part 777", 1, {"site": str(frame.site[777])})[0].chunk.text == "part 777"
+    # the process of the test itself, in kB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000

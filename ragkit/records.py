@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 """A value that can be serialized to JSON."""
 
 Metadata: TypeAlias = Mapping[str, JSON]
 """The metadata of a document or chunk."""
+
+PlaceUnit: TypeAlias = Literal["line", "row", "paragraph", "record", "cell", "message", "time"]
+"""What the number of a `Place` counts."""
 
 NO_METADATA: Metadata = MappingProxyType({})
 
@@ -53,13 +56,43 @@ class Heading:
     """1 is the highest."""
     text: str
     """Without markup."""
+    end: int | None = None
+    """Where its section ends at the latest. Set for the column names of a table, whose section is the rows below them:
+    `TABLE_LEVEL`, from the first row below the names to the end of the table. Otherwise None."""
+
+    def to_row(self) -> list[JSON]:
+        """The arguments of the constructor, without an `end` of None."""
+        row: list[JSON] = [self.start, self.level, self.text]
+        return row if self.end is None else [*row, self.end]
+
+
+TABLE_LEVEL = 100
+"""The level of the column names of a table: below every heading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the text from `start` up to the next place stands in its file."""
+
+    start: int
+    """Character offset in the document's text."""
+    unit: PlaceUnit
+    """What `number` counts: lines of the file, rows of a sheet or table, paragraphs, records, cells of a notebook or
+    messages, from 1; or milliseconds. Each line break of the text is one line or row more."""
+    number: int
+    last: int = 0
+    """The end of a time; 0 for other units."""
+    section: str = ""
+    """The sheet or table of a row."""
+    columns: str = ""
+    """The columns of a row of a sheet: `A:D`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """The text of one source, with the positions of its pages and headings.
 
-    Offsets are character offsets into `text`; `page_starts` and `headings` are in ascending order.
+    Offsets are character offsets into `text`; `page_starts`, `headings` and `places` are in ascending order.
     """
 
     text: str
@@ -76,6 +109,11 @@ class Document:
     """The programming language of code, in lower case; empty otherwise."""
     id: str = ""
     """Set by the caller, or derived from source, text and metadata."""
+    places: tuple[Place, ...] = ()
+    """Where the text stands in the file; empty when it is the text of the file, character by character."""
+    parts: tuple[Document, ...] = ()
+    """Documents of their own inside this one: attachments of a mail, rows of a table. Their sources lie below its
+    source: `mail.eml/report.pdf`, `prices.csv/48`."""
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -91,15 +129,25 @@ class Document:
         return max(1, bisect_right(self.page_starts, offset))
 
     def heading_path_at(self, offset: int) -> tuple[str, ...]:
-        """The headings above this character, highest first."""
+        """The headings above this character, highest first; for a table row, then the column names."""
         path: list[Heading] = []
         for heading in self.headings:
             if heading.start > offset:
                 break
-            while path and path[-1].level >= heading.level:
-                path.pop()
-            path.append(heading)
-        return tuple(heading.text for heading in path)
+            extend_heading_path(path, heading)
+        return heading_texts(path, offset)
+
+
+def extend_heading_path(path: list[Heading], heading: Heading) -> None:
+    """Add the next heading of a document to the path of open sections, and close the sections that end at it."""
+    while path and path[-1].level >= heading.level:
+        path.pop()
+    path.append(heading)
+
+
+def heading_texts(path: Sequence[Heading], offset: int) -> tuple[str, ...]:
+    """The texts of a path of open sections at an offset."""
+    return tuple(heading.text for heading in path if heading.end is None or offset < heading.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +161,17 @@ class Chunk:
     start: int
     end: int
     start_line: int
-    """Line of the first character, from 1."""
+    """Line of the first character in the document's text, from 1."""
     end_line: int
-    """Line of the last character, from 1."""
+    """Line of the last character in the document's text, from 1."""
     page: int | None = None
     heading: tuple[str, ...] = ()
     title: str = ""
     metadata: Metadata = field(default_factory=lambda: NO_METADATA)
     context: str = ""
     """Where the chunk stands in its document, in a sentence that a model wrote; empty without `split.context`."""
+    place: str = ""
+    """Where it stands in the file: `line 48`, `page 3`, `Pumps!A20:D23`. See `describe_place`."""
 
     @property
     def header(self) -> str:
@@ -191,5 +241,7 @@ class Citation:
     """The quote is equal to [start:end] of the indexed text."""
     stale: bool
     """The file on disk has changed or is gone since it was indexed."""
+    place: str = ""
+    """Where the quote stands in the file: `line 48`, `page 3`, `Pumps!A23:D23`."""
     support: str = ""
     """What was checked of the statements that cite it, in plain words: "numbers match", "not supported"."""

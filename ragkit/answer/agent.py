@@ -20,6 +20,8 @@ from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.trace import StepType
+from ragkit.answer.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
+from ragkit.answer.aggregate_tool import AggregateTool, Aggregator
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
 from ragkit.answer.base import Answer, ChunkFinder, ContentsDescriber, Searcher, Statement
 from ragkit.answer.citations import cite, resolve_citations
@@ -54,7 +56,7 @@ class RAGOptions:
     passages_budget: int = DEFAULT_PASSAGES_BUDGET
     """Tokens of the passages of one search, by estimate: the best passages are shown, at least one."""
     tools: Sequence[Tool | ToolCallable] = ()
-    """Tools in addition to `search_knowledge_base`."""
+    """Tools in addition to `search_knowledge_base`, and to `aggregate_records` over records."""
     chunk_size: int = 200
     """Maximum length of a chunk, in tokens of the embedder, for documents that the agent splits itself."""
     chunk_overlap: int = 40
@@ -85,7 +87,10 @@ class RAGAgent(Agent):
         options: RAGOptions | None = None,
         memory: ConversationMemory | None = None,
     ) -> None:
-        """Without a provider, answers are quoted from the documents: no model, no cost."""
+        """Without a provider, answers are quoted from the documents: no model, no cost.
+
+        Over records (rows of tables), the agent also has the tool `aggregate_records`.
+        """
         options = options or RAGOptions()
         provider, config = provider or ExtractiveProvider(searcher), config or DEFAULT_CONFIG
         window = config.context_window or ContextWindow()
@@ -99,13 +104,15 @@ class RAGAgent(Agent):
             contents=_describe_contents(searcher, provider),
             keeps_numbers=not isinstance(provider, ExtractiveProvider),
         )
+        records = [AggregateTool(searcher).tool] if isinstance(searcher, Aggregator) and searcher.has_records else []
+        rules = f"{options.instructions}\n{AGGREGATE_INSTRUCTIONS}" if records else options.instructions
         super().__init__(
             provider,
-            [tool.tool, *options.tools],
+            [tool.tool, *records, *options.tools],
             config=replace(config, context_window=window),
             memory=options.memory if memory is None else memory,
             name="rag",
-            instructions=add_wishes(options.instructions, options.wishes),
+            instructions=add_wishes(rules, options.wishes),
         )
         object.__setattr__(self, "searcher", searcher)
         object.__setattr__(self, "options", options)

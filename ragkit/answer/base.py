@@ -207,6 +207,7 @@ def _citation_json(citation: Citation, display: Callable[[str], str]) -> dict[st
     return {
         "n": citation.n,
         "source": display(citation.source),
+        "place": citation.place,
         "page": citation.page,
         "start_line": citation.start_line,
         "end_line": citation.end_line,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ragkit.answer.base import Searcher
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.places import describe_place
 from ragkit.records import Chunk, Citation, Hit
 from ragkit.split.sentence_segmentation import sentence_spans
 
@@ -27,20 +28,22 @@ def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation
         first = chunk.start_line - text.count("\n", start, chunk.start)
     else:
         first = chunk.start_line + text.count("\n", chunk.start, start)
+    lines = first, first + quote.count("\n")
     return Citation(
         n=n,
         source=chunk.source,
         quote=quote,
         start=start,
         end=end,
-        start_line=first,
-        end_line=first + quote.count("\n"),
+        start_line=lines[0],
+        end_line=lines[1],
         page=document.page_at(start) if document is not None else chunk.page,
         heading=document.heading_path_at(start) if document is not None else chunk.heading,
         chunk_id=chunk.id,
         score=hit.score,
         verified=bool(quote) and text is not None and text[start:end] == quote,
         stale=searcher.is_stale(chunk.source),
+        place=describe_place(document, start, end, lines) if document is not None else chunk.place,
     )
 
 

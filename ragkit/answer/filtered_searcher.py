@@ -8,7 +8,9 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ragkit.answer.aggregate_tool import Aggregator
 from ragkit.answer.base import ChunkFinder, ChunkLocator, ContentsDescriber, MultiModeSearcher, Searcher, Where
+from ragkit.index.aggregate import FieldAggregate
 from ragkit.records import Chunk, Document, Hit
 
 
@@ -29,11 +31,27 @@ class FilteredSearcher:
         mode: Literal["dense", "lexical", "hybrid"] | None = None,
     ) -> list[Hit]:
         """The hits for a question, best first."""
-        both = {"$and": [self._where, where]} if self._where and where else self._where or where
+        both = self._restrict(where)
         limit = min(top_k, self._max_top_k) if top_k is not None and self._max_top_k is not None else top_k
         if mode is None:
             return self.inner.search(question, limit, both)
         return cast("MultiModeSearcher", self.inner).search(question, limit, both, mode)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether the searcher has records that can be counted and added up."""
+        return isinstance(self.inner, Aggregator) and self.inner.has_records
+
+    def aggregate(self, field: str = "", where: Where = None) -> FieldAggregate:
+        """The numbers in a field of the documents that both filters select."""
+        return cast("Aggregator", self.inner).aggregate(field, self._restrict(where))
+
+    def filter_notes(self, where: Where) -> list[str]:
+        """What both filters cannot match."""
+        return cast("Aggregator", self.inner).filter_notes(self._restrict(where))
+
+    def _restrict(self, where: Where) -> Where:
+        return {"$and": [self._where, where]} if self._where and where else self._where or where
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """Inverse document frequency of each term: (len(terms),)."""

@@ -27,6 +27,7 @@ def hit_json(hit: Hit) -> dict[str, JSON]:
         },
         "start": chunk.start,
         "end": chunk.end,
+        "place": chunk.place,
         "start_line": chunk.start_line,
         "end_line": chunk.end_line,
         "page": chunk.page,

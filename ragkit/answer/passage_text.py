@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ragkit.answer.base import ChunkLocator, Searcher
 from ragkit.index.source_ids import display_name
+from ragkit.places import format_lines
 from ragkit.records import Chunk, Hit
 
 DATE_KEYS = (
@@ -80,7 +81,7 @@ def _group_neighbours(hits: Sequence[Hit]) -> list[list[Chunk]]:
 
 
 def _format_place(chunk: Chunk) -> str:
-    return f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
+    return chunk.place or format_lines(chunk.start_line, chunk.end_line)
 
 
 def _format_heading(chunk: Chunk) -> str:

@@ -20,6 +20,7 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.stored_settings import read_stored_pipeline
 from ragkit.masking import mask_secrets
 from ragkit.pipeline.settings import Pipeline
+from ragkit.places import format_lines
 from ragkit.records import JSON, Chunk, Citation
 
 _JSON_CONTROL_CHARS = re.compile("[\x7f-\x9f\u2028\u2029]")
@@ -135,11 +136,11 @@ def strict_option(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def format_location(item: Chunk | Citation) -> str:
-    """`guide.md:10-24`, or `paper.pdf, page 3`."""
-    name = display_name(item.source)
-    if item.page is not None:
-        return f"{name}, page {item.page}"
-    return f"{name}:{item.start_line}" + (f"-{item.end_line}" if item.end_line != item.start_line else "")
+    """`guide.md:10-24`, `paper.pdf, page 3` or `pumps.xlsx, Pumps!A20:D23`: the place in the file."""
+    name, place = display_name(item.source), item.place or format_lines(item.start_line, item.end_line)
+    unit, _, number = place.partition(" ")
+    # a record is named after its line: `prices.csv/48`
+    return f"{name.removesuffix(f'/{number}')}:{number}" if unit in ("line", "lines") else f"{name}, {place}"
 
 
 def chunk_json(chunk: Chunk) -> dict[str, JSON]:
@@ -151,6 +152,7 @@ def chunk_json(chunk: Chunk) -> dict[str, JSON]:
         "end": chunk.end,
         "text": chunk.text,
         "metadata": dict(chunk.metadata),
+        "place": chunk.place,
         "start_line": chunk.start_line,
         "end_line": chunk.end_line,
         "page": chunk.page,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from ragkit.answer.json_shapes import explanation_json
 from ragkit.answer.spelling import correct_spelling
 from ragkit.cli.common import CliContext, filter_options, format_location, with_common_options
-from ragkit.knowledge_base.knowledge_base import SearchMode
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
 from ragkit.records import JSON
-from ragkit.retrieve.base import Explanation
+from ragkit.retrieve.base import Explanation, Where
 from ragkit.usage.meter import Meter, use_meter
 
 PREVIEW_CHARS = 320
@@ -17,10 +19,15 @@ PREVIEW_CHARS = 320
 
 
 @click.command()
-@click.argument("question")
+@click.argument("question", default="")
 @filter_options
 @click.option("--mode", type=click.Choice(["dense", "lexical", "hybrid"]), help="Retrieval mode.")
 @click.option("--explain", is_flag=True, help="Show the scores and ranks of each passage.")
+@click.option("--count", is_flag=True, help="Count the documents that --where selects.")
+@click.option("--sum", "sum_", metavar="FIELD", help="Add up a metadata field of these documents.")
+@click.option("--min", "min_", metavar="FIELD", help="The least number in a field.")
+@click.option("--max", "max_", metavar="FIELD", help="The greatest number in a field.")
+@click.option("--mean", metavar="FIELD", help="The mean of a field.")
 @with_common_options
 def command(
     context: CliContext,
@@ -30,13 +37,30 @@ def command(
     top_k: int | None,
     mode: SearchMode | None,
     explain: bool,
+    count: bool,
+    sum_: str | None,
+    min_: str | None,
+    max_: str | None,
+    mean: str | None,
 ) -> None:
     """Search for passages that answer QUESTION.
+
+    Without a question, --count, --sum, --min, --max and --mean compute over the documents that --where selects.
 
     \b
         ragkit search "refund period" -k 3
         ragkit search "refund period" --where 'format == "pdf"'
+        ragkit search --where 'year >= 2024' --sum price
     """
+    fields = {name: field for name, field in (("sum", sum_), ("min", min_), ("max", max_), ("mean", mean)) if field}
+    if count or fields:
+        with context.open_knowledge_base() as kb:
+            _print_aggregates(
+                context, kb, context.create_filter(kb, where, source), {**({"count": ""} if count else {}), **fields}
+            )
+        return
+    if not question.strip():
+        raise click.UsageError("Missing argument 'QUESTION'.")
     meter = Meter()
     with use_meter(meter), context.open_knowledge_base() as kb:
         explanations = kb.explain(question, top_k, context.create_filter(kb, where, source), mode)
@@ -55,6 +79,25 @@ def command(
         context.log("no results")
     elif top_k is not None and len(explanations) < top_k:
         context.log(f"{len(explanations)} passages found, {top_k} requested")
+
+
+def _print_aggregates(context: CliContext, kb: KnowledgeBase, where: Where, fields: Mapping[str, str]) -> None:
+    """Print what was computed: one value a line, in the order of the options."""
+    results = {function: kb.aggregate(field, where) for function, field in fields.items()}
+    if context.json:
+        context.write_json({function: result.to_json() for function, result in results.items()})
+        return
+    for function, result in results.items():
+        if function == "count":
+            context.write(f"{result.documents:,} documents")
+        elif not result.numbers:
+            known = f" (fields with numbers: {', '.join(result.known_fields)})" if result.known_fields else ""
+            context.write(f"{function}({result.field}): no numbers in {result.documents:,} documents{known}")
+        else:
+            value = {"sum": result.sum, "min": result.min, "max": result.max, "mean": result.mean}[function]
+            context.write(
+                f"{function}({result.field}) = {value} ({result.numbers:,} of {result.documents:,} documents)"
+            )
 
 
 def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -117,6 +117,7 @@ class Build:
         self._staged_documents: list[int] = []
         self._replaced_documents: list[int] = []
         self._pending_file_rows: list[FileRow] = []
+        self._removed_parts: list[str] = []
         self._publish_early = catalog.connection.execute("SELECT 1 FROM documents WHERE live = 1").fetchone() is None
         self._counts: Counter[str] = Counter()
         self._failures: list[FileFailure] = []
@@ -203,19 +204,49 @@ class Build:
         self._token_count += outcome.split_tokens
         recipe = self._stages.loader_fingerprint(outcome.loader)
         row = _new_file_row(task, outcome.stat, outcome.content_hash, recipe, checked_at)
+        parts = self._queue_parts(task, row, outcome.parts)
+        if not outcome.chunks and parts:
+            self._counts["updated" if task.previous is not None and self._catalog.parts(task.source) else "added"] += 1
+            self._defer_file_row(row, task)
+            return FileRead(task.source, parts, task.stat.size)
         if not outcome.chunks:
             self._defer_file_row(replace(row, status="empty", reason="holds no text"), task)
             self._skipped.append((task.source, "holds no text"))
             self._counts["skipped"] += 1
             return FileRead(task.source, 0, task.stat.size, "holds no text")
-        hashes = [blake2b(text.encode("utf-8"), digest_size=16).digest() for text in outcome.texts]
-        self._queue_texts(dict(zip(hashes, outcome.texts, strict=True)))
-        self._pending_documents.append(_PendingDocument(task, row, replace(outcome, texts=()), hashes))
-        self._pending_chunk_count += len(outcome.chunks)
-        return FileRead(task.source, len(outcome.chunks), task.stat.size)
+        self._queue_document(task, row, outcome)
+        return FileRead(task.source, len(outcome.chunks) + parts, task.stat.size)
+
+    def _queue_parts(self, task: FileTask, row: FileRow, parts: Sequence[PreparedFile]) -> int:
+        """Queue the documents inside a file, and remove those that are gone. Returns their number of chunks."""
+        known = {part.source: part for part in self._catalog.parts(task.source)} if task.previous is not None else {}
+        for part in parts:
+            source = part.document.source
+            inner = FileTask(source, task.path, task.stat, known.pop(source, None))
+            stat = FileRow(source, 0, 0, 0, 0, row.content_hash, row.recipe, "part", task.source)
+            self._stage_seconds["split"] += part.split_seconds
+            self._token_count += part.split_tokens
+            self._queue_document(inner, stat, part)
+        self._remove_parts(known.values())
+        return sum(len(part.chunks) for part in parts)
+
+    def _remove_parts(self, rows: Iterable[FileRow]) -> None:
+        """Remove documents inside files when this run is published."""
+        gone = list(rows)
+        documents = [row.document for row in gone if row.document is not None]
+        self._removed_parts += [row.source for row in gone]
+        self._replaced_documents += documents
+        self._counts["chunks removed"] += len(self._catalog.chunk_keys(documents))
+
+    def _queue_document(self, task: FileTask, row: FileRow, prepared: PreparedFile) -> None:
+        hashes = [blake2b(text.encode("utf-8"), digest_size=16).digest() for text in prepared.texts]
+        self._queue_texts(dict(zip(hashes, prepared.texts, strict=True)))
+        self._pending_documents.append(_PendingDocument(task, row, replace(prepared, texts=(), parts=()), hashes))
+        self._pending_chunk_count += len(prepared.chunks)
 
     def _handle_failure(self, task: FileTask, outcome: ParseFailure, checked_at: int) -> FileRead:
         error = outcome.error
+        self._queue_parts(task, _new_file_row(task, task.stat, "", "", checked_at), ())
         unsupported = isinstance(error, UnsupportedFormat)
         recipe = self._stages.loader_fingerprint(ANY_LOADER)
         row = _new_file_row(task, outcome.stat or task.stat, outcome.content_hash, recipe, checked_at)
@@ -442,7 +473,8 @@ class Build:
             old = self._stored_chunk_ids(previous.document)
             self._replaced_documents.append(previous.document)
         # A file without chunks in the previous run (failed, empty) counts as added.
-        self._counts["added" if not old else "updated"] += 1
+        if pending.file_row.status != "part":
+            self._counts["added" if not old else "updated"] += 1
         self._counts["chunks added"] += len(new - old)
         self._counts["chunks reused"] += len(new & old)
         self._counts["chunks removed"] += len(old - new)
@@ -454,6 +486,8 @@ class Build:
     # publishing
 
     def _publish_run(self, plan: IndexPlan, checked_at: int) -> GenerationPublished | None:
+        for row in plan.removed:
+            self._remove_parts(self._catalog.parts(row.source))
         removed = [row.document for row in plan.removed if row.document is not None]
         self._counts["chunks removed"] += len(self._catalog.chunk_keys([*removed, *self._find_emptied_documents()]))
         if self._options.dry_run:
@@ -462,7 +496,7 @@ class Build:
             self._delete_documents([*removed, *self._replaced_documents])
             if not self._publish_early:
                 self._catalog.publish(self._staged_documents)
-            self._catalog.delete_files(row.source for row in plan.removed)
+            self._catalog.delete_files([*(row.source for row in plan.removed), *self._removed_parts])
             self._catalog.put_files(self._pending_file_rows)
             self._catalog.put_files(_with_stored_stat(row, checked_at) for row in plan.touched)
             self._write_settings()

@@ -38,6 +38,8 @@ class PreparedFile:
     """Wall clock time of splitting and of extracting headers and terms."""
     split_tokens: int = 0
     """Tokens of the sentences that the splitter would embed, in a cost estimate; otherwise 0."""
+    parts: tuple[PreparedFile, ...] = ()
+    """The documents inside this one, at any depth."""
 
 
 class EmbeddedTexts(NamedTuple):

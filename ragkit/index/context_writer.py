@@ -245,7 +245,8 @@ class ContextWriter:
         options = self._stage.options_for(outcome.document.source)
         if options is None:
             return []
-        requests = [create_request(outcome.document, chunk, options) for chunk in outcome.chunks]
+        files = (outcome, *outcome.parts)
+        requests = [create_request(file.document, chunk, options) for file in files for chunk in file.chunks]
         # first those that are running: when they end, they are in the catalog
         answers: dict[bytes, Answer] = {r.key: self._running[r.key] for r in requests if r.key in self._running}
         answers |= self._catalog.find_contexts([r.key for r in requests if r.key not in answers])

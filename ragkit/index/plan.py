@@ -36,7 +36,7 @@ class IndexPlan:
     touched: tuple[FileRow, ...]
     """Updated rows of files with new times and unchanged content."""
     unchanged: int
-    """Number of unchanged indexed files, including the touched ones."""
+    """Number of unchanged files with text, including the touched ones."""
     removed: tuple[FileRow, ...]
     """Files that no longer exist in the sources."""
     still_failed: tuple[FileRow, ...]
@@ -96,7 +96,7 @@ def make_plan(
             touched.append(current)
         if row.status == "failed":
             failed.append(row)
-        elif row.status == "skipped":
+        elif row.status in ("skipped", "empty"):
             skipped[source] = row.reason
         else:
             unchanged += 1

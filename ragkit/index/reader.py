@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged
+from ragkit.index.aggregate import FieldAggregate, aggregate_field
 from ragkit.index.catalog.checksums import read_checksums
 from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vectors, repair_command
 from ragkit.index.catalog.row_checks import verify_rows
-from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum, stored_text_length
+from ragkit.index.catalog.sqlite import Catalog, document_from_row, heading_from_json, row_checksum, stored_text_length
 from ragkit.index.external_store import ExternalStore, filter_metadata
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms, LexicalIndex
 from ragkit.lru_cache import LruCache
@@ -370,7 +371,7 @@ class CatalogSnapshot:
             " WHERE d.source = ? AND d.live = 1 AND c.live = 1 ORDER BY c.start, c.key",
             (chunk.source,),
         )
-        return [ChunkSpan(start, end, tuple(json.loads(heading))) for start, end, heading in rows]
+        return [ChunkSpan(start, end, heading_from_json(heading)[0]) for start, end, heading in rows]
 
     def document_text(self, chunk: Chunk) -> str:
         """The complete text of a chunk's document."""
@@ -396,6 +397,14 @@ class CatalogSnapshot:
             (json.dumps(chosen.tolist()),),
         )
         return len(keys), [filter_metadata(*row) for row in rows]
+
+    def aggregate(self, field: str, where: Where) -> FieldAggregate:
+        """The numbers in a metadata field of the live documents that match. Raises InvalidFilter."""
+        mask = self._filter_mask(where)
+        keys = self.arrays.document_keys if mask is None else self.arrays.document_keys[mask]
+        chosen = set(np.unique(keys).tolist())
+        rows = self.connection.execute("SELECT key, source, title, metadata FROM documents WHERE live = 1 ORDER BY key")
+        return aggregate_field((filter_metadata(*row) for key, *row in rows if key in chosen), field)
 
     def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
         """Mask of the live chunks that match a filter; None for all. Raises InvalidFilter."""
@@ -428,6 +437,7 @@ class CatalogSnapshot:
             self._verify_checksum(context_crc, (key, context), f"the context of chunk {key}")
         identity, start, end, start_line, end_line, page, heading, text = values
         self._verify_document(document_id)
+        path, place = heading_from_json(heading)
         return Chunk(
             id=identity,
             document_id=document_id,
@@ -438,9 +448,10 @@ class CatalogSnapshot:
             start_line=start_line,
             end_line=end_line,
             page=page,
-            heading=tuple(json.loads(heading)),
+            heading=path,
             title=title,
             metadata=json.loads(metadata),
+            place=place,
             context=context or "",
         )
 

@@ -184,6 +184,8 @@ class Indexer:
         with WriteSession(self.path) as session:
             catalog = session.catalog
             rows = [row for row in catalog.files().values() if _is_named(row.source, names)]
+            rows += [part for row in rows for part in catalog.parts(row.source)]
+            rows += [part for part in map(catalog.file, names) if part is not None and part.status == "part"]
             documents = [row.document for row in rows if row.document is not None]
             with catalog.transaction():
                 Bm25Index(catalog.connection).remove(catalog.chunk_keys(documents))

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
 from ragkit.errors import InvalidOption, NotAKnowledgeBase
+from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.directory import knowledge_base_exists, open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
@@ -496,6 +497,19 @@ class KnowledgeBase:
 
     # documents and status
 
+    @property
+    def has_records(self) -> bool:
+        """Whether the pipeline loads rows as documents of their own; then agents have the tool `aggregate_records`."""
+        return any(getattr(loader.options, "records", None) is not None for loader in self.pipeline.loaders)
+
+    def aggregate(self, field: str = "", where: Where = None) -> FieldAggregate:
+        """Count the documents that a filter selects, and add up the numbers in one of their metadata fields.
+
+        Raises InvalidFilter for an invalid filter.
+        """
+        with self.reader.snapshot() as snapshot:
+            return snapshot.aggregate(field, read_filter(where))
+
     def chunks(self) -> Iterator[Chunk]:
         """Every chunk, sorted by source and offset."""
         with self.reader.snapshot() as snapshot:
@@ -650,7 +664,10 @@ class KnowledgeBase:
     def is_stale(self, source: str) -> bool:
         """Whether the file has changed since it was indexed, or was deleted."""
         with self.reader.snapshot() as snapshot:
-            row = Catalog(snapshot.connection).file(source)
+            catalog = Catalog(snapshot.connection)
+            row = catalog.file(source)
+            if row is not None and row.status == "part":
+                row = catalog.file(row.reason)
         return row is None or self._source_files.is_changed(row)
 
 

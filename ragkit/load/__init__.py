@@ -14,6 +14,7 @@ LOADERS: Registry[Loader] = Registry(
     {
         "code": ComponentSpec("ragkit.load.code:CodeLoader", options="ragkit.load.options:CodeOptions"),
         "csv": ComponentSpec("ragkit.load.csv_:CsvLoader", options="ragkit.load.options:CsvOptions"),
+        "doc": ComponentSpec("ragkit.load.doc:DocLoader", "office", "ragkit.load.options:DocOptions"),
         "docx": ComponentSpec("ragkit.load.docx:DocxLoader", options="ragkit.load.options:DocxOptions"),
         "eml": ComponentSpec("ragkit.load.eml:EmlLoader", options="ragkit.load.options:EmlOptions"),
         "epub": ComponentSpec("ragkit.load.epub:EpubLoader", options="ragkit.load.options:EpubOptions"),
@@ -22,13 +23,28 @@ LOADERS: Registry[Loader] = Registry(
         "json": ComponentSpec("ragkit.load.json_:JsonLoader", options="ragkit.load.options:JsonOptions"),
         "jsonl": ComponentSpec("ragkit.load.json_:JsonlLoader", options="ragkit.load.options:JsonlOptions"),
         "markdown": ComponentSpec("ragkit.load.markdown:MarkdownLoader", options="ragkit.load.options:MarkdownOptions"),
+        "mbox": ComponentSpec("ragkit.load.eml:MboxLoader", options="ragkit.load.options:MboxOptions"),
+        "mhtml": ComponentSpec("ragkit.load.eml:MhtmlLoader", options="ragkit.load.options:MhtmlOptions"),
+        "msg": ComponentSpec("ragkit.load.msg:MsgLoader", "office", "ragkit.load.options:MsgOptions"),
+        "notebook": ComponentSpec("ragkit.load.notebook:NotebookLoader", options="ragkit.load.options:NotebookOptions"),
+        "odp": ComponentSpec("ragkit.load.odf:OdpLoader", options="ragkit.load.options:OdpOptions"),
+        "ods": ComponentSpec("ragkit.load.odf:OdsLoader", options="ragkit.load.options:OdsOptions"),
+        "odt": ComponentSpec("ragkit.load.odf:OdtLoader", options="ragkit.load.options:OdtOptions"),
+        "parquet": ComponentSpec("ragkit.load.parquet:ParquetLoader", "parquet", "ragkit.load.options:ParquetOptions"),
         "pdf": ComponentSpec("ragkit.load.pdf:PdfLoader", options="ragkit.load.options:PdfOptions"),
+        "ppt": ComponentSpec("ragkit.load.ppt:PptLoader", "office", "ragkit.load.options:PptOptions"),
         "pptx": ComponentSpec("ragkit.load.pptx:PptxLoader", options="ragkit.load.options:PptxOptions"),
         "pypdf": ComponentSpec("ragkit.load.pypdf:PypdfLoader", "pypdf", "ragkit.load.options:PypdfOptions"),
+        "rtf": ComponentSpec("ragkit.load.rtf:RtfLoader", "office", "ragkit.load.options:RtfOptions"),
+        "sqlite": ComponentSpec("ragkit.load.sqlite_:SqliteLoader", options="ragkit.load.options:SqliteTableOptions"),
+        "subtitles": ComponentSpec(
+            "ragkit.load.subtitles:SubtitlesLoader", options="ragkit.load.options:SubtitlesOptions"
+        ),
         "text": ComponentSpec("ragkit.load.text:TextLoader", options="ragkit.load.options:TextOptions"),
         "unstructured": ComponentSpec(
             "ragkit.load.unstructured:UnstructuredLoader", "unstructured", "ragkit.load.options:UnstructuredOptions"
         ),
+        "xls": ComponentSpec("ragkit.load.xls:XlsLoader", "office", "ragkit.load.options:XlsOptions"),
         "xlsx": ComponentSpec("ragkit.load.xlsx:XlsxLoader", options="ragkit.load.options:XlsxOptions"),
     },
 )

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
 from ragkit.records import Document
+
+
+@runtime_checkable
+class AttachmentLoader(Protocol):
+    """A loader of a format that holds other files."""
+
+    def attachments(self, data: bytes, source: str) -> Iterable[tuple[str, bytes]]:
+        """(name, bytes) of each file in `data`, which `load` has accepted."""
 
 
 class Loader(Protocol):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ragkit.errors import LoadError
 from ragkit.load.encoding import decode_bytes
 from ragkit.load.file_types import file_suffix
+from ragkit.load.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, CsvOptions
-from ragkit.load.table_text import format_table
-from ragkit.records import JSON, Document
+from ragkit.load.table_records import build_record_documents, table_record
+from ragkit.load.table_text import TableRow, format_table
+from ragkit.records import JSON, Document, Place
 
 DELIMITERS = (",", ";", "\t", "|")
 MAX_SNIFFED_CHARS = 65_536
@@ -35,19 +37,27 @@ class CsvLoader:
         delimiter = self.options.delimiter or ("\t" if is_tabbed else sniff_delimiter(text))
         csv.field_size_limit(2**31 - 1)  # the size of the file is limited already
         try:
-            header, lines = format_table(_read_rows(text, delimiter))
-            joined = "\n".join(lines)
+            lines = list(format_table(_read_rows(text, delimiter)))
         except csv.Error as error:
             raise LoadError(source, f"invalid CSV ({error})", "rename it to .txt to load it as plain text") from error
-        columns: list[JSON] = list(header[:100])
-
+        if self.options.records is not None:
+            rows = (line for line in lines if line.header)
+            records = (table_record(line.header, line.cells, Place(0, "line", line.number)) for line in rows)
+            return build_record_documents("csv", source, records, self.options.records)
+        columns = list[JSON](lines[-1].header[:100] if lines else ())
+        blocks = (LayoutBlock("row", line.text, place=Place(0, "line", line.number)) for line in lines)
         extra: dict[str, JSON] = {"columns": columns, "encoding": decoded.legacy_encoding}
-        return build_document("csv", source, joined, extra)
+        return build_document("csv", source, join_blocks(blocks), extra)
 
 
-def _read_rows(text: str, delimiter: str) -> Iterator[Sequence[str]]:
+def _read_rows(text: str, delimiter: str) -> Iterator[TableRow]:
+    """The rows with the number of their first line; an empty line is no row."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    return ([collapse_whitespace(cell) for cell in row] for row in reader if row)
+    line = 1
+    for row in reader:
+        if row:
+            yield TableRow(line, [collapse_whitespace(cell) for cell in row])
+        line = reader.line_num + 1
 
 
 def sniff_delimiter(text: str) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
+from collections import Counter
 
 from ragkit.errors import LoadError, UnsupportedFormat
-from ragkit.load.encoding import BYTE_ORDER_MARKS, guess_utf16_or_utf32
+from ragkit.load.encoding import BYTE_ORDER_MARKS, guess_encoding, guess_utf16_or_utf32
 from ragkit.load.file_types import LANGUAGE_BY_FILE_NAME, LOADER_BY_SUFFIX, detect_language, file_name, file_suffix
 from ragkit.load.options import ZipOptions
 from ragkit.load.zip_archive import SAVE_AGAIN_HINT, ZipArchive
@@ -17,8 +18,13 @@ from ragkit.load.zip_archive import SAVE_AGAIN_HINT, ZipArchive
 SAMPLE_BYTES = 65_536
 """Bytes that are read to distinguish text from binary."""
 
-BINARY_FORMATS = frozenset({"pdf", "docx", "pptx", "xlsx", "epub"})
+BINARY_FORMATS = frozenset(
+    {"pdf", "docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "doc", "ppt", "xls", "msg", "rtf", "parquet"}
+)
 """Loaders of binary formats."""
+
+MIN_NOISE_BYTES = 256
+"""Shorter files are never taken for noise by their most frequent byte."""
 
 SIGNATURES = (
     (b"\x89PNG\r\n", "PNG image"),
@@ -44,8 +50,10 @@ SIGNATURES = (
     (b"fLaC\x00", "FLAC audio"),
     (b"wOFF", "font"),
     (b"wOF2", "font"),
-    (b"PAR1", "Parquet table"),
     (b"\x93NUMPY", "NumPy array"),
+    (b"\xd7\xcd\xc6\x9a", "WMF image"),
+    (b"\x01\x00\x09\x00\x00\x03", "WMF image"),
+    (b"SIMPLE  =", "FITS image"),
     (b"\x80\x04\x95", "Python pickle"),
 )
 """First bytes -> description of the file type."""
@@ -57,6 +65,20 @@ _HTML_START = re.compile(
 )
 _CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\x0b\x0c\r\x08\x1b") + b"\x7f"
 _OFFICE_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
+_OPEN_DOCUMENTS = {"text": "odt", "presentation": "odp", "spreadsheet": "ods"}
+_OTHER_ZIP_FORMATS = (
+    ("Index/Document.iwa", "Apple iWork (Pages, Numbers, Keynote)"),
+    ("index.apxl", "Apple Keynote"),
+    ("index.xml", "Apple iWork (Pages, Numbers, Keynote)"),
+    ("visio/document.xml", "Visio drawing"),
+    ("META-INF/MANIFEST.MF", "Java archive"),
+    ("AndroidManifest.xml", "Android application"),
+)
+"""An entry of a zip file -> what the file is."""
+_OLE_STREAMS = (("__substg1.0_", "msg"), ("WordDocument", "doc"), ("PowerPoint Document", "ppt"), ("Workbook", "xls"))
+"""A stream of an OLE file -> its loader. A message can hold files of the other formats."""
+_MAX_BYTE_SHARE = 0.25
+"""Of one byte of 128 or above that follows itself, in text that is not Unicode: no language repeats a letter so."""
 
 
 def detect_loader(data: bytes, source: str) -> str:
@@ -73,12 +95,8 @@ def detect_loader(data: bytes, source: str) -> str:
     expected = _loader_by_name(source)
     if not data.strip():
         return "text" if expected in BINARY_FORMATS else expected
-    if data.startswith(b"%PDF-") or (expected == "pdf" and b"%PDF-" in data[:1024]):
-        return "pdf"
-    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _detect_zip_format(data, source)
-    if data.startswith(_OLE_SIGNATURE):
-        raise _legacy_office_error(data, source)
+    if binary := _detect_binary_format(data, source, expected):
+        return binary
     _reject_binary(data, source)
     if expected in BINARY_FORMATS | {"text"} and _HTML_START.match(data[:4096].removeprefix(BOM_UTF8).lstrip()):
         return "html"
@@ -88,6 +106,19 @@ def detect_loader(data: bytes, source: str) -> str:
     if not file_suffix(source) and detect_language(source, data[:200].decode("latin-1")):
         return "code"
     return expected
+
+
+def _detect_binary_format(data: bytes, source: str, expected: str) -> str:
+    """The loader of a file that its first bytes identify; '' for any other file."""
+    if data.startswith(b"%PDF-") or (expected == "pdf" and b"%PDF-" in data[:1024]):
+        return "pdf"
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _detect_zip_format(data, source)
+    if data.startswith(_OLE_SIGNATURE):
+        return _detect_ole_format(data, source)
+    if data.startswith((b"PAR1", b"ARROW1\x00\x00")):
+        return "parquet"
+    return "rtf" if data.startswith(b"{\\rtf") else ""
 
 
 def _loader_by_name(source: str) -> str:
@@ -105,8 +136,10 @@ def _reject_binary(data: bytes, source: str) -> None:
         raise UnsupportedFormat(source, "binary file (image, audio or video)")
     if data[4:8] == b"ftyp":
         raise UnsupportedFormat(source, "binary file (video)")
-    if data.startswith(b"{\\rtf"):
-        raise UnsupportedFormat(source, "RTF is not supported", "save it as .docx or .txt")
+    if data[40:44] == b" EMF":
+        raise UnsupportedFormat(source, "binary file (EMF image)")
+    if data[257:262] == b"ustar":
+        raise UnsupportedFormat(source, "tar archives are not supported", "unpack it and index the folder")
     if data.startswith(b"%!PS"):
         raise UnsupportedFormat(source, "PostScript is not supported", "convert it to PDF, for example with `ps2pdf`")
     if is_binary(data):
@@ -114,12 +147,24 @@ def _reject_binary(data: bytes, source: str) -> None:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether `data` is not text in any encoding: more than 5% control characters, and not UTF-16 or UTF-32."""
+    """Whether `data` is not text in any encoding: neither UTF-16 nor UTF-32, and with more than 5% control characters,
+    or one other byte so often that it is no letter."""
     sample = data[:SAMPLE_BYTES]
     if sample.startswith(tuple(mark for mark, _ in BYTE_ORDER_MARKS)) or guess_utf16_or_utf32(sample):
         return False
     control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
-    return control > max(1, 0.05 * len(sample))
+    return control > max(1, 0.05 * len(sample)) or _repeats_one_byte(sample)
+
+
+def _repeats_one_byte(sample: bytes) -> bool:
+    if sample.isascii() or len(sample) < MIN_NOISE_BYTES:
+        return False
+    counts = Counter(sample)
+    byte, count = max(counts.items(), key=lambda item: item[1] if item[0] >= 128 else 0)
+    if byte < 128 or count <= _MAX_BYTE_SHARE * len(sample) or guess_encoding(sample) == "utf-8":
+        return False
+    # in Shift JIS and EUC, the first byte of most letters is the same, but never follows itself
+    return 2 * sample.count(bytes([byte, byte])) > _MAX_BYTE_SHARE * len(sample)
 
 
 def _detect_zip_format(data: bytes, source: str) -> str:
@@ -129,26 +174,31 @@ def _detect_zip_format(data: bytes, source: str) -> str:
         media_type = archive.read("mimetype", 100).decode("latin-1").strip()
         if media_type == "application/epub+zip":
             return "epub"
-        if media_type.startswith("application/vnd.oasis.opendocument"):
-            raise UnsupportedFormat(source, "OpenDocument is not supported", "save it as .docx, .xlsx, .pptx or PDF")
+        kind = media_type.removeprefix("application/vnd.oasis.opendocument.").removesuffix("-template")
+        if kind in _OPEN_DOCUMENTS:
+            return _OPEN_DOCUMENTS[kind]
+        if kind != media_type:
+            raise UnsupportedFormat(source, f"OpenDocument {kind[:40]} is not supported", "export it as PDF")
     if "META-INF/container.xml" in archive:
         return "epub"
     for folder, loader in _OFFICE_FOLDERS.items():
         if any(name.startswith(folder) for name in archive.names):
             if "[Content_Types].xml" not in archive:
                 raise LoadError(source, "part '[Content_Types].xml' is missing", SAVE_AGAIN_HINT)
-            return loader
+            return "xls" if "xl/workbook.bin" in archive else loader
+    for name, description in _OTHER_ZIP_FORMATS:
+        if name in archive:
+            raise UnsupportedFormat(source, f"{description} is not supported", "export it as PDF")
     raise UnsupportedFormat(source, "zip archives are not supported", "unpack it and index the folder")
 
 
-def _legacy_office_error(data: bytes, source: str) -> LoadError:
-    """The error for an OLE file: an encrypted Office file, a legacy Office file or an Outlook message."""
+def _detect_ole_format(data: bytes, source: str) -> str:
+    """The loader of an OLE file. Raises LoadError for an encrypted Office file, and UnsupportedFormat."""
     if "EncryptedPackage".encode("utf-16-le") in data or "EncryptionInfo".encode("utf-16-le") in data:
-        return LoadError(source, "password-protected", "save it without a password")
-    if "__substg1.0_".encode("utf-16-le") in data:
-        return UnsupportedFormat(source, "Outlook messages are not supported", "save it as .eml")
-    kinds = (("WordDocument", ".docx"), ("Workbook", ".xlsx"), ("PowerPoint Document", ".pptx"))
-    for stream, suffix in kinds:
+        raise LoadError(source, "password-protected", "save it without a password")
+    for stream, loader in _OLE_STREAMS:
         if stream.encode("utf-16-le") in data:
-            return UnsupportedFormat(source, f"legacy format {suffix[:-1]} is not supported", f"save it as {suffix}")
-    return UnsupportedFormat(source, "legacy Office format is not supported", "save it in a newer format")
+            return loader
+    if _loader_by_name(source) in ("doc", "ppt", "xls"):  # Excel 5 names its stream "Book", some write "worddocument"
+        return _loader_by_name(source)
+    raise UnsupportedFormat(source, "legacy Office format is not supported", "save it in a newer format")

@@ -40,8 +40,9 @@ class DocumentLoader:
 
     @staticmethod
     def from_file(path: str | os.PathLike[str], metadata: Metadata | None = None) -> list[Document]:
-        """A file in any supported format. Raises LoadError."""
-        return [_add_metadata(_load_file(path), metadata)]
+        """A file in any supported format, then the documents inside it, such as attachments. Raises LoadError."""
+        document = _load_file(path)
+        return [_add_metadata(found, metadata) for found in (document, *document.parts)]
 
     @staticmethod
     def from_pdf(path: str | os.PathLike[str], metadata: Metadata | None = None) -> list[Document]:

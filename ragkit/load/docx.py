@@ -1,4 +1,4 @@
-"""Word files: paragraphs, headings, lists, tables and notes in document order."""
+"""Word files: paragraphs, headings, lists, tables, charts, comments and notes in document order."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ from ragkit.load.ooxml import (
     find_related_part,
     get_attribute,
     is_fallback,
+    is_on,
     iter_elements,
     local_name,
     parse_part,
     read_core_properties,
+    read_relationships,
 )
+from ragkit.load.ooxml_drawings import comment_block, graphic_blocks
 from ragkit.load.options import LOADER_VERSIONS, DocxOptions
+from ragkit.load.table_text import is_header
 from ragkit.load.zip_archive import ZipArchive
-from ragkit.records import Document
+from ragkit.records import Document, Place
 
 WRAPPER_ELEMENTS = frozenset({"customXml", "ins", "moveTo", "sdt", "sdtContent", "smartTag"})
 """Elements without own text that contain blocks."""
@@ -33,6 +37,11 @@ SKIPPED_ELEMENTS = frozenset({"Fallback", "del", "delText", "instrText", "moveFr
 """Inside a paragraph: deleted text, field codes, and text boxes, which are read after their paragraph."""
 
 SPECIAL_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
+
+_FIRST_ROW_BIT = 0x20
+_PAGE_FIELD = re.compile(r"\s*(?:NUM|SECTION)?PAGES?\b", re.IGNORECASE)
+_PAGE_WORDS = re.compile(r"\W*(?:page|seite|p[aá]gina|sid[ae]|strona)?\W*(?:of|von|de|sur|di|av|z)?\W*", re.IGNORECASE)
+"""What is left of a line of a page header that is only a page number, without its fields."""
 
 _HEADING_STYLE = re.compile(r"heading\s*([1-9])$", re.IGNORECASE)
 
@@ -60,23 +69,28 @@ class DocxLoader:
         archive = ZipArchive(data, source, self.options)
         name = find_main_part(archive, "word/document.xml")
         body = find_child(parse_part(archive, name), "body")
-        reader = _DocxReader(_read_styles(archive, name))
+        reader = _DocxReader(archive, name, comments=self.options.comments)
         blocks = list(reader.blocks(body)) if body is not None else []
+        if self.options.page_headers:
+            headers, footers = _read_page_headers(archive, name, reader)
+            blocks = [*headers, *blocks, *footers]
         if self.options.footnotes:
             for kind in ("footnotes", "endnotes"):
                 blocks += _read_notes(archive, find_related_part(archive, name, kind), reader)
-        text, headings = join_blocks(blocks)
         known = read_core_properties(archive)
         title = str(known.pop("title", "")) or reader.title
-        return build_document("docx", source, text, known, title, headings)
+        return build_document("docx", source, join_blocks(blocks), known, title)
 
 
 class _DocxReader:
     """Converts the XML of one file to blocks; `title` is the first paragraph with the style Title."""
 
-    def __init__(self, styles: Mapping[str, _ParagraphStyle]) -> None:
+    def __init__(self, archive: ZipArchive, main: str, *, comments: bool) -> None:
         self.title = ""
-        self._styles = styles
+        self._archive, self._main = archive, main
+        self._styles = _read_styles(archive, main)
+        self._comments = _read_comments(archive, main) if comments else {}
+        self._paragraph_count = 0
 
     def blocks(self, parent: etree._Element) -> Iterator[LayoutBlock]:
         """The blocks below an element, in order."""
@@ -90,6 +104,13 @@ class _DocxReader:
                 yield from self.blocks(element)
 
     def _paragraph(self, element: etree._Element) -> Iterator[LayoutBlock]:
+        self._paragraph_count += 1
+        place = Place(0, "paragraph", self._paragraph_count)
+        for block in self._paragraph_blocks(element):
+            block.place = block.place or place
+            yield block
+
+    def _paragraph_blocks(self, element: etree._Element) -> Iterator[LayoutBlock]:
         text = replace_invalid_chars("".join(_iter_text(element)))
         settings = find_child(element, "pPr")
         style_id = get_attribute(find_child(settings, "pStyle"), "val") if settings is not None else ""
@@ -106,21 +127,34 @@ class _DocxReader:
             yield LayoutBlock("li", "  " * depth + "- " + collapse_whitespace(text))
         else:
             yield LayoutBlock("p", text.strip())
-        for box in iter_elements(element, "txbxContent"):
-            if not is_fallback(box):
-                yield from self.blocks(box)
+        for item in element.iter("{*}txbxContent", "{*}graphicData", "{*}commentReference"):
+            kind = local_name(item)
+            if is_fallback(item):
+                continue
+            if kind == "txbxContent":
+                yield from self.blocks(item)
+            elif kind == "graphicData":
+                yield from graphic_blocks(self._archive, self._main, item)
+            elif (comment := self._comments.get(get_attribute(item, "id"))) is not None:
+                yield comment_block(*comment)
 
     def _table(self, table: etree._Element) -> Iterator[LayoutBlock]:
-        rows = [list(_iter_unwrapped(row, "tc")) for row in _iter_unwrapped(table, "tr")]
+        elements = list(_iter_unwrapped(table, "tr"))
+        rows = [list(_iter_unwrapped(row, "tc")) for row in elements]
         if all(len(row) <= 1 for row in rows):  # one column: a frame around text
             for row in rows:
                 for cell in row:
                     yield from self.blocks(cell)
             return
-        for row in rows:
+        header, above = "", [""]
+        for number, row in enumerate(rows):
+            place = Place(0, "paragraph", self._paragraph_count + 1)
             cells = [collapse_whitespace(" ".join(block.text for block in self.blocks(cell))) for cell in row]
+            if number == 1 and _is_header_row(table, elements[0]) and is_header(above, cells):
+                header = " | ".join(above)
             if any(cells):
-                yield LayoutBlock("row", " | ".join(cells))
+                yield LayoutBlock("row", " | ".join(cells), header=header, place=place)
+            above = cells
 
 
 def _iter_unwrapped(parent: etree._Element, kind: str) -> Iterator[etree._Element]:
@@ -136,7 +170,7 @@ def _iter_text(element: etree._Element) -> Iterator[str]:
     """The visible text runs of a paragraph."""
     for node in element:
         kind = local_name(node)
-        if kind in SKIPPED_ELEMENTS or (kind == "r" and find_child(node, "rPr", "vanish") is not None):
+        if kind in SKIPPED_ELEMENTS or (kind == "r" and is_on(find_child(node, "rPr", "vanish"))):
             continue
         if kind == "t":
             yield "".join([node.text or "", *(entity.tail or "" for entity in node)])  # entities stay unresolved
@@ -146,6 +180,17 @@ def _iter_text(element: etree._Element) -> Iterator[str]:
             yield f"[{get_attribute(node, 'id')}]"
         else:
             yield from _iter_text(node)
+
+
+def _is_header_row(table: etree._Element, row: etree._Element) -> bool:
+    """Whether the first row is marked as one that repeats on each page, or the table's style treats it as a header."""
+    if is_on(find_child(row, "trPr", "tblHeader")):
+        return True
+    look = find_child(table, "tblPr", "tblLook")
+    first_row, bits = get_attribute(look, "firstRow"), get_attribute(look, "val")
+    if first_row:
+        return first_row in ("1", "true", "on")
+    return re.fullmatch("[0-9A-Fa-f]{1,8}", bits) is not None and bool(int(bits, 16) & _FIRST_ROW_BIT)
 
 
 def _outline_level(settings: etree._Element | None) -> int:
@@ -194,6 +239,50 @@ def _resolve_style(name: str, styles: Mapping[str, tuple[_ParagraphStyle, str]])
         seen.add(parent)
         style, parent = styles[parent]
     return style
+
+
+def _read_comments(archive: ZipArchive, main: str) -> dict[str, tuple[str, str]]:
+    """Comment id -> its text and author."""
+    part = find_related_part(archive, main, "comments")
+    comments: dict[str, tuple[str, str]] = {}
+    for comment in parse_part(archive, part) if part else ():
+        paragraphs = ("".join(_iter_text(paragraph)) for paragraph in iter_elements(comment, "p"))
+        text = collapse_whitespace(replace_invalid_chars(" ".join(paragraphs)))
+        comments[get_attribute(comment, "id")] = text, collapse_whitespace(get_attribute(comment, "author"))
+    return comments
+
+
+def _read_page_headers(
+    archive: ZipArchive, main: str, reader: _DocxReader
+) -> tuple[list[LayoutBlock], list[LayoutBlock]]:
+    """The distinct lines of page headers and page footers, without page numbers."""
+    found: dict[str, dict[str, None]] = {"header": {}, "footer": {}}
+    for kind, part in read_relationships(archive, main).values():
+        if kind in found and part in archive:
+            root = parse_part(archive, part)
+            _drop_page_fields(root)
+            lines = (collapse_whitespace(block.text) for block in reader.blocks(root))
+            found[kind].update(dict.fromkeys(line for line in lines if not _PAGE_WORDS.fullmatch(line)))
+    headers, footers = ([LayoutBlock("line", line) for line in lines] for lines in found.values())
+    return headers, footers
+
+
+def _drop_page_fields(root: etree._Element) -> None:
+    """Remove the results of fields for page numbers."""
+    instruction, in_result, results = "", False, []
+    for node in root.iter("{*}fldSimple", "{*}fldChar", "{*}instrText", "{*}t"):
+        kind = local_name(node)
+        if kind == "fldSimple" and _PAGE_FIELD.match(get_attribute(node, "instr")):
+            results += list(iter_elements(node, "t"))
+        elif kind == "fldChar":
+            in_result = get_attribute(node, "fldCharType") == "separate"
+            instruction = "" if get_attribute(node, "fldCharType") == "begin" else instruction
+        elif kind == "instrText":
+            instruction += node.text or ""
+        elif in_result and _PAGE_FIELD.match(instruction):
+            results.append(node)
+    for node in results:
+        node.text = ""
 
 
 def _read_notes(archive: ZipArchive, part: str, reader: _DocxReader) -> Iterator[LayoutBlock]:

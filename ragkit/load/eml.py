@@ -1,22 +1,23 @@
-"""E-mail: headers and text; attachments are listed, never opened."""
+"""E-mail: single messages (EML), mailboxes (mbox) and saved web pages (MHTML)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from datetime import datetime
 from email import message_from_bytes
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
-from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 
 from ragkit.errors import LoadError
 from ragkit.load.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.html import read_page
+from ragkit.load.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.loader_utils import build_document, collapse_whitespace
-from ragkit.load.options import LOADER_VERSIONS, EmlOptions
-from ragkit.records import JSON, Document
+from ragkit.load.mail import HEADER_NAMES, Attachment, MailMessage, build_mail_document
+from ragkit.load.options import LOADER_VERSIONS, EmlOptions, MboxOptions, MhtmlOptions
+from ragkit.records import JSON, Document, Place
 
 MessagePart: TypeAlias = "Message[str, str]"
 
@@ -24,6 +25,9 @@ PARSE_ERRORS = (MessageError, ValueError, LookupError, AttributeError, TypeError
 """Errors of the standard library for malformed headers."""
 
 MAX_PARTS = 1_000
+WITHOUT_NAME = "(without a name)"
+
+_MBOX_START = re.compile(rb"^From [^\n]{3,200}\n(?=[\w-]{1,60}:)", re.MULTILINE)
 
 
 class EmlLoader:
@@ -36,21 +40,72 @@ class EmlLoader:
 
     def load(self, data: bytes, source: str) -> Document:
         """The message in `data`. Raises LoadError when it cannot be parsed."""
-        try:
-            message = message_from_bytes(data)  # not policy.default: its header parser is recursive
-            parts = list(_iter_parts(message))
-        except (RecursionError, *PARSE_ERRORS) as error:
-            raise LoadError(source, "invalid e-mail message", "save it again in the mail program") from error
-        headers = {name: _decode_header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
-        names = filter(None, map(_attachment_name, parts))
-        attachments = [collapse_whitespace(replace_invalid_chars(name)) for name in names]
-        head = [f"{name}: {value}" for name, value in headers.items() if value and self.options.headers]
-        head += [f"Attachments: {', '.join(attachments)}"] if attachments and self.options.headers else []
-        extra: dict[str, JSON] = {name.lower(): value for name, value in headers.items() if name != "Subject"}
-        extra["date"] = _iso_date(headers["Date"])
-        extra["attachments"] = list[JSON](attachments)
-        text = "\n\n".join(block for block in ("\n".join(head), _body_text(parts, source)) if block)
-        return build_document("eml", source, text, extra, headers["Subject"])
+        return build_mail_document("eml", source, read_message(data, source), headers=self.options.headers)
+
+    def attachments(self, data: bytes, source: str) -> Iterator[tuple[str, bytes]]:
+        """See `AttachmentLoader`; none if the option is off."""
+        for item in read_message(data, source).attachments if self.options.attachments else ():
+            yield item.name, item.data
+
+
+class MboxLoader:
+    """The messages of a mailbox one after the other, each under its subject."""
+
+    version = LOADER_VERSIONS["mbox"]
+
+    def __init__(self, options: MboxOptions | None = None) -> None:
+        self.options = options or MboxOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The messages in `data`. Raises LoadError when one cannot be parsed."""
+        blocks: list[LayoutBlock] = []
+        normalized = data.replace(b"\r\n", b"\n")
+        starts = [found.start() for found in _MBOX_START.finditer(normalized)] or [0]
+        for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(normalized)], strict=True), start=1):
+            body = _MBOX_START.sub(b"", normalized[start:end], count=1)
+            message = read_message(re.sub(rb"^>(>*From )", rb"\1", body, flags=re.MULTILINE), source)
+            place = Place(0, "message", number)
+            blocks.append(LayoutBlock("h", message.headers["Subject"], 1, place=place))
+            blocks.append(LayoutBlock("p", message.to_text(headers=self.options.headers), place=place))
+        return build_document("mbox", source, join_blocks(blocks), {"messages": len(starts)})
+
+
+class MhtmlLoader:
+    """The page of a web archive."""
+
+    version = LOADER_VERSIONS["mhtml"]
+
+    def __init__(self, options: MhtmlOptions | None = None) -> None:
+        self.options = options or MhtmlOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The page in `data`. Raises LoadError when it cannot be parsed."""
+        parts = _read_parts(data, source)[1]
+        pages = [part for part in parts if part.get_content_type() in ("text/html", "application/xhtml+xml")]
+        if not pages:
+            text = "\n\n".join(_decode_part(part).strip() for part in parts if part.get_content_maintype() == "text")
+            return build_document("mhtml", source, text, {})
+        page = read_page(_decode_part(pages[0]), source, navigation=self.options.navigation)
+        extra: dict[str, JSON] = {"url": str(pages[0].get("Content-Location", ""))[:2000]}
+        layout = TextLayout(page.layout.text, page.layout.headings)  # lines of the page are not those of the file
+        return build_document("mhtml", source, layout, extra, page.title)
+
+
+def read_message(data: bytes, source: str) -> MailMessage:
+    """The message in `data`. Raises LoadError when it cannot be parsed."""
+    message, parts = _read_parts(data, source)
+    headers = {name: _decode_header(message, name) for name in HEADER_NAMES}
+    files = [(name, part) for part in parts if (name := _attachment_name(part))]
+    attachments = tuple(Attachment(name, _payload(part)) for name, part in files)
+    return MailMessage(headers, _body_text(parts, source), attachments)
+
+
+def _read_parts(data: bytes, source: str) -> tuple[MessagePart, list[MessagePart]]:
+    try:
+        message = message_from_bytes(data)  # not policy.default: its header parser is recursive
+        return message, list(_iter_parts(message))
+    except (RecursionError, *PARSE_ERRORS) as error:
+        raise LoadError(source, "invalid e-mail message", "save it again in the mail program") from error
 
 
 def _iter_parts(message: MessagePart) -> Iterator[MessagePart]:
@@ -71,22 +126,14 @@ def _decode_header(message: MessagePart, name: str) -> str:
     return collapse_whitespace(replace_invalid_chars(value))[:2000]
 
 
-def _iso_date(date: str) -> str:
-    """A date as ISO 8601, or unchanged when it cannot be parsed."""
-    try:
-        return datetime.isoformat(parsedate_to_datetime(date)) if date else ""
-    except (ValueError, TypeError, OverflowError):
-        return date
-
-
 def _attachment_name(part: MessagePart) -> str:
     """The name of an attachment, or '(without a name)'; '' for a part that is not an attachment."""
     try:
         name = part.get_filename() or ""
         attached = part.get_content_disposition() == "attachment"
     except PARSE_ERRORS:
-        return "(without a name)"
-    return name or ("(without a name)" if attached else "")
+        return WITHOUT_NAME
+    return name or (WITHOUT_NAME if attached else "")
 
 
 def _body_text(parts: list[MessagePart], source: str) -> str:
@@ -100,14 +147,18 @@ def _body_text(parts: list[MessagePart], source: str) -> str:
     ]
     if any(plain):
         return "\n\n".join(text for text in plain if text)
-    pages = [read_page(_decode_part(part), source).text for part in bodies if part.get_content_type() == "text/html"]
-    return "\n\n".join(page for page in pages if page)
+    pages = [read_page(_decode_part(part), source) for part in bodies if part.get_content_type() == "text/html"]
+    return "\n\n".join(page.layout.text for page in pages if page.layout.text)
+
+
+def _payload(part: MessagePart) -> bytes:
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
 
 
 def _decode_part(part: MessagePart) -> str:
     """The text of a part; an unknown or wrong charset is detected from the bytes."""
-    payload = part.get_payload(decode=True)
-    raw = payload if isinstance(payload, bytes) else b""
+    raw = _payload(part)
     charset = str(part.get_content_charset() or "")
     try:
         text = raw.decode(charset) if charset else decode_bytes(raw).text

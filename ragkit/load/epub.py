@@ -10,6 +10,7 @@ from lxml import etree
 
 from ragkit.errors import LoadError
 from ragkit.load.html import read_page
+from ragkit.load.layout_blocks import TextLayout, join_layouts
 from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.ooxml import find_child, iter_elements, local_name, parse_part
 from ragkit.load.options import LOADER_VERSIONS, EpubOptions
@@ -44,23 +45,18 @@ class EpubLoader:
         package = parse_part(archive, package_name)
         metadata = _read_metadata(package)
         encrypted = _encrypted_parts(archive)
-        texts: list[str] = []
-        headings: list[Heading] = []
-        length = 0
+        chapters: list[TextLayout] = []
         for name in _spine_parts(package, posixpath.dirname(package_name)):
             if name in encrypted:
                 raise LoadError(source, "protected by DRM", "only its own reader can open it")
             if name not in archive:
                 continue
             page = read_page(archive.read(name), source)
-            if not page.text:
-                continue
-            headings_of_page = page.headings or ((Heading(0, 1, page.title),) if page.title else ())
-            headings += [Heading(length + node.start, node.level, node.text) for node in headings_of_page]
-            texts.append(page.text)
-            length += len(page.text) + 2
+            layout = page.layout
+            headings = (Heading(0, 1, page.title),) if page.title and not layout.headings else layout.headings
+            chapters.append(TextLayout(layout.text, headings))
         title = str(metadata.pop("title", ""))
-        return build_document("epub", source, "\n\n".join(texts), metadata, title, headings)
+        return build_document("epub", source, join_layouts(chapters), metadata, title)
 
 
 def _find_package(archive: ZipArchive) -> str:

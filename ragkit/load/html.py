@@ -38,17 +38,21 @@ class HtmlLoader:
         """The page in `data`; invalid markup is repaired as in a browser."""
         page = read_page(data, source, navigation=self.options.navigation)
         extra = {key: page.meta.get(key) for key in META_NAMES}
-        return build_document("html", source, page.text, extra, page.title, page.headings)
+        return build_document("html", source, page.layout, extra, page.title)
 
 
 def read_page(data: bytes | str, source: str, *, navigation: bool = False) -> PageText:
     """The text of a page. Raises LoadError."""
     text = data if isinstance(data, str) else decode_bytes(data, declared_encoding(data)).text
     raw = replace_invalid_chars(text).encode("utf-8")
-    parser = etree.HTMLParser(target=PageReader(), encoding="utf-8", no_network=True, remove_pis=True)
+    reader = PageReader()
+    parser = etree.HTMLParser(target=reader, encoding="utf-8", no_network=True, remove_pis=True)
     try:
-        for start in range(0, len(raw), FEED_SIZE):
-            parser.feed(raw[start : start + FEED_SIZE])
+        for line, markup in enumerate(raw.splitlines(keepends=True), start=1):
+            reader.line = line
+            for start in range(0, len(markup), FEED_SIZE):
+                parser.feed(markup[start : start + FEED_SIZE])
+        reader.line += raw.endswith((b"\n", b"\r"))
         page = parser.close() if raw else PageReader().close()
     except etree.LxmlError as error:
         hint = "open it in a browser and save it again"

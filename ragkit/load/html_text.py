@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragkit.load.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.html_selection import select_main_blocks
+from ragkit.load.html_table import TableCell, TableGrid
+from ragkit.load.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.loader_utils import collapse_whitespace
-from ragkit.records import Heading
+from ragkit.records import Place
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -43,6 +45,27 @@ MENU_CLASSES = _word_set(
 )
 """Classes and ids of elements around the main content."""
 
+_BESIDE_TEXT = re.compile(
+    r"(?:^|[\s_-])(?:ad|ads|advert\w*|banner|bookmarks?|breadcrumbs?|comments?(?:list|section|thread)?|consent|cookies?"
+    r"|disqus|follow|footer|gdpr|login|masthead|meta-?nav|most-?(?:popular|read|viewed)|navbar|newsletter|outbrain"
+    r"|pag(?:er|ination)|popular|popup|promo\w*|rail|recirc\w*|recommend\w*|related\w*|remark"
+    r"|replies|share\w*|sharing|shoutbox|sidebar|signup|skyscraper|social\w*|sponsor\w*|subscri\w*|taboola|tags?"
+    r"|teaser|toolbar|trending|widget)(?=$|[\s_-])"
+)
+"""Names of elements beside the text of a page: advertisements, links to other pages, comments, forms."""
+
+_NEVER_TEXT = re.compile(
+    r"(?:^|[\s_-])(?:comments|comment-?list|consent|cookies?|disqus\w*|gdpr|newsletter\w*|outbrain|taboola|tbla|trc)"
+    r"(?=$|[\s_-])"
+)
+"""Names that no element with the text of the page has."""
+
+_MAY_HOLD_TEXT = re.compile(r"article|body|column|content|main|post-text|entry|wrapper|container|layout|page")
+"""Names of elements that can hold the text itself, whatever else their names say."""
+
+_SECTION = re.compile(r"(?:^|\s)(?:section|sect\d)(?=$|\s)")
+"""Classes of sections with a heading."""
+
 MENU_ROLES = _word_set("alertdialog banner contentinfo dialog menu menubar navigation search toolbar")
 
 _HIDDEN_STYLE = re.compile(
@@ -53,13 +76,16 @@ _NEWLINE = "\x00"
 """Represents `<br>` in the buffer; the parser never emits NUL."""
 
 
+FLAGS = ("skip", "menu", "beside", "main", "article", "pre", "list", "title", "link")
+"""What an open element can say about the text inside it."""
+
+
 @dataclass(frozen=True, slots=True)
 class PageText:
     """The content of a page."""
 
-    text: str
+    layout: TextLayout
     title: str
-    headings: tuple[Heading, ...]
     meta: Mapping[str, str]
     """`<meta name=...>` in lower case -> content; and `lang`."""
 
@@ -76,10 +102,12 @@ class _OpenElement:
 class _TableRow:
     """An open table row."""
 
-    cells: list[str] = field(default_factory=list)
-    cell: list[str] | None = None
+    cells: list[TableCell] = field(default_factory=list)
+    cell: TableCell | None = None
     is_layout: bool = False
     """Its cells contain blocks: a layout table."""
+    line: int = 0
+    """Of its first text."""
 
 
 class PageReader:
@@ -90,24 +118,32 @@ class PageReader:
         self.title = ""
         self.meta: dict[str, str] = {}
         self._open_elements: list[_OpenElement] = []
-        self._flag_counts = dict.fromkeys(("skip", "menu", "main", "article", "pre", "list", "title"), 0)
+        self._flag_counts = dict.fromkeys(FLAGS, 0)
         self._buffer: list[str] = []
         self._kind_stack: list[tuple[str, int]] = [("p", 0)]
         self._row_stack: list[_TableRow] = []
+        self._tables: list[TableGrid] = []
         self._bullet = ""
+        self.line = 0
+        """The line of the file that is being parsed, from 1; 0: unknown."""
+        self._text_run: list[str] = []
+        self._run_line = 0
+        self._text_line = 0
+        self._link_chars = 0
 
     # Interface of lxml
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Handle a start tag."""
+        self._locate_text()
         flags = self._flags_for(tag, attributes)
         if tag == "meta":
             self._read_meta(attributes)
         elif tag == "html" and attributes.get("lang"):
             self.meta["lang"] = attributes["lang"]
-        if not self._flag_counts["skip"] and (tag in BLOCK_TAGS or flags):
+        if not self._flag_counts["skip"] and _starts_block(tag, flags):
             self._flush()
-            self._begin_element(tag)
+            self._begin_element(tag, attributes)
         elif tag == "br":
             self._buffer.append("\n" if self._flag_counts["pre"] else _NEWLINE)
         self._open_elements.append(_OpenElement(tag, flags))
@@ -116,9 +152,10 @@ class PageReader:
 
     def end(self, tag: str) -> None:
         """Handle an end tag; closes the unclosed elements inside it."""
+        self._locate_text()
         while self._open_elements:
             last = self._open_elements.pop()
-            if self._flag_counts["skip"] == ("skip" in last.flags) and (last.tag in BLOCK_TAGS or last.flags):
+            if self._flag_counts["skip"] == ("skip" in last.flags) and _starts_block(last.tag, last.flags):
                 self._flush()
                 self._end_element(last.tag)
             for flag in last.flags:
@@ -132,6 +169,11 @@ class PageReader:
             self.title += text
         elif not self._flag_counts["skip"]:
             self._buffer.append(text)
+            if self._flag_counts["link"]:
+                self._link_chars += len(collapse_whitespace(text))
+            if not self._text_line:
+                self._text_run.append(text)
+                self._run_line = self.line
 
     def comment(self, text: str) -> None:
         """Ignore a comment."""
@@ -163,6 +205,10 @@ class PageReader:
             flags.append("article")
         if not flags and self._is_menu(tag, attributes):
             flags.append("menu")
+        elif not flags and _is_beside_text(tag, attributes):
+            flags.append("beside")
+        if tag == "a":
+            flags.append("link")
         if tag == "pre":
             flags.append("pre")
         if tag in ("ul", "ol", "menu", "dir"):
@@ -187,14 +233,27 @@ class PageReader:
         if name and content and len(content) <= 1000 and len(self.meta) < 50:
             self.meta.setdefault(name, content)
 
-    def _begin_element(self, tag: str) -> None:
+    def _locate_text(self) -> None:
+        """Find the line of the first text since the last block. The parser delivers text when a tag follows it."""
+        if not self._text_run:
+            return
+        text = "".join(self._text_run)
+        self._text_run.clear()
+        if stripped := text.lstrip():
+            self._text_line = self._run_line - stripped.count("\n")
+
+    def _begin_element(self, tag: str, attributes: Mapping[str, str]) -> None:
         row = self._row_stack[-1] if self._row_stack else None
         if row and not row.is_layout and (tag in ("table", "pre") or _heading_level(tag)):
             self._convert_row_to_blocks(row)
-        if tag == "tr":
+        if tag == "table":
+            self._tables.append(TableGrid())
+        elif tag in ("thead", "tbody") and self._tables:
+            self._tables[-1].in_head = tag == "thead"
+        elif tag == "tr":
             self._row_stack.append(_TableRow())
         elif tag in ("td", "th") and row and not row.is_layout:
-            row.cell = []
+            row.cell = TableCell.from_attributes(tag, attributes)
         elif tag == "li":
             self._bullet = "  " * max(0, self._flag_counts["list"] - 1) + "- "
         elif tag in ("pre", "dt", "dd") or _heading_level(tag):
@@ -204,10 +263,17 @@ class PageReader:
         row = self._row_stack[-1] if self._row_stack else None
         if tag == "tr" and row:
             self._row_stack.pop()
-            if not row.is_layout and any(row.cells):
-                self._add_block("row", " | ".join(row.cells))
+            if not row.is_layout and any(cell.text for cell in row.cells):
+                grid = self._tables[-1] if self._tables else TableGrid()
+                text, header = grid.add_row(row.cells)
+                self._text_line = row.line
+                self._add_block("row", text, header=header)
+        elif tag == "table" and self._tables:
+            self._tables.pop()
+        elif tag == "thead" and self._tables:
+            self._tables[-1].in_head = False
         elif tag in ("td", "th") and row and row.cell is not None:
-            row.cells.append(collapse_whitespace(" ".join(row.cell)))
+            row.cells.append(row.cell)
             row.cell = None
         elif tag == "li":
             self._bullet = ""
@@ -217,9 +283,10 @@ class PageReader:
     def _convert_row_to_blocks(self, row: _TableRow) -> None:
         """Mark a row as layout, and convert its cells to blocks."""
         row.is_layout = True
-        for cell in [*row.cells, collapse_whitespace(" ".join(row.cell or []))]:
-            if cell:
-                self._add_block("p", cell)
+        self._text_line = self._text_line or row.line
+        for cell in [*row.cells, *([row.cell] if row.cell else [])]:
+            if cell.text:
+                self._add_block("p", cell.text)
         row.cells, row.cell = [], None
 
     def _flush(self) -> None:
@@ -231,7 +298,9 @@ class PageReader:
             return
         row = self._row_stack[-1] if self._row_stack else None
         if row and row.cell is not None:
-            row.cell.append(text)
+            row.cell.texts.append(text)
+            row.line = row.line or self._text_line
+            self._text_line = 0
         elif kind == "h":
             self._add_block("h", collapse_whitespace(text).rstrip(" ¶").rstrip(), level)
         elif kind in ("p", "dd") and self._flag_counts["list"]:
@@ -240,9 +309,17 @@ class PageReader:
         else:
             self._add_block(kind, text)
 
-    def _add_block(self, kind: str, text: str, level: int = 0) -> None:
-        region = next((name for name in ("menu", "main", "article") if self._flag_counts[name]), "rest")
-        self.blocks.append(LayoutBlock(kind, text, level, region))
+    def _add_block(self, kind: str, text: str, level: int = 0, header: str = "") -> None:
+        region = next((name for name in ("menu", "beside", "main", "article") if self._flag_counts[name]), "rest")
+        place = Place(0, "line", self._text_line) if self._text_line else None
+        share = min(1.0, self._link_chars / max(1, len(text)))
+        self.blocks.append(LayoutBlock(kind, text, level, region, header, place, share))
+        self._text_line = self._link_chars = 0
+
+
+def _starts_block(tag: str, flags: Sequence[str]) -> bool:
+    """Whether a new block begins with an element: not with a link, which stands in a line of text."""
+    return tag in BLOCK_TAGS or any(flag != "link" for flag in flags)
 
 
 def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText:
@@ -252,27 +329,22 @@ def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText
         page: the reader after `close`.
         navigation: keep menus, which are otherwise kept only when the page has nothing else.
     """
-    text, headings = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
-    first = next((heading.text for heading in headings if heading.level == 1), "")
-    return PageText(text, page.title or first, headings, page.meta)
+    layout = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
+    first = next((heading.text for heading in layout.headings if heading.level == 1), "")
+    return PageText(layout, page.title or first, page.meta)
 
 
-def select_main_blocks(blocks: Sequence[LayoutBlock]) -> Sequence[LayoutBlock]:
-    """The blocks of `<main>`, else of `<article>`, else all outside menus, else all.
-
-    `<main>` and `<article>` count only with 200 characters or a quarter of the text outside menus.
-    """
-    rest = [block for block in blocks if block.region != "menu"]
-    total = _text_length(rest)
-    for region in ("main", "article"):
-        inner = [block for block in rest if block.region == region]
-        if inner and (_text_length(inner) >= 200 or 4 * _text_length(inner) >= total):
-            return inner
-    return rest or blocks
-
-
-def _text_length(blocks: Sequence[LayoutBlock]) -> int:
-    return sum(len(block.text) for block in blocks)
+def _is_beside_text(tag: str, attributes: Mapping[str, str]) -> bool:
+    """Whether the class or id of a block says that it stands beside the text."""
+    if tag not in BLOCK_TAGS or tag in ("html", "body", "main", "article") or _heading_level(tag):
+        return False
+    names = attributes.get("class", "")[:1000].lower()
+    # the id of a section is made from its heading: `<section id="cookies">`
+    if tag not in ("section", "dt", "dd", "p", "li") and _SECTION.search(names) is None:
+        names = f"{names} {attributes.get('id', '')[:1000].lower()}"
+    if _NEVER_TEXT.search(names) is not None:
+        return True
+    return _BESIDE_TEXT.search(names) is not None and _MAY_HOLD_TEXT.search(names) is None
 
 
 def _is_hidden(attributes: Mapping[str, str]) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import pickle
 import struct
-from collections.abc import Mapping
-from typing import Any, BinaryIO, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, replace
+from typing import Any, BinaryIO, TypeVar, get_args
 
 from ragkit.errors import LoadError, LoadLimitExceeded, UnsupportedFormat
 from ragkit.load.file_io import FileChanged, FileStat
 from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseTask
-from ragkit.records import JSON, Document, Heading
+from ragkit.records import JSON, Document, Heading, Place, PlaceUnit
 
 T = TypeVar("T")
 
@@ -81,21 +82,31 @@ def encode_result(outcome: ParsedFile | ParseFailure, *, last: bool) -> bytes:
         error = outcome.error
         kind = type(error).__name__ if type(error).__name__ in ERROR_TYPES else "LoadError"
         return encode_frame({**head, "error": [kind, error.reason, error.hint]})
-    document = outcome.document
-    headings: list[JSON] = [[heading.start, heading.level, heading.text] for heading in document.headings]
-    return encode_frame(
-        {
-            **head,
-            "loader": outcome.loader,
-            "title": document.title,
-            "pages": list(document.page_starts),
-            "headings": headings,
-            "metadata": document.metadata,
-            "format": document.format,
-            "language": document.language,
-        },
-        document.text,
-    )
+    documents = list(iter_parts(outcome.document))
+    head |= {"loader": outcome.loader, "documents": [_encode_document(document) for document in documents]}
+    return encode_frame(head, "".join(document.text for document in documents))
+
+
+def iter_parts(document: Document) -> Iterator[Document]:
+    """A document, and all documents inside it."""
+    yield document
+    for part in document.parts:
+        yield from iter_parts(part)
+
+
+def _encode_document(document: Document) -> dict[str, JSON]:
+    """A document without its parts and its text."""
+    return {
+        "length": len(document.text),
+        "source": document.source,
+        "title": document.title,
+        "pages": list(document.page_starts),
+        "headings": [heading.to_row() for heading in document.headings],
+        "places": [list[JSON](astuple(place)) for place in document.places],
+        "metadata": document.metadata,
+        "format": document.format,
+        "language": document.language,
+    }
 
 
 def decode_result(head: Mapping[str, JSON], body: bytes, task: ParseTask) -> tuple[ParsedFile | ParseFailure, bool]:
@@ -113,22 +124,48 @@ def _build_result(head: Mapping[str, JSON], text: str, task: ParseTask) -> Parse
         return ParseFailure(task, ERROR_TYPES[kind](task.source, reason, hint), digest, file_stat)
     if file_stat is None:
         raise InvalidFrame("`stat` is missing")
-    document = Document(
+    documents: list[Document] = []
+    position = 0
+    for item in _require(head["documents"], list):
+        fields = _require(item, dict)
+        end = position + _require(fields["length"], int)
+        documents.append(_decode_document(fields, text[position:end]))
+        position = end
+    if not documents or position != len(text):
+        raise InvalidFrame("the lengths of the documents are wrong")
+    # parts of parts are parts of the file: their sources tell where they are
+    document = replace(documents[0], source=task.source, id="", parts=tuple(documents[1:]))
+    return ParsedFile(task, document, digest, file_stat, _require(head["loader"], str))
+
+
+def _decode_document(head: Mapping[str, JSON], text: str) -> Document:
+    if len(text) != head["length"]:
+        raise InvalidFrame("the text is too short")
+    return Document(
         text=text,
         metadata=_require(head["metadata"], dict),
-        source=task.source,
+        source=_require(head["source"], str),
         title=_require(head["title"], str),
         page_starts=tuple(_decode_offset(start, text) for start in _require(head["pages"], list)),
         headings=tuple(_decode_heading(heading, text) for heading in _require(head["headings"], list)),
         format=_require(head["format"], str),
         language=_require(head["language"], str),
+        places=tuple(_decode_place(place, text) for place in _require(head["places"], list)),
     )
-    return ParsedFile(task, document, digest, file_stat, _require(head["loader"], str))
 
 
 def _decode_heading(value: JSON, text: str) -> Heading:
-    start, level, title = _require(value, list)
-    return Heading(_decode_offset(start, text), _require(level, int), _require(title, str))
+    start, level, title, *end = _require(value, list)
+    ends = _decode_offset(end[0], text) if end else None
+    return Heading(_decode_offset(start, text), _require(level, int), _require(title, str), ends)
+
+
+def _decode_place(value: JSON, text: str) -> Place:
+    start, unit, number, last, section, columns = _require(value, list)
+    if unit not in get_args(PlaceUnit):
+        raise InvalidFrame(f"unit must be one of {', '.join(get_args(PlaceUnit))} (got {unit!r:.40})")
+    numbers = _require(number, int), _require(last, int)
+    return Place(_decode_offset(start, text), unit, *numbers, _require(section, str), _require(columns, str))
 
 
 def _decode_offset(value: JSON, text: str) -> int:

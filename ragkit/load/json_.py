@@ -13,8 +13,9 @@ from typing import TypeAlias
 from ragkit.errors import LoadLimitExceeded
 from ragkit.load.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.loader_utils import build_document, collapse_whitespace
-from ragkit.load.options import LOADER_VERSIONS, JsonlOptions, JsonOptions
-from ragkit.records import JSON, Document
+from ragkit.load.options import LOADER_VERSIONS, JsonlOptions, JsonOptions, RecordOptions
+from ragkit.load.table_records import Record, build_record_documents, typed_value
+from ragkit.records import JSON, Document, Place
 
 MAX_INLINE_LIST_CHARS = 400
 """Longer lists of scalars are written with one line per item."""
@@ -39,11 +40,21 @@ class JsonLoader:
         try:
             value = _parse_json(text, source)
         except ValueError as error:
+            if self.options.records is not None:  # JSON Lines
+                return _build_records("json", text, self.options, source)
             note = f"not valid JSON: {error}"
             records, invalid = _parse_records(text, self.options, source)
             if not invalid and len(records) > 1:  # JSON Lines
                 return _build_document("\n\n".join(records), "json", source, {"records": len(records)})
             return _build_document(text, "json", source, {"note": note[:200]})
+        if self.options.records is not None:
+            items = value if isinstance(value, list) else [value]
+            objects = (
+                Record(_flatten(item, self.options), Place(0, "record", number))
+                for number, item in enumerate(items, start=1)
+                if isinstance(item, dict)
+            )
+            return build_record_documents("json", source, objects, self.options.records)
         return _build_document(_JsonTextWriter(self.options, source).to_text(value), "json", source, {})
 
 
@@ -57,6 +68,8 @@ class JsonlLoader:
 
     def load(self, data: bytes, source: str) -> Document:
         """The records in `data`. Raises LoadLimitExceeded for too deep nesting or too many values."""
+        if self.options.records is not None:
+            return _build_records("jsonl", decode_bytes(data).text, self.options, source)
         records, invalid = _parse_records(decode_bytes(data).text, self.options, source)
         extra: dict[str, JSON] = {"records": len(records), "invalid_lines": invalid or None}
         return _build_document("\n\n".join(records), "jsonl", source, extra)
@@ -66,10 +79,52 @@ def _build_document(text: str, kind: str, source: str, extra: dict[str, JSON]) -
     return build_document(kind, source, text, extra)
 
 
+def _build_records(kind: str, text: str, options: JsonOptions, source: str) -> Document:
+    """The objects of JSON Lines as documents; other lines are left out."""
+    records: list[Record] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            value = _parse_json(line, source) if line.strip() else None
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            records.append(Record(_flatten(value, options), Place(0, "line", number)))
+    return build_record_documents(kind, source, records, options.records or RecordOptions())
+
+
+def _flatten(value: dict[str, JsonValue], options: JsonOptions) -> dict[str, JSON]:
+    """The fields of an object, `a.b` for those of an object inside it; lists of scalars are kept, others left out."""
+    fields: dict[str, JSON] = {}
+    pending: list[tuple[str, JsonValue]] = list(reversed(value.items()))
+    while pending and len(fields) < options.max_values:
+        name, item = pending.pop()
+        if isinstance(item, dict):
+            pending += [(f"{name}.{key}", inner) for key, inner in reversed(item.items())]
+        elif isinstance(item, list):
+            if all(isinstance(inner, str | bool) for inner in item):
+                fields[name] = [_typed(inner) for inner in item]
+        elif item is not None:
+            fields[name] = _typed(item)
+    return fields
+
+
+def _typed(value: JsonValue) -> JSON:
+    """A scalar of `_parse_json`, where a number is a `_Number`."""
+    if isinstance(value, _Number):
+        return typed_value(str(value))
+    return replace_invalid_chars(value) if isinstance(value, str) else bool(value)
+
+
+class _Number(str):
+    """A number as written."""
+
+    __slots__ = ()
+
+
 def _parse_json(text: str, source: str) -> JsonValue:
     """The value of a JSON text. Raises ValueError for invalid JSON, LoadLimitExceeded for too deep nesting."""
     try:
-        value: JsonValue = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+        value: JsonValue = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
     except RecursionError as error:
         raise LoadLimitExceeded(source, "nested too deeply", "exclude it") from error
     return value

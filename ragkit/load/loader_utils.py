@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ragkit.load.file_types import file_name, file_suffix
-from ragkit.records import JSON, Document, Heading, Metadata
+from ragkit.load.layout_blocks import TextLayout
+from ragkit.records import JSON, Document, Metadata
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _WHITESPACE = re.compile(r"\s+")
 
 
 def build_document(
-    kind: str, source: str, text: str, extra: Mapping[str, JSON], title: str = "", headings: Sequence[Heading] = ()
+    kind: str, source: str, content: TextLayout | str, extra: Mapping[str, JSON], title: str = ""
 ) -> Document:
-    """A document with the metadata of `build_metadata`."""
+    """A document with the metadata of `build_metadata`; a text alone has no headings, and its own lines as places."""
+    layout = TextLayout(content) if isinstance(content, str) else content
     metadata = build_metadata(kind, source, extra)
-    return Document(text, metadata, source, title, headings=tuple(headings), format=kind)
+    return Document(layout.text, metadata, source, title, headings=layout.headings, format=kind, places=layout.places)
 
 
 def build_metadata(kind: str, source: str, extra: Mapping[str, JSON] | None = None) -> Metadata:

@@ -66,6 +66,11 @@ def get_attribute(element: etree._Element | None, name: str) -> str:
     return next((str(value) for key, value in element.attrib.items() if key.rpartition("}")[2] == name), "")
 
 
+def is_on(element: etree._Element | None) -> bool:
+    """Whether a property such as `<w:vanish/>` is there, and not turned off by its value."""
+    return element is not None and get_attribute(element, "val").lower() not in ("0", "false", "off", "none")
+
+
 def read_relationships(archive: ZipArchive, part: str) -> Mapping[str, tuple[str, str]]:
     """Relationship id -> (last component of its type, name of the target part). External targets are skipped."""
     folder, name = posixpath.split(part)

@@ -10,21 +10,35 @@ from ragkit.errors import InvalidOption
 LOADER_VERSIONS: Mapping[str, str] = {
     "choose": "1",
     "code": "1",
-    "csv": "2",
-    "docx": "2",
-    "eml": "1",
-    "epub": "1",
+    "doc": "1",
+    "csv": "3",
+    "docx": "3",
+    "eml": "2",
+    "epub": "2",
     "folder": "1",
-    "html": "1",
+    "html": "2",
     "json": "1",
-    "jsonl": "1",
-    "markdown": "1",
+    "jsonl": "2",
+    "markdown": "2",
+    "mbox": "1",
+    "mhtml": "1",
+    "msg": "1",
+    "notebook": "1",
+    "odp": "1",
+    "ods": "1",
+    "odt": "1",
+    "parquet": "1",
     "pdf": "1",
-    "pptx": "1",
+    "ppt": "1",
+    "pptx": "2",
     "pypdf": "1",
-    "text": "1",
+    "rtf": "1",
+    "sqlite": "1",
+    "subtitles": "1",
+    "text": "2",
     "unstructured": "1",
-    "xlsx": "2",
+    "xls": "1",
+    "xlsx": "3",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.
 
@@ -93,6 +107,18 @@ class PypdfOptions(PdfOptions):
 
 
 @dataclass(frozen=True)
+class RecordOptions:
+    """Which fields of a row make its document."""
+
+    text: tuple[str, ...] = ()
+    """The columns of the text; empty: all."""
+    title: str = ""
+    """The column of the title; empty: none."""
+    metadata: tuple[str, ...] = ()
+    """The columns that filters can use; empty: all."""
+
+
+@dataclass(frozen=True)
 class ZipOptions:
     """Limits of the formats that are zip files."""
 
@@ -114,6 +140,10 @@ class DocxOptions(ZipOptions):
 
     footnotes: bool = True
     """Append footnotes and endnotes, one per line."""
+    comments: bool = True
+    """Add each comment below its paragraph."""
+    page_headers: bool = True
+    """Start with the text of page headers, and end with that of page footers."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +152,8 @@ class PptxOptions(ZipOptions):
 
     notes: bool = True
     """Add the speaker notes below each slide."""
+    comments: bool = True
+    """Add the comments below each slide."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +164,10 @@ class XlsxOptions(ZipOptions):
     """Cells with a value in all sheets; a file with more fails."""
     hidden: bool = False
     """Include hidden sheets."""
+    comments: bool = True
+    """Add the comments below each sheet."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -151,6 +187,8 @@ class CsvOptions:
     """One character; empty: detected from the first lines."""
     encoding: str = ""
     """A codec of Python; empty: detected from the bytes."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) > 1 or self.delimiter in ('"', "\n", "\r"):
@@ -165,6 +203,8 @@ class JsonOptions:
     """A file with deeper nesting fails."""
     max_values: int = 1_000_000
     """A file with more values (strings, numbers, booleans, nulls) fails."""
+    records: RecordOptions | None = None
+    """Load each object as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         require_positive("max_depth", self.max_depth)
@@ -182,6 +222,124 @@ class EmlOptions:
 
     headers: bool = True
     """Start the text with From, To, Cc, Date, Subject and the names of attachments."""
+    attachments: bool = True
+    """Load attachments as documents of their own, with the mail as `parent` in their metadata."""
+
+
+@dataclass(frozen=True)
+class MboxOptions(EmlOptions):
+    """Options of the loader `mbox`."""
+
+
+@dataclass(frozen=True)
+class MsgOptions(EmlOptions):
+    """Options of the loader `msg`."""
+
+
+@dataclass(frozen=True)
+class MhtmlOptions(HtmlOptions):
+    """Options of the loader `mhtml`."""
+
+
+@dataclass(frozen=True)
+class OdtOptions(ZipOptions):
+    """Options of the loader `odt`."""
+
+
+@dataclass(frozen=True)
+class OdpOptions(ZipOptions):
+    """Options of the loader `odp`."""
+
+    notes: bool = True
+    """Add the speaker notes below each slide."""
+
+
+@dataclass(frozen=True)
+class OdsOptions(ZipOptions):
+    """Options of the loader `ods`."""
+
+    max_cells: int = 5_000_000
+    """Cells with a value in all sheets; a file with more fails."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive("max_cells", self.max_cells)
+
+
+@dataclass(frozen=True)
+class XlsOptions:
+    """Options of the loader `xls`."""
+
+    max_cells: int = 5_000_000
+    """Cells with a value in all sheets; a file with more fails."""
+    hidden: bool = False
+    """Include hidden sheets."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_cells", self.max_cells)
+
+
+@dataclass(frozen=True)
+class SqliteTableOptions:
+    """Options of the loader `sqlite`."""
+
+    tables: tuple[str, ...] = ()
+    """The tables that are read; empty: all."""
+    max_rows: int = 1_000_000
+    """A file with more rows fails."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_rows", self.max_rows)
+
+
+@dataclass(frozen=True)
+class ParquetOptions:
+    """Options of the loader `parquet`."""
+
+    max_rows: int = 1_000_000
+    """A file with more rows fails."""
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_rows", self.max_rows)
+
+
+@dataclass(frozen=True)
+class DocOptions:
+    """Options of the loader `doc`."""
+
+
+@dataclass(frozen=True)
+class PptOptions:
+    """Options of the loader `ppt`."""
+
+    notes: bool = True
+    """Add the speaker notes below each slide."""
+
+
+@dataclass(frozen=True)
+class RtfOptions:
+    """Options of the loader `rtf`."""
+
+
+@dataclass(frozen=True)
+class SubtitlesOptions(TextOptions):
+    """Options of the loader `subtitles`."""
+
+
+@dataclass(frozen=True)
+class NotebookOptions:
+    """Options of the loader `notebook`."""
+
+    outputs: bool = True
+    """Include the text of outputs."""
 
 
 @dataclass(frozen=True)

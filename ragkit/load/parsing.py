@@ -103,7 +103,7 @@ def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFi
     except LoadError as error:
         return ParseFailure(task, type(error)(task.source, error.reason, error.hint), digest, stat)
     if name_for_loader != task.source:
-        document = replace(document, source=task.source, id="")
+        document = _rename(document, name_for_loader, task.source)
     return ParsedFile(task, document, digest, stat, loader)
 
 
@@ -123,10 +123,20 @@ def load_bytes(data: bytes, source: str, router: Router, limits: ParseLimits, na
         detail = " ".join(str(error).split())[:200]
         reason = f"the parser failed ({type(error).__name__}{': ' if detail else ''}{detail})"
         raise LoadError(source, reason, SAVE_AGAIN_HINT) from error
-    if len(document.text) > limits.max_text_mb * MB:
+    if _text_length(document) > limits.max_text_mb * MB:
         reason = f"the text is longer than {limits.max_text_mb:g} million characters"
         raise LoadLimitExceeded(source, reason, "raise max_text_mb")
     return loader, document
+
+
+def _text_length(document: Document) -> int:
+    return len(document.text) + sum(map(_text_length, document.parts))
+
+
+def _rename(document: Document, old: str, new: str) -> Document:
+    """The document and its parts with sources that start with `new` instead of `old`."""
+    parts = tuple(_rename(part, old, new) for part in document.parts)
+    return replace(document, source=new + document.source.removeprefix(old), id="", parts=parts)
 
 
 def _read_with_retry(task: ParseTask, limits: ParseLimits) -> tuple[bytes, FileStat]:

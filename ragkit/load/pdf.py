@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
@@ -66,6 +67,11 @@ class PdfLoader:
 
 
 def _open_pdf(data: bytes, source: str) -> pdfium.PdfDocument:
+    with suppress(pdfium.PdfiumError):
+        return pdfium.PdfDocument(data)
+    # some files fail without a reason: then PDFium reports that of an earlier file, here of one that is no PDF
+    with suppress(pdfium.PdfiumError):
+        pdfium.PdfDocument(b"not a PDF").close()
     try:
         return pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:

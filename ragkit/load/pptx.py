@@ -14,15 +14,16 @@ from ragkit.load.ooxml import (
     find_main_part,
     find_related_part,
     get_attribute,
-    is_fallback,
     iter_elements,
     local_name,
     parse_part,
     read_core_properties,
     read_relationships,
 )
+from ragkit.load.ooxml_drawings import comment_block, graphic_blocks, paragraph_texts
 from ragkit.load.options import LOADER_VERSIONS, PptxOptions
 from ragkit.load.pdf_text import PAGE_BREAK
+from ragkit.load.pptx_shapes import Placeholders, read_placeholders, shapes_in_order
 from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import Document, Heading
 
@@ -31,7 +32,7 @@ BOILERPLATE_PLACEHOLDERS = frozenset({"dt", "ftr", "hdr", "sldImg", "sldNum"})
 
 
 class PptxLoader:
-    """The text of shapes and tables in file order; hidden slides are skipped and counted."""
+    """The text of shapes, tables, charts and SmartArt by position; hidden slides are skipped and counted."""
 
     version = LOADER_VERSIONS["pptx"]
 
@@ -46,16 +47,18 @@ class PptxLoader:
         starts: list[int] = []
         headings: list[Heading] = []
         hidden, length = 0, 0
+        reader = _SlideReader(archive)
         for name in _slide_parts(archive):
             slide = parse_part(archive, name)
             if slide.get("show") in ("0", "false"):
                 hidden += 1
                 continue
-            text, slide_headings = join_blocks([*_slide_blocks(slide), *self._notes(archive, name)], length)
-            pages.append(text)
+            blocks = reader.slide_blocks(name, slide)
+            layout = join_blocks([*blocks, *self._comments(archive, name), *self._notes(archive, name, reader)], length)
+            pages.append(layout.text)
             starts.append(length)
-            headings += slide_headings
-            length += len(text) + len(PAGE_BREAK)
+            headings += layout.headings
+            length += len(layout.text) + len(PAGE_BREAK)
         title = str(properties.pop("title", ""))
         extra = {**properties, "slides": len(pages), "hidden_slides": hidden or None}
         return Document(
@@ -68,11 +71,21 @@ class PptxLoader:
             format="pptx",
         )
 
-    def _notes(self, archive: ZipArchive, slide: str) -> Iterator[LayoutBlock]:
+    def _notes(self, archive: ZipArchive, slide: str, reader: _SlideReader) -> Iterator[LayoutBlock]:
         part = find_related_part(archive, slide, "notesSlide") if self.options.notes else ""
-        lines = [block.text for block in _slide_blocks(parse_part(archive, part))] if part else []
+        lines = [block.text for block in reader.slide_blocks(part, parse_part(archive, part))] if part else []
         if lines:
             yield LayoutBlock("p", "Notes: " + "\n".join(lines))
+
+    def _comments(self, archive: ZipArchive, slide: str) -> Iterator[LayoutBlock]:
+        for kind, part in read_relationships(archive, slide).values() if self.options.comments else ():
+            if kind == "comments" and part in archive:
+                authors = _comment_authors(archive)
+                for comment in iter_elements(parse_part(archive, part), "cm"):
+                    text = find_child(comment, "text")
+                    words = [(text.text or "") if text is not None else "", *paragraph_texts(comment)]
+                    author = authors.get(get_attribute(comment, "authorId"), "")
+                    yield comment_block(collapse_whitespace(replace_invalid_chars(" ".join(words))), author)
 
 
 def _slide_parts(archive: ZipArchive) -> Iterator[str]:
@@ -88,21 +101,55 @@ def _slide_parts(archive: ZipArchive) -> Iterator[str]:
             yield part
 
 
-def _slide_blocks(slide: etree._Element) -> Iterator[LayoutBlock]:
-    """The title of a slide, then its other shapes in file order."""
-    shapes = [shape for shape in slide.iter("{*}sp", "{*}tbl") if not is_fallback(shape)]
-    titles = [shape for shape in shapes if _placeholder_type(shape) in ("title", "ctrTitle")]
-    for shape in titles:
-        title_text = collapse_whitespace(" ".join(_paragraph_lines(shape)))
-        if title_text:
-            yield LayoutBlock("h", title_text, 1)
-    for shape in shapes:
-        if local_name(shape) == "tbl":
-            yield from _table_rows(shape)
-        elif shape not in titles and _placeholder_type(shape) not in BOILERPLATE_PLACEHOLDERS:
-            text = "\n".join(_paragraph_lines(shape))
-            if text:
-                yield LayoutBlock("p", text)
+def _comment_authors(archive: ZipArchive) -> dict[str, str]:
+    """Author id -> name, of both kinds of comments."""
+    main = find_main_part(archive, "ppt/presentation.xml")
+    authors: dict[str, str] = {}
+    for kind, part in read_relationships(archive, main).values():
+        if kind in ("commentAuthors", "authors") and part in archive:
+            for author in parse_part(archive, part):
+                authors[get_attribute(author, "id")] = collapse_whitespace(get_attribute(author, "name"))
+    return authors
+
+
+class _SlideReader:
+    """Converts slides to blocks."""
+
+    def __init__(self, archive: ZipArchive) -> None:
+        self._archive = archive
+        self._placeholders: dict[str, Placeholders] = {}
+
+    def slide_blocks(self, part: str, slide: etree._Element) -> Iterator[LayoutBlock]:
+        """The title of a slide, then its other shapes by position."""
+        tree = find_child(slide, "cSld", "spTree")
+        shapes = [] if tree is None else shapes_in_order(tree, self._layout_placeholders(part))
+        titles = [shape for shape in shapes if _placeholder_type(shape) in ("title", "ctrTitle")]
+        for shape in titles:
+            title_text = collapse_whitespace(" ".join(_paragraph_lines(shape)))
+            if title_text:
+                yield LayoutBlock("h", title_text, 1)
+        for shape in shapes:
+            if local_name(shape) == "graphicFrame":
+                yield from self._frame_blocks(part, shape)
+            elif shape not in titles and _placeholder_type(shape) not in BOILERPLATE_PLACEHOLDERS:
+                text = "\n".join(_paragraph_lines(shape))
+                if text:
+                    yield LayoutBlock("p", text)
+
+    def _frame_blocks(self, part: str, frame: etree._Element) -> Iterator[LayoutBlock]:
+        for graphic in iter_elements(frame, "graphicData"):
+            for table in iter_elements(graphic, "tbl"):
+                yield from _table_rows(table)
+            yield from graphic_blocks(self._archive, part, graphic)
+
+    def _layout_placeholders(self, part: str) -> Placeholders:
+        """The placeholders of the layout of a slide, then of its master."""
+        layout = find_related_part(self._archive, part, "slideLayout")
+        if layout not in self._placeholders:
+            master = find_related_part(self._archive, layout, "slideMaster") if layout else ""
+            roots = [parse_part(self._archive, name) for name in (master, layout) if name]
+            self._placeholders[layout] = {key: box for root in roots for key, box in read_placeholders(root).items()}
+        return self._placeholders[layout]
 
 
 def _placeholder_type(shape: etree._Element) -> str:
@@ -129,7 +176,10 @@ def _iter_text(paragraph: etree._Element) -> Iterator[str]:
 
 
 def _table_rows(table: etree._Element) -> Iterator[LayoutBlock]:
-    for row in iter_elements(table, "tr"):
+    header = ""
+    for number, row in enumerate(iter_elements(table, "tr")):
         cells = [collapse_whitespace(" ".join(_paragraph_lines(cell))) for cell in row if local_name(cell) == "tc"]
         if any(cells):
-            yield LayoutBlock("row", " | ".join(cells))
+            yield LayoutBlock("row", " | ".join(cells), header=header)
+        if not number and get_attribute(find_child(table, "tblPr"), "firstRow") in ("1", "true"):
+            header = " | ".join(cells)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from ragkit.errors import UnsupportedFormat
+from ragkit.errors import RagkitError, UnsupportedFormat
 from ragkit.load import LOADERS
-from ragkit.load.base import Loader
+from ragkit.load.base import AttachmentLoader, Loader
 from ragkit.load.detect import detect_loader
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
 from ragkit.load.options import LOADER_VERSIONS
@@ -18,6 +21,15 @@ from ragkit.records import JSON, Document, content_id
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+
+LOG = logging.getLogger("ragkit.load")
+
+PARSER_ERRORS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError, RecursionError)
+"""Errors of a parser of an attachment, which must not stop the mail."""
+
+MAX_DEPTH = 5
+"""Files inside files inside files: attachments of attached mails."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +92,34 @@ class Router:
             LoadError: the file cannot be parsed.
             MissingExtra: the loader needs a package that is not installed.
         """
+        return self._load(data, source, name, 0)
+
+    def _load(self, data: bytes, source: str, name: str, depth: int) -> tuple[str, Document]:
         route = self._by_name.get(name, LoaderRoute(name)) if name else self.select_route(data, source)
         if route not in self._loaders:
             loader_class = cast("Callable[..., Loader]", LOADERS.find(route.name))
             self._loaders[route] = loader_class(route.options) if route.options is not None else loader_class()
-        return route.name, self._loaders[route].load(data, source)
+        loader = self._loaders[route]
+        document = loader.load(data, source)
+        if isinstance(loader, AttachmentLoader) and depth < MAX_DEPTH:
+            parts = self._load_attachments(loader.attachments(data, source), document, depth + 1)
+            document = replace(document, parts=(*document.parts, *parts))
+        return route.name, document
+
+    def _load_attachments(self, files: Iterable[tuple[str, bytes]], parent: Document, depth: int) -> Iterator[Document]:
+        """The attachments that hold text; those that cannot be read are left out, their names stand in the parent."""
+        used: Counter[str] = Counter()
+        for name, data in files:
+            safe = re.sub(r"[/\\\x00-\x1f]", "_", name).strip() or "attachment"
+            used[safe] += 1
+            unique = safe if used[safe] == 1 else f"{used[safe]}-{safe}"
+            try:
+                _, part = self._load(data, f"{parent.source}/{unique}", "", depth)
+            except (RagkitError, *PARSER_ERRORS) as error:
+                LOG.info("%s/%s: %s", parent.source, unique, error)
+                continue
+            if part.text.strip() or part.parts:
+                yield replace(part, metadata={**part.metadata, "parent": parent.source})
 
 
 def load_fingerprint(routes: Sequence[LoaderRoute] = ()) -> str:

@@ -28,6 +28,13 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.match(low) is not None and low not in HARMLESS_NAMES
 
 
+def secret_reason(name: str) -> str:
+    """Why a file with such a name is skipped."""
+    if name.lower().endswith(".key"):  # never opened, so it is not known which
+        return "looks like a secret (a Keynote presentation must be exported as PDF)"
+    return "looks like a secret"
+
+
 def has_private_key(data: bytes) -> bool:
     """Whether a file starts with a private key in text form (PEM, OpenSSH, PGP)."""
     return _PRIVATE_KEY.match(data) is not None

@@ -1,8 +1,12 @@
-"""Format table rows as lines of text, for CSV and spreadsheets. Independent of file formats."""
+"""Format table rows as lines of text, for CSV and spreadsheets. Independent of file formats.
+
+The column names are looked for: titles and empty rows may stand above them, and they may take several rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 
 MAX_HEADER_CHARS = 200
@@ -11,28 +15,75 @@ MAX_HEADER_CHARS = 200
 MAX_EMPTY_CELLS = 16
 """Consecutive empty cells that are kept; longer gaps are shortened to this."""
 
+MAX_TITLE_ROWS = 12
+"""Rows above the column names, at most."""
 
-def format_table(rows: Iterator[Sequence[str]]) -> tuple[Sequence[str], Iterator[str]]:
-    """The column names, and one line per row with a value.
+MAX_HEADER_ROWS = 4
+"""Rows of column names, at most."""
 
-    With a header, a line is `name: value; name: value` without empty values; cells beyond the header are
-    `column 7: value`. Without a header, it is `value | value`.
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of a sheet or file."""
+
+    number: int
+    """From 1: of the row in its sheet, or of its first line in its file."""
+    cells: Sequence[str]
+    """The texts of its cells; '' for an empty one."""
+    spans: Sequence[tuple[int, int]] = ()
+    """Merged cells: (first column, last column) from 0; the text is in the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """A row as text."""
+
+    number: int
+    """Of its row."""
+    text: str
+    columns: tuple[int, int]
+    """The first and last column of its table, from 0."""
+    is_title: bool = False
+    """It stands above the column names."""
+    header: tuple[str, ...] = ()
+    """The column names of its table; () for none."""
+    cells: Sequence[str] = ()
+    """The texts of its cells, if it has column names."""
+
+
+def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
+    """One line per row with a value.
+
+    With column names, a line is `name: value; name: value` without empty values; cells beyond the names are
+    `column 7: value`. Without them, it is `value | value`. An empty row ends a table; its names hold on for the rows
+    below unless others are found.
     """
-    first = list(islice(rows, 2))
-    if len(first) == 2 and is_header(first[0], first[1]):
-        header = [name or f"column {column}" for column, name in enumerate(_strip_empty_cells(first[0]), 1)]
-        return header, (line for row in chain(first[1:], rows) if (line := _format_named_row(header, row)))
-    return [], (line for row in chain(first, rows) if (line := _format_plain_row(row)))
+    header: tuple[str, ...] = ()
+    for region in _regions(rows):
+        ahead = list(islice(region, MAX_TITLE_ROWS + MAX_HEADER_ROWS + 1))
+        is_note = all(_filled(row) == 1 for row in ahead) and (region.ended or len(header) > 2)
+        titles, names = (len(ahead), 0) if is_note else _find_header(ahead, known=header)
+        if names:
+            header = _join_header_rows(ahead[titles : titles + names])
+        yield from (_title_line(row) for row in ahead[:titles])
+        yield from (_body_line(row, header) for row in chain(ahead[titles + names :], region))
 
 
 def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether the first row is a header: short, distinct texts that are not numbers, above a non-empty row."""
+    """Whether the first row is a header: short, distinct texts that are not numbers, above a non-empty row.
+
+    A year is a name too, behind a text and above anything but a year.
+    """
     names = [name for name in first if name]
     if not names or len(set(names)) < len(names) or not any(second):
         return False
-    if len(names) < max(1, len(_strip_empty_cells(first)) - 1):
+    if len(names) < max(1, len(_strip_empty_cells(first)) - 1) or is_number(names[0]):
         return False
-    return not any(len(name) > MAX_HEADER_CHARS or is_number(name) for name in names)
+    below = [*second, *[""] * len(first)]
+    return all(
+        len(name) <= MAX_HEADER_CHARS and (not is_number(name) or (_is_year(name) and not _is_year(cell)))
+        for name, cell in zip(first, below, strict=False)
+    )
 
 
 def is_number(text: str) -> bool:
@@ -44,6 +95,116 @@ def is_number(text: str) -> bool:
     except ValueError:
         return not any(char.isalpha() for char in text)
     return True
+
+
+class _Region(Iterator[TableRow]):
+    """A run of rows with a value."""
+
+    def __init__(self, first: TableRow, rows: Iterator[TableRow]) -> None:
+        self.ended = False
+        """An empty row has ended it."""
+        self._next: TableRow | None = first
+        self._rows = rows
+
+    def __next__(self) -> TableRow:
+        row = self._next
+        if row is None:
+            raise StopIteration
+        self._next = next(self._rows, None)
+        if self._next is not None and not any(self._next.cells):
+            self._next, self.ended = None, True
+        return row
+
+
+def _regions(rows: Iterable[TableRow]) -> Iterator[_Region]:
+    """The runs of rows with a value, each to be read before the next."""
+    stream = iter(rows)
+    for row in stream:
+        if any(row.cells):
+            region = _Region(row, stream)
+            yield region
+            for _ in region:  # what the caller left
+                pass
+
+
+def _find_header(rows: Sequence[TableRow], known: tuple[str, ...]) -> tuple[int, int]:
+    """How many titles and how many rows of column names a region starts with; `known`: the names so far."""
+    titles = next((number for number, row in enumerate(rows[:MAX_TITLE_ROWS]) if _filled(row) > 1), 0)
+    names = 1
+    while names < MAX_HEADER_ROWS and titles + names < len(rows) - 1 and _spans_columns(rows[titles + names - 1]):
+        names += 1
+    head, body = rows[titles : titles + names], rows[titles + names :]
+    if not body:
+        return titles, 0
+    left = min((_column_range(row.cells)[0] for row in rows[titles:] if _filled(row) > 1), default=0)
+    found = all(map(_holds_names, head)) if names > 1 else is_header(head[0].cells[left:], body[0].cells[left:])
+    if found and known:  # clear names only, or a row without numbers would be taken for them
+        found = titles > 0 or _stands_above_numbers(head[-1], body)
+    return titles, names if found else 0
+
+
+def _holds_names(row: TableRow) -> bool:
+    return not any(len(name) > MAX_HEADER_CHARS or (is_number(name) and not _is_year(name)) for name in row.cells)
+
+
+def _stands_above_numbers(row: TableRow, body: Sequence[TableRow]) -> bool:
+    """Whether a text of the row stands above a column of numbers."""
+    for column, name in enumerate(row.cells):
+        below = [cells[column] for cells in (line.cells for line in body) if column < len(cells) and cells[column]]
+        if name and below and not is_number(name) and all(map(is_number, below)):
+            return True
+    return False
+
+
+def _is_year(text: str) -> bool:
+    return len(text) == 4 and text.isdecimal() and "1900" <= text <= "2100"
+
+
+def _spans_columns(row: TableRow) -> bool:
+    """Whether names stand above several columns each: the next row names these."""
+    return any(first < last for first, last in row.spans)
+
+
+def _filled(row: TableRow) -> int:
+    return len(row.cells) - list(row.cells).count("")
+
+
+def _join_header_rows(rows: Sequence[TableRow]) -> tuple[str, ...]:
+    """One name per column: `2024 / Q1` for a name below another one."""
+    width = max(len(_strip_empty_cells(row.cells)) for row in rows)
+    columns: list[list[str]] = [[] for _ in range(width)]
+    for row in rows:
+        names = [*row.cells, *[""] * width][:width]
+        for first, last in row.spans:
+            for column in range(first + 1, min(last + 1, width)):
+                names[column] = names[first]
+        for above, name in zip(columns, names, strict=True):
+            if name and name not in above:
+                above.append(name)
+    return tuple(" / ".join(column) or f"column {number}" for number, column in enumerate(columns, 1))
+
+
+def _title_line(row: TableRow) -> TableLine:
+    text = _format_plain_row(row.cells)
+    return TableLine(row.number, text, _column_range(row.cells), is_title=True)
+
+
+def _body_line(row: TableRow, header: tuple[str, ...]) -> TableLine:
+    if not header:
+        return TableLine(row.number, _format_plain_row(row.cells), _column_range(row.cells))
+    first, last = _column_range(row.cells)
+    columns = min(first, _first_name(header)), max(last, len(header) - 1)
+    return TableLine(row.number, _format_named_row(header, row.cells), columns, header=header, cells=row.cells)
+
+
+def _first_name(header: Sequence[str]) -> int:
+    """The first column with a name of its own."""
+    return next((number for number, name in enumerate(header) if name != f"column {number + 1}"), 0)
+
+
+def _column_range(row: Sequence[str]) -> tuple[int, int]:
+    first = next((number for number, cell in enumerate(row) if cell), 0)
+    return first, max(first, len(_strip_empty_cells(row)) - 1)
 
 
 def _strip_empty_cells(row: Sequence[str]) -> Sequence[str]:

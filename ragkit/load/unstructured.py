@@ -61,8 +61,8 @@ class UnstructuredLoader:
         except PARSE_ERRORS as error:
             reason = f"unstructured cannot parse it ({collapse_whitespace(str(error))[:200]})"
             raise LoadError(source, reason, SAVE_AGAIN_HINT) from error
-        text, headings = join_blocks(_layout_blocks(elements))
-        return build_document("unstructured", source, text, {}, headings[0].text if headings else "", headings)
+        layout = join_blocks(_layout_blocks(elements))
+        return build_document("unstructured", source, layout, {}, layout.headings[0].text if layout.headings else "")
 
 
 def _layout_blocks(elements: list[Element]) -> Iterator[LayoutBlock]:

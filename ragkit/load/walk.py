@@ -13,7 +13,7 @@ from ragkit.errors import InvalidOption, LoadError
 from ragkit.load.file_io import MB, FileStat, describe_file_type, describe_os_error, read_bytes
 from ragkit.load.ignore_rules import IgnoreRules
 from ragkit.load.options import require_positive
-from ragkit.load.secret_files import is_secret_name
+from ragkit.load.secret_files import is_secret_name, secret_reason
 
 KB_MARKER_FILE = "ragkit-kb.json"
 """A folder with this file is a knowledge base, and is never indexed."""
@@ -234,7 +234,7 @@ def _classify_entry(
 def _report_exclusion(entry: os.DirEntry[str], reason: str) -> SkippedPath | None:
     """The report of an excluded file or link; None when the user's patterns exclude it."""
     if is_secret_name(entry.name):
-        return SkippedPath(Path(entry.path), "looks like a secret")
+        return SkippedPath(Path(entry.path), secret_reason(entry.name))
     hidden = reason == "hidden" and entry.name not in IGNORE_FILES
     return SkippedPath(Path(entry.path), "hidden file") if hidden else None
 
@@ -269,7 +269,7 @@ def _classify_file(path: str, name: str, stat_result: os.stat_result, max_bytes:
     if not stat.S_ISREG(stat_result.st_mode):
         return SkippedPath(Path(path), f"{describe_file_type(stat_result.st_mode)}, not a regular file")
     if is_secret_name(name):
-        return SkippedPath(Path(path), "looks like a secret")
+        return SkippedPath(Path(path), secret_reason(name))
     if stat_result.st_size > max_bytes:
         return SkippedPath(Path(path), f"larger than {max_bytes / MB:g} MB")
     return FoundFile(Path(path), FileStat.from_stat(stat_result))

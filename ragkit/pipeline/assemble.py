@@ -85,6 +85,7 @@ class PipelineComponents:
         self._query_embedder = query_embedder
         self._is_estimate = False
         self._split_tokens = 0
+        self._loader_fingerprints: dict[str, str] = {}
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._rewriters: dict[RewriteOptions, QueryRewriter] = {}
 
@@ -175,7 +176,12 @@ class PipelineComponents:
         return BuildFingerprint(load, split, embed, ANALYZER_VERSION, dict(LOADER_VERSIONS))
 
     def loader_fingerprint(self, loader: str) -> str:
-        """The fingerprint of the documents that a loader produces: `loader:digest`."""
+        """The fingerprint of the documents that a loader produces: `loader:digest`. Cached: it is read per document."""
+        if loader not in self._loader_fingerprints:
+            self._loader_fingerprints[loader] = self._compute_fingerprint(loader)
+        return self._loader_fingerprints[loader]
+
+    def _compute_fingerprint(self, loader: str) -> str:
         from ragkit.index.build import ANY_LOADER
 
         build = self.build_fingerprint

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from ragkit.places import format_lines
 from ragkit.records import Chunk, ChunkSpan
 from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
 from ragkit.retrieve.explanations import fill_top_k
@@ -21,7 +22,7 @@ class ContextRetriever(Retriever):
     """Extends the text of the hits of another retriever.
 
     Texts never overlap: a hit inside the text of a higher hit is dropped, and a text ends where the text of a higher
-    hit begins. A chunk keeps the id, page and heading of the hit.
+    hit begins. A chunk keeps the id, page and heading of the hit, and its place unless lines are counted.
     """
 
     def __init__(self, inner: Retriever, passages: ChunkIndex, options: ContextOptions, top_k: int) -> None:
@@ -58,8 +59,10 @@ class ContextRetriever(Retriever):
         end -= len(text[chunk.end : end]) - len(text[chunk.end : end].rstrip())
         document.covered.append((start, end))
         lines = document.line_numbers
-        start_line, end_line = lines.line_at(start), lines.line_at(end - 1)
-        return replace(chunk, text=text[start:end], start=start, end=end, start_line=start_line, end_line=end_line)
+        first, last = lines.line_at(start), lines.line_at(end - 1)
+        by_line = chunk.place == format_lines(chunk.start_line, chunk.end_line)
+        place = format_lines(first, last) if by_line else chunk.place
+        return replace(chunk, text=text[start:end], start=start, end=end, start_line=first, end_line=last, place=place)
 
     def _expanded_range(self, chunk: Chunk, spans: Sequence[ChunkSpan]) -> tuple[int, int]:
         """Maximum range of the extended text: (start, end)."""

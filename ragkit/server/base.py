@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from ragkit.agent.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Searcher, Where
+from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.reader import DocumentSummary
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
@@ -43,6 +44,16 @@ class ServedKnowledgeBase(Searcher, Protocol):
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Explanation]:
         """The hits for a question, each with its scores and ranks per retriever."""
+
+    @property
+    def has_records(self) -> bool:
+        """Whether some documents are rows of tables."""
+
+    def aggregate(self, field: str = "", where: Where = None) -> FieldAggregate:
+        """The numbers in a field of the documents that a filter selects."""
+
+    def filter_notes(self, where: Where) -> list[str]:
+        """What a filter cannot match."""
 
     def agent(
         self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None

@@ -186,5 +186,4 @@ def _to_markdown(session: Mapping[str, JSON]) -> str:
 
 
 def _format_citation(citation: Mapping[str, JSON]) -> str:
-    place = f"page {citation['page']}" if citation["page"] else f"lines {citation['start_line']}-{citation['end_line']}"
-    return f"[{citation['n']}] {citation['source']}, {place}: {' '.join(str(citation['quote']).split())}"
+    return f"[{citation['n']}] {citation['source']}, {citation['place']}: {' '.join(str(citation['quote']).split())}"

@@ -23,11 +23,14 @@ from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolResult
 from ragkit.agent.tools.function_schema import ToolSchema
 from ragkit.answer.agent import RAGAgent
+from ragkit.answer.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
+from ragkit.answer.aggregate_tool import AggregateFunction, AggregateTool
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json, hit_json
 from ragkit.answer.support import NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.answer.tool import TOOL_NAME, RAGTool, RetrievedPassages
 from ragkit.errors import BudgetExceeded, RagkitError, RunError
+from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.reader import DocumentSummary
 from ragkit.index.source_ids import display_name
 from ragkit.records import JSON, Citation, Document
@@ -119,6 +122,7 @@ class McpTools:
         self._run_index = index
         self._limiter = ConcurrencyLimiter(self._limits)
         self._search_tool = RAGTool(kb, top_k=kb.top_k)
+        self._aggregate_tool = AggregateTool(kb)
 
     @property
     def specs(self) -> list[McpToolSpec]:
@@ -135,6 +139,8 @@ class McpTools:
             spec(self.list_documents, "List the documents", schemas.DocumentListSchema),
             spec(self.status, "State of the knowledge base", schemas.StatusResultSchema),
         ]
+        if self._kb.has_records:
+            specs.append(spec(self.aggregate, "Compute over records", schemas.AggregateSchema, AGGREGATE_NAME))
         if self._run_index is not None:
             specs.append(spec(self.index, "Update the index", schemas.IndexReportSchema))
         return specs
@@ -157,6 +163,18 @@ class McpTools:
             "question": query, "evidence": round(retrieved.evidence, 4), "hits": hits, "usage": meter.usage().to_dict(),
         }  # fmt: skip
         return replace(result, data=data)
+
+    def aggregate(self, function: AggregateFunction, field: str = "", where: str = "") -> ToolResult:
+        """Count records (rows of tables), or compute the sum, minimum, maximum or mean of a numeric field over them.
+
+        Args:
+            function: What to compute.
+            field: The field, such as `price`; empty for `count`.
+            where: A condition on metadata such as `price > 100 and year >= 2020`; empty for all records.
+        """
+        result = self._aggregate_tool.aggregate_records(function, field, where)
+        assert isinstance(result.data, FieldAggregate)  # noqa: S101 - AggregateTool returns it
+        return replace(result, data=result.data.to_json())
 
     async def ask(self, question: QuestionText) -> ToolResult:
         """Answer a question from the user's documents, with numbered citations that are verified against the text.
@@ -344,15 +362,13 @@ def _format_unsupported(answer: Answer) -> list[str]:
 
 
 def _format_citation(citation: Citation) -> str:
-    lines = f"{citation.start_line}-{citation.end_line}"
-    location = f"page {citation.page}" if citation.page is not None else f"lines {lines}"
     is_weak = citation.support == NOT_SUPPORTED or citation.support.startswith(PARTLY_SUPPORTED)
     unverified = "" if citation.verified else " (not verified)"
     unverified = f" ({citation.support})" if citation.verified and is_weak else unverified
     stale = " (the file has changed)" if citation.stale else ""
     quote = " ".join(citation.quote.split())
     excerpt = quote if len(quote) <= MAX_QUOTE_CHARS else quote[: MAX_QUOTE_CHARS - 3] + "..."
-    return f'[{citation.n}] {display_name(citation.source)}, {location}{unverified}{stale}: "{excerpt}"'
+    return f'[{citation.n}] {display_name(citation.source)}, {citation.place}{unverified}{stale}: "{excerpt}"'
 
 
 def _parse_line_number(lines: dict[str, str], name: str) -> int | None:

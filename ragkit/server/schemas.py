@@ -151,7 +151,8 @@ class HitSchema(TypedDict):
     scores: Annotated[HitScores, Field(description="The scores of the retrievers.")]
     start: Annotated[int, Field(description="Offset of the first character in the document.")]
     end: Annotated[int, Field(description="Offset after the last character.")]
-    start_line: Annotated[int, Field(description="The first line, counted from 1.")]
+    place: Annotated[str, Field(description="Where it stands in the file: lines, a page, cells of a sheet, a time.")]
+    start_line: Annotated[int, Field(description="The first line of the document's text, counted from 1.")]
     end_line: Annotated[int, Field(description="The last line.")]
     page: Annotated[int | None, Field(description="The page, counted from 1; null if the format has none.")]
     heading: Annotated[list[str], Field(description="The headings above the passage, outermost first.")]
@@ -174,6 +175,18 @@ class SearchResultSchema(SearchSchema):
     evidence: Annotated[float, Field(description="How well the passages support an answer, in [0, 1].")]
 
 
+class AggregateSchema(TypedDict):
+    """The result of `aggregate_records`."""
+
+    field: Annotated[str, Field(description="The field; empty when only records were counted.")]
+    documents: Annotated[int, Field(description="Records that the condition selects.")]
+    numbers: Annotated[int, Field(description="Those with a number in the field.")]
+    sum: Annotated[float, Field(description="0 without a number.")]
+    min: Annotated[float | None, Field(description="null without a number.")]
+    max: Annotated[float | None, Field(description="null without a number.")]
+    mean: Annotated[float | None, Field(description="null without a number.")]
+
+
 class CitationSchema(TypedDict):
     """A citation of `ask --json`, with the id of its document."""
 
@@ -181,7 +194,8 @@ class CitationSchema(TypedDict):
     source: Annotated[str, Field(description="The file or URL.")]
     document_id: Annotated[str | None, Field(description="The id for `GET /documents/{document_id}`.")]
     page: Annotated[int | None, Field(description="The page, counted from 1; null if the format has none.")]
-    start_line: Annotated[int, Field(description="The first line, counted from 1.")]
+    place: Annotated[str, Field(description="Where it stands in the file: lines, a page, cells of a sheet, a time.")]
+    start_line: Annotated[int, Field(description="The first line of the document's text, counted from 1.")]
     end_line: Annotated[int, Field(description="The last line.")]
     start: Annotated[int, Field(description="Offset of the first character in the document.")]
     end: Annotated[int, Field(description="Offset after the last character.")]

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ragkit.records import Chunk, Document, Heading, content_id
+from ragkit.places import describe_place
+from ragkit.records import Chunk, Document, Heading, content_id, extend_heading_path, heading_texts
 from ragkit.split.base import Splitter, TokenStartsFunction
 from ragkit.split.lines import LineNumbers, skip_whitespace
 from ragkit.split.text_boundaries import last_word_end
@@ -50,6 +51,7 @@ def build_chunks(
         if not document.text[start:end].strip():
             continue  # indentation that is longer than a chunk
         new_start = skip_whitespace(document.text, max(start, covered), end)
+        lines = line_numbers.line_at(start), line_numbers.line_at(end - 1)
         chunk = Chunk(
             id="",
             document_id=document.id,
@@ -57,12 +59,13 @@ def build_chunks(
             text=document.text[start:end],
             start=start,
             end=end,
-            start_line=line_numbers.line_at(start),
-            end_line=line_numbers.line_at(end - 1),
+            start_line=lines[0],
+            end_line=lines[1],
             page=document.page_at(new_start),
             heading=headings.path_at(new_start),
             title=document.title,
             metadata=document.metadata,
+            place=describe_place(document, start, end, lines),
         )
         chunks.append(chunk)
         covered = end
@@ -127,12 +130,9 @@ class _HeadingPaths:
     def path_at(self, offset: int) -> tuple[str, ...]:
         """The headings above the character at `offset`, highest first; `offset` must not decrease between calls."""
         while self._next < len(self._headings) and self._headings[self._next].start <= offset:
-            heading = self._headings[self._next]
-            while self._path and self._path[-1].level >= heading.level:
-                self._path.pop()
-            self._path.append(heading)
+            extend_heading_path(self._path, self._headings[self._next])
             self._next += 1
-        return tuple(heading.text for heading in self._path)
+        return heading_texts(self._path, offset)
 
 
 def _reserved_tokens(splitter: Splitter, header_tokens: int, max_tokens: int | None) -> int:

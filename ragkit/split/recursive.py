@@ -21,7 +21,8 @@ from ragkit.split.token_index import TokenIndex
 
 _FIRST_SEPARATOR_COST = -200
 _SEPARATOR_COST_STEP = 200  # added for each further separator
-_ROW_FORMATS = frozenset({"csv", "xlsx"})
+_MARKDOWN_FORMATS = frozenset({"markdown", "notebook"})
+_ROW_FORMATS = frozenset({"csv", "ods", "xls", "xlsx"})
 """Formats whose lines are table rows; an overlap never contains part of a row."""
 
 
@@ -35,7 +36,7 @@ class RecursiveSplitter(BaseSplitter[RecursiveOptions]):
             return pack_segments(SegmentArray.from_segments(pieces), token_index, limits)
         if document.format == "code":
             return pack_segments(code_segments(document), token_index, limits)
-        blocks = markdown_blocks(document) if document.format == "markdown" else heading_blocks(document)
+        blocks = markdown_blocks(document) if document.format in _MARKDOWN_FORMATS else heading_blocks(document)
         segments = structured_segments(token_index, blocks, limits.max_tokens)
         if document.format in _ROW_FORMATS:
             segments = replace(segments, atomic=np.ones(len(segments.starts), bool))

@@ -25,6 +25,8 @@ _TO_NEXT_WORD = re.compile(r"\s+[\"'“‘«‹(\[{¿¡*_`]*")
 _WORD = re.compile(r"\w+")
 _NON_WHITESPACE = re.compile(r"\S+")
 _DOTTED_LETTERS = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
+_LETTER_AND_STOP = re.compile(r"[^\W\d_]\.")
+_SPACED_LETTER = re.compile(r"(?:^|\s)[a-zäöü]\.\s*$")
 _OPENING_PUNCTUATION = "\"'“‘«‹([{¿¡*_`"
 _MAX_ABBREVIATION_CHARS = 24  # characters that are read before a full stop
 
@@ -37,20 +39,29 @@ def _word_set(text: str) -> frozenset[str]:
 _NON_FINAL_ABBREVIATIONS = _word_set(
     "dr mr mrs ms mx prof st sta ste rev hon gen col capt cmdr lt sgt maj adm gov sen rep pres messrs mme mlle "
     "hr fr dipl ing mag herrn e.g i.e eg ie cf viz vs v.s resp approx ca incl excl esp z.b d.h u.a p.ex i.d.r bzw "
-    "vgl ggf evtl sog mt ft al.e"
+    "vgl ggf evtl sog mt ft al.e bspw bzgl einschl entspr inkl exkl zzgl hrsg mio mrd z.t z.zt u.u v.a m.e s.o s.u"
 )
 # Do not end a sentence before a number: "Fig. 3", "no. 7", "Jan. 12".
 _NUMBER_ABBREVIATIONS = _word_set(
     "no nos nr fig figs tab sec sect eq eqs ch chap vol vols p pp art ref refs ex par para ver ed app col ln "
-    "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s"
+    "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s ziff anm aufl str tel"
 )
 # End a sentence only before one of the words below.
-_FINAL_ABBREVIATIONS = _word_set("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw")
+_FINAL_ABBREVIATIONS = _word_set("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw chr")
 _SENTENCE_STARTERS = _word_set(
     "a an the this that these those it its he she they we you i his her their our my in on at for from by with "
     "when while if as after before since although though because but and or so yet however then there here what "
-    "who why how where no not all some many most each both such its one two also thus hence therefore"
+    "who why how where no not all some many most each both such its one two also thus hence therefore "
+    "der die das ein eine er sie es wir ich ihr und aber doch wenn als nach vor seit weil obwohl daher deshalb dann "
+    "dort hier dieser diese dieses"
 )
+# German writes ordinals with a full stop: "am 3. Oktober", "der 20. Band". After these, or before a month.
+_ORDINAL_LEADS = _word_set(
+    "der die das dem den des am im vom zum zur beim ab bis seit ein eine einen einem einer jeder jede jedes jeden "
+    "erst mein dein sein ihr unser und oder"
+)
+_MONTHS = _word_set("januar jänner februar märz april mai juni juli august september oktober november dezember")
+_MAX_ORDINAL_DIGITS = 3
 _MAX_UNKNOWN_ABBREVIATION_CHARS = 3  # letters: "abc. def" is one sentence, "abcd. efgh" is two
 
 _BLOCK_MARKER = re.compile(
@@ -183,10 +194,33 @@ def _full_stop_ends_sentence(text: str, stop: int, begin: int, following: int) -
     at_line_start = stop - len(word) == begin
     if known in _NON_FINAL_ABBREVIATIONS or (at_line_start and (word.isdecimal() or len(word) == 1)):
         return False
-    if known in _NUMBER_ABBREVIATIONS and head.isdecimal():
+    if (known in _NUMBER_ABBREVIATIONS and head.isdecimal()) or _is_ordinal(text, before, word, following):
+        return False
+    if _is_spaced_abbreviation(text, before, word, following):
         return False
     initial = len(word) == 1 and word.isupper()
     if initial or known in _FINAL_ABBREVIATIONS or _DOTTED_LETTERS.fullmatch(word):
         next_word = _WORD.match(text, following, following + _MAX_ABBREVIATION_CHARS)
         return head.isupper() and next_word is not None and next_word.group().lower() in _SENTENCE_STARTERS
     return not head.islower() or len(word) > _MAX_UNKNOWN_ABBREVIATION_CHARS
+
+
+def _is_spaced_abbreviation(text: str, before: str, word: str, following: int) -> bool:
+    """Whether a full stop stands in `z. B.` or `i. d. R.`, or at its end."""
+    if len(word) != 1 or not word.isalpha():
+        return False
+    is_inside = word.islower() and _LETTER_AND_STOP.match(text, following) is not None
+    return is_inside or _SPACED_LETTER.search(before[: -len(word)]) is not None
+
+
+def _is_ordinal(text: str, before: str, word: str, following: int) -> bool:
+    """Whether a number with a full stop is a German ordinal: `am 3. Oktober`."""
+    next_word = _WORD.match(text, following, following + _MAX_ABBREVIATION_CHARS)
+    if next_word is None or len(word) > _MAX_ORDINAL_DIGITS:
+        return False
+    if next_word.group().lower() in _MONTHS:
+        return True
+    words = before.split()
+    return (
+        len(words) > 1 and words[-2].lower() in _ORDINAL_LEADS and next_word.group().lower() not in _SENTENCE_STARTERS
+    )

@@ -106,6 +106,8 @@ def _block_lines(text: str, block: BlockSpan) -> Iterator[TextLine]:
 def _locate_headings(text: str, headings: Sequence[Heading], *, setext: bool) -> list[BlockSpan]:
     blocks: list[BlockSpan] = []
     for heading in headings:
+        if heading.end is not None:
+            continue  # column names, which stand above the section that they head
         start = heading.start
         line = text.rfind("\n", max(0, start - _MAX_HEADING_MARKUP_CHARS), start) + 1
         if (line or start <= _MAX_HEADING_MARKUP_CHARS) and not any(map(str.isalnum, text[line:start])):

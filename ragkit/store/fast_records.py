@@ -27,6 +27,8 @@ def _slot_setters(record: type[Any]) -> list[Any]:
     _set_format,
     _set_language,
     _set_id,
+    _set_places,
+    _set_parts,
 ) = _slot_setters(Document)
 _set_document, _set_score = _slot_setters(SearchResult)
 _new = object.__new__
@@ -43,7 +45,7 @@ def build_document(  # noqa: PLR0913, PLR0917  # the fields of a document
     language: str,
     id: str,
 ) -> Document:
-    """`Document(...)` with all fields, the id included."""
+    """`Document(...)` with all fields, the id included, and without places and parts, which no store keeps."""
     document = _new(Document)
     _set_text(document, text)
     _set_metadata(document, metadata)
@@ -54,6 +56,8 @@ def build_document(  # noqa: PLR0913, PLR0917  # the fields of a document
     _set_format(document, format)
     _set_language(document, language)
     _set_id(document, id)
+    _set_places(document, ())
+    _set_parts(document, ())
     return document
 
 

@@ -175,6 +175,9 @@ class _StoredDocuments:
             return ParseFailure(task, kind(row.source, row.reason, row.hint), row.content_hash, stat)
         values = self._connection.execute(f"{_DOCUMENT_QUERY} WHERE key = ?", (row.document,)).fetchone()
         document = document_from_row(values) if values is not None else Document("", source=row.source)
+        parts = (part.document for part in Catalog(self._connection).parts(row.source) if part.document is not None)
+        stored = (self._connection.execute(f"{_DOCUMENT_QUERY} WHERE key = ?", (key,)).fetchone() for key in parts)
+        document = replace(document, parts=tuple(document_from_row(part) for part in stored))
         return ParsedFile(task, document, row.content_hash, stat, row.recipe.partition(":")[0])
 
 

@@ -75,6 +75,12 @@ def test_a_skipped_file_stays_skipped_with_its_reason() -> None:
     assert plan(FILE, known=(skipped,)).skipped == (("/docs/a", "binary file"),)
 
 
+def test_a_file_without_text_is_reported_in_every_run() -> None:
+    empty = replace(ROW, status="empty", reason="holds no text", document=None)
+    result = plan(FILE, known=(empty,))
+    assert (result.skipped, result.unchanged, result.tasks) == ((("/docs/a", "holds no text"),), 0, ())
+
+
 def test_only_files_deleted_from_an_indexed_root_are_removed() -> None:
     elsewhere = replace(ROW, source="/more/b")
     assert plan(known=(ROW, elsewhere)).removed == (ROW,)

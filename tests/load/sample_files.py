@@ -49,11 +49,15 @@ def zipped(parts: Mapping[str, str | bytes], compression: int = zipfile.ZIP_DEFL
     return out.getvalue()
 
 
+def entries(data: bytes) -> dict[str, bytes]:
+    """The entries of a zip file."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def replaced(data: bytes, parts: Mapping[str, str | bytes]) -> bytes:
     """A zip file with some entries replaced or added."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    return zipped({**entries, **parts})
+    return zipped({**entries(data), **parts})
 
 
 def word() -> bytes:

@@ -15,8 +15,9 @@ from ragkit.load.detect import detect_loader
 from ragkit.load.file_types import LANGUAGE_BY_SUFFIX, LOADER_BY_SUFFIX, detect_language, file_suffix
 from tests.load import sample_files
 
-OPENDOCUMENT = "application/vnd.oasis.opendocument.text"
+OPENDOCUMENT = "application/vnd.oasis.opendocument."
 CFB = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
+TAR = b"notes.txt".ljust(257, b"\0") + b"ustar\x0000" + b"words " * 1000
 PAGE = b"<!-- saved -->\n<!DOCTYPE html><html><body>hi</body></html>"
 
 
@@ -64,10 +65,26 @@ def test_text_files_are_detected_by_name(name: str, data: bytes, loader: str) ->
         ("words.zip", sample_files.word(), "docx"),
         ("talk.bin", sample_files.slides([("t", "x", "")]), "pptx"),
         ("novel.zip", sample_files.book({"1": "x"}), "epub"),
+        ("words.zip", sample_files.zipped({"mimetype": OPENDOCUMENT + "text"}), "odt"),
+        ("talk.zip", sample_files.zipped({"mimetype": OPENDOCUMENT + "presentation-template"}), "odp"),
+        ("table.zip", sample_files.zipped({"mimetype": OPENDOCUMENT + "spreadsheet"}), "ods"),
+        ("a.xlsx", sample_files.zipped({"[Content_Types].xml": "", "xl/workbook.bin": "x"}), "xls"),
+        ("a.docx", CFB + "WordDocument".encode("utf-16-le"), "doc"),
+        ("a.txt", CFB + "Workbook".encode("utf-16-le"), "xls"),
+        ("a", CFB + ("__substg1.0_" + "WordDocument").encode("utf-16-le"), "msg"),
+        ("a.doc", b"{\\rtf1 hi}", "rtf"),
     ],
 )
 def test_content_overrides_a_wrong_suffix(name: str, data: bytes, loader: str) -> None:
     assert detect_loader(data, name) == loader
+
+
+@pytest.mark.parametrize("encoding", ["cp1251", "koi8-r", "cp1253", "euc-kr", "gb18030", "shift_jis", "cp1256"])
+def test_text_in_a_legacy_encoding_is_never_taken_for_noise(encoding: str) -> None:
+    words = {"cp1253": "Καλημέρα κόσμε, τι κάνεις; ", "cp1256": "مرحبا بالعالم كيف حالك "}
+    words |= {"euc-kr": "안녕하세요 세계 여러분 ", "gb18030": "你好世界我们走吧。", "shift_jis": "こんにちは世界。"}
+    text = words.get(encoding, "Привет, мир! Как дела сегодня? ") * 100
+    assert detect_loader(text.encode(encoding), "a.txt") == "text"
 
 
 def test_a_web_page_in_markdown_stays_markdown() -> None:
@@ -85,15 +102,23 @@ def test_a_web_page_in_markdown_stays_markdown() -> None:
         ("a.db", b"SQLite format 3\0" + bytes(50), "binary file \\(SQLite database\\)"),
         ("a.mp4", b"\0\0\0\x20ftypisom" + bytes(50), "binary file \\(video\\)"),
         ("a.webp", b"RIFF\x24\0\0\0WEBPVP8 ", "binary file \\(image, audio or video\\)"),
-        ("a.rtf", b"{\\rtf1 hi}", "RTF is not supported: save it as .docx"),
+        ("a.wmf", b"\xd7\xcd\xc6\x9a" + bytes(50), "binary file \\(WMF image\\)"),
+        ("a.wmf", b"\x01\x00\x09\x00\x00\x03" + b"x" * 50, "binary file \\(WMF image\\)"),
+        ("a.emf", b"\x01\0\0\0".ljust(40, b"\xff") + b" EMF" + b"\xff" * 5000, "binary file \\(EMF image\\)"),
+        ("a.fits", b"SIMPLE  =                    T" + b" " * 50, "binary file \\(FITS image\\)"),
+        ("a.tar", TAR, "tar archives are not supported: unpack it"),
+        ("a.txt", b"words\xff" * 200 + b"\xff" * 500, "binary file"),
         ("a.ps", b"%!PS-Adobe-3.0", "PostScript is not supported: convert it"),
         ("a.pdf", b"just words", "has the suffix .pdf but contains plain text"),
         ("a.docx", b"just words", "has the suffix .docx but contains plain text"),
         ("a.zip", sample_files.zipped({"a.txt": "x"}), "zip archives are not supported: unpack it"),
-        ("a.odt", sample_files.zipped({"mimetype": OPENDOCUMENT}), "OpenDocument is not supported"),
-        ("a.doc", CFB + "WordDocument".encode("utf-16-le"), "legacy format .doc is not supported"),
-        ("a.xls", CFB + "Workbook".encode("utf-16-le"), "save it as .xlsx"),
-        ("a.msg", CFB + "__substg1.0_".encode("utf-16-le"), "Outlook messages are not supported: save it as .eml"),
+        (
+            "a.odg",
+            sample_files.zipped({"mimetype": OPENDOCUMENT + "graphics"}),
+            "OpenDocument graphics is not supported",
+        ),
+        ("a.pages", sample_files.zipped({"Index/Document.iwa": "x"}), "Pages, .* is not supported: export it as PDF"),
+        ("a.vsdx", sample_files.zipped({"visio/document.xml": "x"}), "Visio drawing is not supported: export it"),
         ("a.db", CFB, "legacy Office format is not supported"),
     ],
 )

@@ -203,3 +203,59 @@ def test_malicious_pages_are_parsed_quickly(name: str) -> None:
 @pytest.mark.parametrize("page", ["", "   ", "<html></html>", "<p hidden>x", "\ufeff"])
 def test_an_empty_page_is_a_document_without_text(page: str) -> None:
     assert text(page) == ""
+
+
+TEXT = "<p>" + "The pump in the cellar is checked twice a year by two people. " * 12 + "</p>"
+LINKS = "".join(f'<li><a href="/{n}">Another story number {n}</a></li>' for n in range(5))
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        '<div class="related-posts"><p>You may like our stories</p></div>',
+        '<div id="cookie-consent-bar"><p>We use cookies to improve this site</p></div>',
+        '<section class="comments wrapper"><p>First!</p></section>',
+        '<div class="post-share"><p>Share this</p></div>',
+        f"<h3>More</h3><ul>{LINKS}</ul>",
+    ],
+)
+def test_what_stands_beside_the_text_is_left_out(beside: str) -> None:
+    page = f"<body><h1>Pumps</h1>{TEXT}{beside}<p>The end of the text.</p></body>"
+    assert load(page).text == load(f"<body><h1>Pumps</h1>{TEXT}<p>The end of the text.</p></body>").text
+    assert beside.split("<")[-3].rpartition(">")[2] in load(page, HtmlOptions(navigation=True)).text
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        '<div class="comments"><p>All that this page holds.</p></div><p>x</p>',
+        f"<h1>Index</h1><ul>{LINKS}</ul><p>Short.</p>",
+        f'<div class="main-content has-sidebar">{TEXT}</div>',
+        f"{TEXT}<ul><li>See <a href='/a'>the manual</a> of the pump first.</li><li><a href='/b'>Two</a></li></ul>",
+    ],
+)
+def test_text_is_kept_where_a_page_has_little_else(markup: str) -> None:
+    assert load(markup).text == load(markup, HtmlOptions(navigation=True)).text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>see <a href=x>the manual</a> first</p>",
+        "<p>see <code><a href=x>the\nmanual</a></code> first",
+        "see <a>the</a> manual first",
+    ],
+)
+def test_a_link_stands_in_its_line(body: str) -> None:
+    assert load(body).text == "see the manual first"
+
+
+@pytest.mark.parametrize(
+    "start", ['<section id="cookies">', '<section id="tags-for-backup">', '<div class="section" id="sharing">']
+)
+def test_a_section_is_text_although_its_heading_names_what_stands_beside_text(start: str) -> None:
+    filler = "<p>" + "words of the page " * 50 + "</p>"
+    end = start.partition(" ")[0].replace("<", "</") + ">"
+    assert load(f'{filler}{start}<h3 id="cookies">Cookies</h3><p>They are kept.</p>{end}').text.endswith(
+        "\n\nCookies\n\nThey are kept."
+    )

@@ -35,7 +35,11 @@ def test_a_word_file_is_read_in_document_order() -> None:
     assert document.text == (
         "Start here\n\nFirst words.\n\nDeeper\n\n- one\n- two\n\nname | age\nAnn | 7\n\nLast words."
     )
-    assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "Start here"), (26, 2, "Deeper")]
+    assert [(h.start, h.level, h.text) for h in document.headings] == [
+        (0, 1, "Start here"),
+        (26, 2, "Deeper"),
+        (58, 100, "name | age"),
+    ]
     assert (document.title, document.metadata["author"]) == ("The Handbook", "Ada")
 
 

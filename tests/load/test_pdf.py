@@ -183,3 +183,11 @@ def test_joining_hyphens_can_be_disabled() -> None:
 )
 def test_placeholder_titles_are_ignored(title: str, expected: str) -> None:
     assert clean_title(title) == expected
+
+
+def test_the_reason_of_an_error_does_not_depend_on_the_file_before() -> None:
+    without_pages = sample_files.pdf([["x"]]).replace(b"/Pages", b"/Pagxs")
+    with pytest.raises(LoadError, match="password-protected"):
+        PdfLoader().load(sample_files.locked_pdf("user", "owner"), "/x/locked.pdf")
+    with pytest.raises(LoadError, match="damaged, or not a PDF"):
+        PdfLoader().load(without_pages, "/x/a.pdf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,10 @@ from ragkit.load.ipc import encode_request, read_request
 from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions, PdfOptions
 from ragkit.load.router import LoaderRoute, Router, load_fingerprint
 from ragkit.load.walk import FolderOptions
-from tests.load import sample_files
+from tests.load import odf_files, ole_files, sample_files
+from tests.load.record_files import database, table_data
 
+ODS_ROW = "<table:table-row><table:table-cell><text:p>x</text:p></table:table-cell></table:table-row>"
 PDF = sample_files.pdf([["words"]])
 
 
@@ -45,10 +47,10 @@ def test_a_route_by_suffix_applies_when_the_content_matches() -> None:
 
 
 def test_a_route_by_suffix_applies_to_unsupported_formats() -> None:
-    data = b"{\\rtf1 hello}"
-    with pytest.raises(UnsupportedFormat, match="RTF is not supported"):
-        Router().load(data, "/x/a.rtf")
-    assert Router([LoaderRoute("text", suffixes=(".rtf",))]).load(data, "/x/a.rtf")[0] == "text"
+    data = b"%!PS-Adobe-3.0 hello"
+    with pytest.raises(UnsupportedFormat, match="PostScript is not supported"):
+        Router().load(data, "/x/a.ps")
+    assert Router([LoaderRoute("text", suffixes=(".ps",))]).load(data, "/x/a.ps")[0] == "text"
 
 
 @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "PGP "])
@@ -94,7 +96,7 @@ def test_the_options_of_every_loader_have_defaults_and_can_be_sent(name: str) ->
     assert is_dataclass(options_class)
     route = LoaderRoute(name, options_class(), (".x",))
     assert read_request(io.BytesIO(encode_request(route))) == route
-    assert all(field.default is not None for field in fields(options_class))
+    assert all(field.default is not MISSING for field in fields(options_class))
 
 
 @pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
@@ -115,6 +117,19 @@ def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> N
     examples |= {
         "pptx": sample_files.slides([("a", "b", "")]),
         "xlsx": sample_files.workbook({"a": [["x", 1], ["y", 2]]}),
+        "odt": odf_files.text("<text:p>x</text:p>"),
+        "odp": odf_files.show([("a", "b", "")]),
+        "ods": odf_files.sheets(
+            {"a": "<table:table-row><table:table-cell><text:p>x</text:p></table:table-cell></table:table-row>"}
+        ),
+        "doc": ole_files.word_file([("words", True)]),
+        "ppt": ole_files.show_file([("a", "b", "")]),
+        "xls": ole_files.sheet_file([["x", 1.0], ["y", 2.0]]),
+        "msg": ole_files.message_file({"1000": "words"}),
+        "rtf": b"{\\rtf1 words}",
+        "parquet": table_data(),
+        "sqlite": database(),
+        "notebook": b'{"cells": [{"cell_type": "markdown", "source": "words"}]}',
     }
     data = examples.get(name, b'\n{"a": "x"}\n')
     first, second = LOADERS.find(name)(), LOADERS.find(name)()

@@ -11,6 +11,7 @@ from mcp import Client, MCPError
 from mcp_types import TextResourceContents
 
 from ragkit import KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
 from ragkit.server.mcp import McpServer
 from ragkit.server.mcp_http import create_mcp_app
 from ragkit.server.mcp_tools import McpTools
@@ -258,3 +259,22 @@ def read(connection: McpConnection, address: str) -> str:
     [content] = connection.do(lambda client: client.read_resource(address)).contents
     assert isinstance(content, TextResourceContents)
     return content.text
+
+
+def test_records_can_be_counted_and_added_up(tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("name,price\npump,3\nvalve,4.5\n")
+    pipeline = Pipeline.from_yaml("load: [{name: csv, records: {}}]\nembed: {name: hashing}\n")
+    with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
+        kb.index(tmp_path / "prices.csv")
+        with (
+            serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
+            McpConnection(lambda: Client(f"{url}/mcp")) as connection,
+        ):
+            names = [tool.name for tool in connection.do(lambda client: client.list_tools()).tools]
+            assert names == [*READING, "aggregate_records"]
+            result = connection.call("aggregate_records", function="sum", field="price", where="price > 2")
+            assert text(result) == "sum of price over 2 of 2 records: 7.5"
+            assert result.structured_content == {
+                **{"field": "price", "documents": 2, "numbers": 2},
+                **{"sum": 7.5, "min": 3, "max": 4.5, "mean": 3.75},
+            }

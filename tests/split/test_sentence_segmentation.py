@@ -32,6 +32,12 @@ def sentences(text: str) -> list[str]:
         "Look at ragkit.toml or example.com for more.",
         "The rate is approx. five percent.",
         "Das ist z.B. ein Satz.",
+        "Das gilt z. B. Pumpen im Keller.",
+        "Der Keller ist i. d. R. Sache des Hauses.",
+        "Er endet am 31. März 2024.",
+        "Bis zum 3. Oktober gilt die alte Regel.",
+        "Im 20. Jahrhundert war das anders.",
+        "Das kostet 5 Mio. Euro im Jahr.",
         "Smith et al. 2019 showed it.",
     ],
 )

@@ -130,7 +130,8 @@ class JsonFileStore(VectorStore):
         self._rows: dict[str, tuple[Document, Rows]] = {}
         for fields, row in json.loads(self._path.read_text("utf-8")) if self._path.exists() else []:
             headings = tuple(Heading(**heading) for heading in fields.pop("headings"))
-            document = Document(**{**fields, "page_starts": tuple(fields["page_starts"]), "headings": headings})
+            own = {"page_starts": tuple(fields["page_starts"]), "headings": headings, "places": (), "parts": ()}
+            document = Document(**{**fields, **own})
             self._rows[document.id] = (document, np.array(row, np.float32))
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:

@@ -24,7 +24,8 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT RO
 -- Indexed sources: absolute paths of files and folders, and URLs.
 CREATE TABLE roots (path TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
--- Every file seen by an index run. status: indexed, empty, skipped or failed.
+-- Every file seen by an index run. status: indexed, empty, skipped or failed;
+-- part: a document inside the file `reason`, without size and times.
 CREATE TABLE files (
     source TEXT PRIMARY KEY,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
@@ -35,7 +36,7 @@ CREATE TABLE files (
     document INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- live = 0: staged, not yet published. body: the text, UTF-8, compressed with zlib.
+-- live = 0: staged, not yet published. body: the text, UTF-8, compressed with zlib. page_starts: places too.
 CREATE TABLE documents (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL, source TEXT NOT NULL, content_hash TEXT NOT NULL, recipe TEXT NOT NULL,
@@ -45,6 +46,7 @@ CREATE TABLE documents (
 ) STRICT;
 CREATE INDEX documents_by_source ON documents (source);
 
+-- heading: the heading path, and the place in the file.
 CREATE TABLE chunks (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL, document INTEGER NOT NULL, vector INTEGER NOT NULL,

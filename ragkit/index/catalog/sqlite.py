@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from functools import lru_cache
 
-from ragkit.records import Chunk, Document, Heading
+from ragkit.records import Chunk, Document, Heading, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class FileRow:
     content_hash: str
     recipe: str
     status: str
-    """indexed, empty, skipped or failed."""
+    """indexed, empty, skipped or failed; `part` for a document inside the file `reason`."""
     reason: str = ""
     hint: str = ""
     document: int | None = None
@@ -91,9 +92,15 @@ class Catalog:
         self.connection.executemany("DELETE FROM roots WHERE path = ?", [(path,) for path in paths])
 
     def files(self) -> dict[str, FileRow]:
-        """All file rows, by source."""
-        rows = self.connection.execute(f"SELECT {_FILE_COLUMNS} FROM files ORDER BY source")  # noqa: S608
-        return {row[0]: FileRow(*row) for row in rows}
+        """The rows of all files, by source, without those of documents inside files."""
+        query = f"SELECT {_FILE_COLUMNS} FROM files WHERE status <> 'part' ORDER BY source"  # noqa: S608
+        return {row[0]: FileRow(*row) for row in self.connection.execute(query)}
+
+    def parts(self, source: str) -> list[FileRow]:
+        """The rows of the documents inside a file, at any depth."""
+        query = f"SELECT {_FILE_COLUMNS} FROM files WHERE source > ? AND source < ? AND status = 'part' AND reason = ?"  # noqa: S608
+        rows = self.connection.execute(query, (f"{source}/", f"{source}0", source))  # "0" follows "/"
+        return [FileRow(*row) for row in rows]
 
     def file(self, source: str) -> FileRow | None:
         """The row of one file."""
@@ -262,8 +269,8 @@ def document_to_row(document: Document) -> tuple[str | bytes, ...]:
         document.format,
         document.language,
         json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True),
-        json.dumps(document.page_starts),
-        json.dumps([(h.start, h.level, h.text) for h in document.headings], ensure_ascii=False),
+        _positions_to_json(document),
+        json.dumps([heading.to_row() for heading in document.headings], ensure_ascii=False),
         zlib.compress(document.text.encode("utf-8"), 1),
     )
 
@@ -277,12 +284,35 @@ def document_from_row(values: Sequence[str | bytes]) -> Document:
         metadata=json.loads(metadata),
         source=str(source),
         title=str(title),
-        page_starts=tuple(json.loads(pages)),
+        page_starts=positions_from_json(str(pages))[0],
         headings=tuple(Heading(*row) for row in json.loads(headings)),
         format=str(form),
         language=str(language),
         id=str(identity),
+        places=positions_from_json(str(pages))[1],
     )
+
+
+def _positions_to_json(document: Document) -> str:
+    """The column `page_starts`: a list of pages, or an object if the document has places too."""
+    if not document.places:
+        return json.dumps(document.page_starts)
+    return json.dumps({"pages": document.page_starts, "places": [astuple(place) for place in document.places]})
+
+
+@lru_cache(maxsize=16)  # the passages of one search are often from few documents
+def positions_from_json(text: str) -> tuple[tuple[int, ...], tuple[Place, ...]]:
+    """The page starts and places of the column `page_starts`."""
+    stored = json.loads(text)
+    if isinstance(stored, dict):
+        return tuple(stored["pages"]), tuple(Place(*row) for row in stored["places"])
+    return tuple(stored), ()
+
+
+def heading_from_json(text: str) -> tuple[tuple[str, ...], str]:
+    """The heading path and the place of a chunk, from its column `heading`: an object, or once the path alone."""
+    stored = json.loads(text)
+    return (tuple(stored["path"]), str(stored["place"])) if isinstance(stored, dict) else (tuple(stored), "")
 
 
 def stored_text_length(body: bytes) -> int:
@@ -299,6 +329,6 @@ def chunk_to_row(chunk: Chunk) -> tuple[str | int | None, ...]:
         chunk.start_line,
         chunk.end_line,
         chunk.page,
-        json.dumps(chunk.heading, ensure_ascii=False),
+        json.dumps({"path": chunk.heading, "place": chunk.place}, ensure_ascii=False),
         chunk.text,
     )

@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from ragkit.index.build_runner import EmbeddedTexts, PreparedFile
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.load import LOADERS
+from ragkit.load.ipc import iter_parts
 from ragkit.load.parse_pool import ParsePool
 from ragkit.load.parsing import ParsedFile, ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
@@ -56,20 +58,36 @@ class IndexWorker:
 
 
 def prepare_document(components: PipelineComponents, parsed: ParsedFile, load_seconds: float = 0.0) -> PreparedFile:
-    """Split a parsed document: chunks, texts to embed, and terms for the lexical index."""
+    """Split a parsed document and its parts: chunks, texts to embed, and terms for the lexical index."""
+    parts = tuple(
+        _prepare_one(components, replace(parsed, document=part)) for part in iter_parts(parsed.document) if part.text
+    )
+    own, inner = (parts[0], parts[1:]) if parsed.document.text else (_prepare_one(components, parsed), parts)
+    document = replace(own.document, parts=())
+    return replace(own, document=document, load_seconds=load_seconds, parts=inner)
+
+
+def _prepare_one(components: PipelineComponents, parsed: ParsedFile) -> PreparedFile:
+    """One document, without those inside it."""
     started_at = time.perf_counter()
     chunks = tuple(components.split_document(parsed.document))
     texts, terms = _index_texts(components, chunks, parsed.task.source)
     file = parsed.document, parsed.content_hash, parsed.stat, parsed.loader
     seconds, tokens = time.perf_counter() - started_at, components.take_split_tokens()
-    return PreparedFile(*file, chunks, texts, terms, load_seconds, seconds, tokens)
+    return PreparedFile(*file, chunks, texts, terms, split_seconds=seconds, split_tokens=tokens)
 
 
 def add_contexts(components: PipelineComponents, prepared: PreparedFile, sentences: Sequence[str]) -> PreparedFile:
-    """The file with a context for each chunk: with other ids, texts to embed and terms."""
-    chunks = tuple(components.add_contexts(prepared.chunks, sentences))
-    texts, terms = _index_texts(components, chunks, prepared.document.source)
-    return replace(prepared, chunks=chunks, texts=texts, terms=terms)
+    """The file with a context for each chunk, and then for those of its parts: with other ids, texts and terms."""
+    remaining = iter(sentences)
+
+    def add(file: PreparedFile) -> PreparedFile:
+        chunks = tuple(components.add_contexts(file.chunks, list(islice(remaining, len(file.chunks)))))
+        texts, terms = _index_texts(components, chunks, prepared.document.source)
+        return replace(file, chunks=chunks, texts=texts, terms=terms)
+
+    own = add(prepared)
+    return replace(own, parts=tuple(map(add, prepared.parts)))
 
 
 def _index_texts(

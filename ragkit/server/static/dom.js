@@ -57,8 +57,9 @@ export function sourceName(source) {
     cut > 0 && h("span", { class: "folder" }, plain(source.slice(0, cut))), h("span", { class: "file" }, plain(source.slice(cut))));
 }
 
-/** The location of a citation or hit: `page 3, lines 59-60`. */
-export function formatLocation({ page, start_line: first, end_line: last }) {
+/** The location of a citation or hit: `page 3, lines 59-60`, or its place in the file: `Pumps!A20:D23`. */
+export function formatLocation({ place, page, start_line: first, end_line: last }) {
+  if (place && !page) return plain(place);
   const lines = first === last ? `line ${first}` : `lines ${first}\u2013${last}`;
   return page === null || page === undefined ? lines : `page ${page}, ${lines}`;
 }

@@ -25,7 +25,7 @@ def document_to_json(document: Document) -> str:
     Raises:
         StoreError: an integer in the metadata exceeds Python's limit of digits.
     """
-    headings = [[heading.start, heading.level, heading.text] for heading in document.headings]
+    headings = [heading.to_row() for heading in document.headings]
     values: dict[str, object] = {
         "id": document.id,
         "text": document.text,

@@ -358,7 +358,7 @@ def _encode_document(document: Document) -> tuple[bytes | str, ...]:
     """The values of _DOCUMENT_COLUMNS except the vector. If `whole` is not empty, only it is read back."""
     texts: tuple[str, ...] = (document.source, document.title, document.format, document.language)
     metadata = json.dumps(document.metadata)
-    headings = json.dumps([[heading.start, heading.level, heading.text] for heading in document.headings])
+    headings = json.dumps([heading.to_row() for heading in document.headings])
     is_plain = (
         all(escape_text(text) == text for text in (*texts, document.text))
         and _UNSTORABLE_ESCAPE.search(metadata + headings) is None

@@ -130,7 +130,7 @@ DOCUMENT_COLUMNS = "documents.row, id, source, title, rest, text, vector, docume
 
 def encode_document(row: int, document: Document, vector: int) -> tuple[ColumnValue, ...]:
     """The values of DOCUMENT_COLUMNS; `vector` is the checksum of the document's vector."""
-    headings = [[heading.start, heading.level, heading.text] for heading in document.headings]
+    headings = [heading.to_row() for heading in document.headings]
     rest = [document.metadata, document.format, document.language, document.page_starts, headings]
     columns: tuple[ColumnValue, ...] = (
         encode_id(document.id),

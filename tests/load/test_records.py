@@ -1,0 +1,231 @@
+"""Rows as documents of their own, and attachments of mails."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.load.base import Loader
+from ragkit.load.csv_ import CsvLoader
+from ragkit.load.json_ import JsonlLoader, JsonLoader
+from ragkit.load.odf import OdsLoader
+from ragkit.load.options import (
+    CsvOptions,
+    EmlOptions,
+    JsonlOptions,
+    JsonOptions,
+    OdsOptions,
+    ParquetOptions,
+    RecordOptions,
+    SqliteTableOptions,
+    XlsOptions,
+    XlsxOptions,
+)
+from ragkit.load.parquet import ParquetLoader
+from ragkit.load.router import LoaderRoute, Router
+from ragkit.load.sqlite_ import SqliteLoader
+from ragkit.load.table_records import typed_value
+from ragkit.load.xls import XlsLoader
+from ragkit.load.xlsx import XlsxLoader
+from ragkit.records import JSON, Document
+from tests.load import odf_files, ole_files, sample_files, xlsb_files
+from tests.load.record_files import ROWS, database, table_data
+from tests.load.test_places import place_of
+
+CHOSEN = RecordOptions(text=("name", "note"), title="name", metadata=("price", "day"))
+
+
+def csv_data() -> bytes:
+    rows = (",".join(str(value) for value in row.values()) for row in ROWS)
+    return "\n".join(["name,note,price,day", *rows]).encode()
+
+
+CELLS: list[list[str | float]] = [
+    list(ROWS[0]),
+    *([value for value in row.values() if isinstance(value, str | int | float)] for row in ROWS),
+]
+
+
+def open_sheet() -> bytes:
+    """The rows as a sheet of LibreOffice."""
+
+    def cell(value: str | float) -> str:
+        if isinstance(value, str):
+            return f'<table:table-cell office:value-type="string"><text:p>{value}</text:p></table:table-cell>'
+        return f'<table:table-cell office:value-type="float" office:value="{value}"/>'
+
+    rows = "".join(f"<table:table-row>{''.join(map(cell, row))}</table:table-row>" for row in CELLS)
+    return odf_files.sheets({"Stock": rows})
+
+
+LOADERS_WITH_RECORDS: dict[str, tuple[Loader, bytes, list[str]]] = {
+    "csv": (CsvLoader(CsvOptions(records=CHOSEN)), csv_data(), ["line 2", "line 3"]),
+    "json": (JsonLoader(JsonOptions(records=CHOSEN)), json.dumps(ROWS).encode(), ["record 1", "record 2"]),
+    "jsonl": (
+        JsonlLoader(JsonlOptions(records=CHOSEN)),
+        "\n\n".join(map(json.dumps, ROWS)).encode(),
+        ["line 1", "line 3"],
+    ),
+    "xlsx": (
+        XlsxLoader(XlsxOptions(records=CHOSEN)),
+        sample_files.workbook({"Stock": CELLS}),
+        ["Stock!A2:D2", "Stock!A3:D3"],
+    ),
+    "ods": (OdsLoader(OdsOptions(records=CHOSEN)), open_sheet(), ["Stock!A2:D2", "Stock!A3:D3"]),
+    "xls": (XlsLoader(XlsOptions(records=CHOSEN)), ole_files.sheet_file(CELLS), ["Pumps!A2:D2", "Pumps!A3:D3"]),
+    "xlsb": (XlsLoader(XlsOptions(records=CHOSEN)), xlsb_files.sheet_file(CELLS), ["Pumps!A2:D2", "Pumps!A3:D3"]),
+    "parquet": (ParquetLoader(ParquetOptions(records=CHOSEN)), table_data(), ["row 1", "row 2"]),
+    "sqlite": (SqliteLoader(SqliteTableOptions(records=CHOSEN)), database(), ["stock, row 1", "stock, row 2"]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LOADERS_WITH_RECORDS))
+def test_each_row_is_a_document_with_typed_metadata(name: str) -> None:
+    loader, data, places = LOADERS_WITH_RECORDS[name]
+    document = loader.load(data, f"/x/a.{name}")
+    assert (document.text, document.metadata["records"]) == ("", 2)
+    assert [part.text for part in document.parts] == ["name: Pump\nnote: red", "name: Valve\nnote: blue"]
+    assert [part.title for part in document.parts] == ["Pump", "Valve"]
+    assert [part.metadata["price"] for part in document.parts] == [120, 9.5]
+    assert [part.metadata["day"] for part in document.parts] == ["2024-05-01", "2024-06-01"]
+    assert all("note" not in part.metadata for part in document.parts)
+    assert [place_of(part, "note") for part in document.parts] == places
+    assert len({part.source for part in document.parts} | {document.source}) == 3
+    assert all(part.source.startswith(f"/x/a.{name}/") for part in document.parts)
+
+
+def test_without_options_all_fields_are_text_and_metadata() -> None:
+    document = CsvLoader(CsvOptions(records=RecordOptions())).load(csv_data(), "/x/a.csv")
+    assert document.parts[0].text == "name: Pump\nnote: red\nprice: 120\nday: 2024-05-01"
+    assert document.parts[0].metadata["name"] == "Pump"
+    assert document.parts[0].metadata["record"] == 1
+
+
+def test_an_unknown_column_is_an_error_that_names_the_known_ones() -> None:
+    loader = CsvLoader(CsvOptions(records=RecordOptions(text=("nmae",))))
+    with pytest.raises(LoadError, match=r"no record has a field 'nmae' \(fields: name, note, price, day\): correct"):
+        loader.load(csv_data(), "/x/a.csv")
+
+
+def test_fields_of_nested_objects_have_paths() -> None:
+    data = b'[{"a": {"b": 7, "c": ["x", "y"]}, "d": [{"e": 1}], "f": null}, 8]'
+    [part] = JsonLoader(JsonOptions(records=RecordOptions())).load(data, "/x/a.json").parts
+    assert part.text == "a.b: 7\na.c: x, y"
+    assert (part.metadata["a.b"], part.metadata["a.c"]) == (7, ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7),
+        ("-7", -7),
+        ("1.50", 1.5),
+        ("1e3", 1000.0),
+        ("007", "007"),
+        ("1,5", "1,5"),
+        ("+7", "+7"),
+        ("TRUE", True),
+        ("no", "no"),
+        ("9" * 30, "9" * 30),
+        ("nan", "nan"),
+    ],
+)
+def test_numbers_and_booleans_have_their_types(text: str, value: JSON) -> None:
+    assert typed_value(text) == value
+    assert type(typed_value(text)) is type(value)
+
+
+def test_tables_without_records_are_lines() -> None:
+    lines = "name: Pump; note: red; price: 120; day: 2024-05-01"
+    parquet = ParquetLoader().load(table_data(), "/x/a.parquet")
+    assert parquet.text.split("\n")[0] == lines.replace("120", "120.0")
+    out = io.BytesIO()
+    pa.feather.write_feather(pa.Table.from_pylist(ROWS), out)
+    assert ParquetLoader().load(out.getvalue(), "/x/a.feather").text == parquet.text
+    stock = SqliteLoader().load(database(), "/x/a.db")
+    assert stock.text.split("\n\n")[0] == "stock"
+    assert place_of(stock, "Valve") == "stock, row 2"
+
+
+def test_too_many_rows_exceed_a_limit_and_damaged_tables_are_errors() -> None:
+    with pytest.raises(LoadLimitExceeded, match="raise max_rows"):
+        SqliteLoader(SqliteTableOptions(max_rows=1)).load(database(), "/x/a.db")
+    with pytest.raises(LoadLimitExceeded, match="has 2 rows, the limit is 1: raise max_rows"):
+        ParquetLoader(ParquetOptions(max_rows=1)).load(table_data(), "/x/a.parquet")
+    with pytest.raises(LoadError, match="invalid table"):
+        ParquetLoader().load(table_data()[:-20], "/x/a.parquet")
+    with pytest.raises(LoadError, match="not a SQLite database"):
+        SqliteLoader().load(b"words" * 500, "/x/a.db")
+
+
+MAIL = b"""From: a@x.org
+Subject: Report
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="b"
+
+--b
+Content-Type: text/plain
+
+See the report.
+--b
+Content-Disposition: attachment; filename="../report.md"
+
+# Pumps
+
+The red pump leaks.
+--b
+Content-Disposition: attachment; filename="photo.png"
+Content-Transfer-Encoding: base64
+
+iVBORw0KGgo=
+--b--
+"""
+
+
+def test_attachments_are_documents_with_the_mail_as_parent() -> None:
+    name, document = Router().load(MAIL, "/x/a.eml")
+    [part] = document.parts
+    assert (name, part.source, part.title) == ("eml", "/x/a.eml/.._report.md", "Pumps")
+    assert part.text.strip() == "# Pumps\n\nThe red pump leaks."
+    assert (part.metadata["parent"], part.metadata["format"]) == ("/x/a.eml", "markdown")
+    without = Router([LoaderRoute("eml", EmlOptions(attachments=False))]).load(MAIL, "/x/a.eml")[1]
+    assert without.parts == ()
+
+
+def test_attachments_of_an_outlook_message_are_read_too() -> None:
+    data = ole_files.message_file({"1000": "see"}, [("a.eml", MAIL.ljust(5000))])
+    [mail] = Router().load(data, "/x/a.msg")[1].parts
+    assert mail.source == "/x/a.msg/a.eml"
+    assert [part.source for part in mail.parts] == ["/x/a.msg/a.eml/.._report.md"]
+
+
+def test_mails_inside_mails_end_at_a_depth() -> None:
+    data = b"Subject: last\n\nlast words"
+    for _ in range(20):
+        head = b'Subject: x\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n'
+        data = head + b'Content-Disposition: attachment; filename="a.eml"\n\n' + data + b"\n--b--\n"
+        data = data.replace(b'"b"', b'"b"')
+    document: Document = Router().load(data, "/x/a.eml")[1]
+    depth = 0
+    while document.parts:
+        document, depth = document.parts[0], depth + 1
+    assert depth <= 5
+
+
+def test_numbers_that_are_not_finite_are_no_metadata() -> None:
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table({"name": ["a", "b"], "price": [float("nan"), float("inf")]}), out)
+    document = ParquetLoader(ParquetOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.parquet")
+    assert [part.text for part in document.parts] == ["name: a", "name: b"]
+    assert all("price" not in part.metadata for part in document.parts)
+    assert ParquetLoader().load(out.getvalue(), "/x/a.parquet").text == "name: a\nname: b"
+
+
+def test_an_empty_file_is_an_empty_database() -> None:
+    assert SqliteLoader().load(b"", "/x/a.db").text == ""

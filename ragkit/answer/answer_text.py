@@ -30,11 +30,15 @@ _CITATION = re.compile(
 )
 """`[1]`, `[1, 2]`, or `【1】` and `【1†source】`, as some models write them; with the space before it."""
 _LATER_MARK = re.compile(rf"{re.escape(NOT_FOUND_MARK)}[.:]? ?", re.IGNORECASE)
+_MAX_HELD_WORD = 20
+"""Characters of a word that may begin a URL: a few more than the longest scheme; see `_HELD`."""
+_MARKUP = re.compile(r"[:/<>\"'(=!\[\]【】]")
+"""What citations, links and marks are made of."""
 _HELD = re.compile(
     r"""(?:
       [<"'](?:[a-z][a-z0-9+.-]{0,15})?(?::(?:/(?:/[^<>"'\n]*[>"']?)?)?)?   # a quoted URL, which may hold spaces
     | [<"']/(?:/[^<>"'\n]*[>"']?)?
-    | (?<![a-z0-9])[a-z][a-z0-9+.-]*+(?::[^\s<>]*+)?                 # a bare one, or the word that may begin it
+    | (?<![a-z0-9])[a-z][a-z0-9+.-]{0,19}+(?::[^\s<>]*+)?            # a bare one, or the word that may begin it
     | [(=](?:/[^\s<>]*+)?
     | (?<=\]):[ ]?(?:/[^\s<>]*+)?                                    # the definition of a link
     | [ \t]*!(?:\[(?:\d{1,3}\]?)?)?                                        # an image
@@ -46,8 +50,12 @@ _HELD = re.compile(
 )
 """The end of a line that later characters may change."""
 _OPEN_QUOTED_URL = re.compile(r"[<\"'][^<>\"']*//[^<>\"']*\Z")
+_INSIDE_WORD = re.compile(r"[a-z0-9]{17}(?=[a-z0-9])", re.IGNORECASE)
+"""A place where no URL can begin on one side and end on the other: its scheme has at most 16 characters."""
 _MAX_PENDING_CHARS = 150
 """Characters of an unfinished line that are read again for each chunk; more are forgotten at a space."""
+_MAX_LINE_CHARS = 4_096
+"""More characters without such a space are divided within a word."""
 
 
 class AnswerText:
@@ -82,8 +90,7 @@ class AnswerText:
             line, _, rest = self._line.partition("\n")
             shown += self._finish_line(line) + "\n"
             self._line, self._emitted, self._is_line_start, self._has_open_backtick = rest, "", True, False
-        held = _HELD.search(self._line)
-        settled = held.start() if held else len(self._line)
+        settled = self._find_settled()
         cleaned = self._clean(self._line[:settled])[0]
         # a quote that ends a link may seem to begin another one: the text that is there must not change
         if cleaned.startswith(self._emitted) and self._clean(self._line)[0].startswith(cleaned):
@@ -91,6 +98,8 @@ class AnswerText:
             self._emitted = cleaned
             if len(self._line) > _MAX_PENDING_CHARS:
                 self._forget(settled)
+        if len(self._line) > _MAX_LINE_CHARS:
+            shown += self._divide()
         return shown
 
     def flush(self) -> str:
@@ -100,6 +109,14 @@ class AnswerText:
         shown = self._finish_line(self._line)
         self._line = self._emitted = ""
         return shown
+
+    def _find_settled(self) -> int:
+        """Length of the part of the line that later characters cannot change."""
+        start = 0
+        if not _MARKUP.search(self._line):  # only its last word and the spaces after it can be held
+            start = max(0, len(self._line.rstrip(" \t")) - 2 * _MAX_HELD_WORD)
+        held = _HELD.search(self._line, start)
+        return held.start() if held else len(self._line)
 
     def _skip_mark(self) -> bool:
         """Take the mark of an abstention from the start. Whether the answer has begun."""
@@ -122,7 +139,7 @@ class AnswerText:
         if (
             place <= 0
             or self._line[place - 1] in ": \t"
-            or re.search(r"[<\"'][^<>\"']*//[^<>\"']*\Z", self._line[:place])
+            or _OPEN_QUOTED_URL.search(self._line, max(0, place - _MAX_LINE_CHARS), place)
         ):
             return
         before, after = self._line[:place], self._line[place:]
@@ -132,6 +149,16 @@ class AnswerText:
         self.unknown += unknown
         self._has_open_backtick ^= before.count("`") % 2 == 1
         self._line, self._emitted, self._is_line_start = after, self._emitted[len(cleaned) :], False
+
+    def _divide(self) -> str:
+        """Settle a line that has no space to forget at; the text to show."""
+        tail = max(0, len(self._line) - _MAX_LINE_CHARS // 2)
+        places = [match.end() for match in _INSIDE_WORD.finditer(self._line, tail)]
+        before, self._line = (self._line[: places[-1]], self._line[places[-1] :]) if places else (self._line, "")
+        shown = self._finish_line(before)
+        self._has_open_backtick ^= before.count("`") % 2 == 1
+        self._emitted, self._is_line_start = "", False
+        return shown
 
     def _clean(self, line: str) -> tuple[str, list[int]]:
         """A line, and the citation numbers that were taken out of it."""

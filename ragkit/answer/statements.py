@@ -81,10 +81,16 @@ _ON_THE_SEARCH = re.compile(
     re.IGNORECASE,
 )
 _LEAD_IN = re.compile(r":\s*$")
+MAX_JUDGED_CHARS = 100_000
+"""Characters of an answer that are judged; an answer of 2,048 tokens has about 10,000."""
 
 
 def split_statements(text: str) -> list[ClaimedStatement]:
-    """The statements of an answer in Markdown, in order, without those that claim nothing."""
+    """The statements of an answer in Markdown, in order, without those that claim nothing.
+
+    Of an answer of more than MAX_JUDGED_CHARS characters, those of the first ones.
+    """
+    text = text[:MAX_JUDGED_CHARS]
     groups: list[list[ClaimedStatement]] = []
     lead: list[ClaimedStatement] | None = None
     run: list[list[ClaimedStatement]] = []  # the items below a lead-in

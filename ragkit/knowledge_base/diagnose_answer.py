@@ -276,6 +276,7 @@ FEATURE_MEANINGS: Mapping[str, str] = MappingProxyType(
         "defines": "says what the asked term is",
         "begins": "begins with the asked term",
         "entry": "the entry of the asked term",
+        "opening": "begins the document that is named after the asked term",
         "steps": "has a command or a step",
         "option": "has an option",
         "list": "lists things",

@@ -98,6 +98,26 @@ def test_a_long_answer_is_cleaned_in_linear_time() -> None:
     assert len("".join(stream.feed(text[at : at + 5]) for at in range(0, len(text), 5))) > len(text)
 
 
+@pytest.mark.parametrize(
+    "word", ["x" * 2_000_000, "x/:" * 600_000, "http://evil.example/" + "x" * 2_000_000, "文" * 2_000_000]
+)
+def test_a_word_without_end_is_streamed_in_linear_time(word: str) -> None:
+    stream = AnswerText([], {1})
+    shown = [stream.feed(word[at : at + 10_000]) for at in range(0, len(word), 10_000)]
+    assert sum(map(len, shown)) > len(word) - 20_000
+    assert "http" not in "".join(shown) + stream.flush()
+
+
+@pytest.mark.parametrize("filler", [2_030, 4_050, 4_080, 6_100, 8_150])
+def test_no_link_leaves_a_word_without_end(filler: int) -> None:
+    for link in ("](//evil.example/SECRET)", "](http://evil.example/SECRET)", "(data:text/html,SECRET)"):
+        for shift in range(30):
+            text = "x" * (filler + shift) + link
+            stream = AnswerText([], {1})
+            shown = "".join(stream.feed(text[at : at + 97]) for at in range(0, len(text), 97)) + stream.flush()
+            assert "SECRET" not in shown
+
+
 def restarted(*attempts: str) -> list[str]:
     seen: list[str] = []
     output = RestartableOutput(seen.append, lambda: seen.append("|"))

@@ -64,7 +64,7 @@ export class ChatTurn {
     const chip = citationChips(citations);
     const refused = message.outcome === "refused";
     rerender(this.body, message.abstained ? stripRefusal(message.content) : message.content, chip);
-    const unsupported = (message.statements ?? []).filter(({ support }) => support === "not_found" || support === "no_citation");
+    const unsupported = (message.statements ?? []).filter(({ support }) => support === "not_found" || (support === "no_citation" && citations.length > 0));
     markStatements(this.body, unsupported);
     this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, "Not in these documents") : refused ? h("p", { class: "abstained" }, "The model refused") : "");
     this.end.replaceChildren(...[

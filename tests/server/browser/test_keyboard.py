@@ -10,6 +10,8 @@ from tests.server.browser.actions import ask_and_wait
 from tests.server.browser.conftest import Opener
 
 DEWAR = "How long does a full dewar stay cold?"
+FILLING = "Who may fill the dewar?"
+"""Its answer has several citations."""
 
 
 def tab_to(page: Page, target: Locator, key: str = "Tab", limit: int = 40) -> None:
@@ -42,9 +44,9 @@ def test_a_whole_conversation_needs_no_mouse(open_page: Opener) -> None:
     tab_to(page, page.get_by_role("link", name="New session"), "Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Question")).to_be_focused()
-    page.keyboard.type("How long does a full")
+    page.keyboard.type("Who may")
     page.keyboard.press("Shift+Enter")
-    page.keyboard.type("dewar stay cold?")
+    page.keyboard.type("fill the dewar?")
     page.keyboard.press("Enter")
     turn = page.locator(".turn")
     expect(turn).to_have_attribute("aria-busy", "false")
@@ -98,7 +100,7 @@ def test_a_slash_focuses_the_question(page: Page) -> None:
 
 def test_events_are_announced_to_screen_readers(page: Page) -> None:
     announced = page.get_by_role("status")
-    turn = ask_and_wait(page, DEWAR)
+    turn = ask_and_wait(page, FILLING)
     count = turn.get_by_role("region", name="Sources").get_by_role("listitem").count()
     expect(announced).to_have_text(f"The answer is complete, with {count} citations.")
     expect(page.get_by_role("log", name="Conversation").locator("[aria-busy=false]")).to_have_count(1)

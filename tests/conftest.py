@@ -6,11 +6,19 @@ import signal
 
 import pytest
 
+import ragkit.masking
 import tests.keys  # noqa: F401 - removes the keys of services from the environment
 
 # A background job of a shell ignores SIGINT, and the processes that tests start would inherit this. With a handler
 # in this process, they start with the default one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _forget_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the keys that a test registers: they would be masked in the messages of the tests after it."""
+    known = set(ragkit.masking._registered_secrets)
+    monkeypatch.setattr(ragkit.masking, "_registered_secrets", known)
 
 
 def pytest_make_parametrize_id(config: object, val: object, argname: str) -> str | None:

@@ -47,7 +47,7 @@ LEXICAL_WEIGHTS: Mapping[str, float] = MappingProxyType(
 
 ANSWER_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
-        "offset": -0.58,
+        "offset": -0.16,
         "nearness": 3.63,
         "missing_near": -3.06,
         "missing": -1.84,

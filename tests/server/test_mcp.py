@@ -98,7 +98,7 @@ def test_an_answer_without_a_model_is_quoted_and_cited(connection: McpConnection
     first = answer["citations"][0]
     assert (first["n"], first["verified"], first["stale"]) == (1, True, False)
     assert first["quote"] == REFUNDS[first["start"] : first["end"]]
-    assert f'[1] {first["source"]}, lines 3-3: "Money comes back within 14 days."' in text(result)
+    assert f'[1] {first["source"]}, line 3: "Money comes back within 14 days."' in text(result)
     listed = connection.call("list_documents", query="refunds").structured_content["documents"]
     assert [item["id"] for item in listed] == [first["document_id"]]
 

@@ -1,8 +1,8 @@
 """Corrects misspelled words of a question by the terms of the index.
 
 A word is corrected only if no document contains it, no dictionary of common words knows it, and one term of the
-documents is clearly meant: in doubt, it stays as it is. Identifiers, numbers, quoted words, names in capitals and
-short words stay too.
+documents is by far the nearest. Every other word is left unchanged, and so are identifiers, numbers, quoted words,
+names in capitals and short words.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def _choose(pools: Mapping[str, Sequence[QuestionDraft]], count: int, rng: rando
 
 
 def _word(draft: QuestionDraft, topic: str, rng: random.Random) -> QuestionDraft:
-    """The draft in a person's words: mostly with the name of the subject, and with some words changed."""
+    """Rephrase the draft as users ask: mostly with the name of its subject, and with some words replaced."""
     text = draft.text
     is_unnamed = topic and topic.lower() not in text.lower() and draft.kind not in ("file", "fact")
     if is_unnamed and (rng.random() < _NAMED or len(text.split()) <= 5):

@@ -13,7 +13,9 @@ MAX_MERGED_CELLS = 100_000
 MAX_OPEN = 1_000
 """Merged ranges that cover one row."""
 
-_MERGED_RANGE = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']")
+_MERGED_RANGE = re.compile(
+    rb"<(?:\w{1,40}:)?mergeCell\s[^<>]{0,200}?\bref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']"
+)
 
 
 class MergedCells:

@@ -82,7 +82,7 @@ def _output_text(output: object) -> str:
 def _fence(text: str, language: str) -> str:
     if not text.strip():
         return ""
-    longest = max((len(marks) for marks in re.findall(r"^\s*(`{3,})", text, re.MULTILINE)), default=2)
+    longest = max((len(marks) for marks in re.findall(r"^[ \t]{0,40}(`{3,})", text, re.MULTILINE)), default=2)
     marks = "`" * (longest + 1)
     return f"{marks}{language}\n{text}\n{marks}"
 

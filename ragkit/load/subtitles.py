@@ -13,7 +13,7 @@ from ragkit.records import JSON, Document, Place
 
 _TIME = r"(?:(\d{1,3}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _CUE = re.compile(rf"\s*{_TIME}\s+-->\s+{_TIME}")
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]{1,100})>")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]{0,100})?[ \t]{1,10}([^<>]{1,100})>")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>|<\d[\d:.]{0,20}>|\{\\[^{}]{0,100}\}")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 
 from tests.load import sample_files
-from tests.nasty.case import Case, Failed, Skipped, case
+from tests.nasty.case import Case, Failed, case
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 TYPES = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'
@@ -186,6 +186,6 @@ CASES: Sequence[Case] = (
     case(
         "zip-wrong-mimetype.epub",
         lambda: sample_files.zipped({"mimetype": "application/vnd.oasis.opendocument.text"}),
-        Skipped("OpenDocument is not supported"),
+        Failed("part 'content.xml' is missing"),
     ),
 )

@@ -39,6 +39,7 @@ MADE: Mapping[str, Sequence[str]] = {
     "answer/answer_selection.py": (
         r"(?:an? |the |\W){0,6}[\"'“”‘’`*]{0,3}\.rc\s+files?[\"'“”‘’`*]{0,3}(?:\s+(?:is|are)\b|\s+[-–—]+\s)",
     ),
+    "answer/evidence.py": (r"(?<![\w.-])ab(?![\w-]|\.\d)",),
     "answer/fact_pairs.py": (r"(?<!\w)ab(?!\w)",),
     "answer/names.py": (
         r"(?<!\w)a(?:'s)?\W+(?:\w+\W+){0,2}b",

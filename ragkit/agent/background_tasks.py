@@ -30,7 +30,8 @@ class DaemonThreadPool:
     def __init__(self) -> None:
         self._lock = Lock()
         self._idle_threads = 0
-        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._jobs: queue.Queue[Callable[[], None]] = queue.Queue()
+        # SimpleQueue.get of CPython 3.11 may wait for ever when its timeout ends while another thread takes the item
 
     def start(self, work: Callable[[], None]) -> None:
         """Run `work`, which must not raise, in a thread, in a copy of the caller's context."""

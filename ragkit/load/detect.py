@@ -19,7 +19,7 @@ SAMPLE_BYTES = 65_536
 """Bytes that are read to distinguish text from binary."""
 
 BINARY_FORMATS = frozenset(
-    {"pdf", "docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "doc", "ppt", "xls", "msg", "rtf", "parquet"}
+    {"pdf", "docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "doc", "ppt", "xls", "msg", "rtf", "parquet", "image"}
 )
 """Loaders of binary formats."""
 
@@ -27,11 +27,6 @@ MIN_NOISE_BYTES = 256
 """Shorter files are never taken for noise by their most frequent byte."""
 
 SIGNATURES = (
-    (b"\x89PNG\r\n", "PNG image"),
-    (b"\xff\xd8\xff", "JPEG image"),
-    (b"GIF8", "GIF image"),
-    (b"II*\x00", "TIFF image"),
-    (b"MM\x00*", "TIFF image"),
     (b"\x7fELF", "executable"),
     (b"MZ\x90\x00", "Windows executable"),
     (b"\xcf\xfa\xed\xfe", "executable"),
@@ -58,6 +53,7 @@ SIGNATURES = (
 )
 """First bytes -> description of the file type."""
 
+_IMAGE_STARTS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _HTML_START = re.compile(
     rb"(?:<\?xml[^>]{0,200}\?>\s*)?(?:(?><!--.{0,2000}?-->)\s*+){0,5}+<(?:!doctype\s+html|html)\b",
@@ -118,7 +114,13 @@ def _detect_binary_format(data: bytes, source: str, expected: str) -> str:
         return _detect_ole_format(data, source)
     if data.startswith((b"PAR1", b"ARROW1\x00\x00")):
         return "parquet"
+    if data.startswith(_IMAGE_STARTS) or (data.startswith(b"RIFF") and data[8:12] == b"WEBP") or _is_heic(data):
+        return "image"
     return "rtf" if data.startswith(b"{\\rtf") else ""
+
+
+def _is_heic(data: bytes) -> bool:
+    return data[4:8] == b"ftyp" and data[8:12] in {b"heic", b"heix", b"mif1", b"avif"}
 
 
 def _loader_by_name(source: str) -> str:
@@ -132,8 +134,8 @@ def _reject_binary(data: bytes, source: str) -> None:
     for signature, description in SIGNATURES:
         if data.startswith(signature):
             raise UnsupportedFormat(source, f"binary file ({description})")
-    if data.startswith(b"RIFF") and data[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        raise UnsupportedFormat(source, "binary file (image, audio or video)")
+    if data.startswith(b"RIFF") and data[8:12] in (b"WAVE", b"AVI "):
+        raise UnsupportedFormat(source, "binary file (audio or video)")
     if data[4:8] == b"ftyp":
         raise UnsupportedFormat(source, "binary file (video)")
     if data[40:44] == b" EMF":

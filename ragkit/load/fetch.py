@@ -10,6 +10,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
@@ -55,6 +56,30 @@ class FetchResult:
     data: bytes
     media_type: str
     """The Content-Type without parameters, in lower case: `text/html`."""
+    status: int = 200
+    """The HTTP status, one of those that the request accepts."""
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The headers, with names in lower case."""
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """What a request sends, other than its URL."""
+
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers. Authorization is not sent to another host after a redirect."""
+    body: bytes = b""
+    accepted: tuple[int, ...] = (200,)
+    """The statuses that are no errors."""
+
+
+class HttpStatusError(LoadError):
+    """A response with an error status."""
+
+    def __init__(self, source: str, status: int, reason: str) -> None:
+        super().__init__(source, f"the server returned {status} {reason}", "open it in a browser")
+        self.status = status
 
 
 @dataclass
@@ -64,6 +89,7 @@ class _ConnectionGuard:
     options: FetchOptions
     url: str
     deadline: float
+    request: HttpRequest = field(default_factory=HttpRequest)
     sockets: list[socket.socket] = field(default_factory=list)
     timed_out: bool = False
 
@@ -111,15 +137,18 @@ def is_public_address(address: IPv4Address | IPv6Address) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def fetch_url(url: str, options: FetchOptions | None = None) -> FetchResult:
+def fetch_url(url: str, options: FetchOptions | None = None, request: HttpRequest | None = None) -> FetchResult:
     """Fetch a URL.
 
     Raises:
-        LoadError: not an http(s) URL, a non-public address, an unreachable server or an error response.
+        LoadError: not an http(s) URL, a non-public address or an unreachable server.
+        HttpStatusError: an error response.
         LoadLimitExceeded: the request timed out, or the response is too large.
     """
     options = options or FetchOptions()
-    guard = _ConnectionGuard(options, _validate_url(url), time.monotonic() + options.timeout_s)
+    guard = _ConnectionGuard(
+        options, _validate_url(url), time.monotonic() + options.timeout_s, request or HttpRequest()
+    )
     timer = threading.Timer(options.timeout_s, guard.abort)
     timer.daemon = True
     timer.start()
@@ -156,10 +185,12 @@ def _follow_redirects(guard: _ConnectionGuard) -> FetchResult:
     """The response after at most MAX_REDIRECTS redirects."""
     url = guard.url
     for _ in range(MAX_REDIRECTS + 1):
-        response = _send_request(url, guard)
-        target = response.headers.get("Location")
-        if response.status not in REDIRECT_STATUSES or not target:
-            return FetchResult(url, _read_body(response, guard), response.headers.get_content_type())
+        with _send_request(url, guard) as response:
+            target = response.headers.get("Location")
+            if response.status not in REDIRECT_STATUSES or not target:
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                data = _read_body(response, guard)
+                return FetchResult(url, data, response.headers.get_content_type(), response.status, headers)
         url = _validate_url(urljoin(url, target))
     raise LoadError(guard.url, f"more than {MAX_REDIRECTS} redirects", "open it in a browser")
 
@@ -175,14 +206,18 @@ def _send_request(url: str, guard: _ConnectionGuard) -> HTTPResponse:
         connection.sock = ssl.create_default_context().wrap_socket(connection.sock, server_hostname=host)
         guard.sockets.append(connection.sock)
     target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (f"?{parts.query}" if parts.query else "")
-    connection.request("GET", target, headers=REQUEST_HEADERS)
+    first = urlsplit(guard.url)
+    same_host = (parts.scheme, parts.netloc) == (first.scheme, first.netloc)
+    extra = {name: value for name, value in guard.request.headers.items() if same_host or name != "Authorization"}
+    body = guard.request.body or None
+    connection.request(guard.request.method, target, body=body, headers={**REQUEST_HEADERS, **extra})
     return connection.getresponse()
 
 
 def _read_body(response: HTTPResponse, guard: _ConnectionGuard) -> bytes:
     """The whole body. Raises LoadError for an error response, LoadLimitExceeded for a body that is too large."""
-    if response.status != 200:
-        raise LoadError(guard.url, f"the server returned {response.status} {response.reason}", "open it in a browser")
+    if response.status not in guard.request.accepted:
+        raise HttpStatusError(guard.url, response.status, response.reason)
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise LoadError(guard.url, "the server sent an unrequested Content-Encoding", "download it manually")
     max_bytes = int(guard.options.max_mb * MB)

@@ -197,7 +197,7 @@ class PageReader:
             and self._open_elements[-1].tag in ("head", "html", "body")
         ):
             flags.append("title")
-        if tag in SKIPPED_TAGS or (tag not in ("html", "body") and _is_hidden(attributes)):
+        if tag in SKIPPED_TAGS or (tag not in ("html", "body") and is_hidden(attributes)):
             flags.append("skip")
         if tag == "main" or attributes.get("role") == "main":
             flags.append("main")
@@ -347,7 +347,8 @@ def _is_beside_text(tag: str, attributes: Mapping[str, str]) -> bool:
     return _BESIDE_TEXT.search(names) is not None and _MAY_HOLD_TEXT.search(names) is None
 
 
-def _is_hidden(attributes: Mapping[str, str]) -> bool:
+def is_hidden(attributes: Mapping[str, str]) -> bool:
+    """Whether a reader does not see an element with these attributes."""
     if "hidden" in attributes and attributes["hidden"] != "until-found":
         return True
     if "style" in attributes and _HIDDEN_STYLE.search(attributes["style"][:2000]):

@@ -29,6 +29,10 @@ ERROR_TYPES: Mapping[str, type[LoadError]] = {
 }
 
 
+WORKING: Mapping[str, JSON] = {"working": True}
+"""The head of a frame that is no result: the process goes on with another page of a scan."""
+
+
 class InvalidFrame(Exception):
     """A frame that violates the protocol."""
 

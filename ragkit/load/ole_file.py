@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Sequence
 from types import TracebackType
 
 from ragkit.errors import LoadError, MissingExtra
@@ -31,8 +32,12 @@ class OleFile:
         self._source = source
         try:
             self._file = olefile.OleFileIO(io.BytesIO(data))
+            self._file.loadminifat()
+            has_loop = _list_has_loop(data) or any(map(_has_loop, (self._file.fat, self._file.minifat)))
         except PARSE_ERRORS as error:
             raise self._damaged() from error
+        if has_loop:
+            raise self._damaged()
 
     def __enter__(self) -> OleFile:
         return self
@@ -72,3 +77,43 @@ class OleFile:
 
     def _damaged(self) -> LoadError:
         return LoadError(self._source, "damaged or truncated Office file", SAVE_NEW_HINT)
+
+
+def reject_damaged_ole(data: bytes, source: str) -> None:
+    """Raises LoadError for a damaged OLE file; files of another format pass."""
+    if data.startswith(olefile.MAGIC):
+        with OleFile(data, source):
+            pass
+
+
+def _has_loop(chains: Sequence[int]) -> bool:
+    """Whether a chain of sectors comes back to itself, so that a reader follows it until its memory is exhausted.
+
+    Args:
+        chains: for each sector the number of the next; numbers from len(chains) on end a chain.
+    """
+    done = bytearray(len(chains))
+    for start in range(len(chains)):
+        path: list[int] = []
+        sector = start
+        while sector < len(chains) and not done[sector]:
+            done[sector] = 1
+            path.append(sector)
+            sector = chains[sector]
+        if sector < len(chains) and done[sector] == 1:
+            return True
+        for passed in path:
+            done[passed] = 2
+    return False
+
+
+def _list_has_loop(data: bytes) -> bool:
+    """Whether the list of the sectors that hold the chains comes back to itself ([MS-CFB] 2.5)."""
+    size = 1 << min(struct.unpack_from("<H", data, 30)[0], 30)
+    (sector,) = struct.unpack_from("<I", data, 68)
+    for _ in range(len(data) // size + 1):
+        end = (sector + 2) * size
+        if end > len(data):
+            return False
+        (sector,) = struct.unpack_from("<I", data, end - 4)
+    return True

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ragkit.errors import InvalidOption
+from ragkit.load.ocr_options import OcrOptions
 
 LOADER_VERSIONS: Mapping[str, str] = {
     "choose": "1",
     "code": "1",
     "doc": "1",
     "csv": "3",
+    "data": "1",
     "docx": "3",
     "eml": "2",
     "epub": "2",
     "folder": "1",
     "html": "2",
+    "image": "2",
     "json": "1",
     "jsonl": "2",
     "markdown": "2",
@@ -28,11 +31,11 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ods": "1",
     "odt": "1",
     "parquet": "1",
-    "pdf": "1",
+    "pdf": "3",
     "ppt": "1",
     "pptx": "2",
     "pypdf": "1",
-    "rtf": "1",
+    "rtf": "2",
     "sqlite": "1",
     "subtitles": "1",
     "text": "2",
@@ -89,8 +92,8 @@ class HtmlOptions:
 
 
 @dataclass(frozen=True)
-class PdfOptions:
-    """Options of the loader `pdf`."""
+class PypdfOptions:
+    """Options of the loader `pypdf`."""
 
     max_pages: int = 20_000
     """A file with more pages fails."""
@@ -102,8 +105,30 @@ class PdfOptions:
 
 
 @dataclass(frozen=True)
-class PypdfOptions(PdfOptions):
-    """Options of the loader `pypdf`."""
+class PdfOptions(PypdfOptions):
+    """Options of the loader `pdf`."""
+
+    layout: bool = True
+    """Find headings, and take running heads and page numbers out of the text."""
+    tables: bool = True
+    """Find tables: a row becomes one line, below the names of its columns."""
+    annotations: bool = True
+    """Read the values of form fields, text boxes and comments; they stand at the end of their page."""
+    ocr: OcrOptions | None = field(default_factory=OcrOptions)
+    """How pages without usable text are read, if the extra `ocr` is installed; null: they are left out."""
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """Options of the loader `image`."""
+
+    max_pages: int = 20_000
+    """A file with more pages fails."""
+    ocr: OcrOptions = field(default_factory=OcrOptions)
+    """How pages are read."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_pages", self.max_pages)
 
 
 @dataclass(frozen=True)
@@ -214,6 +239,21 @@ class JsonOptions:
 @dataclass(frozen=True)
 class JsonlOptions(JsonOptions):
     """Options of the loader `jsonl`."""
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Options of the loader `data`: YAML, TOML and XML files as records."""
+
+    at: str = ""
+    """Where the records stand: `items`, `shop.items`; empty: the longest list of objects of the file."""
+    records: RecordOptions = field(default_factory=RecordOptions)
+    """Which fields make the text, title and metadata of a record; {}: all fields are text and metadata."""
+    max_values: int = 1_000_000
+    """A file with more values fails."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_values", self.max_values)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,15 @@ from pathlib import Path
 
 from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded, RagkitError
 from ragkit.load.file_io import MB
-from ragkit.load.ipc import FRAME_HEADER, MAX_JSON_BYTES, InvalidFrame, decode_json, decode_result, encode_request
+from ragkit.load.ipc import (
+    FRAME_HEADER,
+    MAX_JSON_BYTES,
+    WORKING,
+    InvalidFrame,
+    decode_json,
+    decode_result,
+    encode_request,
+)
 from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask, parse_file
 from ragkit.load.router import LoaderRoute, Router
 
@@ -228,8 +236,11 @@ class _ParserProcess:
         path = Path(os.path.abspath(task.path))  # noqa: PTH100 - `resolve` would follow links
         self._write(encode_request(replace(task, path=path)))
         max_bytes = int(limits.max_text_mb * MB) * 4  # a character takes 4 bytes at most
-        head, body = self._read_frame(time.monotonic() + limits.timeout_s + GRACE_PERIOD_S, max_bytes)
-        return decode_result(decode_json(head), body, task)
+        while True:
+            frame, body = self._read_frame(time.monotonic() + limits.timeout_s + GRACE_PERIOD_S, max_bytes)
+            head = decode_json(frame)
+            if head != WORKING:  # else its time limit begins anew
+                return decode_result(head, body, task)
 
     def kill(self) -> None:
         """Kill the process."""

@@ -15,7 +15,8 @@ from typing import BinaryIO
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.file_io import MB
-from ragkit.load.ipc import encode_frame, encode_result, read_request
+from ragkit.load.ipc import WORKING, encode_frame, encode_result, read_request
+from ragkit.load.parser_state import collect_rarely, set_time_limit_restart
 from ragkit.load.parsing import ParseFailure, ParseLimits, ParseTask, memory_limit_error, parse_file
 from ragkit.load.router import Router
 
@@ -39,6 +40,7 @@ def main() -> None:
     limits, routes, parent = setup
     exit_with_parent(parent)
     _set_resource_limits(limits)
+    collect_rarely()
     router = Router(routes)
     _send(replies, encode_frame({"ready": True}))
     while (task := read_request(requests)) is not None:
@@ -48,7 +50,13 @@ def main() -> None:
 
 def _process_task(replies: BinaryIO, task: ParseTask, router: Router, limits: ParseLimits) -> bool:
     """Parse one file and send the result. True when this process is too large for another file."""
-    signal.setitimer(signal.ITIMER_REAL, limits.timeout_s)  # its signal ends the process, even inside C code
+
+    def restart() -> None:
+        signal.setitimer(signal.ITIMER_REAL, limits.timeout_s)  # its signal ends the process, even inside C code
+        _send(replies, encode_frame(WORKING))
+
+    signal.setitimer(signal.ITIMER_REAL, limits.timeout_s)
+    set_time_limit_restart(restart)
     try:
         outcome = parse_file(task, router, limits)
         limited = isinstance(outcome, ParseFailure) and isinstance(outcome.error, LoadLimitExceeded)

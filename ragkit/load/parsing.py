@@ -12,6 +12,7 @@ from pathlib import Path
 from ragkit.errors import LoadError, LoadLimitExceeded, RagkitError
 from ragkit.load.file_io import MB, FileChanged, FileStat, hash_content, read_bytes_with_stat
 from ragkit.load.options import require_positive
+from ragkit.load.parser_state import set_reads_scans
 from ragkit.load.router import Router
 from ragkit.load.saved_document import LOADER_NAME, SAVED_DOCUMENT_SUFFIX, load_document
 from ragkit.load.zip_archive import SAVE_AGAIN_HINT
@@ -33,6 +34,8 @@ class ParseLimits:
     """Length of a document's text, in million characters (2**20)."""
     max_file_mb: float = 50
     """Size of a file in MB, for tasks without `stat`."""
+    reads_scans: bool = True
+    """Read scanned pages; else only count them."""
 
     def __post_init__(self) -> None:
         for name in ("timeout_s", "max_memory_mb", "max_text_mb", "max_file_mb"):
@@ -86,6 +89,7 @@ def memory_limit_error(source: str, limits: ParseLimits) -> MemoryLimitExceeded:
 
 def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFile | ParseFailure:
     """Read and load a file. Never raises because of its content."""
+    set_reads_scans(limits.reads_scans)
     try:
         data, stat = _read_with_retry(task, limits)
     except LoadError as error:

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+import logging
+from collections.abc import Collection, Iterator
 
-import pypdfium2 as pdfium
-import pypdfium2.raw as pdfium_c
-
-from ragkit.errors import LoadError
+from ragkit.load.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.options import LOADER_VERSIONS, PdfOptions
-from ragkit.load.pdf_text import (
-    DECRYPT_HINT,
-    MAX_OUTLINE_ENTRIES,
-    SAVE_PDF_AGAIN_HINT,
-    OutlineEntry,
-    PdfContent,
-    build_pdf_document,
-    check_page_count,
-    clean_page_text,
-)
-from ragkit.records import Document
+from ragkit.load.pdf_blocks import page_blocks
+from ragkit.load.pdf_headings import mark_headings
+from ragkit.load.pdf_layout import PageLayout, PdfLine, lay_out
+from ragkit.load.pdf_running import take_running_heads
+from ragkit.load.pdf_table import PdfTable
+from ragkit.load.pdf_text import PdfContent, build_pdf_document, check_page_count, clean_page_text, find_compounds
+from ragkit.load.pdf_words import read_page
+from ragkit.load.pdfium import PdfiumFile
+from ragkit.load.scanned_pages import ScannedPages, lacks_text
+from ragkit.places import OCR_PAGES
+from ragkit.records import JSON, Document
+
+LOG = logging.getLogger("ragkit.load")
+
+MIN_OUTLINE_ENTRIES = 3
+"""A shorter outline does not replace headings that are found by size, weight and numbering."""
 
 
 class PdfLoader:
-    """The text layer of a PDF, page by page, with the outline as headings."""
+    """The text of a PDF, page by page: headings, paragraphs, tables with their column names."""
 
     version = LOADER_VERSIONS["pdf"]
 
@@ -38,55 +40,68 @@ class PdfLoader:
             LoadError: not a PDF, damaged, password-protected, or without text.
             LoadLimitExceeded: more pages than `max_pages`.
         """
-        pdf = _open_pdf(data, source)
-        try:
+        with PdfiumFile(data, source) as pdf:
             return build_pdf_document(self._read_pages(pdf, source), source)
-        finally:
-            pdf.close()
 
-    def _read_pages(self, pdf: pdfium.PdfDocument, source: str) -> PdfContent:
+    def _read_pages(self, pdf: PdfiumFile, source: str) -> PdfContent:
         check_page_count(len(pdf), self.options, source)
+        if self.options.annotations:
+            pdf.read_forms()
+        outline = list(pdf.outline())
+        find_headings = self.options.layout and len(outline) < MIN_OUTLINE_ENTRIES
+        scans = ScannedPages(self.options.ocr) if self.options.ocr else None
+        pages = [self._read_page(pdf, number, scans, fonts=find_headings) for number in range(len(pdf))]
+        garbled: list[JSON] = [number for number, page in enumerate(pages, start=1) if page and page.is_garbled]
+        readable = [page for page in pages if page is not None]
+        if garbled:
+            listed = ", ".join(map(str, garbled[:20])) + (", ..." if len(garbled) > 20 else "")
+            LOG.warning("%s: fonts without readable characters on page %s", source, listed)
+        extra: dict[str, JSON] = {"pages_garbled": garbled}
+        if scans is not None and scans.confidence:
+            extra[OCR_PAGES] = list(scans.confidence)
+            extra["ocr_confidence"] = min(scans.confidence.values())
+        if scans is not None and scans.left_out:
+            extra["pages_without_text"] = list(scans.left_out)
+        if self.options.layout:
+            extra["running_heads"] = take_running_heads(readable)
+        if find_headings:
+            mark_headings(readable)
+        compounds = find_compounds(line.text for page in readable for line in page.lines)
+        texts = [self._page_text(blocks, compounds) for blocks in page_blocks(pages)]
         return PdfContent(
-            page_texts=[self._read_page(pdf, number) for number in range(len(pdf))],
-            outline=list(_read_outline(pdf)),
-            title=pdf.get_metadata_value("Title"),
-            author=pdf.get_metadata_value("Author"),
+            pages=[text if page is not None else None for text, page in zip(texts, pages, strict=True)],
+            outline=outline,
+            title=pdf.entry("Title"),
+            author=pdf.entry("Author"),
+            extra=extra,
         )
 
-    def _read_page(self, pdf: pdfium.PdfDocument, number: int) -> str | None:
-        try:
-            page = pdf[number]
-        except pdfium.PdfiumError:
+    def _page_text(self, blocks: list[LayoutBlock], compounds: Collection[str]) -> TextLayout:
+        for block in blocks:
+            if block.kind == "line":
+                block.text = clean_page_text(block.text, join_hyphens=self.options.join_hyphens, compounds=compounds)
+        return join_blocks(blocks)
+
+    def _read_page(self, pdf: PdfiumFile, number: int, scans: ScannedPages | None, *, fonts: bool) -> PageLayout | None:
+        page = pdf.page(number)
+        if page is None:
             return None
-        try:
-            return clean_page_text(page.get_textpage().get_text_bounded(), join_hyphens=self.options.join_hyphens)
-        except pdfium.PdfiumError:
-            return None
-        finally:
-            page.close()  # closes its text page too
+        with page:
+            content = read_page(page, tables=self.options.tables, fonts=fonts)
+            if scans is not None and lacks_text(content):
+                content = scans.read(page, number + 1, content)
+            notes = list(page.notes()) if self.options.annotations else []
+        layout = lay_out(content, tables=self.options.tables)
+        layout.lines += [PdfLine(note, 0, content.height / 2, content.width, content.height / 2) for note in notes]
+        return layout
 
 
-def _open_pdf(data: bytes, source: str) -> pdfium.PdfDocument:
-    with suppress(pdfium.PdfiumError):
-        return pdfium.PdfDocument(data)
-    # some files fail without a reason: then PDFium reports that of an earlier file, here of one that is no PDF
-    with suppress(pdfium.PdfiumError):
-        pdfium.PdfDocument(b"not a PDF").close()
-    try:
-        return pdfium.PdfDocument(data)
-    except pdfium.PdfiumError as error:
-        if error.err_code == pdfium_c.FPDF_ERR_PASSWORD:
-            raise LoadError(source, "password-protected", DECRYPT_HINT) from error
-        if error.err_code == pdfium_c.FPDF_ERR_SECURITY:
-            raise LoadError(source, "unsupported encryption", "save it without encryption") from error
-        raise LoadError(source, "damaged, or not a PDF", SAVE_PDF_AGAIN_HINT) from error
-
-
-def _read_outline(pdf: pdfium.PdfDocument) -> Iterator[OutlineEntry]:
-    for number, mark in enumerate(pdf.get_toc(max_depth=10)):
-        if number >= MAX_OUTLINE_ENTRIES:
-            return
-        target = mark.get_dest()
-        page = target.get_index() if target else None
-        if page is not None:
-            yield OutlineEntry(mark.get_title(), mark.level + 1, page)
+def read_tables(data: bytes, source: str) -> Iterator[tuple[int, PdfTable]]:
+    """(page from 1, table) of each table of a file, in reading order, without its text. Raises as `PdfLoader.load`."""
+    with PdfiumFile(data, source) as pdf:
+        for number in range(len(pdf)):
+            page = pdf.page(number)
+            if page is not None:
+                with page:
+                    content = read_page(page, tables=True, fonts=False)
+                yield from ((number + 1, line.table) for line in lay_out(content, tables=True).lines if line.table)

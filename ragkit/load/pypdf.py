@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ragkit.errors import LoadError, MissingExtra
+from ragkit.load.layout_blocks import TextLayout
 from ragkit.load.options import LOADER_VERSIONS, PypdfOptions
 from ragkit.load.pdf_text import (
     DECRYPT_HINT,
@@ -71,15 +72,15 @@ class PypdfLoader:
         check_page_count(len(reader.pages), self.options, source)
         metadata = reader.metadata
         return PdfContent(
-            page_texts=[self._read_page(page) for page in reader.pages],
+            pages=[self._read_page(page) for page in reader.pages],
             outline=list(_read_outline(reader)),
             title=str((metadata and metadata.title) or ""),
             author=str((metadata and metadata.author) or ""),
         )
 
-    def _read_page(self, page: PageObject) -> str | None:
+    def _read_page(self, page: PageObject) -> TextLayout | None:
         try:
-            return clean_page_text(page.extract_text(), join_hyphens=self.options.join_hyphens)
+            return TextLayout(clean_page_text(page.extract_text(), join_hyphens=self.options.join_hyphens))
         except PARSE_ERRORS:
             return None
 

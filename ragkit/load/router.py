@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from ragkit.errors import RagkitError, UnsupportedFormat
+from ragkit.distribution import install_command
+from ragkit.errors import MissingExtra, RagkitError, UnsupportedFormat
 from ragkit.load import LOADERS
 from ragkit.load.base import AttachmentLoader, Loader
 from ragkit.load.detect import detect_loader
@@ -97,7 +98,14 @@ class Router:
     def _load(self, data: bytes, source: str, name: str, depth: int) -> tuple[str, Document]:
         route = self._by_name.get(name, LoaderRoute(name)) if name else self.select_route(data, source)
         if route not in self._loaders:
-            loader_class = cast("Callable[..., Loader]", LOADERS.find(route.name))
+            try:
+                loader_class = cast("Callable[..., Loader]", LOADERS.find(route.name))
+            except MissingExtra as error:
+                if route.name != "image":
+                    raise
+                # most images are no documents: a folder of them is no failure
+                hint = f"to read its text, {install_command(error.extra)}"
+                raise UnsupportedFormat(source, "binary file (image)", hint) from error
             self._loaders[route] = loader_class(route.options) if route.options is not None else loader_class()
         loader = self._loaders[route]
         document = loader.load(data, source)

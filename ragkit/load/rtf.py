@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from ragkit.errors import LoadError, MissingExtra
 from ragkit.load.encoding import replace_invalid_chars
@@ -23,6 +24,8 @@ _PAGE_HEADER = re.compile(r"(\{\s*)\\(?:header|footer)[lrf]?(?![a-z])")
 _BRACE = re.compile(r"\\[{}\\]|\{\s*\\footnote(?![a-z])|[{}]")
 _STRAY_STAR = re.compile(r"(?<![{\\\s])\\\*")
 """A mark of unknown groups that stands inside a group: Word ignores it, striprtf drops the rest of the group."""
+_CODE = re.compile(r"\\u(-?\d{5,})")
+"""A character by its number; surrogates are numbers of two halves."""
 _PROPERTY = re.compile(r"\{\\(title|author|keywords)[ ]([^{}\\]{1,1000})\}")
 
 
@@ -38,12 +41,14 @@ class RtfLoader:
         """The document in `data`. Raises LoadError when it cannot be parsed."""
         raw = _HEX.sub("", _remove_binary(data.decode("latin-1")))
         raw = _move_footnotes(raw)
+        raw = _CODE.sub(_known_code, raw)
         raw = _STRAY_STAR.sub("", _PAGE_HEADER.sub(r"\1\\par ", raw))
         try:
             text = str(rtf_to_text(raw, encoding="cp1252", errors="replace"))  # type: ignore[no-untyped-call]
         except (LookupError, ValueError, TypeError, AttributeError) as error:
             reason = f"invalid RTF ({collapse_whitespace(str(error))[:100]})"
             raise LoadError(source, reason, "open it in its program and save it again") from error
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         blocks: list[LayoutBlock] = []
         for number, line in enumerate(replace_invalid_chars(text).replace("\xad", "").split("\n"), start=1):
             cells = [collapse_whitespace(cell) for cell in line.split("|")]
@@ -53,6 +58,12 @@ class RtfLoader:
         known: dict[str, JSON] = {key: collapse_whitespace(value) for key, value in _PROPERTY.findall(raw[:20_000])}
         title = str(known.pop("title", ""))
         return build_document("rtf", source, join_blocks(blocks), known, title)
+
+
+def _known_code(match: re.Match[str]) -> str:
+    """The number of a character, or that of the replacement character for one that is none."""
+    digits = match[1]
+    return match[0] if len(digits) <= 7 and -65_536 < int(digits) <= sys.maxunicode else r"\u65533"
 
 
 def _remove_binary(raw: str) -> str:

@@ -12,6 +12,7 @@ from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.merged_cells import MergedCells
+from ragkit.load.ole_file import reject_damaged_ole
 from ragkit.load.options import LOADER_VERSIONS, XlsOptions
 from ragkit.load.sheet_text import sheet_blocks, sheet_records
 from ragkit.load.table_records import Record, build_record_documents
@@ -58,6 +59,7 @@ class XlsLoader:
         blocks: list[LayoutBlock] = []
         records: list[Record] = []
         try:
+            reject_damaged_ole(data, source)  # calamine would follow a chain of sectors that never ends
             book = CalamineWorkbook.from_filelike(io.BytesIO(data))
             for sheet in book.sheets_metadata:
                 if sheet.typ != SheetTypeEnum.WorkSheet:

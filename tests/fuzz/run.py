@@ -35,7 +35,7 @@ def fuzz(name: str, minutes: float) -> None:
 
     output = FINDINGS / name
     (output / "corpus").mkdir(parents=True, exist_ok=True)
-    limits = ["-max_len=4096", "-timeout=30", "-rss_limit_mb=3000", "-print_final_stats=0", "-verbosity=0"]
+    limits = ["-max_len=16384", "-timeout=30", "-rss_limit_mb=3000", "-print_final_stats=0", "-verbosity=0"]
     seeds = [str(CORPUS / name)] if (CORPUS / name).is_dir() else []
     atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={output}/", str(output / "corpus"), *seeds], run_input)
     atheris.Fuzz()

@@ -26,6 +26,11 @@ SUFFIXES: Sequence[str] = (
     *(".txt", ".md", ".rst", ".html", ".csv", ".json", ".jsonl", ".eml", ".py", ".sql", ".toml", ".yaml"),
     *(".pdf", ".docx", ".xlsx", ".pptx", ".epub", ".bin"),
 )
+OTHER_SUFFIXES: Sequence[str] = (
+    *(".rtf", ".odt", ".ods", ".odp", ".xls", ".xlsb", ".msg", ".doc", ".ppt", ".parquet", ".sqlite", ".png"),
+    *(".ipynb", ".mbox", ".mhtml", ".vtt", ".srt", ".tex", ".adoc", ".tsv", ".xml"),
+)
+"""Those of the target `formats`: the target `loader` chooses by number, so that its inputs keep their meaning."""
 FORMATS: Sequence[tuple[str, str]] = (("text", ""), ("markdown", ""), ("code", "python"), ("html", ""), ("csv", ""))
 TOOLS = ("search_knowledge_base", "a")
 
@@ -52,15 +57,31 @@ def get_splitter(number: int) -> Splitter:
 
 
 def loader(data: bytes) -> None:
-    """A file gives a document or a LoadError; its text can be stored, and all offsets are inside it."""
+    """A file of a common format gives a document or a LoadError."""
+    check_file(data, SUFFIXES)
+
+
+def formats(data: bytes) -> None:
+    """A file of any other format gives a document or a LoadError."""
+    check_file(data, OTHER_SUFFIXES)
+
+
+def check_file(data: bytes, suffixes: Sequence[str]) -> None:
+    """The text of a file can be stored, and all offsets are inside it. The first byte chooses the suffix."""
     if not data:
         return
-    source = f"/x/a{SUFFIXES[data[0] % len(SUFFIXES)]}"
+    source = f"/x/a{suffixes[data[0] % len(suffixes)]}"
     try:
         _, document = router().load(data[1:], source)
     except LoadError as error:
         assert error.reason and "\n" not in error.reason, error.reason
         return
+    for part in (document, *document.parts):
+        check_document(part)
+
+
+def check_document(document: Document) -> None:
+    """Its text can be stored, all offsets are inside it, and its chunks cover it."""
     text = document.text
     assert "\0" not in text
     text.encode("utf-8")
@@ -69,6 +90,7 @@ def loader(data: bytes) -> None:
     starts = [heading.start for heading in document.headings]
     assert starts == sorted(starts), starts
     assert list(document.page_starts) == sorted(document.page_starts)
+    assert all(0 <= place.start <= len(text) for place in document.places)
     check_chunks(document, get_splitter(0))
 
 
@@ -132,6 +154,7 @@ def calls(data: bytes) -> None:
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "calls": calls,
+    "formats": formats,
     "loader": loader,
     "pipeline": pipeline,
     "split": split,

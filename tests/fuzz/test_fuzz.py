@@ -28,6 +28,17 @@ FRAGMENTS = {
         '"parameters"',
         "\\",
     ),
+    "formats": (
+        "{\\rtf1 ",
+        "\\par ",
+        "\\u8217?",
+        "}",
+        "WEBVTT\n",
+        "00:01.000 --> 00:02.000\n",
+        "From a\n",
+        '{"cells": [',
+        "]",
+    ),
     "loader": ("# ", "<p>", "</table>", "%PDF-1.4\n", "PK\x03\x04", "---\n", "From: a\n", "\n\n", ",", '"', "{", "["),
     "pipeline": (
         "load:",
@@ -66,6 +77,6 @@ def test_random_input_breaks_no_invariant(name: str) -> None:
     @given(st.binary(min_size=2, max_size=2), pieces.map(b"".join))
     @example(b"\0\0", b"")
     def run(head: bytes, data: bytes) -> None:
-        TARGETS[name](head + data if name in ("loader", "split") else data)
+        TARGETS[name](head + data if name in ("formats", "loader", "split") else data)
 
     run()

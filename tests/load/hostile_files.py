@@ -65,9 +65,8 @@ def _changed(data: bytes, at: int, new: bytes) -> bytes:
     return data[:at] + new + data[at + len(new) :]
 
 
-def _loop_in_fat() -> bytes:
-    """The sectors of a stream lead back to its first one."""
-    data = ole_files.word_file([("words " * 5000, True)])
+def _loop_in_fat(data: bytes) -> bytes:
+    """The OLE file whose sectors all lead back to its first one."""
     fat = (struct.unpack_from("<I", data, 76)[0] + 1) * ole_files.SECTOR
     return _changed(data, fat, struct.pack("<I", 0) * (ole_files.SECTOR // 4))
 
@@ -175,7 +174,8 @@ FILES: Mapping[str, Callable[[], bytes]] = {
         },
     ),
     # Office files before 2007
-    "fat-loop.doc": _loop_in_fat,
+    "fat-loop.doc": lambda: _loop_in_fat(ole_files.word_file([("words " * 5000, True)])),
+    "fat-loop.xls": lambda: _loop_in_fat(ole_files.sheet_file([["x", 1.0]])),
     "folder-loop.doc": lambda: _directory(_root_in_itself, ole_files.word_file([("words", True)])),
     "huge-streams.ppt": lambda: _directory(_huge_streams, ole_files.show_file([("Title", "box", "")])),
     "header-only.xls": lambda: ole_files.sheet_file([["x", 1.0]])[:512],

@@ -59,7 +59,7 @@ def test_a_format_can_be_forced(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error(folder: Path) -> None:
     with pytest.raises(LoadError, match=r"gone\.md: does not exist"):
         DocumentLoader.from_file(folder / "gone.md")
-    with pytest.raises(LoadError, match="binary file"):
+    with pytest.raises(LoadError, match="damaged, or an image of an unknown format"):
         DocumentLoader.from_file(folder / "image.png")
     with pytest.raises(LoadError, match="damaged, or not a PDF"):
         DocumentLoader.from_pdf(folder / "b.txt")
@@ -86,7 +86,7 @@ def test_a_damaged_file_is_logged_and_the_rest_is_loaded(folder: Path, caplog: p
         assert len(DocumentLoader.from_directory(folder)) == 3
     assert [re.sub(".*/", "", record.getMessage()) for record in caplog.records] == [
         "bad.pdf: damaged, or not a PDF: open it in a PDF viewer and save it again",
-        "image.png: binary file (PNG image)",
+        "image.png: damaged, or an image of an unknown format: save it as PNG or PDF",
     ]
 
 

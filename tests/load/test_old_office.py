@@ -112,10 +112,14 @@ def test_a_damaged_file_is_an_error_or_a_text(name: str, seed: int) -> None:
         (rb"{\loch\i0\*\cs7\cf0 The quick fox}\par words", "The quick fox words"),
         (rb"{\pict\wmetafile8\bin5 }{}}{}see words\par", "see words"),
         (rb"A pump{\super 1}{\footnote \pard {\super 1} It leaks.} runs.\par End.", "A pump1 runs. End. 1 It leaks."),
+        (
+            rb"a \u55357?\u56832? \u-10179?\u-8704? \u8364? \u1114112? \u99999999999999999999? b",
+            "a \U0001f600 \U0001f600 € � � b",
+        ),
         (rb"{\footnote never closed words", "never closed words"),
     ],
 )
-def test_page_headers_footnotes_and_marks_inside_groups_are_read(body: bytes, text: str) -> None:
+def test_page_headers_footnotes_marks_and_numbers_of_characters_are_read(body: bytes, text: str) -> None:
     document = RtfLoader().load(rb"{\rtf1\ansi " + body + b"}", "/x/a.rtf")
     assert " ".join(document.text.split()) == text
 

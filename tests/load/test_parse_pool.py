@@ -256,7 +256,7 @@ def test_routes_and_their_options_reach_the_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["timeout_s", "max_memory_mb", "max_text_mb", "max_file_mb"])
 def test_a_limit_of_zero_is_rejected(name: str) -> None:
     with pytest.raises(InvalidOption, match=rf"{name} must be > 0 \(got 0\)"):
-        replace(ParseLimits(), **{name: 0})
+        replace(ParseLimits(), **{name: 0})  # type: ignore[arg-type]
 
 
 def test_a_negative_number_of_jobs_or_an_unknown_loader_is_rejected() -> None:

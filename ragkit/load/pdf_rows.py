@@ -1,0 +1,50 @@
+"""Rows of pieces that stand beside each other on a PDF page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragkit.load.pdf_page import Piece
+
+
+def visual_rows(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """The pieces by height on the page, then from left to right."""
+    rows: list[list[Piece]] = []
+    middles: list[float] = []
+    for piece in sorted(pieces, key=lambda item: item.middle):
+        if rows and piece.middle - middles[-1] < 0.45 * min(piece.height, rows[-1][0].height):
+            rows[-1].append(piece)
+        else:
+            rows.append([piece])
+            middles.append(piece.middle)
+    for row in rows:
+        row.sort(key=lambda item: item.x0)
+    return rows
+
+
+def split_pieces(pieces: Sequence[Piece], edges: Sequence[float]) -> list[Piece]:
+    """The pieces cut between words at each edge that lies in a gap between two words."""
+    split: list[Piece] = []
+    for piece in pieces:
+        cuts = [0]
+        for number in range(1, len(piece.words)):
+            left, right = piece.words[number - 1][3], piece.words[number][2]
+            if any(left - 1 <= edge <= right + 1 for edge in edges):
+                cuts.append(number)
+        if len(cuts) == 1:
+            split.append(piece)
+            continue
+        for first, last in zip(cuts, [*cuts[1:], len(piece.words)], strict=True):
+            split.append(sub_piece(piece, first, last))
+    return split
+
+
+def sub_piece(piece: Piece, first: int, last: int) -> Piece:
+    """Some words of a piece: [first:last]."""
+    words = piece.words[first:last]
+    start, end = words[0][0], words[-1][1]
+    moved = [(a - start, b - start, x0, x1) for a, b, x0, x1 in words]
+    text = piece.text[start:end]
+    return Piece(
+        text, words[0][2], piece.top, words[-1][3], piece.bottom, piece.fonts, piece.size, moved, piece.start + start
+    )

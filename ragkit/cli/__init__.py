@@ -17,10 +17,12 @@ EXIT_VERIFY_FAILED, EXIT_UNSUPPORTED, EXIT_PARTIAL_FAILURE, EXIT_INTERRUPTED = 5
 
 VERBS = {
     "init": "write ragkit.yaml, .ragkitignore and a sample folder",
-    "index": "index files, folders and web pages",
+    "index": "index files, folders, web pages and configured sources",
+    "worker": "embed texts for index runs of other machines",
     "search": "search for passages",
     "ask": "answer a question with citations",
     "chat": "answer questions in a conversation",
+    "sources": "list the sources with their last run",
     "status": "show what the knowledge base holds",
     "list": "list documents or chunks",
     "show": "show a document or a chunk",
@@ -83,7 +85,9 @@ class VerbGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="ragkit")
-@click.option("--kb", metavar="DIR", help="Directory of the knowledge base (default: .ragkit, or RAGKIT_KB).")
+@click.option(
+    "--kb", metavar="DIR|URL", help="Knowledge base: a directory, or postgresql://... (default: .ragkit, or RAGKIT_KB)."
+)
 @click.option("--config", metavar="FILE", help="Pipeline file (default: the ragkit.yaml found).")
 @click.option("-q", "--quiet", is_flag=True, help="Print only results and errors.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more details.")

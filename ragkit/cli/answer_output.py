@@ -7,7 +7,7 @@ import click
 from ragkit.answer.base import Answer, Support
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.support import NOT_CHECKED, NOT_SUPPORTED, PARTLY_SUPPORTED
-from ragkit.cli.common import CliContext, format_location
+from ragkit.cli.common import CliContext, format_also_in, format_location
 from ragkit.cli.costs import format_usd
 from ragkit.cli.terminal import echo
 from ragkit.records import Citation
@@ -30,6 +30,8 @@ def print_answer(context: CliContext, answer: Answer, *, streamed: bool) -> None
         context.write(f"  {mark} {format_location(citation)}{_format_status(citation)}")
         quote = " ".join(citation.quote.split())
         context.write(f'      "{quote[:MAX_QUOTE_CHARS]}{"..." if len(quote) > MAX_QUOTE_CHARS else ""}"')
+        if citation.also_in:
+            context.write(f"      {format_also_in(citation.also_in)}")
     _print_unsupported(context, answer)
     for notice in answer.notices:
         echo(f"note: {notice}", err=True)  # with -q as well: it is a result

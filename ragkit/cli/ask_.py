@@ -61,8 +61,9 @@ def command(
         )
         fails = (strict or kb.pipeline.answer.strict) and bool(answer.unsupported_reasons)
         freshness = context.report_freshness(kb)
+        data = answer_json(answer, kb) if context.json else {}
     if context.json:
-        context.write_json({**answer_json(answer), "freshness": freshness})
+        context.write_json({**data, "freshness": freshness})
     else:
         print_answer(context, answer, streamed=streams)
         if trace:

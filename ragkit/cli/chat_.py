@@ -57,7 +57,7 @@ def command(
                 code = EXIT_ERROR
                 continue
             if context.json:
-                context.write_json(answer_json(answer))
+                context.write_json(answer_json(answer, kb))
             else:
                 print_answer(context, answer, streamed=False)
             if strict and answer.unsupported_reasons:

@@ -19,9 +19,9 @@ def command(context: CliContext, yes: bool) -> None:
         if count and not yes:
             if not sys.stdin.isatty():
                 raise click.UsageError(f"{format_count(count, 'document')} would be removed: confirm with --yes")
-            click.confirm(f"remove {format_count(count, 'document')} from {context.kb}?", abort=True, err=True)
+            click.confirm(f"remove {format_count(count, 'document')} from {context.place}?", abort=True, err=True)
         kb.clear()
     if context.json:
-        context.write_json({"kb": str(context.kb), "removed": count})
+        context.write_json({"kb": context.place, "removed": count})
     else:
         context.write(f"{format_count(count, 'document')} removed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -14,20 +14,29 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 
 from ragkit.cli.terminal import echo
-from ragkit.errors import RagkitError
+from ragkit.errors import InvalidOption, NotAKnowledgeBase, RagkitError
+from ragkit.index.catalog.database_url import DatabaseUrl, is_database_url
 from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.stored_settings import read_stored_pipeline
 from ragkit.masking import mask_secrets
+from ragkit.pipeline.read import read_place
 from ragkit.pipeline.settings import Pipeline
 from ragkit.places import format_lines
 from ragkit.records import JSON, Chunk, Citation
+
+MAX_ALSO_IN = 3
+"""Files named beside a passage that stands in several."""
 
 _JSON_CONTROL_CHARS = re.compile("[\x7f-\x9f\u2028\u2029]")
 """Characters that are valid in JSON but that some readers treat as line ends or control characters."""
 
 PATH = click.Path(path_type=Path)
 """The type of options and arguments that name a file or directory."""
+
+SERVE = "serve"
+"""The command that takes several knowledge bases."""
+_NAMED_PLACE = re.compile(r"(?P<name>[a-z0-9][a-z0-9_-]{0,39})=(?P<place>.+)", re.DOTALL)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,10 +47,27 @@ class CliContext:
     """The common options, given before or after the command."""
 
     kb: Path
+    """Its directory; that of the local copy for a knowledge base in a database."""
     config: str | None
     quiet: bool
     verbose: bool
     json: bool
+    address: str = ""
+    """The address of its database, with the password; '' for a directory."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """All knowledge bases of `--kb NAME=PLACE` by name, this one first; empty for one without a name."""
+
+    @classmethod
+    def for_place(cls, kb: str, config: str | None, *, quiet: bool, verbose: bool, json: bool) -> CliContext:
+        """The context of a knowledge base at a directory or at the address of a database."""
+        if is_database_url(kb):
+            return cls(DatabaseUrl.parse(kb).cache_directory, config, quiet, verbose, json, kb)
+        return cls(Path(kb), config, quiet, verbose, json)
+
+    @property
+    def place(self) -> str:
+        """The directory or address as messages show it, without a password."""
+        return str(DatabaseUrl.parse(self.address)) if self.address else str(self.kb)
 
     def log(self, line: str = "", *, level: int = 0) -> None:
         """Print a line to stderr: nothing with -q, and level 1 only with -v."""
@@ -64,15 +90,26 @@ class CliContext:
             return Pipeline.load(selected, overrides)
         if not overrides:
             return None
+        if self.address:
+            with self.open_or_create(None) as kb:  # updates the local copy
+                kb.refresh()
         if (stored := read_stored_pipeline(self.kb)) is not None:
             return Pipeline.from_yaml(stored, overrides=overrides)
         return Pipeline.load("default", overrides)
 
     def open_knowledge_base(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> KnowledgeBase:
         """Open the knowledge base with the selected pipeline. Raises NotAKnowledgeBase, SettingsMismatch."""
-        kb = KnowledgeBase.open(self.kb, self.load_pipeline(name, overrides))
-        kb.require_exists()
+        kb = self.open_or_create(self.load_pipeline(name, overrides))
+        try:
+            kb.require_exists()
+        except NotAKnowledgeBase:
+            kb.close()
+            raise
         return kb
+
+    def open_or_create(self, pipeline: Pipeline | None, *, check: bool = True) -> KnowledgeBase:
+        """Open the knowledge base, which need not exist yet. Raises SettingsMismatch."""
+        return KnowledgeBase.open(self.address or self.kb, pipeline, check=check)
 
     def create_filter(self, kb: KnowledgeBase, where: str | None, source: str) -> Mapping[str, JSON] | None:
         """The filter of `filter_options`; logs what it cannot match. Raises InvalidFilter."""
@@ -93,7 +130,11 @@ def with_common_options(function: Callable[Concatenate[CliContext, P], R]) -> Ca
     """Add the common options to a command; it receives them as a CliContext."""
 
     @click.option(
-        "--kb", "kb_", metavar="DIR", help="Directory of the knowledge base (default: .ragkit, or RAGKIT_KB)."
+        "--kb",
+        "kb_",
+        multiple=True,
+        metavar="DIR|URL",
+        help="Knowledge base: a directory, or postgresql://... (default: .ragkit, or RAGKIT_KB).",
     )
     @click.option("--config", "config_", metavar="FILE", help="Pipeline file (default: the ragkit.yaml found).")
     @click.option("-q", "--quiet", "quiet_", is_flag=True, help="Print only results and errors.")
@@ -103,17 +144,48 @@ def with_common_options(function: Callable[Concatenate[CliContext, P], R]) -> Ca
     @click.pass_context
     @wraps(function)
     def command(ctx: click.Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        own = {name: kwargs.pop(f"{name}_") for name in ("kb", "config", "quiet", "verbose", "no_color", "json")}
+        own = {name: kwargs.pop(f"{name}_") for name in ("config", "quiet", "verbose", "no_color", "json")}
         parent = ctx.obj or {}
+        given: Sequence[str] = ctx.params["kb_"]
+        del kwargs["kb_"]
+        bases = _read_places(given, ctx.info_name or "")
         if own["no_color"] or parent.get("no_color") or os.environ.get("NO_COLOR"):
             ctx.color = False
-        kb = own["kb"] or parent.get("kb") or os.environ.get("RAGKIT_KB") or ".ragkit"
         config = own["config"] or parent.get("config")
+        place = next(iter(bases.values()), None)
+        kb = place or parent.get("kb") or os.environ.get("RAGKIT_KB") or _configured_place(config) or ".ragkit"
         quiet, verbose = (bool(own[name] or parent.get(name)) for name in ("quiet", "verbose"))
-        context = CliContext(Path(str(kb)), str(config) if config else None, quiet, verbose, bool(own["json"]))
+        context = CliContext.for_place(
+            str(kb), str(config) if config else None, quiet=quiet, verbose=verbose, json=bool(own["json"])
+        )
+        if "" not in bases:
+            context = replace(context, bases=bases)
         return function(context, *args, **kwargs)
 
     return command
+
+
+def _read_places(places: Sequence[str], command: str) -> dict[str, str]:
+    """The values of `--kb` by name; of a single one, by ''. Raises InvalidOption."""
+    is_named = command == SERVE and any(_NAMED_PLACE.fullmatch(place) and not Path(place).exists() for place in places)
+    if len(places) < 2 and not is_named:
+        return {"": places[0]} if places else {}
+    if command != SERVE:
+        raise InvalidOption("--kb", mask_secrets(" ".join(places)), f"given once: only `ragkit {SERVE}` takes several")
+    named: dict[str, str] = {}
+    for place in places:
+        match = _NAMED_PLACE.fullmatch(place)
+        if match is None or match["name"] in named:
+            expected = "NAME=DIR or NAME=URL, each with a name of its own: small letters, digits, `-` and `_`"
+            raise InvalidOption("each of several --kb", mask_secrets(place), expected)
+        named[match["name"]] = match["place"]
+    return named
+
+
+def _configured_place(config: object) -> str | None:
+    """The knowledge base that the selected pipeline file names (`kb:`); relative to the file. None: it names none."""
+    selected = os.environ.get("RAGKIT_PIPELINE") or config or Pipeline.find()
+    return read_place(str(selected), os.environ) if selected else None
 
 
 def filter_options(function: Callable[P, R]) -> Callable[P, R]:
@@ -133,6 +205,13 @@ def strict_option(function: Callable[P, R]) -> Callable[P, R]:
     """Add the option `strict`."""
     text = "Exit with 6 if the documents do not support the answer: nothing found, searched or cited, refused, cut."
     return click.option("--strict", is_flag=True, help=text)(function)
+
+
+def format_also_in(sources: Sequence[str]) -> str:
+    """`also in: a.md, b.md, c.md and 4 more`; empty without sources."""
+    names = ", ".join(display_name(source) for source in sources[:MAX_ALSO_IN])
+    more = f" and {len(sources) - MAX_ALSO_IN} more" if len(sources) > MAX_ALSO_IN else ""
+    return f"also in: {names}{more}" if sources else ""
 
 
 def format_location(item: Chunk | Citation) -> str:

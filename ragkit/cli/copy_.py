@@ -16,11 +16,19 @@ from ragkit.pipeline.settings import Pipeline
 
 @click.command()
 @click.option("--to", "store", metavar="STORE", help="New store (default: that of ragkit.yaml).")
+@click.option("--to-kb", "target", metavar="DIR|URL", help="Copy the whole knowledge base to a directory or database.")
 @click.option("--set", "overrides", multiple=True, metavar="STORE.X=Y", help="Set an option of the new store.")
 @click.option("--overwrite", is_flag=True, help="Clear the new store first if it holds other data.")
 @click.option("--drop-old", is_flag=True, help="Clear the old store after the new one is verified.")
 @with_common_options
-def command(context: CliContext, store: str | None, overrides: tuple[str, ...], overwrite: bool, drop_old: bool) -> int:
+def command(
+    context: CliContext,
+    store: str | None,
+    target: str | None,
+    overrides: tuple[str, ...],
+    overwrite: bool,
+    drop_old: bool,
+) -> int:
     """Copy the knowledge base to another vector store without embedding again. An interrupted run resumes.
 
     All documents and vectors are verified against the catalog before the new store is used. Searches, answers and
@@ -29,7 +37,17 @@ def command(context: CliContext, store: str | None, overrides: tuple[str, ...], 
     \b
         ragkit copy --to qdrant
         ragkit copy --to pgvector --set 'store.dsn=${DATABASE_URL}' --set store.table=handbook
+
+    With --to-kb, documents, chunks and vectors are copied to another knowledge base; this one stays as it is.
+
+    \b
+        ragkit copy --to-kb 'postgresql://me@db.example.org/docs?schema=manuals'
+        ragkit copy --kb 'postgresql://me@db.example.org/docs?schema=manuals' --to-kb backup
     """
+    if target is not None:
+        if store or overrides or drop_old:
+            raise click.UsageError("--to-kb copies the whole knowledge base: use it without --to, --set and --drop-old")
+        return _copy_knowledge_base(context, target, overwrite=overwrite)
     settings = _store_overrides(store, overrides)
     with context.open_knowledge_base(overrides=settings) as kb:
         with ProgressBar(context) as bar:
@@ -47,6 +65,19 @@ def command(context: CliContext, store: str | None, overrides: tuple[str, ...], 
         if note:
             context.log(f"note: {note}")
     return EXIT_VERIFY_FAILED if report.problems else 0
+
+
+def _copy_knowledge_base(context: CliContext, target: str, *, overwrite: bool) -> int:
+    with context.open_knowledge_base() as kb:
+        report = kb.copy_to(target, overwrite=overwrite)
+    if context.json:
+        context.write_json(report.to_json())
+        return 0
+    for note in report.notes:
+        context.log(f"note: {note}")
+    chunks = format_count(report.copied, "chunk")
+    context.write(f"{report.store}: {chunks} copied, nothing embedded, {report.seconds:.1f} s")
+    return 0
 
 
 def _store_overrides(store: str | None, overrides: tuple[str, ...]) -> tuple[str, ...]:

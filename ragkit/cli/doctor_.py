@@ -18,7 +18,6 @@ from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.distribution import DISTRIBUTION, install_command
 from ragkit.errors import RagkitError
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 PACKAGE = "ragkit"
 """The package of this distribution, and the name of an unrelated distribution."""
@@ -134,16 +133,17 @@ def _check_keys() -> Iterator[Check]:
 
 
 def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
-    if not context.kb.exists():
-        yield Check("knowledge base", True, f"none at {context.kb}", "ragkit index FOLDER")
+    if not context.address and not context.kb.exists():
+        yield Check("knowledge base", True, f"none at {context.place}", "ragkit index FOLDER")
         return
 
     def count() -> str:
-        with KnowledgeBase.open(context.kb) as kb:
+        with context.open_or_create(None) as kb:
+            kb.require_exists()
             status = kb.status()
-        return f"{status.documents} documents, {status.chunks} chunks at {context.kb}"
+        return f"{status.documents} documents, {status.chunks} chunks at {context.place}"
 
-    yield _run_check("knowledge base", count, f"ragkit verify --kb {context.kb}")
+    yield _run_check("knowledge base", count, f"ragkit verify --kb {context.place}")
 
 
 def _run_check(name: str, check: Callable[[], str], fix: str) -> Check:

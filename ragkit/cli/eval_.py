@@ -19,6 +19,7 @@ from ragkit.cli.common import PATH, CliContext, with_common_options, write_file
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.eval_models import EvalModels, open_eval_models
 from ragkit.errors import RagkitError
+from ragkit.evaluate.feedback import feedback_questions
 from ragkit.evaluate.html_report import render_evaluation_report
 from ragkit.evaluate.intervals import BootstrapEstimate
 from ragkit.evaluate.junit import to_junit_xml
@@ -41,6 +42,7 @@ class EvalOptions:
     pipeline: str | None
     overrides: tuple[str, ...]
     auto: int | None
+    feedback: bool
     seed: int
     depth: int
     retrieval_only: bool
@@ -50,12 +52,13 @@ class EvalOptions:
 @click.command()
 @click.argument("questions", required=False, type=PATH)
 @click.option("--auto", type=click.IntRange(min=1), metavar="N", help="Generate N questions from the documents.")
+@click.option("--feedback", is_flag=True, help="Questions whose answers were rated on the page of `ragkit serve`.")
 @click.option("--write-with", metavar="PROVIDER:MODEL", help="Generate the questions of --auto with a model.")
 @click.option("--judge", metavar="PROVIDER:MODEL", help="Judge faithfulness and relevance of answers with a model.")
 @max_cost_option("Maximum cost of judging and generating questions")
 @click.option("--seed", type=int, default=0, show_default=True,
               help="Random seed of generated questions and confidence intervals.")  # fmt: skip
-@click.option("--write", type=PATH, metavar="FILE", help="Write the generated questions as .jsonl.")
+@click.option("--write", type=PATH, metavar="FILE", help="Write the questions as .jsonl.")
 @click.option("-k", "--depth", type=click.IntRange(min=1), default=10, show_default=True, help="k of the metrics @k.")
 @click.option("--retrieval-only", is_flag=True, help="Evaluate retrieval only, without answers.")
 @click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
@@ -72,6 +75,7 @@ def command(
     context: CliContext,
     questions: Path | None,
     auto: int | None,
+    feedback: bool,
     write_with: str | None,
     judge: str | None,
     max_cost: float | None,
@@ -96,18 +100,19 @@ def command(
     \b
         ragkit eval questions.jsonl --html report.html
         ragkit eval --auto 200 --write made.jsonl
+        ragkit eval --feedback --write rated.jsonl
         ragkit eval questions.jsonl --baseline eval.json --max-drop 0.02
         ragkit eval questions.jsonl --judge openai:gpt-4o-mini --max-cost 0.50
 
     Responses of the models are cached in the knowledge base, so that repeated runs cost nothing.
     """
-    if (questions is None) == (auto is None):
-        raise click.UsageError("give either a file of questions or --auto N")
+    if [questions is not None, auto is not None, feedback].count(True) != 1:
+        raise click.UsageError("give either a file of questions, --auto N or --feedback")
     if write_with is not None and auto is None:
         raise click.UsageError("--write-with requires --auto N")
     if judge is not None and retrieval_only:
         raise click.UsageError("--judge and --retrieval-only cannot be combined")
-    options = EvalOptions(questions, pipeline, overrides, auto, seed, depth, retrieval_only, model)
+    options = EvalOptions(questions, pipeline, overrides, auto, feedback, seed, depth, retrieval_only, model)
     with (
         open_eval_models(context, judge, write_with, max_cost) as models,
         _open_inputs(context, options, models) as (kb, dataset),
@@ -162,6 +167,9 @@ def _open_inputs(
                 yield kb, [question.with_renamed_sources(names) for question in questions]
         return
     with context.open_knowledge_base(options.pipeline, options.overrides) as kb:
+        if options.feedback:
+            yield kb, feedback_questions(kb.path)
+            return
         if options.auto is None:
             assert folder is not None  # noqa: S101 - checked in `command`
             yield kb, read_questions(folder)

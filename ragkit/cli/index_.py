@@ -15,11 +15,12 @@ from ragkit.cli.costs import format_usd, max_cost_option
 from ragkit.cli.progress import IndexProgress
 from ragkit.cli.terminal import echo
 from ragkit.errors import BudgetExceeded, BudgetTooSmall
+from ragkit.index.added_documents import ADDED_ROOT
 from ragkit.index.report import ContextEstimate, EmbeddingEstimate, IndexReport
 from ragkit.index.source_ids import display_name
 from ragkit.index.web_pages import is_url
-from ragkit.knowledge_base.indexing import IndexOptions
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.index_options import IndexOptions
+from ragkit.load.sources import SOURCES
 from ragkit.records import JSON
 
 MAX_SHOWN_FAILURES = 20
@@ -38,11 +39,17 @@ class SourceParamType(click.Path):
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         """Return URLs unchanged; check that paths exist."""
-        return value if is_url(value) else super().convert(value, param, ctx)
+        return value if is_url(value) or _is_source_name(value) else super().convert(value, param, ctx)
+
+
+def _is_source_name(value: str | os.PathLike[str]) -> bool:
+    """Whether a value is the name of a configured source, such as `s3:bucket`, or of what a program has added."""
+    kind = str(value).partition(":")[0]
+    return not os.path.lexists(value) and ((":" in str(value) and kind in SOURCES) or value == ADDED_ROOT)
 
 
 @click.command()
-@click.argument("sources", nargs=-1, metavar="SOURCE...", type=SourceParamType())
+@click.argument("sources", nargs=-1, metavar="[SOURCE...]", type=SourceParamType())
 @click.option("--pipeline", metavar="FILE|NAME", help="Pipeline file, or name of a built-in pipeline.")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a setting of the pipeline.")
 @click.option("--include", multiple=True, metavar="GLOB", help="Index only matching files; repeatable.")
@@ -51,6 +58,7 @@ class SourceParamType(click.Path):
 @max_cost_option("Maximum cost; checked against the estimate before the start")
 @click.option("--retry-failed", is_flag=True, help="Retry files that failed before.")
 @click.option("--rebuild", is_flag=True, help="Accept changed settings and rebuild the index.")
+@click.option("--accept-deletions", is_flag=True, help="Remove more than a third of a configured source's documents.")
 @click.option("--watch", is_flag=True, help="Watch the sources and index every change.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of worker processes that load and split files."
@@ -67,10 +75,11 @@ def command(
     max_cost: float | None,
     retry_failed: bool,
     rebuild: bool,
+    accept_deletions: bool,
     watch: bool,
     jobs: int | None,
 ) -> int:
-    """Index files, folders and web pages.
+    """Index files, folders, web pages and configured sources; without SOURCE all that are known.
 
     Unchanged files are skipped, and deleted files of the given sources are removed. Other sources are not
     changed. A URL is fetched on every run that names it; its copy is stored in the knowledge base.
@@ -79,16 +88,30 @@ def command(
         ragkit index docs/
         ragkit index docs/ notes.md --exclude '*.log'
         ragkit index https://www.example.org/manual.html
+        ragkit index                        # all of them, and the `sources:` of ragkit.yaml
     """
-    if not sources and not rebuild:
-        raise click.UsageError("missing source: ragkit index docs/")
     if watch and (dry_run or not sources):
         raise click.UsageError("--watch requires a folder or file, and cannot be combined with --dry-run")
     if watch and any(map(is_url, sources)):
         raise click.UsageError("--watch does not support URLs: index web pages without --watch")
-    kb = KnowledgeBase.open(context.kb, context.load_pipeline(pipeline, overrides), check=not rebuild)
-    with IndexProgress(context) as progress:
-        run = IndexOptions(dry_run, retry_failed, rebuild, include, exclude, jobs or 0, max_cost, progress.handle_event)
+    with (
+        context.open_or_create(context.load_pipeline(pipeline, overrides), check=not rebuild) as kb,
+        IndexProgress(context) as progress,
+    ):
+        if not sources and not rebuild and not kb.pipeline.sources and not kb.known_sources():
+            raise click.UsageError("missing source: ragkit index docs/")
+        run = IndexOptions(
+            dry_run,
+            retry_failed,
+            rebuild,
+            include,
+            exclude,
+            jobs or 0,
+            accept_deletions=accept_deletions,
+            keep_patterns=not sources and not include and not exclude,
+            max_cost_usd=max_cost,
+            on_event=progress.handle_event,
+        )
         if watch:
             from ragkit.cli.watch import watch_sources
 

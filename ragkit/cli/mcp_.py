@@ -14,6 +14,7 @@ from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.serve_ import TOKEN_ENV, bind_socket, configure_logging, load_tokens
 from ragkit.index.report import IndexReport
+from ragkit.masking import HIDDEN
 from ragkit.records import JSON
 
 if TYPE_CHECKING:
@@ -66,13 +67,16 @@ def command(
     with context.open_knowledge_base() as kb:
         kb.require_ready()
         kb.agent(model)  # fail now, not at the first question, if the model cannot be used
+        kb.follow()
         index = (lambda: _run_index(context)) if allow_index else None
         server = McpServer(McpTools(kb, McpAskOptions(model, max_cost), index))
         if http:
             settings = ServerSettings(host, port, load_tokens(context, token_file), hosts, origins)
             _serve_http(context, server, settings)
             return
-        context.log(f"{format_count(kb.status().documents, 'document')} of {context.kb} over stdin and stdout", level=1)
+        context.log(
+            f"{format_count(kb.status().documents, 'document')} of {context.place} over stdin and stdout", level=1
+        )
         if sys.stdin.isatty():
             context.log(
                 "MCP clients start this command themselves: see `ragkit mcp --client-config`; press Ctrl-C to stop"
@@ -86,9 +90,9 @@ def _serve_http(context: CliContext, server: McpServer, settings: ServerSettings
 
     sock = bind_socket(settings)
     address = f"{socket_url(sock)}{MCP_PATH}"
-    context.log(f"serving {context.kb} at {address} (press Ctrl-C to stop)")
+    context.log(f"serving {context.place} at {address} (press Ctrl-C to stop)")
     if context.json:
-        context.write_json({"url": address, "kb": str(context.kb)})
+        context.write_json({"url": address, "kb": context.place})
     configure_logging(context)
     run(create_mcp_app(server, settings), settings, sock, last=True)
 
@@ -96,7 +100,14 @@ def _serve_http(context: CliContext, server: McpServer, settings: ServerSettings
 def _run_index(context: CliContext) -> IndexReport:
     """Update the index from its sources, with its own instance: searches continue meanwhile."""
     with context.open_knowledge_base() as kb:
-        return kb.index(*kb.status().sources)
+        return kb.index()
+
+
+def _address_without_password(context: CliContext) -> str:
+    """The knowledge base in a configuration: a password is left to `~/.pgpass` or the environment."""
+    if not context.address:
+        return str(context.kb.resolve())
+    return context.place.replace(f":{HIDDEN}@", "@")
 
 
 def _client_config(context: CliContext, extra: list[str]) -> dict[str, JSON]:
@@ -104,5 +115,5 @@ def _client_config(context: CliContext, extra: list[str]) -> dict[str, JSON]:
     program = shutil.which("ragkit")
     executable = [program] if program else [sys.executable, "-m", "ragkit"]
     config = ["--config", str(Path(context.config).resolve())] if context.config else []
-    arguments: list[JSON] = [*executable[1:], "mcp", "--kb", str(context.kb.resolve()), *config, *extra]
+    arguments: list[JSON] = [*executable[1:], "mcp", "--kb", _address_without_password(context), *config, *extra]
     return {"mcpServers": {"ragkit": {"command": executable[0], "args": arguments}}}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 import click
 
 from ragkit.cli.common import CliContext, with_common_options
-from ragkit.errors import UnknownModel, UnknownName
+from ragkit.embed.onnx_folder import OnnxFolder, default_places, find_folders
+from ragkit.errors import InvalidOption, UnknownModel, UnknownName
 from ragkit.records import JSON
 from ragkit.usage.pricing import ModelInfo, Price, PriceBook
 
@@ -21,16 +24,26 @@ DEFAULT_PROVIDERS = ("anthropic", "cohere", "gemini", "groq", "ollama", "openai"
 @click.option("--provider", metavar="NAME", help="Only models of this provider.")
 @click.option("--kind", type=click.Choice(["chat", "embedding", "rerank"]), help="Only models of this kind.")
 @click.option("--all", "everything", is_flag=True, help="Models of all known providers.")
+@click.option("--local", is_flag=True, help="Model folders of this machine; NAME is a folder to look in.")
 @with_common_options
-def command(context: CliContext, name: str | None, provider: str | None, kind: str | None, everything: bool) -> None:
+def command(
+    context: CliContext, name: str | None, provider: str | None, kind: str | None, everything: bool, local: bool
+) -> None:
     """List models with context window, limits and prices; NAME is part of a name, or provider:model.
 
     Prices are in US dollars per million input, output and cached tokens, and per thousand searches.
 
+    With --local, list the folders with ONNX models for `embed: {name: onnx}` and `rerank: {name: onnx}`: below NAME, or
+    below RAGKIT_MODELS, `models` and the cache of the Hugging Face hub.
+
     \b
         ragkit models gpt-4o
         ragkit models --provider voyage --kind embedding
+        ragkit models --local ~/models
     """
+    if local:
+        _list_local(context, name)
+        return
     models = _select_models(list(PriceBook().models()), name, provider, everything=everything or bool(name))
     models = [model for model in models if model.kind == kind or (kind is None and model.kind != "other")]
     if context.json:
@@ -50,6 +63,43 @@ def command(context: CliContext, name: str | None, provider: str | None, kind: s
         unknown = "" if price != Price() else "  price unknown"
         context.write(f"{model.name:{width}}  {model.kind:9} {_format_tokens(model.context_window):>9}"
                   f" {_format_tokens(model.max_output_tokens):>8}{costs}{unknown}")  # fmt: skip
+
+
+def _list_local(context: CliContext, place: str | None) -> None:
+    if place is not None and not Path(place).is_dir():
+        raise InvalidOption("NAME", place, "a folder to look for models in, after --local")
+    places = [Path(place)] if place is not None else default_places(os.environ)
+    found = list(find_folders(places))
+    if context.json:
+        context.write_json({"models": [_local_json(folder) for folder in found]})
+        return
+    if not found:
+        looked = ", ".join(str(path) for path in places) or "no folder: set RAGKIT_MODELS, or name one"
+        context.log(f"no exported models (looked in {looked})")
+        return
+    width = max(len(str(folder.path)) for folder in found)
+    context.write(f"{'':{width}}  {'kind':9} {'dimension':>9} {'tokens':>7} {'MB':>6}  pooling")
+    for folder in found:
+        dimension = str(folder.dimension or "") if folder.kind == "embedding" else ""
+        poolings = ", ".join(folder.poolings) if folder.kind == "embedding" else ""
+        size = f"{folder.size / 1e6:,.0f}"
+        context.write(f"{folder.path!s:{width}}  {folder.kind:9} {dimension:>9} {folder.max_tokens:>7,} {size:>6}"
+                      f"  {poolings}".rstrip())  # fmt: skip
+
+
+def _local_json(folder: OnnxFolder) -> dict[str, JSON]:
+    is_embedder = folder.kind == "embedding"
+    return {
+        "path": str(folder.path),
+        "kind": folder.kind,
+        "dimension": (folder.dimension or None) if is_embedder else None,
+        "max_tokens": folder.max_tokens,
+        "pooling": list(folder.poolings) if is_embedder else [],
+        "query_prompt": folder.query_prompt,
+        "document_prompt": folder.document_prompt,
+        "files": [str(path.relative_to(folder.path)) for path in folder.graphs],
+        "bytes": folder.size,
+    }
 
 
 def _select_models(

@@ -16,7 +16,7 @@ def command(context: CliContext, sources: tuple[str, ...]) -> int:
     with context.open_knowledge_base() as kb:
         removed = kb.remove(*sources)
     if context.json:
-        context.write_json({"kb": str(context.kb), "removed": removed})
+        context.write_json({"kb": context.place, "removed": removed})
     else:
         context.write(f"{format_count(removed, 'document')} removed")
     if not removed:

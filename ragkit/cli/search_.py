@@ -8,7 +8,7 @@ import click
 
 from ragkit.answer.json_shapes import explanation_json
 from ragkit.answer.spelling import correct_spelling
-from ragkit.cli.common import CliContext, filter_options, format_location, with_common_options
+from ragkit.cli.common import CliContext, filter_options, format_also_in, format_location, with_common_options
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
 from ragkit.records import JSON
 from ragkit.retrieve.base import Explanation, Where
@@ -112,4 +112,5 @@ def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> 
             context.write(f"   context: {hit.chunk.context}")
         context.write(f"   score {hit.score:.3f} = {shares}; {scores}; {ranks}")
     text = " ".join(hit.chunk.text.split())
-    context.write(f"   {text[:PREVIEW_CHARS]}{'...' if len(text) > PREVIEW_CHARS else ''}\n")
+    also_in = f"\n   {format_also_in(hit.also_in)}" if hit.also_in else ""
+    context.write(f"   {text[:PREVIEW_CHARS]}{'...' if len(text) > PREVIEW_CHARS else ''}{also_in}\n")

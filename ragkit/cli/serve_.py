@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragkit.cli.common import CliContext, with_common_options
-from ragkit.errors import InvalidOption, MissingExtra, RagkitError
+from ragkit.errors import InvalidOption, MissingExtra, NotAKnowledgeBase, RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ragkit.server.settings import ServerSettings
 
 TOKEN_ENV = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
+STATE_FILE = "server.sqlite"
+"""A directory with this file was served before; without it, only an empty one may be filled."""
 WORKER_ENV = "RAGKIT_SERVER_WORKER"
 """Environment variable with the settings for worker processes, as JSON, without tokens."""
 SERVED_TOOLS = ("calculator", "web_search")
@@ -41,9 +44,22 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
               help=f"Bearer tokens, one per line (also {TOKEN_ENV}). Required unless on loopback.")  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional allowed Host name.")
 @click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="Allowed CORS origin.")
+@click.option("--root", "roots", multiple=True, type=click.Path(exists=True, file_okay=False, resolve_path=True),
+              metavar="DIR", help="Folder below which local clients may add folders; repeatable.")  # fmt: skip
+@click.option("--watch", "watch_seconds", type=POSITIVE, metavar="SECONDS",
+              help="Look at the sources this often, and index what has changed.")  # fmt: skip
+@click.option("--upload-quota", "upload_bytes", type=click.IntRange(min=1), metavar="BYTES",
+              help="Maximum bytes of all uploaded files (default: 2,000,000,000).")  # fmt: skip
+@click.option("--max-index-cost", "index_usd", type=POSITIVE, metavar="USD",
+              help="Estimated cost of an index job above which it must be confirmed (default: 1).")  # fmt: skip
+@click.option("--otel", is_flag=True,
+              help="Export traces with OpenTelemetry (also where its variables OTEL_... say where to).")  # fmt: skip
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of worker processes.")
-@click.option("--max-running", type=click.IntRange(min=1), help="Maximum running answers (default: 8).")
-@click.option("--max-waiting", type=click.IntRange(min=0), help="Maximum waiting answers (default: 64).")
+@click.option("--max-running", type=click.IntRange(min=1), help="Maximum running answers (default: 16).")
+@click.option("--max-waiting", type=click.IntRange(min=0), help="Maximum waiting answers (default: 128).")
+@click.option("--max-connections", type=click.IntRange(min=1), help="Maximum open connections (default: 1000).")
+@click.option("--max-client-connections", "max_connections_per_client", type=click.IntRange(min=1),
+              help="Maximum open connections of one address (default: 250).")  # fmt: skip
 @click.option("--max-seconds", "answer_seconds", type=POSITIVE, help="Timeout of one answer (default: 120).")
 @click.option("--max-iterations", type=click.IntRange(min=1),
               help="Maximum requests to the model for one answer (default: 10).")  # fmt: skip
@@ -66,6 +82,9 @@ def command(
     token_file: Path | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
+    roots: tuple[str, ...],
+    watch_seconds: float | None,
+    otel: bool,
     workers: int,
     keep_days: float | None,
     **overrides: Any,
@@ -76,6 +95,7 @@ def command(
         ragkit serve
         ragkit serve --model openai:gpt-4o-mini --port 8000
         ragkit serve --tool calculator --tool web_search
+        ragkit serve --kb notes=.ragkit --kb team=postgresql://db.example/team
         RAGKIT_SERVER_TOKEN=... ragkit serve --host 0.0.0.0 --workers 4
     """
     try:
@@ -90,41 +110,69 @@ def command(
     retention = Retention() if keep_days is None else Retention(days=keep_days)
     tokens = load_tokens(context, token_file)
     settings = ServerSettings(
-        host, port, tokens, hosts, origins, models, tools, any_model, split_limits(limits, workers), retention
-    )
-    with context.open_knowledge_base() as kb:
-        for model in models or (None,):
-            kb.agent(model)  # fail now, not at the first request, if a model cannot be used
+        host, port, tokens, hosts, origins, models, tools, roots, watch_seconds or 0.0,
+        otel or is_otel_requested(), any_model, split_limits(limits, workers), retention,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        bases = {name: stack.enter_context(open_or_create(one)) for name, one in named_contexts(context).items()}
+        for kb in bases.values():
+            for model in models or (None,):
+                kb.agent(model)  # fail now, not at the first request, if a model cannot be used
         for name in tools:
             get_builtin_tool(name)  # likewise, if it needs a package
         sock = bind_socket(settings)
-        context.log(f"serving {context.kb} at {socket_url(sock)} (press Ctrl-C to stop)")
+        places = ", ".join(f"{name}={one.place}".lstrip("=") for name, one in named_contexts(context).items())
+        context.log(f"serving {places} at {socket_url(sock)} (press Ctrl-C to stop)")
         if context.json:
-            context.write_json({"url": socket_url(sock), "kb": str(context.kb)})
+            context.write_json({"url": socket_url(sock), "kb": context.place})
         configure_logging(context)
         if workers == 1:
-            run(create_application(kb, settings), settings, sock, last=True)
+            run(create_application(bases, settings), settings, sock, last=True)
             return
     os.environ[TOKEN_ENV] = "\n".join(settings.tokens)
-    worker = {"kb": str(context.kb), "config": context.config, "quiet": context.quiet}
+    own_places = dict(context.bases) or {"": context.address or str(context.kb)}
+    worker = {"bases": own_places, "config": context.config, "quiet": context.quiet}
     os.environ[WORKER_ENV] = json.dumps({**worker, "settings": {**asdict(settings), "tokens": []}})
     run_workers("ragkit.cli.serve_:create_worker_application", settings, sock, workers)
 
 
-def create_application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bool = True) -> FastAPI:
-    """The application for a knowledge base, with MCP at /mcp if it is installed.
+def is_otel_requested() -> bool:
+    """Whether the variables of OpenTelemetry say where traces go, and it is installed."""
+    with suppress(MissingExtra):
+        from ragkit.agent.otel import is_requested
+
+        return is_requested(os.environ)
+    return False
+
+
+def named_contexts(context: CliContext) -> dict[str, CliContext]:
+    """The context of each knowledge base by name; of one without a name, by ''."""
+    return {
+        name: CliContext.for_place(place, context.config, quiet=context.quiet, verbose=context.verbose, json=False)
+        for name, place in context.bases.items()
+    } or {"": context}
+
+
+def create_application(bases: Mapping[str, KnowledgeBase], settings: ServerSettings, *, alone: bool = True) -> FastAPI:
+    """The application for knowledge bases by name, with MCP at /mcp if it is installed.
 
     `alone`: no other process serves the same port.
     """
     from ragkit.server.app import Mount, create_app
+    from ragkit.server.bases import Base
 
+    kb = next(iter(bases.values()))
+    named = None if "" in bases else bases
     mounts = []
     with suppress(MissingExtra):
         from ragkit.server.mcp_http import MCP_PATH, create_mcp_endpoint
 
-        endpoint = create_mcp_endpoint(kb, settings, stateless=not alone)
+        endpoint = create_mcp_endpoint(kb, settings, named, stateless=not alone)
         mounts.append(Mount(MCP_PATH, endpoint, endpoint.lifespan, exact=True))
-    return create_app(kb, kb.path, settings, mounts)
+    for base in bases.values():
+        base.follow()
+    served = None if named is None else {name: Base(base, base.path) for name, base in named.items()}
+    return create_app(kb, kb.path, settings, mounts, served)
 
 
 def create_worker_application() -> FastAPI:
@@ -134,11 +182,33 @@ def create_worker_application() -> FastAPI:
     from ragkit.server.settings import ServerSettings
 
     worker = json.loads(os.environ[WORKER_ENV])
-    context = CliContext(Path(worker["kb"]), worker["config"], worker["quiet"], verbose=False, json=False)
+    contexts = {
+        name: CliContext.for_place(place, worker["config"], quiet=worker["quiet"], verbose=False, json=False)
+        for name, place in worker["bases"].items()
+    }
+    context = next(iter(contexts.values()))
     tokens = load_tokens(context, None)
     settings = TypeAdapter(ServerSettings).validate_python({**worker["settings"], "tokens": tokens})
     configure_logging(context)
-    return create_application(context.open_knowledge_base(), settings, alone=False)
+    return create_application({name: open_or_create(one) for name, one in contexts.items()}, settings, alone=False)
+
+
+def open_or_create(context: CliContext) -> KnowledgeBase:
+    """The knowledge base, or an empty directory that clients fill; a database must hold one.
+
+    Raises NotAKnowledgeBase, SettingsMismatch.
+    """
+    is_directory = context.kb.is_dir()
+    is_other = any(context.kb.iterdir()) and not (context.kb / STATE_FILE).exists() if is_directory else False
+    if context.address or is_other or (context.kb.exists() and not is_directory):
+        return context.open_knowledge_base()
+    kb = KnowledgeBase.open(context.kb, context.load_pipeline())
+    try:
+        kb.require_exists()
+    except NotAKnowledgeBase:
+        context.kb.mkdir(parents=True, exist_ok=True, mode=0o700)
+        context.log(f"{context.kb} is not a knowledge base yet: upload files on the page, or `ragkit index FOLDER`")
+    return kb
 
 
 def bind_socket(settings: ServerSettings) -> socket.socket:
@@ -163,6 +233,6 @@ def load_tokens(context: CliContext, file: Path | None) -> tuple[str, ...]:
 
 def configure_logging(context: CliContext) -> None:
     """Log to stderr; with -q, warnings and errors only."""
-    from ragkit.server.logs import log_to_stderr
+    from ragkit.server.logs import log_everything
 
-    log_to_stderr("WARNING" if context.quiet else "INFO")
+    log_everything("WARNING" if context.quiet else "INFO")

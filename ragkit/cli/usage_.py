@@ -48,7 +48,7 @@ def _usage_json(
     context: CliContext, period: Period, total: Spending, tables: dict[str, list[Spending]]
 ) -> dict[str, JSON]:
     usage: dict[str, JSON] = {
-        "kb": str(context.kb),
+        "kb": context.place,
         "since": period.since.isoformat() if period.since else None,
         "until": period.until.isoformat() if period.until else None,
         "total": total.to_dict(),

@@ -6,7 +6,6 @@ import click
 
 from ragkit.cli import EXIT_VERIFY_FAILED
 from ragkit.cli.common import CliContext, format_count, with_common_options
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 
 @click.command()
@@ -14,7 +13,7 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 @with_common_options
 def command(context: CliContext, repair: bool) -> int:
     """Check catalog, vectors and lexical index against their checksums. Exits with 5 if there are problems."""
-    with KnowledgeBase.open(context.kb, context.load_pipeline(), check=False) as kb:
+    with context.open_or_create(context.load_pipeline(), check=False) as kb:
         report = kb.verify(repair=repair)
     if context.json:
         context.write_json({
@@ -29,5 +28,5 @@ def command(context: CliContext, repair: bool) -> int:
             context.write(f"{problem.part}: {problem.message}")
         counted = f"{format_count(report.documents, 'document')}, {format_count(report.chunks, 'chunk')}"
         context.write(f"{counted}: sound" if report.is_sound else f"{format_count(len(report.problems), 'problem')}: "
-                  f"ragkit verify --repair --kb {context.kb}")  # fmt: skip
+                  f"ragkit verify --repair --kb {context.place}")  # fmt: skip
     return 0 if report.is_sound else EXIT_VERIFY_FAILED

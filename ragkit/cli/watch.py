@@ -10,7 +10,7 @@ from ragkit.cli import EXIT_INTERRUPTED
 from ragkit.cli.common import CliContext, format_count
 from ragkit.index.report import IndexReport
 from ragkit.index.source_ids import display_name
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.watch import IndexCompleted, IndexFailed, watch_and_index
 

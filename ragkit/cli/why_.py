@@ -126,6 +126,7 @@ def _why_json(diagnosis: Diagnosis) -> dict[str, JSON]:
         "shared_words": list(diagnosis.shared_words),
         "missing_words": list(diagnosis.missing_words),
         "advice": list(diagnosis.advice),
+        "contributions": dict(diagnosis.contributions),
     }
 
 
@@ -140,6 +141,9 @@ def _print(context: CliContext, diagnosis: Diagnosis, expect: str) -> None:
         else:
             scores = f"score {stage.score:.3f}, best {stage.top_score:.3f}"
             context.write(f"  {stage.name:<10} {stage.rank:>5} of {stage.ranking_size:,}   {scores}")
+    if diagnosis.contributions:
+        parts = ", ".join(f"{name} {part:.3f}" for name, part in diagnosis.contributions.items())
+        context.write(f"  {'score':<10} {parts}")
     result = f"hit {diagnosis.rank}" if diagnosis.rank is not None else f"cut off: top_k is {diagnosis.top_k}"
     context.write(f"  {'result':<10} {result}")
     if diagnosis.shared_words or diagnosis.missing_words:

@@ -21,7 +21,7 @@ from ragkit.embed.base import BatchingEmbedder, EmbeddingProvider, Row, Rows, em
 from ragkit.embed.embedding_job import EmbeddedPart, EmbeddingJob
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.build_fingerprint import check_embedder_weights
-from ragkit.index.build_runner import BuildRunner, PendingEmbedding, PreparedFile
+from ragkit.index.build_runner import BuildRunner, EmbeddingSharer, PendingEmbedding, PreparedFile
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow, FileRow
 from ragkit.index.context_writer import ContextWriter, Prepared
 from ragkit.index.plan import FileTask, IndexPlan, stat_to_store
@@ -34,9 +34,11 @@ from ragkit.index.report import (
     PlanCreated,
     TextsEmbedded,
 )
+from ragkit.index.scan_notes import PAGES_WITHOUT_TEXT, describe_scans
 from ragkit.lexical.base import LexicalIndex
 from ragkit.load.file_io import FileStat
 from ragkit.load.parsing import ParseFailure
+from ragkit.records import Document
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.meter import current_meter
 
@@ -78,6 +80,8 @@ class BuildOptions:
     """The sources to store in the catalog."""
     find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
     """Text hashes -> vectors known elsewhere, which are copied instead of embedded again."""
+    save_vectors: Callable[[Sequence[bytes], Rows], None] | None = None
+    """Called with each new vector and the hash of its text, before the catalog records it."""
 
 
 @dataclass(slots=True)
@@ -122,6 +126,7 @@ class Build:
         self._counts: Counter[str] = Counter()
         self._failures: list[FileFailure] = []
         self._skipped: list[tuple[str, str]] = []
+        self._scans: dict[str, list[int]] = {}
         self._token_count = 0
         self._weights_checked = False
         self._batch_queue: deque[_EmbedBatch] = deque()
@@ -175,6 +180,7 @@ class Build:
             seconds=time.perf_counter() - started,
             contexts=sum(estimate.requests for estimate in estimates) if dry_run else contexts.written,
             context_estimates=estimates,
+            notes=(describe_scans(self._scans, is_estimate=dry_run),) if self._scans else (),
             stage_seconds={stage: round(seconds, 3) for stage, seconds in self._stage_seconds.items()},
             dry_run=dry_run,
         )
@@ -202,6 +208,7 @@ class Build:
         self._stage_seconds["load"] += outcome.load_seconds
         self._stage_seconds["split"] += outcome.split_seconds
         self._token_count += outcome.split_tokens
+        self._note_scans(outcome.document)
         recipe = self._stages.loader_fingerprint(outcome.loader)
         row = _new_file_row(task, outcome.stat, outcome.content_hash, recipe, checked_at)
         parts = self._queue_parts(task, row, outcome.parts)
@@ -216,6 +223,11 @@ class Build:
             return FileRead(task.source, 0, task.stat.size, "holds no text")
         self._queue_document(task, row, outcome)
         return FileRead(task.source, len(outcome.chunks) + parts, task.stat.size)
+
+    def _note_scans(self, document: Document) -> None:
+        pages = document.metadata.get(PAGES_WITHOUT_TEXT)
+        if isinstance(pages, list):
+            self._scans[document.source] = [page for page in pages if isinstance(page, int)]
 
     def _queue_parts(self, task: FileTask, row: FileRow, parts: Sequence[PreparedFile]) -> int:
         """Queue the documents inside a file, and remove those that are gone. Returns their number of chunks."""
@@ -257,7 +269,7 @@ class Build:
         else:
             self._failures.append(FileFailure(task.source, error.reason, error.hint))
         self._counts[status] += 1
-        return FileRead(task.source, 0, task.stat.size, error.reason)
+        return FileRead(task.source, 0, task.stat.size, error.reason, error.hint)
 
     def _defer_file_row(self, row: FileRow, task: FileTask) -> None:
         """Record a file without chunks; its previous document is deleted when this run is published."""
@@ -347,9 +359,13 @@ class Build:
         if self._options.dry_run:
             return _EmbedBatch(keys)
         self._check_weights(self._require_embedder_row())
+        runner = self._stages.runner
+        shared = runner.share(texts) if isinstance(runner, EmbeddingSharer) else None
+        if shared is not None:
+            return _EmbedBatch(keys, shared)
         if isinstance(embedder, BatchingEmbedder):
             return _EmbedBatch(keys, job=EmbeddingJob(embedder, texts))
-        return _EmbedBatch(keys, self._stages.runner.start_embedding(texts))
+        return _EmbedBatch(keys, runner.start_embedding(texts))
 
     def _collect_batch(self) -> Iterator[IndexEvent]:
         """Wait for the oldest batch, and write its vectors."""
@@ -366,7 +382,7 @@ class Build:
             rows, seconds = batch.pending()
             self._stage_seconds["embed"] += seconds
             with self._measure_stage("store"):
-                self._write_vectors(batch.text_hashes, rows)
+                self._write_new_vectors(batch.text_hashes, rows)
         else:
             self._vector_rows.update(dict.fromkeys(batch.text_hashes, -1))
         self._batch_queue.popleft()
@@ -394,7 +410,7 @@ class Build:
 
     def _write_part(self, batch: _EmbedBatch, part: EmbeddedPart) -> None:
         places, rows = part
-        self._write_vectors([batch.text_hashes[place] for place in places], rows)
+        self._write_new_vectors([batch.text_hashes[place] for place in places], rows)
 
     @contextmanager
     def _write_late_results(self) -> Iterator[None]:
@@ -411,6 +427,11 @@ class Build:
         """Tokens reported by embedders in this run."""
         meter = current_meter()
         return meter.usage().embedding_tokens if meter else 0
+
+    def _write_new_vectors(self, keys: Sequence[bytes], rows: Rows) -> None:
+        if self._options.save_vectors is not None:
+            self._options.save_vectors(keys, rows)
+        self._write_vectors(keys, rows)
 
     def _write_vectors(self, keys: Sequence[bytes], rows: Rows) -> None:
         embedder = self._require_embedder_row()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:  # the table of runners imports this module, and `ragkit status` the table
     from ragkit.embed.base import Rows
@@ -77,3 +77,11 @@ class BuildRunner(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+@runtime_checkable
+class EmbeddingSharer(Protocol):
+    """A runner that may give texts to workers of other machines."""
+
+    def share(self, texts: Sequence[str]) -> PendingEmbedding | None:
+        """Give texts to workers; None if there are none."""

@@ -58,6 +58,8 @@ class IndexPlanOptions:
     """Index every file, changed or not."""
     resolve_source_id: Callable[[Path], str] = source_id
     """Path -> source id: the path as text, or the URL of a web page's copy."""
+    is_removable: Callable[[str, str], bool] = is_within
+    """Whether a source id belongs to a root, so that it is removed if the walk does not find it."""
 
 
 def make_plan(
@@ -104,7 +106,7 @@ def make_plan(
         row
         for source, row in known.items()
         if source not in seen
-        and any(is_within(source, root) for root in roots)
+        and any(options.is_removable(source, root) for root in roots)
         and not any(is_within(source, folder) and source != folder for folder in unreadable)
     ]
     return IndexPlan(tuple(tasks), tuple(touched), unchanged, tuple(removed), tuple(failed), tuple(skipped.items()))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,14 @@ from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.index.aggregate import FieldAggregate, aggregate_field
 from ragkit.index.catalog.checksums import read_checksums
 from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vectors, repair_command
+from ragkit.index.catalog.document_index import DocumentIndex
+from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.row_checks import verify_rows
 from ragkit.index.catalog.sqlite import Catalog, document_from_row, heading_from_json, row_checksum, stored_text_length
 from ragkit.index.external_store import ExternalStore, filter_metadata
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms, LexicalIndex
+from ragkit.lexical.document_fields import DOCUMENT_BOOST, NamedDocuments
+from ragkit.lexical.near_duplicates import Passage
 from ragkit.lru_cache import LruCache
 from ragkit.records import JSON, Chunk, ChunkSpan, Document, Metadata
 from ragkit.store.filters.language import parse_filter
@@ -62,6 +68,9 @@ class SnapshotArrays:
     """Metadata of the documents, one row each by key; filled on the first filter."""
     filter_masks: LruCache[str, NDArray[np.bool_]] = field(default_factory=lambda: LruCache(MAX_FILTER_MASKS))
     """Parsed filter as text -> mask of matching chunks, (n,)."""
+    copies: LruCache[int, tuple[ChunkKeys, ChunkKeys]] = field(default_factory=lambda: LruCache(1))
+    """Stamp of the groups -> (positions, groups) of the passages that say the same as others, the newest of each group
+    first."""
     verified_documents: set[str] = field(default_factory=set)
     """Ids of documents whose rows were verified; used if there is no checksum file."""
 
@@ -231,6 +240,8 @@ class CatalogSnapshot:
         self.connection = connection
         self._lexical_index = lexicon
         self.arrays = reader.arrays(connection)
+        self._last_named: tuple[str, NamedDocuments] | None = None
+        self._leaves_out_copies = False
         self._chunks_sql = _CHUNKS_WITH_CONTEXT_SQL if Catalog(connection).has_contexts() else _CHUNKS_SQL
 
     def search_dense(self, query: NDArray[np.float32], top_k: int, where: Where = None) -> list[tuple[int, float]]:
@@ -259,7 +270,7 @@ class CatalogSnapshot:
         While a writer synchronizes the store, the catalog's vectors are searched instead.
         """
         store = self._reader.external_store
-        if store is None:
+        if store is None or self._leaves_out_copies:
             return None
         results = store.search(query, top_k, where, Catalog(self.connection), self._reader.latest_catalog)
         if results is None:
@@ -293,6 +304,44 @@ class CatalogSnapshot:
         mask = self._filter_mask(where)
         live = self.arrays.chunk_keys if mask is None else self.arrays.chunk_keys[mask]
         return self._lexical_index.search(terms, top_k, lambda keys: np.isin(keys, live, assume_unique=True), extra)
+
+    def search_documents(
+        self, question: str, terms: Sequence[str], top_k: int, where: Where = None
+    ) -> list[tuple[int, float]]:
+        """The best chunks of the documents that the question names: (key, BM25 plus the boost of its document)."""
+        named = self._find_named(question)
+        if not len(named.keys):
+            return []
+        mask = self._filter_mask(where)
+        members = np.isin(self.arrays.document_keys, named.keys)
+        live = self.arrays.chunk_keys[members if mask is None else members & mask]
+        allowed = partial(np.isin, test_elements=live, assume_unique=True)
+        found = self._lexical_index.search(
+            terms, top_k, allowed, boosts=lambda keys: self._document_boosts(named, keys)
+        )
+        keys = np.array([key for key, _ in found], np.int64)
+        return list(
+            zip(
+                keys.tolist(),
+                (np.array([s for _, s in found]) + self._document_boosts(named, keys)).tolist(),
+                strict=True,
+            )
+        )
+
+    def document_scores(self, question: str, keys: Sequence[int]) -> Bm25Scores:
+        """How well the question names the documents of these live chunks: (len(keys),)."""
+        positions = np.searchsorted(self.arrays.chunk_keys, np.asarray(keys, np.int64))
+        return self._find_named(question).scores_of(self.arrays.document_keys[positions])
+
+    def _document_boosts(self, named: NamedDocuments, keys: ChunkKeys) -> Bm25Scores:
+        positions = np.searchsorted(self.arrays.chunk_keys, keys)
+        return DOCUMENT_BOOST * named.scores_of(self.arrays.document_keys[positions])
+
+    def _find_named(self, question: str) -> NamedDocuments:
+        """The documents that a question names; the last question is remembered."""
+        if self._last_named is None or self._last_named[0] != question:
+            self._last_named = (question, DocumentIndex(self.connection).find(question))
+        return self._last_named[1]
 
     def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks: (len(keys),)."""
@@ -406,7 +455,57 @@ class CatalogSnapshot:
         rows = self.connection.execute("SELECT key, source, title, metadata FROM documents WHERE live = 1 ORDER BY key")
         return aggregate_field((filter_metadata(*row) for key, *row in rows if key in chosen), field)
 
+    def has_groups(self) -> bool:
+        """Whether some passages say the same."""
+        return DuplicateIndex(self.connection).count_groups() > 0
+
+    def find_passages(self, chunk_ids: Sequence[str]) -> list[Passage]:
+        """Those of these live chunks that have a group."""
+        return DuplicateIndex(self.connection).passages(chunk_ids)
+
+    def group_sources(self, group: int, limit: int, where: Where = None) -> list[str]:
+        """The first `limit` sources with a chunk of a group that matches a filter, by key. Raises InvalidFilter."""
+        mask, keys = self._match_filter(where), self.arrays.chunk_keys
+        members = DuplicateIndex(self.connection).group(group)
+        sources = (source for key, source in members if mask is None or mask[np.searchsorted(keys, key)])
+        return _unique_first(sources, limit)
+
+    def without_copies(self) -> CatalogSnapshot:
+        """The same snapshot, with one chunk of each group: the newest one that matches the filter of the search."""
+        snapshot = copy(self)
+        snapshot._leaves_out_copies = True
+        return snapshot
+
     def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
+        """Mask of the live chunks that searches may return; None for all. Raises InvalidFilter."""
+        mask = self._match_filter(where)
+        if not self._leaves_out_copies:
+            return mask
+        positions, groups = self._copies()
+        allowed = np.ones(len(self.arrays.chunk_keys), np.bool_) if mask is None else mask.copy()
+        matching = allowed[positions]
+        _, first = np.unique(groups[matching], return_index=True)
+        kept = positions[matching][first]
+        allowed[positions] = False
+        allowed[kept] = True
+        return allowed
+
+    def _copies(self) -> tuple[ChunkKeys, ChunkKeys]:
+        """See `SnapshotArrays.copies`."""
+        index = DuplicateIndex(self.connection)
+        stamp = index.stamp()
+        copies = self.arrays.copies.get(stamp)
+        if copies is None:
+            members = [*index.all_members()]
+            members.sort(key=lambda member: member.key)
+            members.sort(key=lambda member: member.version[1], reverse=True)
+            keys = np.array([member.key for member in members], np.int64)
+            groups = np.array([member.group for member in members], np.int64)
+            copies = np.searchsorted(self.arrays.chunk_keys, keys), groups
+            self.arrays.copies.set(stamp, copies)
+        return copies
+
+    def _match_filter(self, where: Where) -> NDArray[np.bool_] | None:
         """Mask of the live chunks that match a filter; None for all. Raises InvalidFilter."""
         if not where:
             return None
@@ -488,6 +587,16 @@ _CHUNKS_WITH_CONTEXT_SQL = (
     f"SELECT {_CHUNK_COLUMNS}, x.sentence, x.checksum FROM chunks c JOIN documents d ON d.key = c.document"  # noqa: S608
     " LEFT JOIN chunk_contexts x ON x.chunk = c.key WHERE c.live = 1"
 )
+
+
+def _unique_first(names: Iterable[str], limit: int) -> list[str]:
+    """The first `limit` distinct names."""
+    found: dict[str, None] = {}
+    for name in names:
+        found[name] = None
+        if len(found) == limit:
+            break
+    return [*found]
 
 
 def _unique_sorted(numbers: ChunkKeys) -> ChunkKeys:

@@ -28,6 +28,8 @@ class FileRead:
     chunks: int
     bytes: int
     error: str = ""
+    hint: str = ""
+    """What to do about the error."""
 
 
 @dataclass(frozen=True, slots=True)

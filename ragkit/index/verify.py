@@ -18,6 +18,7 @@ from ragkit.index.catalog.directory import (
     MARKER_FILE,
     open_catalog,
     open_vectors,
+    place_name,
     read_marker_id,
     repair_command,
 )
@@ -100,7 +101,7 @@ def _verify_once(
         connection = open_catalog(directory, verify_checksums=False)
     except KnowledgeBaseDamaged as error:
         problems.append(VerificationProblem("catalog", f"{CATALOG_FILE} {error.reason}"))
-        return VerificationReport(str(directory), 0, 0, 0, tuple(problems))
+        return VerificationReport(place_name(directory), 0, 0, 0, tuple(problems))
     try:
         connection.execute("BEGIN")
         counts = [_count_rows(connection, f"{table} WHERE live = 1") for table in ("documents", "chunks")]
@@ -114,16 +115,16 @@ def _verify_once(
                 problems += [VerificationProblem("store", line) for line in lines]
     except sqlite3.DatabaseError as error:
         problems.append(VerificationProblem("catalog", f"{CATALOG_FILE} cannot be read ({error})"))
-        return VerificationReport(str(directory), 0, 0, 0, tuple(problems))
+        return VerificationReport(place_name(directory), 0, 0, 0, tuple(problems))
     except CORRUPT_DATA_ERRORS as error:
         if not problems and read_checksums(directory) is not None:  # the checksum matches: a bug, not damage
             raise
         message = f"{CATALOG_FILE} cannot be parsed ({type(error).__name__}: {error})"
         problems.append(VerificationProblem("catalog", message))
-        return VerificationReport(str(directory), 0, 0, 0, tuple(problems))
+        return VerificationReport(place_name(directory), 0, 0, 0, tuple(problems))
     finally:
         connection.close()
-    return VerificationReport(str(directory), counts[0], counts[1], vectors, tuple(problems))
+    return VerificationReport(place_name(directory), counts[0], counts[1], vectors, tuple(problems))
 
 
 @contextmanager

@@ -72,8 +72,7 @@ class WebPageCopies:
 
         fetched = fetch_url(url, options)
         previous = self.copy_path(url)
-        path = self._base_path(url)
-        path = path.with_name(f"{path.name}={_file_suffix(fetched.url, fetched.media_type)}")
+        path = self.path_with_suffix(url, copy_suffix(fetched.url, fetched.media_type))
         if previous == path and previous.read_bytes() == fetched.data:
             return path
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -89,6 +88,11 @@ class WebPageCopies:
         if path.is_file():
             path.unlink()
 
+    def path_with_suffix(self, url: str, suffix: str) -> Path:
+        """The path of a copy with this suffix, whether it exists or not."""
+        path = self._base_path(url)
+        return path.with_name(f"{path.name}={suffix}")
+
     def _base_path(self, url: str) -> Path:
         """The path of the copy, without suffix."""
         written = quote(url, safe="")
@@ -96,7 +100,8 @@ class WebPageCopies:
         return self.folder.joinpath(*(f"{part}+" for part in parts[:-1]), parts[-1])
 
 
-def _file_suffix(url: str, media_type: str) -> str:
+def copy_suffix(url: str, media_type: str) -> str:
     """The suffix of the copy, which selects the loader; '' if there is no loader for it."""
-    candidates = file_suffix(urlsplit(url).path), mimetypes.guess_extension(media_type) or ""
+    by_type = ".eml" if media_type == "message/rfc822" else mimetypes.guess_extension(media_type) or ""
+    candidates = file_suffix(urlsplit(url).path), by_type
     return next((suffix for suffix in candidates if suffix in LOADER_BY_SUFFIX), "")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragkit.errors import LoadError, RagkitError
 from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.filters import Where
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk
@@ -62,6 +62,8 @@ class Diagnosis:
     """Words of the question that the passage lacks."""
     advice: tuple[str, ...] = ()
     """What would make it a hit, the smallest change first."""
+    contributions: Mapping[str, float] = field(default_factory=dict)
+    """What its score is the sum of: `dense`, `lexical`, `document`, `older version`, `second hop`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,10 @@ def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, place: ExpectedPlace) -> 
     best = _best_chunk(deep[None], expected)
     rank = next((hit.rank for hit in hits if _contains_expected(hit.chunk, expected)), None)
     shared, missing = _compare_words(query.question, f"{best.header}\n{best.text}")
-    diagnosis = Diagnosis(query.question, source, line, best, "", stages, top_k, rank, shared, missing)
+    contributions = next((e.contributions for e in (*near[None], *deep[None]) if e.hit.chunk.id == best.id), {})
+    diagnosis = Diagnosis(
+        query.question, source, line, best, "", stages, top_k, rank, shared, missing, contributions=contributions
+    )
     return _add_advice(kb, query, diagnosis, expected)
 
 

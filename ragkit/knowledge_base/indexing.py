@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragkit.answer.score_calibration import measure_calibration
-from ragkit.embed.base import Row
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, PriceUnknown, ProviderError
 from ragkit.index.added_documents import ADDED_ROOT, name_documents
 from ragkit.index.build import Build, BuildOptions
-from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.compaction import MIN_UNUSED_VECTORS, compact_vectors
-from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, read_marker_roots, repair_command
+from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, place_name, repair_command
+from ragkit.index.catalog.document_index import DocumentIndex
+from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.io_errors import translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.row_checks import verify_vector_rows
-from ragkit.index.catalog.sqlite import Catalog, FileRow
+from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.context_writer import ContextStage, ContextWriter
 from ragkit.index.external_store import ExternalStore
-from ragkit.index.plan import IndexPlan, IndexPlanOptions, make_plan
 from ragkit.index.rebuild import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
-from ragkit.index.report import FileFailure, IndexEvent, IndexReport
-from ragkit.index.source_ids import is_within, source_id
-from ragkit.index.web_pages import WEB_FOLDER, is_url, normalize_url
+from ragkit.index.report import FileFailure, IndexReport
+from ragkit.index.source_copies import SOURCES_FOLDER
+from ragkit.index.source_ids import is_within
+from ragkit.index.source_runs import forget_source_run
+from ragkit.index.web_pages import is_url
 from ragkit.knowledge_base.cost_estimate import (
     CALIBRATION_TOKENS,
     Budget,
@@ -42,7 +41,10 @@ from ragkit.knowledge_base.cost_estimate import (
     embedding_cost,
     estimate_embedding_cost,
 )
+from ragkit.knowledge_base.index_options import IndexOptions
+from ragkit.knowledge_base.index_planner import IndexPlanner, file_filters_json, finish_sources
 from ragkit.knowledge_base.source_files import FILE_FILTERS_KEY, SourceFiles
+from ragkit.knowledge_base.source_targets import SourceTargets, TargetResolver, require_not_redirected
 from ragkit.knowledge_base.spooled_files import SpooledFiles
 from ragkit.knowledge_base.stored_settings import (
     check_settings,
@@ -51,42 +53,12 @@ from ragkit.knowledge_base.stored_settings import (
     write_calibration,
 )
 from ragkit.lexical.bm25_index import Bm25Index
-from ragkit.load.fetch import FetchOptions
-from ragkit.masking import mask_passwords
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run.index_worker import add_contexts
 from ragkit.records import Document
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.ledger import Ledger
 from ragkit.usage.meter import Meter, current_meter, use_meter
-
-
-@dataclass(frozen=True)
-class IndexOptions:
-    """Options of one index run."""
-
-    dry_run: bool = False
-    """Parse and split, count what would be embedded, and change nothing."""
-    retry_failed: bool = False
-    """Retry files that failed before, although they have not changed."""
-    rebuild: bool = False
-    """Accept settings that differ from those of the last build, and index everything again."""
-    include: tuple[str, ...] = ()
-    """Only files that match, in this run; empty: the patterns of the pipeline."""
-    exclude: tuple[str, ...] = ()
-    """Patterns to exclude in this run, in addition to those of the pipeline."""
-    jobs: int = 0
-    """Processes that parse and split files; 0: the setting of the pipeline."""
-    max_cost_usd: float | None = None
-    """Limit in USD for embedding and for contexts of chunks. A run with a higher estimate does not start, and a run
-    that reaches the limit stops; what was paid for is kept, and the next run continues from there."""
-    on_event: Callable[[IndexEvent], None] = lambda event: None
-    """Called with every event of the run."""
-    runner_factory: Callable[[PipelineComponents, int], BuildRunner] = PipelineComponents.create_runner
-    """Creates the runner that parses, splits and embeds; the default follows the pipeline and `jobs`."""
-    find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
-    """Text hashes -> vectors of the same embedder that exist elsewhere; these are copied instead of computed."""
-
 
 _CLEARED_TABLES = (
     "roots", "files", "documents", "chunks", "vectors", "embedders", "derived", "contexts", "chunk_contexts",
@@ -107,9 +79,22 @@ class Indexer:
         started = time.perf_counter()
         if run.dry_run and not knowledge_base_exists(self.path):
             return self._dry_run_new(sources, run, started)
-        if run.dry_run and any(map(is_url, sources)):
-            return self._dry_run_with_urls(sources, run)
-        roots, failures = self._resolve_sources(sources)
+        configured = self._components.sources
+        if run.dry_run and (not sources or any(is_url(name) or str(name) in configured for name in sources)):
+            return self._dry_run_with_copies(sources, run, started)
+        targets = self._resolve_sources(sources, run)
+        report = _add_target_results(self._index_roots(targets.roots, run, started), targets)
+        if not run.dry_run:
+            finish_sources(self.source_files, targets)
+        return report
+
+    def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> SourceTargets:
+        if run.rebuild and not sources:  # of what the knowledge base holds, without fetching anything
+            return SourceTargets()
+        return TargetResolver(self.path, self._components, self.source_files).resolve(sources)
+
+    def _index_roots(self, roots: Sequence[Path], run: IndexOptions, started: float) -> IndexReport:
+        """An index run over folders, files and copies."""
         on_call = self._ledger.call_recorder("index", self._components.pipeline.name)
         meter = Meter(budget_usd=run.max_cost_usd, on_call=on_call)
         with use_meter(meter), closing(self._ledger), SpooledFiles() as spool:
@@ -119,7 +104,7 @@ class Indexer:
                 report = self._run_build(session, roots, run, started)
                 if not run.dry_run:
                     self._store_calibration(session.catalog)
-        return replace(_add_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
+        return replace(report, notes=(*notes, *report.notes), usage=meter.usage().to_dict())
 
     def add(self, documents: Sequence[Document], run: IndexOptions) -> IndexReport:
         """Write documents to the knowledge base, and index them; see `KnowledgeBase.add`."""
@@ -134,29 +119,6 @@ class Indexer:
             self.remove(replaced)
         return self.index([ADDED_ROOT], run)
 
-    def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[FileFailure]]:
-        """The paths of the sources. Pages are downloaded first; on failure a page keeps its last copy."""
-        roots: list[Path] = []
-        failures: list[FileFailure] = []
-        recorded = frozenset(read_marker_roots(self.path))
-        folder = self._components.folder_options
-        options = FetchOptions(max_mb=folder.max_file_mb, allow_private=folder.allow_private)
-        for source in sources:
-            if str(source) == ADDED_ROOT:
-                roots.append(self.source_files.resolver.added.folder)
-                continue
-            if not is_url(source):
-                roots.append(_resolve_root(source, recorded))
-                continue
-            url = normalize_url(str(source))
-            try:
-                roots.append(self.source_files.resolver.web_copies.download(url, options))
-            except LoadError as error:
-                failures.append(FileFailure(mask_passwords(url), error.reason, error.hint))
-                before = self.source_files.resolver.resolve_path(url)
-                roots += [before] if before.exists() else []
-        return roots, failures
-
     def _check_budget(self, roots: Sequence[Path], run: IndexOptions, spool: SpooledFiles) -> IndexOptions:
         """Estimate the cost of a run; returns its options, with the files that the estimate has read.
 
@@ -170,7 +132,8 @@ class Indexer:
             raise PriceUnknown(embedder_name(embedder), limit)
         if not self._components.splits_at_cost:  # the chunks of the estimate are those of the run
             run = replace(run, runner_factory=spool.wrap(run.runner_factory))
-        report = self.index(roots, replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None))
+        trial = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
+        report = self._run_trial(roots, trial, time.perf_counter())
         total = embedding_cost(embedder, report.tokens) or 0.0
         for estimate in report.context_estimates:
             if estimate.cost_usd is None:
@@ -183,7 +146,9 @@ class Indexer:
         """Remove sources and everything below them. Returns the number of removed documents."""
         with WriteSession(self.path) as session:
             catalog = session.catalog
-            rows = [row for row in catalog.files().values() if _is_named(row.source, names)]
+            copies = self.source_files.resolver.source_copies
+            members = set[str]().union(*(copies.members(name) for name in names))
+            rows = [row for row in catalog.files().values() if _is_named(row.source, names) or row.source in members]
             rows += [part for row in rows for part in catalog.parts(row.source)]
             rows += [part for part in map(catalog.file, names) if part is not None and part.status == "part"]
             documents = [row.document for row in rows if row.document is not None]
@@ -200,6 +165,11 @@ class Indexer:
             resolver = self.source_files.resolver
             for name in filter(is_url, names):
                 resolver.web_copies.delete(name)
+            for name in names:
+                resolver.source_copies.delete_root(name)
+                forget_source_run(self.path, name)
+            for root in resolver.source_copies.roots():
+                resolver.source_copies.forget(root, resolver.source_copies.members(root) & {row.source for row in rows})
             for added in [row.source for row in rows] if resolver.added.folder.exists() else ():
                 resolver.added.delete(added)
         return len(documents)
@@ -215,8 +185,14 @@ class Indexer:
                 lexical_index = Bm25Index(catalog.connection)
                 lexical_index.remove(lexical_index.keys().tolist())
                 catalog.set_meta("generation", str(catalog.generation() + 1))
+            DocumentIndex(catalog.connection).synchronize()
+            DuplicateIndex(catalog.connection).synchronize()
             catalog.connection.execute("VACUUM")
-            for copies in (self.source_files.resolver.web_copies, self.source_files.resolver.added):
+            for copies in (
+                self.source_files.resolver.web_copies,
+                self.source_files.resolver.added,
+                self.source_files.resolver.source_copies,
+            ):
                 shutil.rmtree(copies.folder, ignore_errors=True)
             if external_store is not None:
                 with closing(external_store):
@@ -233,13 +209,15 @@ class Indexer:
             roots = _merge_roots(roots, self._source_paths(catalog.roots()))
         embedder = self._components.embedder
         row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
-        plan = self._create_plan(roots, catalog.files(), run, everything=bool(before.differences(recipe)))
+        known = catalog.files()
+        planner = IndexPlanner(self.source_files, self._components, run)
+        plan, withheld = planner.plan(roots, catalog, known, reindex_all=bool(before.differences(recipe)))
         metadata = {
             "recipe": recipe.to_json(),
             "embedder": embedder.fingerprint,
             "pipeline": self._components.pipeline.to_yaml(),
             "pipeline_name": self._components.pipeline.name,
-            FILE_FILTERS_KEY: _file_filters_json(catalog, [*map(self.source_files.resolver.source_id, roots)], run),
+            FILE_FILTERS_KEY: file_filters_json(catalog, [*map(self.source_files.resolver.source_id, roots)], run),
         }
         lexical_index = Bm25Index(catalog.connection)
         components = self._components.for_estimate() if run.dry_run else self._components
@@ -256,7 +234,13 @@ class Indexer:
         )
         source_ids = tuple(map(self.source_files.resolver.source_id, roots))
         options = BuildOptions(
-            str(self.path), run.dry_run, count_affordable, metadata, source_ids, run.find_known_vectors
+            place_name(self.path),
+            run.dry_run,
+            count_affordable,
+            metadata,
+            source_ids,
+            run.find_known_vectors,
+            run.save_vectors,
         )
         generation = catalog.generation()
         build = Build(catalog, vectors, stages, options)
@@ -268,7 +252,8 @@ class Indexer:
             with catalog.transaction():
                 catalog.delete_unused_contexts(MIN_UNUSED_VECTORS)
         notes = () if run.dry_run else self._sync_store(catalog, vectors)
-        report = replace(build.report(plan, started), notes=notes)
+        report = build.report(plan, started)
+        report = _add_failures(replace(report, notes=(*notes, *report.notes)), withheld)
         return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
 
     def _store_calibration(self, catalog: Catalog) -> None:
@@ -306,22 +291,9 @@ class Indexer:
         return [
             self.source_files.resolver.resolve_path(root)
             if is_url(root)
-            else _require_not_redirected(self.source_files.resolver.resolve_path(root))
+            else require_not_redirected(self.source_files.resolver.resolve_path(root))
             for root in roots
         ]
-
-    def _create_plan(
-        self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexOptions, *, everything: bool
-    ) -> IndexPlan:
-        found = chain.from_iterable(self.source_files.walk(root, run.include, run.exclude) for root in roots)
-        options = IndexPlanOptions(
-            self._components.current_fingerprint,
-            self.source_files.hash,
-            run.retry_failed,
-            everything,
-            self.source_files.resolver.source_id,
-        )
-        return make_plan(found, [self.source_files.resolver.source_id(root) for root in roots], known, options)
 
     def _rebuild_if_damaged(self) -> tuple[str, ...]:
         """Rebuild a damaged knowledge base before it is written to. Returns notes."""
@@ -378,22 +350,36 @@ class Indexer:
             session.catalog.add_vectors(row.key, first, recovered.text_hashes, sums)
 
     def _dry_run_new(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions, started: float) -> IndexReport:
-        """A dry run without a knowledge base: in a temporary one, so that none is left behind."""
+        """A dry run without a knowledge base, with copies of web pages in a temporary folder."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
             scratch = Indexer(Path(folder) / "kb", self._components, self._ledger)
-            roots, failures = scratch._resolve_sources(sources)
-            with WriteSession(scratch.path, self._components.new_knowledge_base) as session:
-                report = _add_failures(scratch._run_build(session, roots, run, started), failures)
-            return replace(report, kb=str(self.path), usage=Meter().usage().to_dict())
+            targets = scratch._resolve_sources(sources, run)
+            report = _add_target_results(scratch._run_trial(targets.roots, run, started), targets)
+            return replace(report, kb=place_name(self.path), usage=Meter().usage().to_dict())
 
-    def _dry_run_with_urls(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> IndexReport:
-        """A dry run with pages: downloads them to a temporary folder, not over the copies that citations refer to."""
+    def _run_trial(self, roots: Sequence[Path], run: IndexOptions, started: float) -> IndexReport:
+        """A dry run; without a knowledge base in a temporary one, so that none is left behind."""
+        if knowledge_base_exists(self.path):
+            return self._index_roots(roots, run, started)
+        with TemporaryDirectory(prefix="ragkit-") as folder:
+            scratch = Indexer(Path(folder) / "kb", self._components, self._ledger)
+            scratch.source_files = self.source_files
+            with WriteSession(scratch.path, self._components.new_knowledge_base) as session:
+                return scratch._run_build(session, roots, run, started)
+
+    def _dry_run_with_copies(
+        self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions, started: float
+    ) -> IndexReport:
+        """A dry run with pages or remote sources: fetches to a temporary folder, not over the copies that citations
+        refer to."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
             scratch = Indexer(self.path, self._components, self._ledger)
-            web_folder = Path(folder).resolve() / WEB_FOLDER
-            scratch.source_files = SourceFiles(self.path, self._components.folder_options, web_folder)
-            roots, failures = scratch._resolve_sources(sources)
-            return _add_failures(scratch.index(roots, run), failures)
+            copies = Path(folder).resolve()
+            if (self.path / SOURCES_FOLDER).is_dir():
+                shutil.copytree(self.path / SOURCES_FOLDER, copies / SOURCES_FOLDER)
+            scratch.source_files = SourceFiles(self.path, self._components.folder_options, copies)
+            targets = scratch._resolve_sources(sources, run)
+            return _add_target_results(scratch._index_roots(targets.roots, run, started), targets)
 
 
 def _is_named(source: str, names: Sequence[str]) -> bool:
@@ -401,14 +387,10 @@ def _is_named(source: str, names: Sequence[str]) -> bool:
     return any(is_within(source, name) or source.startswith(f"{name}#") for name in names)
 
 
-def _file_filters_json(catalog: Catalog, roots: Sequence[str], run: IndexOptions) -> str:
-    """Source -> include and exclude patterns of its last run, as JSON."""
-    filters: dict[str, object] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
-    for root in roots:
-        filters.pop(root, None)
-        if run.include or run.exclude:
-            filters[root] = {"include": list(run.include), "exclude": list(run.exclude)}
-    return json.dumps(filters, sort_keys=True)
+def _add_target_results(report: IndexReport, targets: SourceTargets) -> IndexReport:
+    """The report with what happened before the index run."""
+    files = {**report.files, "skipped": report.files["skipped"] + len(targets.skipped)}
+    return _add_failures(replace(report, files=files, skipped=(*report.skipped, *targets.skipped)), targets.failures)
 
 
 def _add_failures(report: IndexReport, failures: Sequence[FileFailure]) -> IndexReport:
@@ -417,24 +399,6 @@ def _add_failures(report: IndexReport, failures: Sequence[FileFailure]) -> Index
         return report
     files = {**report.files, "failed": report.files["failed"] + len(failures)}
     return replace(report, files=files, failures=(*report.failures, *failures))
-
-
-def _resolve_root(source: str | os.PathLike[str], recorded: Collection[str]) -> Path:
-    path = Path(os.path.abspath(source))  # noqa: PTH100 - without following links
-    if not Path(source).exists():
-        raise LoadError(str(source), "does not exist", "name an existing folder or file")
-    return _require_not_redirected(path) if source_id(path) in recorded else Path(source).resolve()
-
-
-def _require_not_redirected(root: Path) -> Path:
-    """Check that the path of an indexed source contains no link: it was recorded without links.
-
-    A link in its place, or in a parent folder, would index files that the user has not named.
-    """
-    if root.exists() and root.resolve() != root:
-        hint = "if that is intended, remove it with `ragkit rm` and index it again"
-        raise LoadError(str(root), f"is now a link to {root.resolve()}", hint)
-    return root
 
 
 def _merge_roots(named: Sequence[Path], known: Sequence[Path]) -> list[Path]:

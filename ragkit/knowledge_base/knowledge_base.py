@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
-from ragkit.errors import InvalidOption, NotAKnowledgeBase
+from ragkit.errors import InvalidOption, LoadError, NotAKnowledgeBase
 from ragkit.index.aggregate import FieldAggregate
-from ragkit.index.catalog.directory import knowledge_base_exists, open_catalog
+from ragkit.index.catalog.database_url import is_database_url
+from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
 from ragkit.knowledge_base.filters import Where, filter_notes, filter_source, read_filter
-from ragkit.knowledge_base.source_files import SourceFiles
+from ragkit.knowledge_base.source_files import OriginalFile, SourceFiles
+from ragkit.knowledge_base.source_status import SourceStatus, read_source_statuses
 from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
 from ragkit.knowledge_base.stored_settings import check_settings, read_calibration, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
@@ -42,8 +44,11 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
     from ragkit.index.report import IndexReport
     from ragkit.index.verify import VerificationReport
-    from ragkit.knowledge_base.indexing import Indexer, IndexOptions
+    from ragkit.knowledge_base.index_options import IndexOptions
+    from ragkit.knowledge_base.indexing import Indexer
     from ragkit.knowledge_base.migrate import CopyOptions, CopyReport
+    from ragkit.knowledge_base.shared import SharedKnowledgeBase, Writer
+    from ragkit.load.pdf_rectangles import Rectangle
     from ragkit.records import Chunk, Hit
     from ragkit.retrieve.base import Explanation
     from ragkit.usage.ledger import Ledger
@@ -71,6 +76,8 @@ class KnowledgeBase:
         self._components = components or PipelineComponents(pipeline)
         self._reader_lock = Lock()
         self._reader: CatalogReader | None = None
+        self._shared: SharedKnowledgeBase | None = None
+        self._reader_inode = 0
         self._weights_checked = False
         self._contents: LruCache[str, str] = LruCache(MAX_CONTENTS)
         """Descriptions of the contents by generation and filter."""
@@ -84,10 +91,11 @@ class KnowledgeBase:
         check: bool = True,
         embedder: EmbeddingProvider | None = None,
     ) -> Self:
-        """Open the knowledge base in the directory `path`. The first `index` creates it.
+        """Open the knowledge base in the directory `path`, or in a database. The first `index` creates it.
 
         Args:
-            path: its directory.
+            path: its directory, or the address of a database: `postgresql://user@host/database?schema=manuals`. Then
+                a local copy is searched, which is updated when something is published.
             pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made pipeline. None: the
                 settings that the knowledge base was built with, or the defaults if it does not exist yet. A file
                 without a `store` section keeps the current store.
@@ -100,8 +108,27 @@ class KnowledgeBase:
             InvalidOption: `embedder` lacks a method or attribute of EmbeddingProvider.
             PipelineError: the pipeline file is invalid.
             KnowledgeBaseDamaged: a file of the knowledge base is missing, truncated or altered.
+            DatabaseFailed: the database cannot be reached, and there is no local copy.
         """
-        directory = Path(path)
+        shared = _open_shared(path) if isinstance(path, str) and is_database_url(path) else None
+        try:
+            directory = Path(path) if shared is None else shared.directory
+            return cls._open_directory(directory, shared, pipeline, check, embedder)
+        except BaseException:
+            if shared is not None:
+                shared.close()
+            raise
+
+    @classmethod
+    def _open_directory(
+        cls,
+        directory: Path,
+        shared: SharedKnowledgeBase | None,
+        pipeline: Pipeline | str | os.PathLike[str] | None,
+        check: bool,
+        embedder: EmbeddingProvider | None,
+    ) -> Self:
+        """`open` in a directory; `shared` is the database that it is a copy of."""
         stored = read_stored_settings(directory)
         if isinstance(pipeline, Pipeline):
             chosen = pipeline
@@ -112,6 +139,7 @@ class KnowledgeBase:
         if pipeline is not None and stored is not None and not chosen.has_own_store:
             chosen = chosen.with_store_from(stored.load_pipeline())
         kb = cls(directory, chosen, _create_components(chosen, embedder))
+        kb._shared = shared
         own = stored is not None and stored.build_fingerprint.embed.get("name") == PROGRAM_EMBEDDER
         if check and stored is not None and (pipeline is not None or embedder is not None or own):
             check_settings(directory, stored.build_fingerprint, kb._components.build_fingerprint)
@@ -123,6 +151,15 @@ class KnowledgeBase:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def open_writer(self) -> Self:
+        """A second instance with the same settings and components, which can write while this one is searched."""
+        return type(self)(self.path, self.pipeline, self._components)
+
+    @property
+    def max_file_bytes(self) -> int:
+        """Files larger than this are not indexed."""
+        return int(self._components.folder_options.max_file_mb * 2**20)
+
     def require_exists(self) -> None:
         """Check that something was indexed here.
 
@@ -130,15 +167,41 @@ class KnowledgeBase:
             NotAKnowledgeBase: the directory is missing, or holds no knowledge base.
         """
         if not knowledge_base_exists(self.path):
+            if self._shared is not None:
+                reason = "is not a knowledge base"
+                raise NotAKnowledgeBase(self.place, reason, "build it with `ragkit index FOLDER`")
             open_catalog(self.path)
 
     def close(self) -> None:
-        """Close all files."""
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        """Close all files, and the connections to the database."""
+        self._close_reader()
+        if self._shared is not None:
+            self._shared.close()
         if "ledger" in self.__dict__:  # opened on first use
             self.ledger.close()
+
+    def _close_reader(self) -> None:
+        with self._reader_lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+    @property
+    def place(self) -> str:
+        """Its directory, or the address of its database without the password."""
+        return str(self.path) if self._shared is None else str(self._shared.url)
+
+    def refresh(self) -> bool:
+        """Update the local copy of a knowledge base in a database now; returns whether anything was new.
+
+        Searches do so anyway, at most once a second. In a directory there is nothing to do.
+        """
+        return self._shared is not None and self._shared.refresh()
+
+    def follow(self) -> None:
+        """Update the local copy in a thread when something is published, until `close`: for servers."""
+        if self._shared is not None:
+            self._shared.follow()
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -153,7 +216,7 @@ class KnowledgeBase:
 
     @cached_property
     def _source_files(self) -> SourceFiles:
-        return SourceFiles(self.path, self._components.folder_options)
+        return SourceFiles(self.path, self._components.folder_options, elsewhere=self._shared is not None)
 
     @cached_property
     def _indexer(self) -> Indexer:
@@ -161,11 +224,30 @@ class KnowledgeBase:
 
         return Indexer(self.path, self._components, self.ledger)
 
+    @contextmanager
+    def _writing(self, *, create: bool = False) -> Iterator[tuple[Indexer, Writer | None]]:
+        """The indexer; for a database the one of the writer's copy, which is published at the end of the block."""
+        if self._shared is None:
+            self.close()  # some stores allow one open handle only, and a damaged knowledge base is rebuilt in its place
+            yield self._indexer, None
+            return
+        from ragkit.knowledge_base.indexing import Indexer
+
+        self._check_store()
+        with self._shared.write(self._components.new_knowledge_base if create else None) as writer:
+            yield Indexer(writer.directory, self._components, self.ledger), writer
+
+    def _check_store(self) -> None:
+        """Raises InvalidOption if the vector store of a knowledge base in a database is one of this machine."""
+        if self._shared is not None and self._components.has_local_store:
+            allowed = "sqlite (the local copy), or a store on a server, for a knowledge base in a database"
+            raise InvalidOption("store.name", self.pipeline.store.name, allowed)
+
     def index(self, *sources: str | os.PathLike[str], options: IndexOptions | None = None) -> IndexReport:
-        """Index folders, files and web pages. Sources that are not named stay as they are.
+        """Index folders, files, web pages and configured sources. Sources that are not named stay as they are.
 
         Args:
-            sources: paths and URLs.
+            sources: paths, URLs, and ids of configured sources (`s3:bucket`); none: all that are known or configured.
             options: settings of this run; None: the defaults.
 
         Raises:
@@ -175,10 +257,28 @@ class KnowledgeBase:
             BudgetExceeded: the run costs more than `options.max_cost_usd`; what was embedded is kept.
             PriceUnknown: `options.max_cost_usd` is set, and the price of the embedder is unknown.
         """
-        from ragkit.knowledge_base.indexing import IndexOptions
+        from ragkit.knowledge_base.index_options import IndexOptions
 
-        self.close()  # a damaged knowledge base is rebuilt in its place
-        return self._indexer.index(sources, options or IndexOptions())
+        run = options or IndexOptions()
+        if self._shared is not None and run.dry_run:
+            return self._dry_run(self._shared, sources, run)
+        with self._writing(create=True) as (indexer, writer):
+            return indexer.index(sources, self._writer_options(writer, run))
+
+    def _dry_run(
+        self, shared: SharedKnowledgeBase, sources: Sequence[str | os.PathLike[str]], run: IndexOptions
+    ) -> IndexReport:
+        """A dry run over the readers' copy, which knows the vectors in the database."""
+        from ragkit.knowledge_base.shared import find_in_database
+
+        shared.refresh()
+        fingerprint = self._components.embedder.fingerprint
+        if knowledge_base_exists(self.path):
+            run = replace(run, find_known_vectors=find_in_database(shared.database, fingerprint))
+        return self._indexer.index(sources, run)
+
+    def _writer_options(self, writer: Writer | None, run: IndexOptions) -> IndexOptions:
+        return run if writer is None else writer.options(run, self._components.embedder.fingerprint)
 
     def add(self, documents: Document | Sequence[Document], options: IndexOptions | None = None) -> IndexReport:
         """Add documents of the program. They are kept in the knowledge base, and stay until they are removed.
@@ -196,29 +296,34 @@ class KnowledgeBase:
             InvalidOption: metadata that JSON cannot represent.
             SettingsMismatch, KnowledgeBaseLocked, BudgetExceeded, PriceUnknown: as `index`.
         """
-        from ragkit.knowledge_base.indexing import IndexOptions
+        from ragkit.knowledge_base.index_options import IndexOptions
 
-        self.close()
         given = [documents] if isinstance(documents, Document) else list(documents)
-        return self._indexer.add(given, options or IndexOptions())
+        with self._writing(create=True) as (indexer, writer):
+            return indexer.add(given, self._writer_options(writer, options or IndexOptions()))
 
     def remove(self, *sources: str | os.PathLike[str]) -> int:
         """Remove files, or folders with everything below them. Returns the number of removed documents.
 
         The next index run over a folder that contains them adds them again.
         """
-        self.close()  # some stores allow one open handle only
-        return self._indexer.remove([self._source_files.resolver.normalize(source) for source in sources])
+        with self._writing() as (indexer, _):
+            return indexer.remove([indexer.source_files.resolver.normalize(source) for source in sources])
 
     def clear(self) -> None:
         """Remove all files, chunks and vectors. The knowledge base stays, empty."""
-        self.close()
-        self._indexer.clear()
+        with self._writing() as (indexer, _):
+            indexer.clear()
 
     def verify(self, *, repair: bool = False) -> VerificationReport:
         """Read everything and report what is wrong; `repair` rebuilds what is damaged."""
         from ragkit.index.verify import verify
 
+        if self._shared is not None:
+            from ragkit.knowledge_base.shared_copy import verify_shared
+
+            self._close_reader()
+            return verify_shared(self._shared, self._components.external_store(self.path), repair=repair)
         self.close()
         store = self._components.external_store(self.path)
         report = verify(self.path, Bm25Index, store)
@@ -245,18 +350,54 @@ class KnowledgeBase:
         """
         from ragkit.knowledge_base.migrate import CopyOptions, copy_to_store
 
+        with self._writing() as (indexer, _):
+            return copy_to_store(indexer.path, self._components, options or CopyOptions())
+
+    def copy_to(self, target: str | os.PathLike[str], *, overwrite: bool = False) -> CopyReport:
+        """Copy everything to another knowledge base: a directory, or the address of a database. Nothing is embedded.
+
+        Args:
+            target: where to; this knowledge base stays as it is.
+            overwrite: replace the documents that the target holds.
+
+        Raises:
+            NotAKnowledgeBase: nothing was indexed, or the target holds something else.
+            InvalidOption: the target holds documents, and `overwrite` is not set.
+            KnowledgeBaseLocked: another process is writing.
+            DatabaseFailed: the database cannot be reached.
+        """
+        from ragkit.knowledge_base.shared_copy import copy_knowledge_base
+
+        self.require_exists()
+        self.refresh()
         self.close()
-        return copy_to_store(self.path, self._components, options or CopyOptions())
+        return copy_knowledge_base(self.path, self.pipeline.store.name, target, overwrite=overwrite)
 
     # searching
 
     @property
     def reader(self) -> CatalogReader:
         """The open read side. Threads share one reader."""
+        if self._shared is not None:
+            if knowledge_base_exists(self.path):
+                self._shared.refresh_if_old()
+            else:
+                self._shared.refresh()
         with self._reader_lock:
+            if self._reader is not None and self._shared is not None and self._reader_inode != self._catalog_inode():
+                self._reader = None  # the copy was fetched again; snapshots of the old one end by themselves
             if self._reader is None:
+                self.require_exists()
+                self._check_store()
+                self._reader_inode = self._catalog_inode()
                 self._reader = CatalogReader(self.path, Bm25Index, self._components.external_store(self.path))
             return self._reader
+
+    def _catalog_inode(self) -> int:
+        try:
+            return (self.path / CATALOG_FILE).stat().st_ino
+        except FileNotFoundError:
+            return 0
 
     def search(
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
@@ -568,6 +709,21 @@ class KnowledgeBase:
         with self.reader.snapshot() as snapshot:
             return [row for row in Catalog(snapshot.connection).files().values() if row.status == "failed"]
 
+    def known_sources(self) -> list[str]:
+        """The ids of the sources of earlier runs: folders, files, URLs and configured sources."""
+        from ragkit.index.catalog.directory import read_marker_roots
+
+        return read_marker_roots(self.path)
+
+    def sources(self) -> list[SourceStatus]:
+        """The sources of earlier runs and of the pipeline, with their last run, sorted by id."""
+        rows: list[str] = []
+        if self.known_sources():
+            with self.reader.snapshot() as snapshot:
+                rows = [row.source for row in Catalog(snapshot.connection).files().values() if row.status == "indexed"]
+        roots = {**dict.fromkeys(self.known_sources()), **dict.fromkeys(self._components.sources)}
+        return read_source_statuses(sorted(roots), self._components.sources, rows, self._source_files)
+
     def status(self) -> KnowledgeBaseStatus:
         """What the knowledge base holds."""
         with self.reader.snapshot() as snapshot:
@@ -605,12 +761,12 @@ class KnowledgeBase:
         from ragkit.index.build_fingerprint import check_embedder_weights
 
         if not len(snapshot.arrays.chunk_keys):
-            raise NotAKnowledgeBase(str(self.path), "holds no documents", "fill it with `ragkit index FOLDER`")
+            raise NotAKnowledgeBase(self.place, "holds no documents", "fill it with `ragkit index FOLDER`")
         embedder = self._components.embedder
         if not self._weights_checked and isinstance(embedder, ProbingEmbedder):
             row = Catalog(snapshot.connection).embedder(embedder.fingerprint)
             if row is not None and row.probe is not None:
-                check_embedder_weights(str(self.path), row.probe, embedder.probe())
+                check_embedder_weights(self.place, row.probe, embedder.probe())
         self._weights_checked = True
 
     # for answering and serving
@@ -661,14 +817,55 @@ class KnowledgeBase:
         with self.reader.snapshot() as snapshot:
             return read_calibration(Catalog(snapshot.connection), self._components.embedder.fingerprint)
 
+    def rectangles(self, source: str, start: int, end: int) -> list[Rectangle]:
+        """Where `document(source).text[start:end]` stands on the pages of a PDF file, for example of a citation.
+
+        Read from the file when asked for. Empty for other formats, for files in archives and mails, and for files that
+        have changed since they were indexed.
+        """
+        document = self.document(source)
+        if document is None or document.format != "pdf":
+            return []
+        from ragkit.load.pdf_rectangles import document_rectangles
+
+        with suppress(OSError, LoadError):
+            if not self.is_stale(source):
+                return document_rectangles(self._source_files.read(source), document, start, end)
+        return []
+
+    def original(self, source: str) -> OriginalFile | None:
+        """The file that a document was read from, as it was indexed.
+
+        None if it has changed since, was deleted, or is on another machine. Of a part of a file, such as an attachment
+        of a mail, it is the whole file.
+        """
+        row = self._file_row(source)
+        return None if row is None else self._source_files.read_original(row)
+
     def is_stale(self, source: str) -> bool:
         """Whether the file has changed since it was indexed, or was deleted."""
+        row = self._file_row(source)
+        return row is None or self._source_files.is_changed(row)
+
+    def _file_row(self, source: str) -> FileRow | None:
+        """The indexing state of the file of a document; None if it is not indexed."""
         with self.reader.snapshot() as snapshot:
             catalog = Catalog(snapshot.connection)
             row = catalog.file(source)
-            if row is not None and row.status == "part":
-                row = catalog.file(row.reason)
-        return row is None or self._source_files.is_changed(row)
+            return catalog.file(row.reason) if row is not None and row.status == "part" else row
+
+
+def _open_shared(address: str) -> SharedKnowledgeBase:
+    from ragkit.index.catalog.database_url import DatabaseUrl
+    from ragkit.knowledge_base.shared import SharedKnowledgeBase
+
+    shared = SharedKnowledgeBase(DatabaseUrl.parse(address))
+    try:
+        shared.refresh()
+    except BaseException:
+        shared.close()
+        raise
+    return shared
 
 
 def _create_components(pipeline: Pipeline, embedder: EmbeddingProvider | None) -> PipelineComponents:

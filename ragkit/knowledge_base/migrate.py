@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import PipelineError
+from ragkit.index.catalog.directory import place_name
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.external_store import ExternalStore
@@ -113,7 +114,7 @@ def _copy_chunks(session: WriteSession, components: PipelineComponents, options:
     old = _load_old_pipeline(catalog)
     chunks = int(catalog.connection.execute("SELECT count(*) FROM chunks WHERE live = 1").fetchone()[0])
     report = CopyReport(
-        str(session.directory),
+        place_name(session.directory),
         old.store.name if old else "",
         name,
         chunks,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragkit.index.catalog.directory import place_name
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.report import FileFailure
 from ragkit.index.source_ids import display_name
@@ -62,7 +63,7 @@ def read_status(
     files = catalog.files().values()
     failed = [FileFailure(row.source, row.reason, row.hint) for row in files if row.status == "failed"]
     return KnowledgeBaseStatus(
-        kb=str(path),
+        kb=place_name(path),
         pipeline=pipeline.name,
         generation=catalog.generation(),
         files=sum(row.status == "indexed" for row in files),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ragkit.errors import KnowledgeBaseDamaged, PipelineError, SettingsMismatch
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.checksums import find_changed_files
-from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog, repair_command
+from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog, place_name, repair_command
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.pipeline.settings import Pipeline
@@ -66,8 +66,9 @@ def check_settings(directory: Path, stored: BuildFingerprint, current: BuildFing
     """
     differences = stored.differences(current)
     if differences:
-        fix = f"`ragkit index --rebuild --kb {directory}` with the settings that you want"
-        raise SettingsMismatch(str(directory), differences, fix)
+        place = place_name(directory)
+        fix = f"`ragkit index --rebuild --kb {place}` with the settings that you want"
+        raise SettingsMismatch(place, differences, fix)
 
 
 def read_build_fingerprint(catalog: Catalog, directory: Path) -> BuildFingerprint:

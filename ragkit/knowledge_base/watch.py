@@ -18,7 +18,7 @@ from watchfiles import watch
 from ragkit.errors import KnowledgeBaseLocked, LoadError, RagkitError
 from ragkit.index.report import FileRead, IndexEvent, IndexReport, PlanCreated
 from ragkit.index.source_ids import is_within
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 QUIET_PERIOD_MS = 300

@@ -107,8 +107,8 @@ def test_a_beir_folder_includes_its_documents(workplace: Path, ragkit: Ragkit) -
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["eval"], 2, "give either a file of questions or --auto N"),
-        (["eval", "q.jsonl", "--auto", "3"], 2, "give either a file of questions or --auto N"),
+        (["eval"], 2, "give either a file of questions, --auto N or --feedback"),
+        (["eval", "q.jsonl", "--auto", "3"], 2, "give either a file of questions, --auto N or --feedback"),
         (["eval", "none.jsonl"], 1, "error: none.jsonl: file not found; pass a .jsonl or .csv file"),
         (["eval", "q.jsonl", "--baseline", "q.jsonl", "--retrieval-only"], 1, "not a report of `ragkit eval`"),
         (["eval", "q.jsonl", "--retrieval-only", "--out", "house/boiler.md/x"], 1, "cannot be written"),

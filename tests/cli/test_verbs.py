@@ -14,6 +14,7 @@ import pytest
 
 from ragkit.cli import VERBS
 from tests.cli.conftest import Ragkit, start
+from tests.load import sample_files
 
 GUIDE = """# Boiler manual
 
@@ -112,6 +113,20 @@ def test_explain_shows_shares_that_sum_to_the_score(indexed: Path, ragkit: Ragki
     for hit in hits:
         assert sum(hit["explain"]["shares"].values()) == pytest.approx(hit["score"], abs=1e-4)
     assert "dense #1" in ragkit("search", "boiler pressure", "--explain").out
+
+
+def test_a_citation_of_a_pdf_file_has_its_rectangles_on_the_page(house: Path, ragkit: Ragkit) -> None:
+    Path("pump.pdf").write_bytes(sample_files.pdf([["Pumps"], ["The pump of the well needs eleven litres of oil."]]))
+    ragkit("index", "pump.pdf", "house/garden.txt")
+    answer = ragkit("ask", "How much oil does the pump of the well need?", "--json").json
+    of_pdf = [citation for citation in answer["citations"] if citation["source"] == "pump.pdf"]
+    [rectangle] = of_pdf[0]["rectangles"]
+    assert (rectangle["page"], of_pdf[0]["page"]) == (2, 2)
+    assert rectangle["left"] < rectangle["right"]
+    assert all(citation["rectangles"] == [] for citation in answer["citations"] if citation["source"] != "pump.pdf")
+    Path("pump.pdf").write_bytes(sample_files.pdf([["Pumps"], ["Something else stands here now."]]))
+    stale = ragkit("ask", "How much oil does the pump of the well need?", "--json").json["citations"][0]
+    assert (stale["stale"], stale["rectangles"]) == (True, [])
 
 
 def test_ask_answers_with_citations_from_the_file(indexed: Path, ragkit: Ragkit) -> None:

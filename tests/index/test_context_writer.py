@@ -12,7 +12,7 @@ from ragkit.errors import BudgetExceeded, KnowledgeBaseDamaged, PipelineError
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.context_writer import _Spending, create_request, excerpt_document
 from ragkit.knowledge_base import indexing
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline

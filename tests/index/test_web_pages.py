@@ -36,7 +36,7 @@ def test_copies_of_two_pages_never_collide_or_nest(first_url: str, second_url: s
 
 
 def test_source_ids_of_other_files_are_their_paths(tmp_path: Path) -> None:
-    resolver = SourceResolver(tmp_path / "web", tmp_path / "documents")
+    resolver = SourceResolver(tmp_path / "web", tmp_path / "documents", tmp_path / "sources")
     assert resolver.source_id(tmp_path / "docs/a.md") == str(tmp_path / "docs/a.md")
     assert resolver.resolve_path(str(tmp_path / "docs/a.md")) == tmp_path / "docs/a.md"
 

@@ -15,7 +15,7 @@ from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
 from ragkit.errors import InvalidOption, SettingsMismatch
 from ragkit.index.catalog.directory import CATALOG_FILE
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document

@@ -24,7 +24,7 @@ from ragkit.index.build_fingerprint import check_embedder_weights
 from ragkit.index.catalog.directory import CATALOG_FILE
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.reader import MAX_FILTER_MASKS, MAX_IDLE_CONNECTIONS
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline import assemble
 from ragkit.pipeline.settings import Pipeline

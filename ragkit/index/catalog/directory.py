@@ -23,9 +23,30 @@ MARKER_FILE = "ragkit-kb.json"
 CATALOG_FILE = "index.sqlite"
 
 
+PLACE_FILE = "database"
+"""In the copy of a knowledge base in a database: its address, as messages show it."""
+
+
+def place_name(directory: Path) -> str:
+    """What messages call a knowledge base: its directory, or the address of the database that this is a copy of."""
+    try:
+        return (directory / PLACE_FILE).read_text("utf-8") or str(directory)
+    except OSError:
+        return str(directory)
+
+
+def write_place(directory: Path, place: str) -> None:
+    """Record the address of the database that a directory is a copy of; '' for a directory of its own."""
+    if place == "":
+        (directory / PLACE_FILE).unlink(missing_ok=True)
+    elif not directory.exists() or place_name(directory) != place:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_file_durably(directory / PLACE_FILE, place.encode())
+
+
 def repair_command(directory: Path) -> str:
     """The command that repairs a damaged knowledge base."""
-    return f"`ragkit verify --repair --kb {directory}`"
+    return f"`ragkit verify --repair --kb {place_name(directory)}`"
 
 
 def knowledge_base_exists(directory: Path) -> bool:
@@ -80,7 +101,7 @@ def open_catalog(directory: Path, *, verify_checksums: bool = True) -> sqlite3.C
         KnowledgeBaseDamaged: a file is missing, truncated, altered, or from another knowledge base.
     """
     if not knowledge_base_exists(directory):
-        raise NotAKnowledgeBase(str(directory), "is not a knowledge base", "build it with `ragkit index FOLDER`")
+        raise NotAKnowledgeBase(place_name(directory), "is not a knowledge base", "build it with `ragkit index FOLDER`")
     if verify_checksums:
         _check_files(directory)
     path = directory / CATALOG_FILE

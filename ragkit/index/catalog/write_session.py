@@ -22,6 +22,8 @@ from ragkit.index.catalog.directory import (
     repair_command,
     write_marker,
 )
+from ragkit.index.catalog.document_index import DocumentIndex
+from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.io_errors import to_knowledge_base_error, translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.schema import create_missing_tables
@@ -106,8 +108,11 @@ class WriteSession:
         return f"vectors-{number}.f32"
 
     def _finalize(self) -> None:
-        """Truncate uncommitted rows, checkpoint the log, delete orphaned files, write checksums."""
+        """Index document fields, group passages, truncate uncommitted rows, checkpoint, delete orphaned files, write
+        checksums."""
         connection = self.catalog.connection
+        DocumentIndex(connection).synchronize()
+        DuplicateIndex(connection).synchronize()
         for file in self._open_files:
             file.close()
         referenced = {embedder.file for embedder in self.catalog.embedders()}

@@ -1,0 +1,109 @@
+"""The address of a knowledge base in a database: `postgresql://user@host/database?schema=manuals`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from ragkit.errors import InvalidOption
+from ragkit.masking import HIDDEN, mask_passwords, register_secret
+
+DEFAULT_SCHEMA = "ragkit"
+"""The schema of a knowledge base whose address names none."""
+DEFAULT_WAIT_SECONDS = 120.0
+"""How long a writer waits for another one, if the address does not say."""
+DEFAULT_LEASE_SECONDS = 15.0
+"""A writer that has not reported for so long has died, if the address does not say otherwise."""
+CACHE_VARIABLE = "RAGKIT_CACHE"
+"""Environment variable with the folder of all caches."""
+_SCHEMES = ("postgresql", "postgres")
+_SCHEMA_NAME = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_]{0,62}")
+_EXAMPLE = "like postgresql://user@host:5432/database?schema=manuals"
+
+
+def is_database_url(place: object) -> bool:
+    """Whether the place of a knowledge base is the address of a database, and not a directory."""
+    return isinstance(place, str) and place.partition("://")[0].lower() in _SCHEMES and "://" in place
+
+
+@dataclass(frozen=True)
+class DatabaseUrl:
+    """A parsed address. As text, it is shown without its password."""
+
+    dsn: str = field(repr=False)
+    """What the client of PostgreSQL gets, with the password if the address has one."""
+    schema: str
+    """The schema with the tables of this knowledge base."""
+    wait_seconds: float
+    """How long a writer waits for another one."""
+    lease_seconds: float
+    """How long a writer may be silent before another one takes over."""
+    address: str = field(repr=False)
+    """The address as it was given, with its password."""
+
+    @classmethod
+    def parse(cls, text: str) -> DatabaseUrl:
+        """Parse an address. Its options `schema`, `wait` and `lease` (seconds) are ours; others are PostgreSQL's.
+
+        Raises:
+            InvalidOption: it is not an address of PostgreSQL, or an option is invalid.
+        """
+        try:
+            parts = urlsplit(text)
+            password = parts.password
+        except ValueError as error:
+            raise InvalidOption("kb", mask_passwords(text), _EXAMPLE) from error
+        for secret in {password or "", unquote(password or "")}:
+            register_secret(secret)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        register_secret(options.get("password", ""))
+        schema = options.pop("schema", DEFAULT_SCHEMA)
+        if not _SCHEMA_NAME.fullmatch(schema):
+            raise InvalidOption("schema", schema, "a name of up to 63 ASCII letters, digits and _, without `pg_` first")
+        wait = _read_seconds("wait", options.pop("wait", ""), DEFAULT_WAIT_SECONDS)
+        lease = _read_seconds("lease", options.pop("lease", ""), DEFAULT_LEASE_SECONDS)
+        query = f"?{urlencode(options)}" if options else ""
+        dsn = f"postgresql://{parts.netloc}{parts.path}{query}"
+        return cls(dsn, schema, wait, max(lease, 1.0), text)
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.dsn)
+        options = {name: value for name, value in parse_qsl(parts.query) if name != "password"}
+        user, at, host = parts.netloc.rpartition("@")
+        name, colon, password = user.partition(":")
+        shown = f"{name}:{HIDDEN}{at}{host}" if colon and password else f"{name}{at}{host}"
+        query = urlencode({**options, "schema": self.schema}, safe="/")
+        return f"postgresql://{shown}{parts.path}?{query}"
+
+    @property
+    def cache_directory(self) -> Path:
+        """The directory of the local copy."""
+        name = f"{Path(urlsplit(self.dsn).path).name or 'postgres'}-{self.schema}"
+        digest = blake2b(str(self).encode(), digest_size=8).hexdigest()
+        return _cache_folder(os.environ) / f"{re.sub('[^A-Za-z0-9_.-]', '_', name)}-{digest}"
+
+
+def _read_seconds(name: str, text: str, default: float) -> float:
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86_400:
+        raise InvalidOption(name, text, "seconds, from 0 to 86400")
+    return seconds
+
+
+def _cache_folder(environ: Mapping[str, str]) -> Path:
+    """The folder of all caches. By the XDG specification a relative XDG_CACHE_HOME is ignored."""
+    if environ.get(CACHE_VARIABLE):
+        return Path(environ[CACHE_VARIABLE]).absolute()
+    path = Path(environ.get("XDG_CACHE_HOME", ""))
+    home = path if path.is_absolute() else Path(environ.get("HOME") or Path.home()) / ".cache"
+    return home / "ragkit"

@@ -133,7 +133,7 @@ class CachedQueries:
     def __init__(self, embedder: MiniLM, queries: Sequence[str], rows: Rows) -> None:
         self._embedder = embedder
         self._rows: dict[str, Row] = dict(zip(queries, rows, strict=True))
-        self.dimension, self.fingerprint = embedder.dimension, embedder.fingerprint
+        self.dimension, self.fingerprint, self.language = embedder.dimension, embedder.fingerprint, embedder.language
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """Embed texts with the wrapped embedder."""

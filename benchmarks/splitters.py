@@ -27,7 +27,7 @@ import numpy as np
 
 import ragkit
 from ragkit.embed.minilm import MiniLM
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline

@@ -144,6 +144,15 @@ def extract_terms(text: str) -> list[str]:
     return terms or [term for token in tokens for term in _token_terms(token, keep_stop_words=True)]
 
 
+def is_mostly_latin(text: str) -> bool:
+    """Whether at least half of the letters are Latin ones; also if there are no letters."""
+    if text.isascii():
+        return True
+    letters = [letter for letter in text if letter.isalpha()]
+    latin = sum(letter < "\u0250" or "\u1e00" <= letter <= "\u1eff" for letter in letters)
+    return 2 * latin >= len(letters)
+
+
 @lru_cache(maxsize=1 << 16)
 def _cached_token_terms(token: str) -> tuple[str, ...]:
     return _token_terms(token)

@@ -14,6 +14,8 @@ Bm25Scores: TypeAlias = NDArray[np.float32]
 """BM25 scores: (n,), float32."""
 ExtraTerms: TypeAlias = Mapping[str, float]
 """Additional query terms -> weight, relative to 1 for a term of the question."""
+ChunkBoosts: TypeAlias = Callable[[ChunkKeys], Bm25Scores]
+"""Chunk keys, (n,) -> what to add to the score of each, (n,) >= 0."""
 NO_EXTRA_TERMS: ExtraTerms = MappingProxyType({})
 
 
@@ -32,11 +34,13 @@ class LexicalIndex(Protocol):
         top_k: int,
         allowed: Callable[[ChunkKeys], NDArray[np.bool_]] | None = None,
         extra: ExtraTerms = NO_EXTRA_TERMS,
+        boosts: ChunkBoosts | None = None,
     ) -> list[tuple[int, float]]:
         """The best chunks that contain a term: (key, score > 0), best first, ties by key.
 
         Returns `min(top_k, number of matches)` chunks. `allowed` is called once, with the ascending keys of all
-        matching chunks, (n,), and returns a mask of the chunks that may be returned.
+        matching chunks, (n,), and returns a mask of the chunks that may be returned. `boosts` gets the keys of these,
+        and its values are part of the ranking, not of the scores returned.
         """
 
     def scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragkit.errors import InvalidOption
-from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms
+from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkBoosts, ChunkKeys, ExtraTerms
+from ragkit.lru_cache import LruCache
 
 K1 = 1.2
 """Term frequency saturation."""
@@ -61,6 +62,23 @@ class _LengthTable:
     """k1 * (1 - b + b * length / mean length) of each key, aligned with `keys`."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Postings:
+    """Where a term occurs, and what it adds to the scores."""
+
+    positions: ChunkKeys
+    """Ascending: key * 2**20 + the index in the chunk."""
+    rows: NDArray[np.intp]
+    """The chunks that contain it: their rows in the table of lengths, ascending."""
+    scores: NDArray[np.float64]
+    """The BM25 score of each of these chunks."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory, about."""
+        return self.positions.nbytes + self.rows.nbytes + self.scores.nbytes + 1000
+
+
 class Bm25Index:
     """BM25 over terms and adjacent term pairs of chunks, stored in the caller's database."""
 
@@ -91,6 +109,12 @@ class Bm25Index:
         self._execute_many("INSERT OR REPLACE INTO @_lengths VALUES (?, ?)", zip(keys, lengths, strict=True))
         self._renew_stamp()
 
+    def restore(self, rows: Sequence[tuple[int, str, int]]) -> None:
+        """Write rows of another index: (key, its encoded terms, their number)."""
+        self._execute_many("INSERT OR REPLACE INTO @ (rowid, terms) VALUES (?, ?)", [row[:2] for row in rows])
+        self._execute_many("INSERT OR REPLACE INTO @_lengths VALUES (?, ?)", [(row[0], row[2]) for row in rows])
+        self._renew_stamp()
+
     def remove(self, keys: Sequence[int]) -> None:
         """Delete these keys; unknown keys are ignored."""
         self._execute_many("DELETE FROM @ WHERE rowid = ?", [(key,) for key in keys])
@@ -103,13 +127,15 @@ class Bm25Index:
         top_k: int,
         allowed: Callable[[ChunkKeys], NDArray[np.bool_]] | None = None,
         extra: ExtraTerms = NO_EXTRA_TERMS,
+        boosts: ChunkBoosts | None = None,
     ) -> list[tuple[int, float]]:
         """The best chunks, as `LexicalIndex.search`; `top_k` >= 1."""
         lengths, scores = self._score_all(terms, extra)
         matches = np.flatnonzero(scores)
         if allowed is not None and len(matches):
             matches = matches[allowed(lengths.keys[matches])]
-        best = matches[_top_positions(scores[matches], top_k)]
+        ranked = scores[matches] if boosts is None else scores[matches] + boosts(lengths.keys[matches])
+        best = matches[_top_positions(ranked, top_k)]
         return list(zip(lengths.keys[best].tolist(), scores[best].tolist(), strict=True))
 
     def scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
@@ -123,9 +149,9 @@ class Bm25Index:
 
     def idf(self, terms: Sequence[str]) -> Bm25Scores:
         """Inverse document frequency of each term: (len(terms),)."""
-        keys = (self._term_positions(term) // _POSITIONS_PER_KEY for term in terms)
-        counts = [np.count_nonzero(np.diff(ascending, prepend=-1)) for ascending in keys]
-        return np.asarray(inverse_document_frequency(counts, self.count()), np.float32)
+        lengths = self._load_lengths()
+        counts = [len(self._find_postings(term, lengths).rows) for term in terms]
+        return np.asarray(inverse_document_frequency(counts, len(lengths.keys)), np.float32)
 
     def missing_terms(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that no chunk contains, in order."""
@@ -179,17 +205,25 @@ class Bm25Index:
         if last is not None and last[0] == query and last[1].stamp == lengths.stamp:
             return lengths, last[2]
         scores = np.zeros(len(lengths.keys))
-        positions = {term: self._term_positions(term) for term in dict.fromkeys(asked)}
-        for term, times in Counter(asked).items():
-            _add_bm25(scores, lengths, positions[term], times)
+        postings = {term: self._find_postings(term, lengths) for term in dict.fromkeys((*asked, *extra))}
+        for term, weight in (*Counter(asked).items(), *extra.items()):
+            scores[postings[term].rows] += weight * postings[term].scores
         for (first, second), times in Counter(pairwise(asked)).items():
-            _add_bm25(scores, lengths, _intersect_sorted(positions[first] + 1, positions[second]), times * PAIR_WEIGHT)
-        for term, weight in extra.items():
-            _add_bm25(scores, lengths, positions[term] if term in positions else self._term_positions(term), weight)
+            adjacent = _intersect_sorted(postings[first].positions + 1, postings[second].positions)
+            pair = _score_postings(adjacent, lengths)
+            scores[pair.rows] += times * PAIR_WEIGHT * pair.scores
         self._last_scores = (query, lengths, scores.astype(np.float32))
         return lengths, self._last_scores[2]
 
-    def _term_positions(self, term: str) -> ChunkKeys:
+    def _find_postings(self, term: str, lengths: _LengthTable) -> _Postings:
+        """The postings of a term. They are kept: the searches of one question share terms, questions common words."""
+        known = _RECENT_POSTINGS.get((lengths.stamp, term))
+        if known is None:
+            known = _score_postings(self._read_positions(term), lengths)
+            _RECENT_POSTINGS.set((lengths.stamp, term), known)
+        return known
+
+    def _read_positions(self, term: str) -> ChunkKeys:
         """Positions of the term, ascending: key * 2**20 + its index in the chunk."""
         # One string for all rows: fetching single rows takes three times as long.
         statement = "SELECT group_concat(doc * ? + min(offset, ?)) FROM @_postings WHERE term = ?"
@@ -224,6 +258,8 @@ _RECENT_LENGTHS: list[_LengthTable] = []
 """Cached lengths, newest first. Stamps are random 64-bit numbers, hence unique across databases."""
 _RECENT_LENGTHS_LOCK = Lock()
 _MAX_RECENT_LENGTHS = 4
+_RECENT_POSTINGS: LruCache[tuple[int, str], _Postings] = LruCache(32_000_000, lambda postings: postings.size)
+"""By stamp and term, 32 MB at most."""
 
 
 def _cache_lengths(lengths: _LengthTable) -> _LengthTable:
@@ -239,15 +275,15 @@ def inverse_document_frequency(counts: ArrayLike, total: int) -> NDArray[np.floa
     return np.asarray(np.log1p((total - matching + 0.5) / (matching + 0.5)), np.float64)
 
 
-def _add_bm25(scores: NDArray[np.float64], lengths: _LengthTable, positions: ChunkKeys, weight: float) -> None:
-    """Add the BM25 scores of one term, which occurs at these positions, to the scores of all chunks."""
+def _score_postings(positions: ChunkKeys, lengths: _LengthTable) -> _Postings:
+    """The BM25 scores of a term (or a pair) that occurs at these positions."""
     keys, counts = np.unique(positions // _POSITIONS_PER_KEY, return_counts=True)
     rows = np.searchsorted(lengths.keys, keys)
-    if len(keys) and (rows[-1] == len(scores) or not np.array_equal(lengths.keys[rows], keys)):
+    if len(keys) and (rows[-1] == len(lengths.keys) or not np.array_equal(lengths.keys[rows], keys)):
         # An error of SQLite, as for its own tables: the owner of the connection translates it.
         raise sqlite3.DatabaseError("the lexical index has terms of chunks without a length")
-    idf = inverse_document_frequency(len(keys), len(scores))
-    scores[rows] += weight * idf * counts * (K1 + 1) / (counts + lengths.penalty[rows])
+    idf = inverse_document_frequency(len(keys), len(lengths.keys))
+    return _Postings(positions, rows, idf * counts * (K1 + 1) / (counts + lengths.penalty[rows]))
 
 
 def _intersect_sorted(left: ChunkKeys, right: ChunkKeys) -> ChunkKeys:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import EmbeddingProvider, Row, Rows
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
+from ragkit.lexical.near_duplicates import Passage
 from ragkit.records import JSON, Chunk, ChunkSpan, Hit
 
 Where: TypeAlias = Mapping[str, JSON] | None
@@ -22,8 +23,8 @@ RerankScores: TypeAlias = NDArray[np.float64]
 ScoredKeys: TypeAlias = list[tuple[int, float]]
 """(chunk key, score), best first; equal scores by key."""
 
-DENSE, LEXICAL = "dense", "lexical"
-"""Names of the two scores of a hit: cosine and BM25."""
+DENSE, LEXICAL, DOCUMENT = "dense", "lexical", "document"
+"""Names of the scores of a hit: cosine, BM25, and how well its document's name, title, period and so on match."""
 
 
 class ChunkIndex(Protocol):
@@ -36,6 +37,14 @@ class ChunkIndex(Protocol):
 
     def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks, as in `search_terms`: (len(keys),); 0 without a matching term."""
+
+    def search_documents(self, question: str, terms: Sequence[str], top_k: int, where: Where = None) -> ScoredKeys:
+        """The best chunks of the documents that the question names, with BM25 plus `DOCUMENT_BOOST` times the score of
+        their document: at most `top_k` chunks; none if the question names no document."""
+
+    def document_scores(self, question: str, keys: Sequence[int]) -> Bm25Scores:
+        """How well the question names the document of each of these chunks: (len(keys),), >= 0, about 1 for each rare
+        word that the name of the document shares with the question."""
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
         """The chunks nearest to a unit vector by cosine: `min(top_k, number of chunks that match the filter)`."""
@@ -54,6 +63,18 @@ class ChunkIndex(Protocol):
 
     def document_text(self, chunk: Chunk) -> str:
         """The complete text of the chunk's document, to which the chunk's offsets refer."""
+
+    def has_groups(self) -> bool:
+        """Whether some chunks are known to say the same as others."""
+
+    def find_passages(self, chunk_ids: Sequence[str]) -> list[Passage]:
+        """Those of these chunks that have a group, in any order."""
+
+    def group_sources(self, group: int, limit: int, where: Where = None) -> list[str]:
+        """The first `limit` sources with a chunk of a group that matches a filter."""
+
+    def without_copies(self) -> ChunkIndex:
+        """The same index, whose searches find one chunk of each group: the newest."""
 
 
 @dataclass(frozen=True)

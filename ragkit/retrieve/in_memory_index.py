@@ -14,6 +14,14 @@ from ragkit.embed.base import Row, Rows
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.lexical.bm25_index import Bm25Index
+from ragkit.lexical.document_fields import (
+    DOCUMENT_BOOST,
+    NO_DOCUMENTS,
+    DocumentFields,
+    document_terms,
+    find_named_documents,
+)
+from ragkit.lexical.near_duplicates import Passage
 from ragkit.records import Chunk, ChunkSpan
 from ragkit.retrieve.base import ScoredKeys, Where
 from ragkit.store.base import validate_rows
@@ -49,7 +57,15 @@ class InMemoryChunkIndex:
         self._bm25_index.create_tables()
         terms = [extract_terms(f"{chunk.header}\n{chunk.text}") for chunk in self._chunks]
         self._bm25_index.add(range(len(self._chunks)), terms)
+        self._document_index = Bm25Index(connection, "documents")
+        self._document_index.create_tables()
+        first = {chunk.document_id: chunk for chunk in reversed(self._chunks)}
+        numbers = {document_id: number for number, document_id in enumerate(first)}
+        self._document_keys = np.array([numbers[chunk.document_id] for chunk in self._chunks], np.int64)
+        fields = [_document_terms(chunk, self._texts) for chunk in first.values()]
+        self._document_index.add(range(len(first)), fields)
         connection.execute("COMMIT")
+        self._last_named = ("", NO_DOCUMENTS)
 
     def search_terms(
         self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
@@ -58,6 +74,25 @@ class InMemoryChunkIndex:
         mask = self._filter_mask(where)
         with self._lock:
             return self._bm25_index.search(terms, top_k, None if mask is None else lambda keys: mask[keys], extra)
+
+    def search_documents(self, question: str, terms: Sequence[str], top_k: int, where: Where = None) -> ScoredKeys:
+        """The best chunks of the documents that the question names."""
+        boosts = DOCUMENT_BOOST * self.document_scores(question, range(len(self._chunks)))
+        mask = self._filter_mask(where)
+        named = boosts > 0 if mask is None else (boosts > 0) & mask
+        if not named.any():
+            return []
+        with self._lock:
+            found = self._bm25_index.search(terms, top_k, lambda keys: named[keys], boosts=lambda keys: boosts[keys])
+        return [(key, score + float(boosts[key])) for key, score in found]
+
+    def document_scores(self, question: str, keys: Sequence[int]) -> Bm25Scores:
+        """How well the question names the documents of these chunks: (len(keys),)."""
+        with self._lock:
+            if self._last_named[0] != question:
+                self._last_named = (question, find_named_documents(self._document_index, question))
+            named = self._last_named[1]
+        return named.scores_of(self._document_keys[np.asarray(keys, np.int64)])
 
     def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks: (len(keys),)."""
@@ -105,8 +140,30 @@ class InMemoryChunkIndex:
         """The complete text of the chunk's document."""
         return self._texts[chunk.document_id]
 
+    def has_groups(self) -> bool:
+        """False: nothing is grouped in memory."""
+        return False
+
+    def find_passages(self, chunk_ids: Sequence[str]) -> list[Passage]:
+        """No chunk."""
+        return []
+
+    def group_sources(self, group: int, limit: int, where: Where = None) -> list[str]:
+        """No source."""
+        return []
+
+    def without_copies(self) -> InMemoryChunkIndex:
+        """This index."""
+        return self
+
     def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
         if not where:
             return None
         condition = parse_filter(where)
         return np.array([evaluate(condition, chunk.metadata) for chunk in self._chunks], np.bool_)
+
+
+def _document_terms(first: Chunk, texts: Mapping[str, str]) -> list[str]:
+    """The field terms of the document of this chunk, its first one."""
+    opening = texts.get(first.document_id, first.text)
+    return document_terms(DocumentFields(first.source, first.title, first.metadata, opening))

@@ -18,17 +18,18 @@ class RerankOptions:
     """Reranking of the first hits of a retriever. A reranker ignores options that it does not use."""
 
     name: str = "sentences"
-    """`sentences` (the shipped embedder over sentences), `cohere`, `jina`, `cross_encoder`, or `mmr` (diversity
-    alone)."""
+    """`sentences` (the shipped embedder over sentences), `cohere`, `jina`, `cross_encoder`, `onnx`, or `mmr`
+    (diversity alone)."""
     candidates: int = 20
     """Number of hits to rerank; the remaining ones keep their order."""
     weight: float | None = None
-    """Weight of the reranker's score, in [0, 1]; null: 0.75 for `sentences`, 1 for `cohere`, `jina` and
-    `cross_encoder`."""
+    """Weight of the reranker's score, in [0, 1]; null: 0.75 for `sentences`, 1 for `cohere`, `jina`,
+    `cross_encoder` and `onnx`."""
     diversity: float | None = None
     """Penalty for similarity with higher hits, in [0, 1]; null: 0.3 for `mmr`, 0 for the others."""
     model: str = ""
-    """The model of `cohere`, `jina` or `cross_encoder`; empty: its default."""
+    """The model of `cohere`, `jina` or `cross_encoder`; empty: its default. For `onnx`: a folder with an exported
+    cross-encoder."""
     device: str = ""
     """Device of a `cross_encoder`: `cpu`, `cuda`; empty: the best available."""
 
@@ -169,8 +170,14 @@ class DenseOptions(SearchOptions):
 class HybridOptions(SearchOptions):
     """Options of `hybrid`."""
 
-    dense_weight: float = 0.55
-    """Weight of the cosines, in [0, 1]; BM25 has the rest. 0.5 to 0.6 hardly differ. Only for `convex`."""
+    dense_weight: float | None = None
+    """Weight of the cosines, in [0, 1]; BM25 has the rest. Null: 0.55, and 0.001 if the question is in a script that
+    the embedder was not trained for. Only for `convex`."""
+    document_weight: float = 0.6
+    """Weight of the names, titles, periods and versions of documents, >= 0; 0: they do not count. Only for `convex`."""
+    hops: int | None = None
+    """1: one search; 2: a second one with the names that the first passages add and the words that they lack; null: 2
+    if the question describes one thing by another (`the mayor of the town that ...`). Only for `convex`."""
     candidates: int = 100
     """Candidates per retriever; at least `top_k`."""
     fusion: FusionMethod = "convex"
@@ -178,8 +185,14 @@ class HybridOptions(SearchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.dense_weight <= 1:
-            raise InvalidOption("dense_weight", self.dense_weight, "between 0 and 1")
+        if self.dense_weight is not None and not 0 <= self.dense_weight <= 1:
+            raise InvalidOption("dense_weight", self.dense_weight, "between 0 and 1, or null")
+        if not self.document_weight >= 0:
+            raise InvalidOption("document_weight", self.document_weight, ">= 0")
+        if self.hops not in (None, 1, 2):
+            raise InvalidOption("hops", self.hops, "1, 2 or null")
+        if self.hops == 2 and self.fusion != "convex":
+            raise InvalidOption("hops", 2, "1 or null, since 'rrf' has no second hop")
         if self.candidates < 1:
             raise InvalidOption("candidates", self.candidates, "an integer >= 1")
         if self.fusion not in get_args(FusionMethod):

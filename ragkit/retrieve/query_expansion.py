@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import Row, Rows
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
+from ragkit.lexical.near_duplicates import Passage
 from ragkit.records import Chunk, ChunkSpan, Hit
 from ragkit.retrieve.base import (
     DENSE,
@@ -49,7 +50,9 @@ class ExpandedChunkIndex:
     def search_terms(
         self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> ScoredKeys:
-        """The best chunks for these terms and the additional ones."""
+        """The best chunks for these terms and, at the first search, which is for the question, the additional ones."""
+        if self._last_terms is not None and self._last_terms[0] != terms:
+            return self._chunk_index.search_terms(terms, top_k, where, extra)
         all_terms = dict(extra)
         for expander in self._expanders:
             all_terms |= expander.expand_terms(terms, self._chunk_index, where)
@@ -59,6 +62,14 @@ class ExpandedChunkIndex:
     def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores with the terms of the last search."""
         return self._chunk_index.term_scores(terms, keys, self._last_terms[1] if self._last_terms else extra)
+
+    def search_documents(self, question: str, terms: Sequence[str], top_k: int, where: Where = None) -> ScoredKeys:
+        """The chunks of the inner index."""
+        return self._chunk_index.search_documents(question, terms, top_k, where)
+
+    def document_scores(self, question: str, keys: Sequence[int]) -> Bm25Scores:
+        """The scores of the inner index."""
+        return self._chunk_index.document_scores(question, keys)
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
         """The chunks nearest to the expanded vector."""
@@ -89,6 +100,22 @@ class ExpandedChunkIndex:
     def document_text(self, chunk: Chunk) -> str:
         """The text of the inner index."""
         return self._chunk_index.document_text(chunk)
+
+    def has_groups(self) -> bool:
+        """As the inner index."""
+        return self._chunk_index.has_groups()
+
+    def find_passages(self, chunk_ids: Sequence[str]) -> list[Passage]:
+        """The passages of the inner index."""
+        return self._chunk_index.find_passages(chunk_ids)
+
+    def group_sources(self, group: int, limit: int, where: Where = None) -> list[str]:
+        """The sources of the inner index."""
+        return self._chunk_index.group_sources(group, limit, where)
+
+    def without_copies(self) -> ExpandedChunkIndex:
+        """An expansion of the inner index without copies."""
+        return ExpandedChunkIndex(self._chunk_index.without_copies(), self._expanders)
 
     def restore_query_scores(self, explanations: Sequence[Explanation]) -> list[Explanation]:
         """Replace the scores `dense` and `lexical` of hits by those of the original question.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.context import ContextRetriever
 from ragkit.retrieve.deduplication import DeduplicatingRetriever
+from ragkit.retrieve.grouping import GroupingRetriever
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
 from ragkit.retrieve.query_expansion import QueryExpander, QueryExpandingRetriever
 from ragkit.retrieve.relevance_feedback import PseudoRelevanceFeedback
@@ -34,10 +35,14 @@ def build_staged_retriever(
 ) -> Retriever:
     """The retriever of `build`, wrapped in the stages of its options.
 
-    Rewriting and feedback change the query, reranking changes the order of the hits, `distinct` drops duplicates, and
-    `context` extends the text of the hits.
+    Rewriting and feedback change the query, one passage of each group stays, reranking changes the order of the hits,
+    `distinct` drops duplicates, and `context` extends the text of the hits.
     """
-    retriever = _build_first_stage(build, parts, options, factory)
+    retriever: Retriever = GroupingRetriever(
+        lambda index: _build_first_stage(build, replace(parts, chunk_index=index), options, factory),
+        parts.chunk_index,
+        options.top_k,
+    )
     if options.rewrite is not None and options.rewrite.name == "multi_query":
         from ragkit.retrieve.query_rewriting import MultiQueryRetriever  # noqa: PLC0415
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from ragkit.retrieve.fusion import z_scores
 from ragkit.retrieve.options import DenseOptions, HybridOptions, RerankOptions
 from ragkit.retrieve.rerank import MmrReranker, RerankingRetriever, pairwise_similarity, rank_by_mmr
 from ragkit.retrieve.rerank_sentences import SentenceReranker
+from tests.embed.exported_models import write_reranker
 from tests.retrieve.passages import chunk
 
 SCORES = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}
@@ -176,9 +178,10 @@ def test_a_sentence_is_embedded_once_for_all_questions() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", "?", "word", "漢字かな", "\ud800"])
 @pytest.mark.parametrize("name", [name for name in RERANKERS if not RERANKERS.extra(name) and name != "jina"])
-def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str) -> None:
+def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str, tmp_path: Path) -> None:
     build = RERANKERS.find(name)
-    reranker: Reranker = build(RerankOptions(name), MiniLM())  # type: ignore[call-arg]
+    model = str(write_reranker(tmp_path, identity=True)) if name == "onnx" else ""
+    reranker: Reranker = build(RerankOptions(name, model=model), MiniLM())  # type: ignore[call-arg]
     scores = reranker.scores(text or "?", [Hit(chunk(text), 0.5, {}, 1), Hit(chunk("a text"), 0.25, {}, 2)])
     assert (scores.shape, bool(np.isfinite(scores).all())) == ((2,), True)
 
@@ -186,7 +189,7 @@ def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str) ->
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"name": "best"}, "rerank.name must be one of cohere, cross_encoder, jina, mmr, sentences"),
+        ({"name": "best"}, "rerank.name must be one of cohere, cross_encoder, jina, mmr, onnx, sentences"),
         ({"candidates": 0}, "rerank.candidates must be an integer >= 1"),
         ({"weight": 1.5}, "rerank.weight must be between 0 and 1"),
         ({"diversity": -1.0}, "rerank.diversity must be between 0 and 1"),

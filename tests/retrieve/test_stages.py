@@ -19,6 +19,7 @@ from ragkit.retrieve import RETRIEVERS
 from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.context import ContextRetriever
 from ragkit.retrieve.deduplication import DeduplicatingRetriever
+from ragkit.retrieve.grouping import GroupingRetriever
 from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.options import (
     ContextOptions,
@@ -167,5 +168,11 @@ def test_stages_are_applied_in_the_order_of_the_options() -> None:
     while hasattr(inner, "_inner"):
         order.append(type(inner))
         inner = inner._inner
-    assert order == [ContextRetriever, DeduplicatingRetriever, RerankingRetriever, MultiQueryRetriever]
+    assert order == [
+        ContextRetriever,
+        DeduplicatingRetriever,
+        RerankingRetriever,
+        MultiQueryRetriever,
+        GroupingRetriever,
+    ]
     assert type(create_retriever("hybrid", replace(options, context=None, distinct=None))) is RerankingRetriever

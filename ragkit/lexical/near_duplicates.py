@@ -1,0 +1,199 @@
+"""Find passages that say the same: MinHash signatures, and the exact comparison of two passages.
+
+Two passages say the same if they share most word shingles, and hold the same numbers, names, symbols, negations and
+words like `only` in the same order: otherwise they are different statements, however alike they look.
+Source: Broder, On the resemblance and containment of documents, SEQUENCES 1997.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from hashlib import blake2b
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.document_fields import passage_version
+from ragkit.lexical.stopwords import STOP_WORDS
+
+DIGESTS_VERSION = "1"
+"""Changes whenever `digest_passages` may return other digests."""
+
+LIKENESS = 0.8
+"""Share of common shingles among all shingles of two passages (Jaccard) from which they may say the same."""
+SHINGLE_WORDS = 3
+"""Words per shingle. A shorter passage is one shingle."""
+MIN_LETTERS = 100
+"""Letters and digits from which a passage is compared. What a shorter one is about stands elsewhere."""
+BANDS, BAND_ROWS = 8, 4
+"""Two passages are compared if the minima of one band are equal: at a likeness of 0.8 in 98 of 100 cases."""
+
+_TOKEN = re.compile(r"\w+|[<>=≤≥≠±+%$€£¥]|!(?==)|(?<![\w-])[-−](?=\d)")
+_FREE_WORDS_TEXT = """
+a an the this that these those of to in on at for and also then which who is are was were be been has have had do does
+did will would by with as it its their his her our your we you they
+"""
+_FREE_WORDS = frozenset(_FREE_WORDS_TEXT.split())
+"""Stop words that a revision adds and drops; other ones (`not`, `only`, `until`) change the statement."""
+_NUMBER_WORDS_TEXT = """
+two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety hundred
+thousand million billion half double twice first second third fourth fifth last next non monday tuesday wednesday
+thursday friday saturday sunday january february march april may june july august september october november december
+"""
+_NUMBER_WORDS = frozenset(_NUMBER_WORDS_TEXT.split())
+_MAX_KNOWN_TOKENS = 1 << 16
+
+Bands: TypeAlias = NDArray[np.uint32]
+"""(n, BANDS): a hash of each band and of what must be equal. Equal values mean that two passages may say the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class PassageDigests:
+    """Digests of passages."""
+
+    exact: NDArray[np.int64]
+    """(n,): a hash of the words and headings; 0 for a passage that is too short to be compared."""
+    bands: Bands
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage of a group, with what tells its age."""
+
+    key: int
+    chunk_id: str
+    group: int
+    source: str
+    title: str
+    metadata_json: str
+
+    @property
+    def version(self) -> tuple[str, tuple[str, ...]]:
+        """What versions of its document have in common, and its version: greater is newer; see `document_version`."""
+        return passage_version(self.source, json.loads(self.metadata_json))
+
+
+class _TokenHashes(dict[str, int]):
+    """Token -> 64-bit hash of its lower case; odd if two passages that say the same must share it."""
+
+    def __missing__(self, token: str) -> int:
+        if len(self) >= _MAX_KNOWN_TOKENS:
+            self.clear()
+        digest = int.from_bytes(blake2b(token.lower().encode("utf-8", "replace"), digest_size=8).digest(), "little")
+        value = self[token] = digest | 1 if _must_be_equal(token) else digest & ~1
+        return value
+
+
+def _must_be_equal(token: str) -> bool:
+    """Whether a token is a number, name, symbol, identifier, or a word that changes a statement."""
+    lower = token.lower()
+    if lower in _FREE_WORDS:
+        return False
+    if lower in STOP_WORDS or lower in _NUMBER_WORDS:
+        return True
+    # capital letters, and letters of scripts without them
+    return not token.isalpha() or token != lower or lower == token.upper()
+
+
+_HASHES = _TokenHashes()
+_MULTIPLIERS = np.random.default_rng(17).integers(0, 1 << 63, BANDS * BAND_ROWS, np.uint64) * np.uint64(2) + np.uint64(
+    1
+)
+_SHINGLE_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+
+
+def digest_passages(texts: Sequence[str], headings: Sequence[str]) -> PassageDigests:
+    """The digests of passages. Passages under different headings never say the same. Linear time."""
+    exact = np.zeros(len(texts), np.int64)
+    bands = np.zeros((len(texts), BANDS), np.uint32)
+    chosen: list[int] = []
+    hashes: list[NDArray[np.uint64]] = []
+    seeds: list[int] = []
+    for number, (text, heading) in enumerate(zip(texts, headings, strict=True)):
+        tokens = _TOKEN.findall(text)
+        if sum(map(len, tokens)) < MIN_LETTERS:
+            continue
+        row = np.array([_HASHES[token] for token in tokens], np.uint64)
+        key = " ".join(_TOKEN.findall(heading)).lower().encode("utf-8", "replace")
+        exact[number] = _hash(row.tobytes(), key) or 1
+        chosen.append(number)
+        hashes.append(row)
+        seeds.append(_hash(row[row & np.uint64(1) == 1].tobytes(), key))
+    if chosen:
+        bands[chosen] = _band_hashes(hashes, np.array(seeds, np.int64).view(np.uint64))
+    return PassageDigests(exact, bands)
+
+
+def _hash(*parts: bytes) -> int:
+    """A signed 64-bit hash."""
+    state = blake2b(digest_size=8)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little") + part)
+    return int.from_bytes(state.digest(), "little", signed=True)
+
+
+def _band_hashes(passages: Sequence[NDArray[np.uint64]], seeds: NDArray[np.uint64]) -> Bands:
+    """The bands of passages of token hashes. `seeds`: (n,), what must be equal."""
+    shingles = [_shingle_hashes(tokens) for tokens in passages]
+    starts = np.cumsum([0, *(len(own) for own in shingles[:-1])])
+    mixed = _mix(np.concatenate(shingles))
+    bands = np.empty((len(passages), BANDS), np.uint32)
+    for band in range(BANDS):
+        value = seeds + np.uint64(band)
+        for row in range(BAND_ROWS):
+            permuted = (mixed * _MULTIPLIERS[band * BAND_ROWS + row]) >> np.uint64(32)
+            value = _mix(value ^ np.minimum.reduceat(permuted, starts))
+        bands[:, band] = value >> np.uint64(32)
+    return bands
+
+
+def _shingle_hashes(tokens: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    width = min(SHINGLE_WORDS, len(tokens))
+    count = len(tokens) - width + 1
+    total = np.zeros(count, np.uint64)
+    for place in range(width):
+        total += tokens[place : place + count] * np.uint64(_SHINGLE_FACTORS[place])
+    return total
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread the bits of each value (the finalizer of SplitMix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def likeness(first: str, second: str) -> float:
+    """The share of common word shingles among all shingles of two texts (Jaccard), in [0, 1]."""
+    a, b = _shingles(_TOKEN.findall(first.lower())), _shingles(_TOKEN.findall(second.lower()))
+    return len(a & b) / len(a | b) if a or b else 1.0
+
+
+def _shingles(tokens: list[str]) -> set[tuple[str, ...]]:
+    width = min(SHINGLE_WORDS, len(tokens))
+    return {tuple(tokens[start : start + width]) for start in range(len(tokens) - width + 1)}
+
+
+def says_the_same(first: str, second: str) -> bool:
+    """Whether two texts are alike, hold the same numbers, names and so on in the same order, and replace no word by
+    one of another stem (`open` by `closed`)."""
+    a, b = _TOKEN.findall(first), _TOKEN.findall(second)
+    if [t.lower() for t in a if _HASHES[t] & 1] != [t.lower() for t in b if _HASHES[t] & 1]:
+        return False
+    if likeness(first, second) < LIKENESS:
+        return False
+    a, b = [token.lower() for token in a], [token.lower() for token in b]
+    changes = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    return all(kind != "replace" or _only_rewords(a[i:j], b[k:m]) for kind, i, j, k, m in changes)
+
+
+def _only_rewords(old: list[str], new: list[str]) -> bool:
+    """Whether two runs of words have the same stems, or one of them only words without a meaning of their own."""
+    old_stems, new_stems = ({t for w in run if w not in _FREE_WORDS for t in extract_terms(w)} for run in (old, new))
+    return not old_stems or not new_stems or old_stems == new_stems

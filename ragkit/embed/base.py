@@ -52,6 +52,15 @@ class TokenizingEmbedder(Protocol):
 
 
 @runtime_checkable
+class MonolingualEmbedder(Protocol):
+    """An embedder that was trained on one language: hybrid search trusts it less in other scripts."""
+
+    @property
+    def language(self) -> str:
+        """The language, as an ISO 639-1 code: `en`."""
+
+
+@runtime_checkable
 class PricedEmbedder(Protocol):
     """An embedder with a provider and model name, for the prices of `PriceBook`."""
 

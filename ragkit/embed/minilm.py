@@ -59,6 +59,7 @@ class MiniLM:
             card, on first use for other files.
     """
 
+    language = "en"
     provider = "local"
     model = "minilm"
 

@@ -21,6 +21,8 @@ LOAD_ERRORS = (
     ort_errors.RuntimeException,
 )
 """Errors of onnxruntime for an invalid model or unsupported operators; they have no common base class."""
+RUN_ERRORS = (*LOAD_ERRORS, ort_errors.InvalidArgument)
+"""Errors of onnxruntime for a model of any origin, and for inputs that do not fit it."""
 
 
 class OnnxSession:

@@ -33,3 +33,34 @@ class HashingOptions:
     def __post_init__(self) -> None:
         if self.dimension < 1:
             raise InvalidOption("embed.dimension", self.dimension, ">= 1")
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxOptions:
+    """A model folder with an ONNX graph. What is not set is read from the configuration files of the folder."""
+
+    path: str
+    """Folder with `config.json`, `tokenizer.json` and a graph in `onnx/model.onnx` or `model.onnx`."""
+    file: str = ""
+    """The graph, relative to the folder, such as a quantized one: `onnx/model_quantized.onnx`; empty: `model.onnx`."""
+    dimensions: int = 0
+    """Truncate vectors to this dimension, for models trained for it (Matryoshka); 0: no truncation."""
+    document_prompt: str | None = None
+    """Prefix of every text; null: that of the folder."""
+    query_prompt: str | None = None
+    """Prefix of every question; null: that of the folder."""
+    max_tokens: int = 0
+    """Maximum number of tokens of a text; 0: the limit of the model, which is never exceeded."""
+    threads: int = 0
+    """Number of threads; 0: one per CPU that this process may use."""
+    token_budget: int = 512
+    """Maximum number of tokens per batch (at least one text)."""
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise InvalidOption("embed.path", self.path, "a folder with an exported model")
+        for name, least in (("dimensions", 0), ("max_tokens", 0), ("threads", 0), ("token_budget", 1)):
+            if getattr(self, name) < least:
+                raise InvalidOption(f"embed.{name}", getattr(self, name), f"{least} or greater")
+        if 0 < self.max_tokens < 8:
+            raise InvalidOption("embed.max_tokens", self.max_tokens, "0 (the limit of the model), or 8 or greater")

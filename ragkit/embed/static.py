@@ -47,6 +47,7 @@ class StaticEmbedder:
             card, on first use for other files.
     """
 
+    language = "en"
     provider = "local"
     model = "static"
 

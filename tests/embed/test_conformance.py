@@ -12,8 +12,11 @@ import pytest
 
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, ProbingEmbedder, Rows, TokenizingEmbedder
+from ragkit.embed.onnx import OnnxEmbedder
+from tests.embed.exported_models import write_minilm
 
-CORE = [name for name in EMBEDDERS if not EMBEDDERS.extra(name)]
+CORE = [name for name in EMBEDDERS if not EMBEDDERS.extra(name) and name != "onnx"]
+"""Embedders that need neither an extra nor a folder."""
 UNUSUAL_TEXTS = [
     "",
     " \n\t",
@@ -39,8 +42,10 @@ for name in json.loads(sys.argv[1]):
 """
 
 
-@pytest.fixture(scope="module", params=CORE)
-def embedder(request: pytest.FixtureRequest) -> EmbeddingProvider:
+@pytest.fixture(scope="module", params=[*CORE, "onnx"])
+def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EmbeddingProvider:
+    if request.param == "onnx":
+        return OnnxEmbedder(str(write_minilm(tmp_path_factory.mktemp("minilm"))))
     return EMBEDDERS.find(request.param)()
 
 
@@ -99,7 +104,7 @@ def test_rows_are_the_same_from_several_threads(embedder: EmbeddingProvider) -> 
 
 def test_the_probe_of_a_second_instance_agrees(embedder: EmbeddingProvider) -> None:
     assert isinstance(embedder, ProbingEmbedder)
-    again = type(embedder)()
+    again = OnnxEmbedder(embedder.path) if isinstance(embedder, OnnxEmbedder) else type(embedder)()
     assert isinstance(again, ProbingEmbedder)
     assert float(embedder.probe() @ again.probe()) >= PROBE_COSINE
 

@@ -19,6 +19,7 @@ from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, ModelCallStarted, Retrying, RunEnded, ToolEnded, ToolFailed, ToolStarted
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.observers import AgentObserver
 from ragkit.agent.result import AgentResult, SuspendedRun, partial_result
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
@@ -61,6 +62,8 @@ class AnswerRequest:
     options: RequestOptions = field(default_factory=RequestOptions)
     can_reset_text: bool = True
     """Whether the client can drop text that it has received, when a request to the model is sent again."""
+    replace: str | None = None
+    """The trace of an earlier answer in the session: deleted, with its question and all after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,10 @@ class AnswerRunner:
     limits: ServerLimits
     tools: tuple[Tool, ...] = ()
     """Tools of the server's agent beside the search."""
+    name: str = ""
+    """Of the knowledge base, for metrics."""
+    observers: tuple[AgentObserver, ...] = ()
+    """Of every answer."""
     active: set[AnswerTask] = field(default_factory=set)
     stop_tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -198,9 +205,11 @@ class AnswerTask:
         """Resolves to None when the answer has started, or to the error that prevented it."""
         self.turn: SessionTurn | None = None
         self._runner = runner
+        self._model = ""
         self._request = request
         self._cancellation = Cancellation()
-        self._has_slot = False
+        self._principal: str | None = None
+        """Whose slot the answer holds; None: it waits for one."""
         self._text_parts: list[str] = []
         self._calls_with_text: set[int] = set()
         self._model_call = 0
@@ -218,14 +227,13 @@ class AnswerTask:
     def stop(self) -> None:
         """Cancel the answer; the reader of the events receives AnswerFailed."""
         self._cancellation.cancel()
-        if not self._has_slot:
+        if self._principal is None:
             self.task.cancel()
 
     async def _run(self) -> None:
         runner = self._runner
         try:
-            await runner.limiter.acquire()
-            self._has_slot = True
+            self._principal = await runner.limiter.acquire()
             agent = await self._start()
             self.started.set_result(None)
             await self._run_agent(agent)
@@ -239,23 +247,28 @@ class AnswerTask:
                 self.started.set_result(error)
                 await self._record_start_failure(error)
         finally:
-            if self._has_slot:
-                runner.limiter.release()
+            if self._principal is not None:
+                runner.limiter.release(self._principal)
             runner.active.discard(self)
             await self.events.close()
 
     async def _start(self) -> RAGAgent:
         runner, request = self._runner, self._request
         agent = await asyncio.to_thread(
-            create_agent, runner.kb, request.options, request.question, runner.limits, runner.tools
+            create_agent, runner.kb, request.options, request.question, runner.limits, runner.tools, runner.observers
         )
         self._started_at = time.monotonic()
         if request.in_session:
             self.turn = await runner.sessions.add_question(
-                request.session_id, request.question, self.trace_id, [(m.role.value, m.content) for m in request.sent]
+                request.session_id,
+                request.question,
+                self.trace_id,
+                [(m.role.value, m.content) for m in request.sent],
+                request.replace,
             )
         session = self.turn.session_id if self.turn else None
         model = request.options.model or agent.provider.name
+        self._model = model
         await runner.traces.start(self.trace_id, session, model, request.question)
         await self.events.put(AnswerStarted(session, self.trace_id, model))
         return agent
@@ -392,10 +405,9 @@ class AnswerTask:
         await self.events.put(AnswerFailed(response, self.trace_id, self.turn.session_id if self.turn else None))
 
     def _count_metrics(self, status: str, usage: dict[str, JSON]) -> None:
-        metrics = self._runner.metrics
-        metrics.answers.labels(status).inc()
-        metrics.answer_seconds.observe(time.monotonic() - self._started_at)
-        metrics.count_usage(usage)
+        metrics, name = self._runner.metrics, self._runner.name
+        metrics.count_answer(status, time.monotonic() - self._started_at, self._model, name)
+        metrics.count_usage(usage, self._model, name)
 
     def _add_document_ids(self, citations: JSON) -> list[JSON]:
         with_ids: list[JSON] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -24,31 +25,47 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ragkit import __version__
+from ragkit.agent.observers import AgentObserver
+from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.served import get_builtin_tool
 from ragkit.errors import RagkitError
-from ragkit.server import chat_api, knowledge_base_api, openai_api, schemas
+from ragkit.server import chat_api, knowledge_base_api, management_api, openai_api, originals_api, schemas, start_api
 from ragkit.server.answer_tasks import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.bases import Base, BasePath
 from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.database import StateDatabase
 from ragkit.server.dependencies import AppContext
 from ragkit.server.http_errors import ErrorResponse, to_error_response
+from ragkit.server.job_store import JobStore
+from ragkit.server.jobs import JobRunner
 from ragkit.server.malloc_trim import trim_periodically
 from ragkit.server.metrics import Metrics
 from ragkit.server.middleware import RequestMiddleware
+from ragkit.server.readiness import ReadinessCheck
 from ragkit.server.sessions import SessionStore
-from ragkit.server.settings import ServerSettings
+from ragkit.server.settings import ServerLimits, ServerSettings
+from ragkit.server.shares import ShareStore
 from ragkit.server.static_files import static_routes
 from ragkit.server.traces import TraceStore
+from ragkit.server.uploads import UploadFolder
+from ragkit.server.watching import watch_sources
 
 LOG = logging.getLogger("ragkit.server")
 CLEANUP_INTERVAL_S = 3600.0
 """Seconds between two deletions of expired sessions and traces."""
-MAX_RUNNING_EMBEDDINGS = 2
-"""Requests for embeddings that run at the same time; more wait, as long as an answer may take."""
-ROUTERS = (chat_api.router, knowledge_base_api.router, openai_api.router)
+JOB_STOP_SECONDS = 5.0
+"""Seconds for a running job to stop in good order. A job that does not is resumed by the next server, too."""
+ROUTERS = (
+    chat_api.router,
+    start_api.router,
+    knowledge_base_api.router,
+    originals_api.router,
+    management_api.router,
+    openai_api.router,
+)
 _ERROR_CODES = {404: "not_found", 405: "method_not_allowed"}
-_ERROR_STATUSES = (400, 401, 402, 403, 404, 405, 408, 409, 413, 421, 429, 500, 502, 503, 504)
+_ERROR_STATUSES = (400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 421, 429, 500, 502, 503, 504, 507)
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ErrorSchema} for status in _ERROR_STATUSES
 }
@@ -66,15 +83,20 @@ class Mount:
 
 
 def create_app(
-    kb: ServedKnowledgeBase, directory: Path, settings: ServerSettings | None = None, mounts: Sequence[Mount] = ()
+    kb: ServedKnowledgeBase,
+    directory: Path,
+    settings: ServerSettings | None = None,
+    mounts: Sequence[Mount] = (),
+    bases: Mapping[str, Base] | None = None,
 ) -> FastAPI:
-    """The application that serves a knowledge base.
+    """The application that serves a knowledge base, or several.
 
     Args:
         kb: the knowledge base to serve. The caller closes it.
         directory: directory of the state file: that of the knowledge base.
         settings: None: the defaults, for loopback.
         mounts: more applications, behind the same middleware.
+        bases: all knowledge bases by name, the first of them `kb`; None: only `kb`, without a name.
 
     Raises:
         KnowledgeBaseDamaged: the state file cannot be read.
@@ -83,32 +105,35 @@ def create_app(
     chosen = settings or ServerSettings()
     metrics = Metrics()
     tools = tuple(map(get_builtin_tool, chosen.tools))
+    observers = (_create_exporter(),) if chosen.otel else ()
+
+    served = dict(bases or {"": Base(kb, directory)})
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        state = StateDatabase(directory)
-        sessions, traces = SessionStore(state, chosen.retention), TraceStore(state, chosen.retention)
-        limiter = ConcurrencyLimiter(chosen.limits, metrics.set_queue)
-        runner = AnswerRunner(kb, sessions, traces, limiter, metrics, chosen.limits, tools)
-        embedding_limits = replace(
-            chosen.limits, max_running=MAX_RUNNING_EMBEDDINGS, max_wait_seconds=chosen.limits.answer_seconds
-        )
-        embedding_limiter = ConcurrencyLimiter(embedding_limits)
-        app.state.service = AppContext(kb, chosen, state, sessions, traces, runner, metrics, embedding_limiter)
-        background = (asyncio.create_task(_run_cleanup(sessions, traces)), asyncio.create_task(trim_periodically()))
+        limiters = _create_limiters(chosen.limits, metrics)
+        contexts: dict[str, AppContext] = {}
+        for name, base in served.items():
+            contexts[name] = await _open_context(name, base, chosen, (metrics, tools, limiters, observers), contexts)
+        app.state.service = next(iter(contexts.values()))
+        opened = list(contexts.values())
+        if bases is None:
+            contexts.clear()  # without names, no request can choose
+        background = [asyncio.create_task(_run_cleanup(context.sessions, context.traces)) for context in opened]
+        background.append(asyncio.create_task(trim_periodically()))
+        if chosen.watch_seconds:
+            background += [asyncio.create_task(watch_sources(context, chosen.watch_seconds)) for context in opened]
         async with AsyncExitStack() as stack:
             for mount in mounts:
                 if mount.lifespan is not None:
                     await stack.enter_async_context(mount.lifespan())
-            with _stop_on_signals(runner, chosen.limits.shutdown_seconds):
+            with _stop_on_signals([context.runner for context in opened], chosen.limits.shutdown_seconds):
                 yield
             for task in background:
                 task.cancel()
-            await runner.stop(0.0)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(5.0):
-                    await runner.wait_until_idle()
-        state.close()
+            await asyncio.gather(*map(_close_context, opened))
+        for context in opened:
+            context.state.close()
 
     app = FastAPI(
         title="ragkit",
@@ -133,8 +158,88 @@ def create_app(
     app.add_exception_handler(RagkitError, _handle_ragkit_error)
     app.add_exception_handler(ClientDisconnect, _handle_disconnect)
     app.add_middleware(RequestMiddleware, settings=chosen, metrics=metrics)
+    if bases is not None:
+        app.add_middleware(BasePath, names=tuple(bases))
     app.openapi = partial(_openapi_document, app)  # type: ignore[method-assign]
     return app
+
+
+def _create_exporter() -> AgentObserver:
+    """Exports the trace of each answer as the variables of OpenTelemetry say."""
+    from ragkit.agent.otel import OpenTelemetryObserver, provider_from_environment  # noqa: PLC0415
+
+    return OpenTelemetryObserver(provider_from_environment(os.environ))
+
+
+@dataclass(frozen=True)
+class _Limiters:
+    """What all knowledge bases of a server share."""
+
+    answers: ConcurrencyLimiter
+    embeddings: ConcurrencyLimiter
+    searches: ConcurrencyLimiter
+    uploads: ConcurrencyLimiter
+    drawings: ConcurrencyLimiter
+
+
+def _create_limiters(limits: ServerLimits, metrics: Metrics) -> _Limiters:
+    embedding_limits = replace(limits, max_running=limits.max_embeddings, max_wait_seconds=limits.answer_seconds)
+    return _Limiters(
+        ConcurrencyLimiter(limits, metrics.set_queue),
+        ConcurrencyLimiter(embedding_limits),
+        ConcurrencyLimiter(replace(limits, max_running=limits.max_searches)),
+        ConcurrencyLimiter(replace(limits, max_running=limits.max_uploads)),
+        ConcurrencyLimiter(replace(limits, max_running=limits.max_drawings)),
+    )
+
+
+async def _open_context(
+    name: str,
+    base: Base,
+    settings: ServerSettings,
+    shared: tuple[Metrics, tuple[Tool, ...], _Limiters, tuple[AgentObserver, ...]],
+    bases: Mapping[str, AppContext],
+) -> AppContext:
+    """Open the state file of a knowledge base, and start its jobs."""
+    kb, limits, (metrics, tools, limiters, observers) = base.kb, settings.limits, shared
+    state = StateDatabase(base.directory)
+    sessions, traces = SessionStore(state, settings.retention), TraceStore(state, settings.retention)
+    uploads = UploadFolder(base.directory, state, limits, kb.max_file_bytes)
+    jobs = JobStore(state, settings.retention)
+    await uploads.open()
+    await jobs.open()
+    shares = ShareStore(state, settings.retention)
+    await shares.open()
+    return AppContext(
+        kb,
+        settings,
+        state,
+        sessions,
+        traces,
+        AnswerRunner(kb, sessions, traces, limiters.answers, metrics, limits, tools, name, observers),
+        metrics,
+        limiters.embeddings,
+        limiters.searches,
+        ReadinessCheck(kb.require_ready),
+        uploads,
+        limiters.uploads,
+        jobs,
+        JobRunner(jobs, kb.open_writer, uploads),
+        limiters.drawings,
+        shares,
+        name,
+        bases,
+    )
+
+
+async def _close_context(context: AppContext) -> None:
+    """Stop the jobs and answers of a knowledge base."""
+    context.readiness.close()
+    await context.job_runner.close(JOB_STOP_SECONDS)
+    await context.runner.stop(0.0)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(5.0):
+            await context.runner.wait_until_idle()
 
 
 def _openapi_document(app: FastAPI) -> dict[str, Any]:
@@ -203,13 +308,14 @@ async def _run_cleanup(sessions: SessionStore, traces: TraceStore) -> None:
 
 
 @contextmanager
-def _stop_on_signals(runner: AnswerRunner, seconds: float) -> Iterator[None]:
+def _stop_on_signals(runners: Sequence[AnswerRunner], seconds: float) -> Iterator[None]:
     """Let SIGINT and SIGTERM stop running answers after `seconds`, before the previous handlers are called."""
     loop = asyncio.get_running_loop()
     previous: dict[int, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(lambda: runner.schedule_stop(seconds))
+        for runner in runners:
+            loop.call_soon_threadsafe(runner.schedule_stop, seconds)
         handler = previous.get(number)
         if callable(handler):
             handler(number, frame)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from ragkit.agent.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Searcher, Where
 from ragkit.index.aggregate import FieldAggregate
-from ragkit.index.reader import DocumentSummary
+from ragkit.index.reader import CatalogReader, DocumentSummary
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.source_files import OriginalFile
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
 from ragkit.usage.meter import Meter
@@ -26,6 +29,10 @@ class SupportsToJson(Protocol):
 
 class ServedKnowledgeBase(Searcher, Protocol):
     """A knowledge base as the server uses it. `KnowledgeBase` implements it."""
+
+    @property
+    def path(self) -> Path:
+        """Its directory; that of the local copy for one in a database."""
 
     @property
     def top_k(self) -> int:
@@ -52,6 +59,9 @@ class ServedKnowledgeBase(Searcher, Protocol):
     def aggregate(self, field: str = "", where: Where = None) -> FieldAggregate:
         """The numbers in a field of the documents that a filter selects."""
 
+    def create_filter(self, where: Where = None, source: str = "") -> Mapping[str, JSON] | None:
+        """A filter for the documents of a file, folder or URL that match another filter. Raises InvalidFilter."""
+
     def filter_notes(self, where: Where) -> list[str]:
         """What a filter cannot match."""
 
@@ -62,6 +72,17 @@ class ServedKnowledgeBase(Searcher, Protocol):
 
     def check_budget(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
         """Raises BudgetTooSmall if the estimated cost of an answer exceeds the budget."""
+
+    def open_writer(self) -> KnowledgeBase:
+        """A second instance, which can write while this one is searched."""
+
+    @property
+    def reader(self) -> CatalogReader:
+        """The open read side."""
+
+    @property
+    def max_file_bytes(self) -> int:
+        """Files larger than this are not indexed."""
 
     def create_meter(self, verb: str) -> Meter:
         """A meter that records its calls in the ledger."""
@@ -80,6 +101,9 @@ class ServedKnowledgeBase(Searcher, Protocol):
 
     def find_document(self, document_id: str) -> Document | None:
         """The document with this id, with its indexed text; None if there is none."""
+
+    def original(self, source: str) -> OriginalFile | None:
+        """The file that a document was read from, as it was indexed; None if it is not the same any more."""
 
     def chunk(self, chunk_id: str) -> Chunk | None:
         """The chunk with this id; None if there is none."""

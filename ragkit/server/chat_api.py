@@ -24,6 +24,7 @@ router = APIRouter()
 Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
 PageLimit = Annotated[int, Query(ge=1, le=200, description="Items per page.")]
 SessionFilter = Annotated[str | None, Query(description="Only traces of this session.")]
+SessionQuery = Annotated[str, Query(max_length=200, description="Text in the title or a message.")]
 ExportFormat = Annotated[Literal["json", "markdown"], Query(description="Format of the file.")]
 
 
@@ -37,7 +38,12 @@ async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) ->
 
     Of the messages before the question, those that repeat the end of the session are ignored; the rest is added to it.
     """
-    task = await run_while_connected(request, context.runner.start(_to_answer_request(context, body)))
+    context, model = context.select(body.model)
+    where = parse_filter_param(body.where)
+    if body.source:
+        where = await context.read(lambda: context.kb.create_filter(where, body.source))
+    answer_request = _to_answer_request(context, body, context.resolve_model(model), where)
+    task = await run_while_connected(request, context.runner.start(answer_request))
     if body.stream:
         return EventStream(_event_frames(task), task.abandon)
     completed = await run_while_connected(request, answer_tasks.wait_for_answer(task))
@@ -64,10 +70,17 @@ async def end_session(context: ContextDep, body: schemas.EndSessionBody) -> Any:
     return await context.sessions.end(body.session_id)
 
 
+@router.post("/feedback", response_model=schemas.MessageSchema)
+async def give_feedback(context: ContextDep, body: schemas.FeedbackBody) -> Any:
+    """Rate an answer. `ragkit eval --feedback` evaluates the rated questions."""
+    feedback: JsonObject = {"rating": body.rating, "reason": body.reason or "", "note": body.note}
+    return await context.sessions.rate(body.message_id, None if body.rating is None else feedback)
+
+
 @router.get("/sessions", response_model=schemas.SessionListSchema)
-async def list_sessions(context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50) -> Any:
-    """List sessions, most recently used first."""
-    sessions, next_cursor = await context.sessions.list(cursor, limit)
+async def list_sessions(context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: SessionQuery = "") -> Any:
+    """List sessions, most recently used first; `q`: those with this text in the title or a message."""
+    sessions, next_cursor = await context.sessions.list(cursor, limit, q)
     return {"sessions": sessions, "next": next_cursor}
 
 
@@ -121,7 +134,9 @@ def parse_filter_param(where: Mapping[str, Any] | str | None) -> Where:
     return where
 
 
-def _to_answer_request(context: AppContext, body: schemas.ChatBody) -> answer_tasks.AnswerRequest:
+def _to_answer_request(
+    context: AppContext, body: schemas.ChatBody, model: str | None, where: Where
+) -> answer_tasks.AnswerRequest:
     messages = [Message(Role(message.role), message.content) for message in body.messages or ()]
     if body.message is not None:
         messages.append(Message.user(body.message))
@@ -132,12 +147,15 @@ def _to_answer_request(context: AppContext, body: schemas.ChatBody) -> answer_ta
     question = messages[-1].content
     context.check_question("".join(message.content for message in messages), "message")
     context.check_question(question, "message")
-    model, where = context.resolve_model(body.model), parse_filter_param(body.where)
     options = RequestOptions(
         model, where, body.top_k, body.temperature, body.top_p, body.max_tokens, system, strict=body.strict
     )
     *sent, last = messages
-    return answer_tasks.AnswerRequest(question, (last,), body.session_id, True, tuple(sent), options)
+    if body.replace is not None and body.session_id is None:
+        raise invalid_request("replace requires session_id", "replace")
+    return answer_tasks.AnswerRequest(
+        question, (last,), body.session_id, True, tuple(sent), options, replace=body.replace
+    )
 
 
 async def _event_frames(task: answer_tasks.AnswerTask) -> AsyncIterator[bytes]:

@@ -130,7 +130,7 @@ class StateDatabase:
             " WHERE status = 'running'"
         )
         for (worker,) in rows.fetchall():
-            if worker != self.worker_id and not self._is_alive(worker):
+            if not self.is_alive(worker):
                 now = time.time()
                 connection.execute(
                     "UPDATE traces SET status = 'interrupted', ended = ?, error = 'the server was stopped'"
@@ -146,7 +146,7 @@ class StateDatabase:
             return work(self._connection)
 
     def _acquire_lock(self) -> int:
-        self._locks_folder.mkdir(exist_ok=True)
+        self._locks_folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(self._lock_path(self.worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         return lock
@@ -154,7 +154,10 @@ class StateDatabase:
     def _lock_path(self, worker: str) -> Path:
         return self._locks_folder / f"{worker}.lock"
 
-    def _is_alive(self, worker: str) -> bool:
+    def is_alive(self, worker: str) -> bool:
+        """Whether the process of a worker runs: it holds its lock."""
+        if worker == self.worker_id:
+            return True
         try:
             lock = os.open(self._lock_path(worker), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, TypeAlias, TypeVar
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from ragkit.records import JSON
 from ragkit.server.answer_tasks import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.concurrency import ConcurrencyLimiter
+from ragkit.server.bases import BASE_KEY
+from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.database import StateDatabase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
+from ragkit.server.job_store import JobStore
+from ragkit.server.jobs import JobRunner
 from ragkit.server.metrics import Metrics
+from ragkit.server.readiness import ReadinessCheck
 from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerSettings
+from ragkit.server.shares import ShareStore
 from ragkit.server.traces import TraceStore
+from ragkit.server.uploads import UploadFolder
+
+T = TypeVar("T")
 
 DEFAULT_MODEL = "ragkit"
 """Model name in requests for the default: the first of the server's models, else that of the pipeline."""
@@ -35,13 +43,54 @@ class AppContext:
     runner: AnswerRunner
     metrics: Metrics
     embedding_limiter: ConcurrencyLimiter
-    """Limits requests for embeddings, which would otherwise take every thread."""
+    """Limits requests for embeddings, which would otherwise take every processor."""
+    search_limiter: ConcurrencyLimiter
+    """Limits searches, and reads of documents and of the status."""
+    readiness: ReadinessCheck
+    """Whether the knowledge base can be searched."""
+    uploads: UploadFolder
+    upload_limiter: ConcurrencyLimiter
+    """Limits uploads."""
+    jobs: JobStore
+    job_runner: JobRunner
+    drawing_limiter: ConcurrencyLimiter
+    """Limits the pages of files that are drawn at the same time, each in a process of its own."""
+
+    shares: ShareStore
+    name: str = ""
+    """Its name among the knowledge bases of the server; empty for one without a name."""
+    bases: Mapping[str, AppContext] = field(default_factory=dict, repr=False)
+    """All knowledge bases of the server by name, this one among them; the first is the default."""
+
+    def select(self, model: str | None) -> tuple[AppContext, str | None]:
+        """The knowledge base that a model name chooses, and the name without it: `ragkit/NAME[/provider:model]`.
+
+        Raises RequestRejected for an unknown knowledge base.
+        """
+        prefix, slash, rest = (model or "").partition("/")
+        if prefix != DEFAULT_MODEL or not slash or not self.bases:
+            return self, model
+        name, _, model = rest.partition("/")
+        return self.find_base(name), model or None
+
+    def find_base(self, name: str) -> AppContext:
+        """The knowledge base with this name. Raises RequestRejected."""
+        if name not in self.bases:
+            available = f"; available: {', '.join(self.bases)}" if self.bases else ""
+            message = f"knowledge base {name[:80]!r} not found{available}"
+            raise RequestRejected(ErrorResponse(404, message, "kb_not_found", param="kb"))
+        return self.bases[name]
 
     @property
     def models(self) -> Mapping[str, str | None]:
         """Model names that requests may use -> `provider:model`, or None for the default of the pipeline."""
         names = self.settings.models
         return {DEFAULT_MODEL: names[0] if names else None, **{name: name for name in names}}
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """The result of `work`, which reads the knowledge base, in a thread. Raises RequestRejected if it must wait."""
+        async with self.search_limiter.slot():
+            return await run_in_thread(work)
 
     def resolve_model(self, name: str | None) -> str | None:
         """The `provider:model` of a name in a request. Raises RequestRejected for an unknown name.
@@ -68,11 +117,23 @@ class AppContext:
             raise invalid_request(message, param, "too_long")
 
 
-async def get_context(request: Request) -> AppContext:
-    """The context of the application. Asynchronous: FastAPI runs synchronous dependencies in a thread."""
+KbName = Annotated[
+    str | None,
+    Query(
+        max_length=40, description="Name of a knowledge base of the server; `/kb/NAME` before the path does the same."
+    ),
+]
+
+
+async def get_context(request: Request, kb: KbName = None) -> AppContext:
+    """The chosen knowledge base. Asynchronous: FastAPI runs synchronous dependencies in a thread."""
     context = request.app.state.service
     assert isinstance(context, AppContext)  # noqa: S101 - set by `create_app`
-    return context
+    in_path = request.scope.get(BASE_KEY)
+    if kb is not None and in_path not in (None, kb):
+        raise invalid_request(f"kb must be {in_path}, as in the path (got {kb})", "kb")
+    name = in_path if kb is None else kb
+    return context if name is None else context.find_base(name)
 
 
 ContextDep: TypeAlias = Annotated[AppContext, Depends(get_context)]

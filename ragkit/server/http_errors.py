@@ -5,6 +5,7 @@ The log has the details, under the request id.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -30,6 +31,10 @@ class ErrorResponse:
     def to_json(self) -> dict[str, JSON]:
         """The body, in OpenAI's format."""
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+
+    def encode(self) -> bytes:
+        """The bytes of the body."""
+        return json.dumps(self.to_json()).encode()
 
 
 class RequestRejected(RagkitError):

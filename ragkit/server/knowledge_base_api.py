@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from ragkit import __version__
 from ragkit.answer.json_shapes import explanation_json
 from ragkit.errors import KnowledgeBaseError
+from ragkit.index.catalog.directory import CATALOG_FILE
 from ragkit.index.source_ids import display_name
 from ragkit.records import JSON, Document
 from ragkit.server import schemas
@@ -26,6 +27,10 @@ from ragkit.usage.meter import use_meter
 router = APIRouter()
 MAX_DOCUMENT_CHARS = 200_000
 """Of a longer document, the requested lines are returned and as much context as fits."""
+MAX_HEADINGS = 2_000
+"""Headings that are returned with a document."""
+_VIEWS = {"pdf": "pages", "html": "html", "markdown": "markdown", "csv": "table", "tsv": "table", "xlsx": "table",
+          "xls": "table", "ods": "table", "code": "code"}  # fmt: skip
 LineParam = Annotated[
     int | None,
     Query(
@@ -45,7 +50,7 @@ async def search(context: ContextDep, body: schemas.SearchBody) -> Any:
     limit = context.settings.limits.top_k
     if body.top_k is not None and body.top_k > limit:
         raise invalid_request(f"top_k must be <= {limit} (got {body.top_k})", "top_k", "too_many")
-    return JSONResponse(await asyncio.to_thread(_run_search, context, body))
+    return JSONResponse(await context.read(lambda: _run_search(context, body)))
 
 
 def _run_search(context: AppContext, body: schemas.SearchBody) -> JsonObject:
@@ -53,7 +58,7 @@ def _run_search(context: AppContext, body: schemas.SearchBody) -> JsonObject:
         context.kb.require_ready()
         explanations = context.kb.explain(body.query, body.top_k, parse_filter_param(body.where), body.mode)
     usage = meter.usage().to_dict()
-    context.metrics.count_usage(usage)
+    context.metrics.count_usage(usage, context.kb.embedder_name, context.name)
     hits: list[JSON] = [
         {**explanation_json(explanation, body.explain), "document_id": explanation.hit.chunk.document_id}
         for explanation in explanations
@@ -67,7 +72,7 @@ async def list_documents(
 ) -> Any:
     """List documents by source; `q` filters by source and title."""
     after = str(decode_cursor(cursor, str)[0]) if cursor else ""
-    rows = await asyncio.to_thread(context.kb.document_rows, after, limit + 1, q)
+    rows = await context.read(lambda: context.kb.document_rows(after, limit + 1, q))
     documents = [
         {
             "id": row.id,
@@ -88,17 +93,24 @@ async def get_document(
     context: ContextDep, document_id: schemas.Id, start_line: LineParam = None, end_line: LineParam = None
 ) -> Any:
     """Get the indexed text of a document; of a long one, an excerpt around the requested lines."""
-    document = await asyncio.to_thread(context.kb.find_document, document_id)
+    document = await context.read(lambda: context.kb.find_document(document_id))
     if document is None:
         raise not_found("document", "document_not_found")
-    stale = await asyncio.to_thread(context.kb.is_stale, document.source)
+    source = document.source
+    stale = await context.read(lambda: context.kb.is_stale(source))
     return JSONResponse({**document_excerpt(document, start_line, end_line), "stale": stale})
+
+
+@router.get("/bases", response_model=schemas.BasesSchema)
+async def list_bases(context: ContextDep) -> Any:
+    """List the knowledge bases of the server by name, the default first; none if it has one without a name."""
+    return {"bases": list(context.bases), "current": context.name}
 
 
 @router.get("/status", response_model=schemas.StatusSchema)
 async def get_status(context: ContextDep) -> Any:
     """Get the status of the knowledge base, and the version, models and limits of the server."""
-    report = await asyncio.to_thread(context.kb.status)
+    report = await context.read(context.kb.status)
     shown = ("question_chars", "body_bytes", "top_k", "answer_seconds", "answer_usd", "requests_per_minute")
     shown_limits: dict[str, JSON] = {name: getattr(context.settings.limits, name) for name in shown}
     server: JsonObject = {"version": __version__, "models": list(context.models), "limits": shown_limits}
@@ -107,9 +119,15 @@ async def get_status(context: ContextDep) -> Any:
 
 @router.get("/health", response_model=schemas.HealthSchema)
 async def get_health(context: ContextDep) -> Any:
+    """Return 200: the server is alive. For liveness checks; it waits for nothing."""
+    return {"status": "live"}
+
+
+@router.get("/ready", response_model=schemas.ReadySchema)
+async def get_ready(context: ContextDep) -> Any:
     """Return 200 if the knowledge base can be searched and the server is not stopping, else 503."""
     try:
-        await asyncio.to_thread(context.kb.require_ready)
+        await context.readiness.require_ready()
     except KnowledgeBaseError as error:
         raise RequestRejected(to_error_response(error)) from error
     if context.runner.limiter.closed:
@@ -120,7 +138,19 @@ async def get_health(context: ContextDep) -> Any:
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def get_metrics(context: ContextDep) -> Response:
     """Get metrics in the text format of Prometheus."""
+    for base in context.bases.values() or (context,):
+        written = await asyncio.to_thread(_index_time, base)
+        if written is not None:
+            context.metrics.index_time.labels(base.name).set(written)
     return Response(await asyncio.to_thread(context.metrics.render), media_type=CONTENT_TYPE)
+
+
+def _index_time(context: AppContext) -> float | None:
+    """When the catalog was written last; None if this machine has none."""
+    try:
+        return (context.kb.path / CATALOG_FILE).stat().st_mtime
+    except OSError:
+        return None
 
 
 def document_excerpt(document: Document, start_line: int | None, end_line: int | None) -> JsonObject:
@@ -137,6 +167,11 @@ def document_excerpt(document: Document, start_line: int | None, end_line: int |
         first, last = _excerpt_range(lines, min(start, len(lines)), min(end_line or start, len(lines)))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     text = "\n".join(lines[first - 1 : last])
+    headings: list[JSON] = [
+        {"line": bisect_right(starts, heading.start), "level": heading.level, "text": heading.text[:500]}
+        for heading in document.headings
+        if first <= bisect_right(starts, heading.start) <= last
+    ]
     pages: list[JSON] = [
         {"page": page, "line": bisect_right(starts, start)} for page, start in enumerate(document.page_starts, 1)
     ]
@@ -150,7 +185,17 @@ def document_excerpt(document: Document, start_line: int | None, end_line: int |
         "last_line": last,
         "lines": len(lines),
         "pages": pages,
+        "view": document_view(document),
+        "language": document.language,
+        "headings": headings[:MAX_HEADINGS],
     }
+
+
+def document_view(document: Document) -> str:
+    """How a document is shown as its readers know it."""
+    if document.format == "pdf" and not document.page_starts:
+        return "text"
+    return _VIEWS.get(document.format, "text")
 
 
 def _excerpt_range(lines: list[str], start: int, end: int) -> tuple[int, int]:

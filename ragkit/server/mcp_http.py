@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
@@ -12,6 +13,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.bases import BASE_KEY
+from ragkit.server.concurrency import PRINCIPAL
+from ragkit.server.http_errors import ErrorResponse
 from ragkit.server.mcp import McpServer, StreamableHTTPSessionManager
 from ragkit.server.mcp_tools import McpAskOptions, McpTools
 from ragkit.server.metrics import Metrics
@@ -21,7 +25,9 @@ from ragkit.server.settings import ServerSettings
 MCP_PATH = "/mcp"
 MAX_SESSIONS = 200
 """Maximum open sessions. A new one closes an idle one beyond that: its client has to initialize again."""
-SESSION_IDLE_S = 1800.0
+MAX_CLIENT_SESSIONS = 50
+"""Maximum open sessions of one client (token or address). A new one closes an idle one of the same client."""
+SESSION_IDLE_S = 300.0
 """Seconds without a request after which a session is closed."""
 SESSION_HEADER = b"mcp-session-id"
 MAX_BODY_BYTES = 262_144
@@ -32,6 +38,8 @@ MAX_BODY_BYTES = 262_144
 class _Session:
     """The use of an open session."""
 
+    principal: str = ""
+    """Who opened it. Others get 404, as for a session that does not exist."""
     requests: int = 1
     running: int = 0
     used_at: float = field(default_factory=time.monotonic)
@@ -58,10 +66,13 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. A request that opens a session closes the least useful idle one if there are too many."""
-        session_id = _header(scope["headers"], SESSION_HEADER)
+        session_id, principal = _header(scope["headers"], SESSION_HEADER), PRINCIPAL.get()
         if not session_id:
-            await self._make_room()
-        session = self._sessions.get(session_id, _Session())
+            await self._make_room(principal)
+        session = self._sessions.get(session_id, _Session(principal))
+        if session.principal != principal:
+            await _send_not_found(send)
+            return
         session.requests += 1
         session.running += 1
 
@@ -71,7 +82,7 @@ class McpEndpoint:
                 if message["status"] == 404 or scope["method"] == "DELETE":
                     self._sessions.pop(session_id, None)
                 elif not session_id and opened:
-                    self._sessions[opened] = _Session()
+                    self._sessions[opened] = _Session(principal)
             await send(message)
 
         try:
@@ -80,14 +91,23 @@ class McpEndpoint:
             session.running -= 1
             session.used_at = time.monotonic()
 
-    async def _make_room(self) -> None:
-        while len(self._sessions) >= MAX_SESSIONS:
-            idle = [session_id for session_id, session in self._sessions.items() if not session.running]
+    async def _make_room(self, principal: str) -> None:
+        """Close idle sessions until a client can open one: of the client, or of whoever has most."""
+        while (client := self._find_excess(principal)) is not None:
+            idle = [key for key, session in self._sessions.items() if session.principal == client]
+            idle = [key for key in idle if not self._sessions[key].running]
             if not idle:
                 return
             closed = min(idle, key=lambda session_id: self._sessions[session_id].rank)
             del self._sessions[closed]
             await self._manager.handle_request(_delete_request(closed), _receive_nothing, _discard)
+
+    def _find_excess(self, principal: str) -> str | None:
+        """The client that must close a session before `principal` opens one."""
+        counts = Counter(session.principal for session in self._sessions.values())
+        if counts[principal] >= MAX_CLIENT_SESSIONS:
+            return principal
+        return counts.most_common(1)[0][0] if counts.total() >= MAX_SESSIONS else None
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
         """Accept requests; close all sessions at the end. Can be entered once."""
@@ -109,6 +129,13 @@ async def _receive_nothing() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
+async def _send_not_found(send: Send) -> None:
+    """The response for a session that does not exist: the client initializes again."""
+    body = ErrorResponse(404, "session not found", "session_not_found").encode()
+    await send({"type": "http.response.start", "status": 404, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": body})
+
+
 async def _discard(message: Message) -> None:
     """Ignore a response."""
 
@@ -120,7 +147,37 @@ def create_mcp_app(server: McpServer, settings: ServerSettings) -> ASGIApp:
     return RequestMiddleware(app, settings, Metrics())
 
 
-def create_mcp_endpoint(kb: ServedKnowledgeBase, settings: ServerSettings, *, stateless: bool = False) -> McpEndpoint:
-    """The endpoint for the main application, with its default model and limits."""
+class McpEndpoints:
+    """An endpoint for all knowledge bases, and one for each that a path chooses."""
+
+    def __init__(self, every: McpEndpoint, single: Mapping[str, McpEndpoint]) -> None:
+        self._every, self._single = every, single
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await self._single.get(scope.get(BASE_KEY, ""), self._every)(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Accept requests; close all sessions at the end."""
+        async with AsyncExitStack() as stack:
+            for endpoint in (self._every, *self._single.values()):
+                await stack.enter_async_context(endpoint.lifespan())
+            yield
+
+
+def create_mcp_endpoint(
+    kb: ServedKnowledgeBase,
+    settings: ServerSettings,
+    bases: Mapping[str, ServedKnowledgeBase] | None = None,
+    *,
+    stateless: bool = False,
+) -> McpEndpoint | McpEndpoints:
+    """The endpoint for the main application, with its default model and limits; `bases`: all by name, `kb` first."""
     ask_options = McpAskOptions(settings.models[0] if settings.models else None)
-    return McpEndpoint(McpServer(McpTools(kb, ask_options, limits=settings.limits)), stateless=stateless)
+    if bases is None:
+        return McpEndpoint(McpServer(McpTools(kb, ask_options, limits=settings.limits)), stateless=stateless)
+    tools = {name: McpTools(base, ask_options, limits=settings.limits) for name, base in bases.items()}
+    every = McpEndpoint(McpServer(next(iter(tools.values())), tools), stateless=stateless)
+    single = {name: McpEndpoint(McpServer(own), stateless=stateless) for name, own in tools.items()}
+    return McpEndpoints(every, single)

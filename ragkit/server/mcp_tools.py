@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field
 
 from ragkit import __version__
-from ragkit.agent.background_tasks import THREAD_POOL
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.events import RunEnded
 from ragkit.agent.result import AgentResult
@@ -36,7 +35,7 @@ from ragkit.index.source_ids import display_name
 from ragkit.records import JSON, Citation, Document
 from ragkit.server import schemas
 from ragkit.server.base import ServedKnowledgeBase, SupportsToJson
-from ragkit.server.concurrency import ConcurrencyLimiter
+from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.database import decode_cursor, encode_cursor
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.settings import ServerLimits
@@ -51,7 +50,6 @@ MAX_TEXT_CHARS = 40_000
 MAX_QUOTE_CHARS = 300
 """Maximum characters of a quote in the text of an answer; the structured result has the full quote."""
 
-T = TypeVar("T")
 QuestionText = Annotated[str, Field(min_length=1, max_length=8_000)]
 DocumentName = Annotated[str, Field(min_length=1, max_length=8_000)]
 LineNumber = Annotated[int, Field(ge=1)]
@@ -187,16 +185,14 @@ class McpTools:
         """
         seconds = self._limits.answer_seconds
         cancellation = Cancellation()
-        await self._limiter.acquire()
         try:
-            async with asyncio.timeout(seconds):
-                agent = await _run_in_thread(lambda: self._create_agent(question))
+            async with self._limiter.slot(), asyncio.timeout(seconds):
+                agent = await run_in_thread(lambda: self._create_agent(question))
                 result = await _run_streaming(agent, question, cancellation)
-                return await _run_in_thread(lambda: self._answer_result(agent.build_answer(question, result)))
+                return await run_in_thread(lambda: self._answer_result(agent.build_answer(question, result)))
         except TimeoutError:
             raise BudgetExceeded("seconds", seconds, seconds) from None
         finally:
-            self._limiter.release()
             cancellation.cancel()
 
     def get_document(
@@ -351,10 +347,6 @@ async def _run_streaming(agent: RAGAgent, question: str, cancel: Cancellation) -
             if isinstance(event, RunEnded):
                 return event.result
     raise RunError("the run ended without a result")
-
-
-async def _run_in_thread(work: Callable[[], T]) -> T:
-    return await asyncio.wrap_future(THREAD_POOL.submit(work))
 
 
 def _format_unsupported(answer: Answer) -> list[str]:

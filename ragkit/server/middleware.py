@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 import re
 import secrets
@@ -17,14 +16,21 @@ from urllib.parse import urlsplit
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragkit.server.bases import BASE_KEY
+from ragkit.server.concurrency import PRINCIPAL
+from ragkit.server.connections import client_name
 from ragkit.server.http_errors import ErrorResponse, to_error_response
 from ragkit.server.logs import REQUEST_ID
 from ragkit.server.metrics import Metrics
 from ragkit.server.settings import ServerSettings, is_loopback
 
 LOG = logging.getLogger("ragkit.server.request")
-PUBLIC_PATHS = frozenset({"/", "/health", "/favicon.ico"})
+PUBLIC_PATHS = frozenset({"/", "/health", "/ready", "/favicon.ico"})
 """Paths that need no token: the web UI, which asks the user for it, and health checks."""
+UPLOAD = ("POST", "/documents")
+"""Method and path of the requests whose body is not read before the route."""
+MAX_LOGGED_PATH = 300
+"""Maximum characters of a path in the log."""
 PUBLIC_PREFIX = "/static/"
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECURITY_HEADERS: Mapping[str, str] = {
@@ -37,7 +43,7 @@ _SECURITY_HEADERS: Mapping[str, str] = {
     "cache-control": "no-store",
 }
 """Added unless the response sets them."""
-_CORS_METHODS = "GET, POST, PATCH, OPTIONS"
+_CORS_METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
 _CORS_HEADERS = "authorization, content-type, x-request-id"
 
 
@@ -95,6 +101,7 @@ class RequestMiddleware:
         client_id = headers.get("x-request-id", "")
         request_log = _RequestLog(client_id if _ID_PATTERN.fullmatch(client_id) else f"req_{secrets.token_urlsafe(12)}")
         reset_token = REQUEST_ID.set(request_log.id)
+        PRINCIPAL.set(client_name((scope.get("client") or ("",))[0]))
         sender = _ResponseSender(send, request_log, self._settings, headers.get("origin", ""))
         try:
             await self._handle(scope, receive, sender, headers)
@@ -115,9 +122,14 @@ class RequestMiddleware:
         if error is None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             await sender.send_preflight()
             return
-        error = error or self._check_rate_limit(sender.request_log) or self._check_content_length(headers)
+        is_upload = (scope["method"], scope["path"]) == UPLOAD  # its route limits and streams the body
+        error = error or self._check_rate_limit(sender.request_log)
+        error = error or (None if is_upload else self._check_content_length(headers))
         if error is not None:
             await sender.send_error(error)
+            return
+        if is_upload:
+            await self._app(scope, receive, sender.send)
             return
         body = await self._read_body(receive)
         if isinstance(body, ErrorResponse):
@@ -136,6 +148,7 @@ class RequestMiddleware:
         if not self._digests or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
             return None
         request_log.token = self._match_token(headers.get("authorization", ""))
+        PRINCIPAL.set(request_log.token)
         if not request_log.token:
             message = "missing or invalid token: send it as `Authorization: Bearer TOKEN`"
             challenge = {"www-authenticate": "Bearer"}
@@ -190,14 +203,15 @@ class RequestMiddleware:
         self._metrics.request_seconds.labels(route).observe(seconds)
         extra = {
             "client": (scope.get("client") or ("",))[0],
-            "method": scope["method"],
-            "path": scope["path"],
+            "method": scope["method"][:20],
+            "path": scope["path"][:MAX_LOGGED_PATH],
             "status": request_log.status,
             "seconds": round(seconds, 4),
             "bytes": request_log.bytes_sent,
             **({"token": request_log.token} if request_log.token else {}),
+            **({"kb": scope[BASE_KEY]} if BASE_KEY in scope else {}),
         }
-        LOG.info("%s %s %s", scope["method"], scope["path"], request_log.status, extra=extra)
+        LOG.info("%s %s %s", extra["method"], extra["path"], request_log.status, extra=extra)
 
 
 class _ResponseSender:
@@ -225,7 +239,7 @@ class _ResponseSender:
 
     async def send_error(self, error: ErrorResponse) -> None:
         """Send an error response."""
-        body = json.dumps(error.to_json()).encode()
+        body = error.encode()
         # the rest of the request is not read, so the connection cannot be reused
         own = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
         headers = [(name.encode(), value.encode()) for name, value in {**own, **error.headers}.items()]

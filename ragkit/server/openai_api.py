@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import time
@@ -19,6 +18,7 @@ from ragkit.answer.outcome import Outcome
 from ragkit.records import JSON
 from ragkit.server import answer_tasks
 from ragkit.server import openai_schemas as schemas
+from ragkit.server.concurrency import run_in_thread
 from ragkit.server.database import new_id
 from ragkit.server.dependencies import DEFAULT_MODEL, AppContext, ContextDep, JsonObject
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
@@ -52,7 +52,8 @@ async def create_completion(request: Request, context: ContextDep, body: schemas
 
     If the model calls one of the caller's `tools`, the answer ends; a request with the results resumes it.
     """
-    answer_request = await parse_completion_request(body, context)
+    context, model = context.select(body.model)
+    answer_request = await parse_completion_request(body, context, context.resolve_model(model))
     task = await run_while_connected(request, context.runner.start(answer_request))
     writer = _CompletionWriter(context, body.model or DEFAULT_MODEL, str(request.base_url).rstrip("/"))
     if body.stream:
@@ -65,22 +66,26 @@ async def create_completion(request: Request, context: ContextDep, body: schemas
 @router.get("/models", response_model=schemas.ModelListSchema)
 async def list_models(context: ContextDep) -> Any:
     """List the models that requests can use."""
-    return {"object": "list", "data": [_model_json(name) for name in (*context.models, context.kb.embedder_name)]}
+    bases = [f"{DEFAULT_MODEL}/{name}" for name in context.bases]
+    names = (*context.models, *bases, context.kb.embedder_name)
+    return {"object": "list", "data": [_model_json(name) for name in names]}
 
 
 @router.get("/models/{model:path}", response_model=schemas.ModelSchema)
 async def get_model(context: ContextDep, model: Annotated[str, Path(max_length=200)]) -> Any:
     """Get a model."""
     if model != context.kb.embedder_name:
-        context.resolve_model(model)
+        context, name = context.select(model)
+        context.resolve_model(name)
     return _model_json(model)
 
 
 @router.post("/embeddings", response_model=schemas.EmbeddingListSchema)
 async def create_embeddings(request: Request, context: ContextDep, body: schemas.EmbeddingBody) -> Any:
     """Embed texts with the embedder of the knowledge base."""
+    context, model = context.select(body.model)
     name = context.kb.embedder_name
-    if body.model not in (None, DEFAULT_MODEL, name):
+    if model not in (None, DEFAULT_MODEL, name):
         message = f"unknown embedder {body.model!r}; available: {DEFAULT_MODEL}, {name}"
         raise RequestRejected(ErrorResponse(404, message, "model_not_found", param="model"))
     texts = [body.input] if isinstance(body.input, str) else body.input
@@ -91,11 +96,11 @@ async def create_embeddings(request: Request, context: ContextDep, body: schemas
         raise invalid_request("input must be texts: token ids are not supported", "input")
     if not all(cast("list[str]", texts)):
         raise invalid_request("input must not contain empty texts", "input", "empty")
-    await run_while_connected(request, context.embedding_limiter.acquire())
+    principal = await run_while_connected(request, context.embedding_limiter.acquire())
     try:
-        return JSONResponse(await asyncio.to_thread(_embed_texts, context, cast("list[str]", texts), body))
+        return JSONResponse(await run_in_thread(lambda: _embed_texts(context, cast("list[str]", texts), body)))
     finally:
-        context.embedding_limiter.release()
+        context.embedding_limiter.release(principal)
 
 
 def _embed_texts(context: AppContext, texts: Sequence[str], body: schemas.EmbeddingBody) -> JsonObject:
@@ -104,7 +109,7 @@ def _embed_texts(context: AppContext, texts: Sequence[str], body: schemas.Embedd
     if body.dimensions not in (None, rows.shape[1]):
         raise invalid_request(f"dimensions must be {rows.shape[1]} (got {body.dimensions})", "dimensions")
     usage = meter.usage().to_dict()
-    context.metrics.count_usage(usage)
+    context.metrics.count_usage(usage, context.kb.embedder_name, context.name)
     encoded: list[JSON] = [
         base64.b64encode(row.tobytes()).decode() if body.encoding_format == "base64" else row.tolist() for row in rows
     ]

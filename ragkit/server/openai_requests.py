@@ -24,7 +24,7 @@ _DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/
 _NO_PARAMETERS: Mapping[str, JSON] = {"type": "object", "properties": {}}
 
 
-async def parse_completion_request(body: CompletionBody, context: AppContext) -> AnswerRequest:
+async def parse_completion_request(body: CompletionBody, context: AppContext, model: str | None) -> AnswerRequest:
     """The answer request of a chat completion. Raises RequestRejected for unsupported or invalid parameters."""
     _check_supported(body)
     messages = parse_messages(body.messages)
@@ -35,7 +35,7 @@ async def parse_completion_request(body: CompletionBody, context: AppContext) ->
     context.check_question(system + "".join(message.content for message in conversation), "messages")
     question = last_user_message(conversation)
     options = RequestOptions(
-        context.resolve_model(body.model),
+        model,
         parse_filter_param(body.where),
         body.top_k,
         body.temperature,

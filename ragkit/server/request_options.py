@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ragkit.agent.messages import Message
+from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
@@ -41,7 +42,12 @@ _TOOL_INSTRUCTIONS = "When a question needs no documents but one of these tools,
 
 
 def create_agent(
-    kb: ServedKnowledgeBase, options: RequestOptions, question: str, limits: ServerLimits, tools: tuple[Tool, ...] = ()
+    kb: ServedKnowledgeBase,
+    options: RequestOptions,
+    question: str,
+    limits: ServerLimits,
+    tools: tuple[Tool, ...] = (),
+    observers: tuple[AgentObserver, ...] = (),
 ) -> RAGAgent:
     """The agent that answers a request, within the server's limits. `tools`: of the server, beside the search.
 
@@ -63,6 +69,7 @@ def create_agent(
         ),
         policy=ToolPolicy(review=[tool.name for tool in options.tools]) if options.tools else None,
         response_format=options.response_schema,
+        observers=(*base.config.observers, *observers),
     )
     names = ", ".join(tool.name for tool in tools)
     parts = [base.options.instructions, _TOOL_INSTRUCTIONS.format(names) if names else ""]

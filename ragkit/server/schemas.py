@@ -5,7 +5,7 @@ Requests are pydantic models, responses TypedDicts: responses are described, not
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
@@ -49,6 +49,9 @@ def has_lone_surrogate(data: object) -> bool:
     return isinstance(data, list) and any(map(has_lone_surrogate, data))
 
 
+FeedbackReason: TypeAlias = Literal["wrong", "incomplete", "missing", "unanswerable", "other"]
+
+
 class ChatBody(RequestBody):
     """A message to a session; without `session_id`, to a new one."""
 
@@ -62,6 +65,7 @@ class ChatBody(RequestBody):
     where: Filter | str | None = Field(
         None, description="A filter on metadata, as JSON or in the syntax of the command line."
     )
+    source: str = Field("", max_length=4000, description="Only this file, folder or URL. Empty: all documents.")
     top_k: int | None = Field(None, ge=1, description="Passages per search.")
     model: str | None = Field(
         None, max_length=200, description="`ragkit` for the pipeline's model, or a name from `GET /v1/models`."
@@ -75,6 +79,24 @@ class ChatBody(RequestBody):
         None, description="Fail with 422 if the documents do not support the answer. Default: the pipeline's."
     )
     stream: bool = Field(False, description="Stream the answer as server-sent events.")
+    replace: Id | None = Field(
+        None,
+        description="The `trace_id` of an answer of the session: its question and all messages after it are deleted "
+        "first. To edit a question, or to ask it again.",
+    )
+
+
+class FeedbackBody(RequestBody):
+    """What a reader says about an answer."""
+
+    message_id: Id = Field(description="The id of the answer.")
+    rating: Literal["up", "down"] | None = Field(description="Good or bad; null: takes an earlier rating back.")
+    reason: FeedbackReason | None = Field(
+        None,
+        description="What is bad: `wrong`, `incomplete`, `missing` (the documents contain an answer), `unanswerable` "
+        "(they contain none), `other`.",
+    )
+    note: str = Field("", max_length=2000, description="In words.")
 
 
 class ChatMessageBody(RequestBody):
@@ -158,6 +180,7 @@ class HitSchema(TypedDict):
     heading: Annotated[list[str], Field(description="The headings above the passage, outermost first.")]
     metadata: Annotated[dict[str, Any], Field(description="Metadata of the document.")]
     context: Annotated[str, Field(description="Where the passage stands, in a sentence of a model; or empty.")]
+    also_in: Annotated[list[str], Field(description="Other sources with a passage that says the same, at most 100.")]
     explain: NotRequired[Annotated[dict[str, Any], Field(description="Ranks and shares of the score by retriever.")]]
 
 
@@ -187,6 +210,16 @@ class AggregateSchema(TypedDict):
     mean: Annotated[float | None, Field(description="null without a number.")]
 
 
+class RectangleSchema(TypedDict):
+    """A part of a page of a PDF file, in PDF points from its bottom left corner."""
+
+    page: Annotated[int, Field(description="The page, counted from 1.")]
+    left: Annotated[float, Field(description="Left edge.")]
+    bottom: Annotated[float, Field(description="Lower edge.")]
+    right: Annotated[float, Field(description="Right edge.")]
+    top: Annotated[float, Field(description="Upper edge.")]
+
+
 class CitationSchema(TypedDict):
     """A citation of `ask --json`, with the id of its document."""
 
@@ -195,6 +228,10 @@ class CitationSchema(TypedDict):
     document_id: Annotated[str | None, Field(description="The id for `GET /documents/{document_id}`.")]
     page: Annotated[int | None, Field(description="The page, counted from 1; null if the format has none.")]
     place: Annotated[str, Field(description="Where it stands in the file: lines, a page, cells of a sheet, a time.")]
+    rectangles: Annotated[
+        list[RectangleSchema] | None,
+        Field(description="null: `GET /documents/{document_id}/rectangles` reads them from the file."),
+    ]
     start_line: Annotated[int, Field(description="The first line of the document's text, counted from 1.")]
     end_line: Annotated[int, Field(description="The last line.")]
     start: Annotated[int, Field(description="Offset of the first character in the document.")]
@@ -204,6 +241,7 @@ class CitationSchema(TypedDict):
     stale: Annotated[bool, Field(description="The file has changed or was deleted since it was indexed.")]
     score: Annotated[float, Field(description="Ranking score of the passage.")]
     support: Annotated[str, Field(description="What was checked, in plain words: `numbers match`, `not supported`.")]
+    also_in: NotRequired[Annotated[list[str], Field(description="Other sources with a passage that says the same.")]]
 
 
 class StatementSchema(TypedDict):
@@ -289,6 +327,9 @@ class MessageSchema(TypedDict):
     model: Annotated[str | None, Field(description="The model that answered.")]
     usage: Annotated[dict[str, Any] | None, Field(description="Tokens and cost in US dollars.")]
     error: Annotated[ErrorDetail | None, Field(description="The error of a failed answer.")]
+    feedback: Annotated[
+        dict[str, str] | None, Field(description="What a reader said: `rating`, `reason` and `note`; null: nothing.")
+    ]
 
 
 class TurnText(TypedDict):
@@ -304,6 +345,47 @@ class SessionHistorySchema(SessionHead):
     messages: Annotated[list[TurnText], Field(description="Roles and texts of the messages, oldest first.")]
     history: Annotated[list[MessageSchema], Field(description="The messages with their details, oldest first.")]
     traces: Annotated[list[str], Field(description="The ids of the traces of its answers, oldest first.")]
+
+
+class SharedSessionSchema(TypedDict):
+    """A session as its read-only link shows it."""
+
+    title: Annotated[str, Field(description="The title.")]
+    updated: Annotated[str, Field(description="Time of the last message.")]
+    history: Annotated[list[MessageSchema], Field(description="The messages, oldest first, without traces.")]
+
+
+class ShareSchema(TypedDict):
+    """The read-only link of a session."""
+
+    share_id: Annotated[str, Field(description="The id of the link, which cannot be guessed.")]
+    session_id: Annotated[str, Field(description="The id of the session.")]
+    created: Annotated[str, Field(description="When it was created.")]
+
+
+class RevokedSchema(TypedDict):
+    """A link that was revoked."""
+
+    revoked: Annotated[bool, Field(description="True.")]
+
+
+class SuggestionsSchema(TypedDict):
+    """First questions."""
+
+    questions: Annotated[list[str], Field(description="At most 4; none if no heading is fit for one.")]
+
+
+class FolderSchema(TypedDict):
+    """A folder with documents."""
+
+    source: Annotated[str, Field(description="The folder.")]
+    documents: Annotated[int, Field(description="Number of documents below it.")]
+
+
+class FoldersSchema(TypedDict):
+    """Folders with documents."""
+
+    folders: Annotated[list[FolderSchema], Field(description="By name; without those that hold all documents.")]
 
 
 class SessionListSchema(TypedDict):
@@ -464,6 +546,45 @@ class DocumentLinesSchema(DocumentText):
     next_line: Annotated[int | None, Field(description="`start_line` of the next part; null at the end.")]
 
 
+class BasesSchema(TypedDict):
+    """The knowledge bases of a server."""
+
+    bases: Annotated[list[str], Field(description="Their names, the default first; empty for one without a name.")]
+    current: Annotated[str, Field(description="The one that this request chose.")]
+
+
+class MarkSchema(TypedDict):
+    """A part of the picture of a page, as shares of its width and height from its top left corner."""
+
+    page: Annotated[int, Field(description="The page, counted from 1.")]
+    left: Annotated[float, Field(description="Left edge.")]
+    top: Annotated[float, Field(description="Upper edge.")]
+    width: Annotated[float, Field(description="Width.")]
+    height: Annotated[float, Field(description="Height.")]
+
+
+class HtmlTreeSchema(TypedDict):
+    """What a reader sees of an HTML page: texts and elements, without anything that runs or loads."""
+
+    tree: Annotated[
+        list[Any],
+        Field(description='Texts, and elements `{"tag", "children"}`, some with `href`, `colspan` or `rowspan`.'),
+    ]
+
+
+class RectanglesSchema(TypedDict):
+    """Where a part of a document stands on the pages of its PDF file."""
+
+    rectangles: Annotated[
+        list[RectangleSchema],
+        Field(description="One per line; empty for other formats, and for files that have changed."),
+    ]
+    marks: Annotated[
+        list[MarkSchema], Field(description="The same in the pictures of `GET /documents/{document_id}/pages/{page}`.")
+    ]
+    stale: Annotated[bool, Field(description="The file has changed or was deleted since it was indexed.")]
+
+
 class PageStartSchema(TypedDict):
     """The line on which a page starts."""
 
@@ -471,8 +592,23 @@ class PageStartSchema(TypedDict):
     line: Annotated[int, Field(description="The line on which it starts.")]
 
 
+class HeadingSchema(TypedDict):
+    """A heading of a document."""
+
+    line: Annotated[int, Field(description="Its line, counted from 1.")]
+    level: Annotated[int, Field(description="1: the highest. 100: the column names of a table.")]
+    text: Annotated[str, Field(description="Its text.")]
+
+
 class DocumentSchema(DocumentText):
     """The text of a document, or an excerpt, with its pages."""
+
+    view: Annotated[
+        Literal["pages", "html", "markdown", "table", "code", "text"],
+        Field(description="How it is shown as its readers know it."),
+    ]
+    language: Annotated[str, Field(description="The programming language of code; empty otherwise.")]
+    headings: Annotated[list[HeadingSchema], Field(description="Headings in the returned lines.")]
 
     pages: Annotated[
         list[PageStartSchema], Field(description="All pages of the document; empty if the format has none.")
@@ -480,6 +616,12 @@ class DocumentSchema(DocumentText):
 
 
 class HealthSchema(TypedDict):
+    """The server is alive."""
+
+    status: Literal["live"]
+
+
+class ReadySchema(TypedDict):
     """The server is ready."""
 
     status: Literal["ready"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import tempfile
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -14,12 +16,15 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
+from ragkit.server.connections import ConnectionTable, LimitedProtocol
 from ragkit.server.malloc_trim import limit_arenas
 from ragkit.server.metrics import MULTIPROC_DIR_ENV
 from ragkit.server.settings import ServerLimits, ServerSettings
 
 BACKLOG = 2048
 """Maximum connections that wait to be accepted."""
+WANTED_FILES = 16_384
+"""Open files that the server allows itself, if its user may have so many."""
 SHUTDOWN_MARGIN_S = 5.0
 """Seconds after the shutdown timeout of answers, to send the last responses."""
 
@@ -54,12 +59,21 @@ def create_config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     return uvicorn.Config(app, **_uvicorn_options(settings.limits))
 
 
+def raise_file_limit() -> None:
+    """Allow this process WANTED_FILES open files, or as many as its user may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, WANTED_FILES) if hard != resource.RLIM_INFINITY else WANTED_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bool = False) -> None:
     """Serve in this process until SIGINT or SIGTERM.
 
     With `last`, the process exits afterwards, and further signals are ignored while it does.
     """
     limit_arenas()
+    raise_file_limit()
     # uvicorn raises the signal that stopped it again at the end: that must not kill the process
     previous = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -76,10 +90,24 @@ def _ignore_signal(number: int, frame: FrameType | None) -> None:
 def run_workers(factory: str, settings: ServerSettings, sock: socket.socket, workers: int) -> None:
     """Serve with several processes. `factory` is the `module:function` that creates the application."""
     limit_arenas()
+    raise_file_limit()  # its processes inherit it
     with tempfile.TemporaryDirectory(prefix="ragkit-metrics-") as directory:
         os.environ[MULTIPROC_DIR_ENV] = directory
         config = uvicorn.Config(factory, factory=True, workers=workers, **_uvicorn_options(settings.limits))
-        Multiprocess(config, sockets=[sock]).run()
+        _Workers(config, sockets=[sock]).run()
+
+
+class _Workers(Multiprocess):
+    """uvicorn's supervisor. When it stops, it closes its own copy of the listening socket.
+
+    Otherwise the kernel would go on to accept connections that no process serves.
+    """
+
+    def terminate_all(self) -> None:
+        """Stop all processes."""
+        for sock in self.sockets:
+            sock.close()
+        super().terminate_all()
 
 
 def split_limits(limits: ServerLimits, workers: int) -> ServerLimits:
@@ -91,8 +119,23 @@ def split_limits(limits: ServerLimits, workers: int) -> ServerLimits:
         limits,
         max_running=max(1, limits.max_running // workers),
         max_waiting=limits.max_waiting // workers,
+        max_searches=max(1, limits.max_searches // workers),
+        max_embeddings=max(1, limits.max_embeddings // workers),
+        max_uploads=max(1, limits.max_uploads // workers),
+        max_drawings=max(1, limits.max_drawings // workers),
+        max_connections=max(1, limits.max_connections // workers),
         requests_per_minute=None if rate is None else max(1, rate // workers),
     )
+
+
+def _file_limit() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return WANTED_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def _fit_to_files(limits: ServerLimits) -> ServerLimits:
+    """The limits with as many connections as the process may have open files, with room for files and new ones."""
+    return replace(limits, max_connections=min(limits.max_connections, _file_limit() // 2))
 
 
 def _uvicorn_options(limits: ServerLimits) -> dict[str, Any]:
@@ -104,10 +147,11 @@ def _uvicorn_options(limits: ServerLimits) -> dict[str, Any]:
         "ws": "none",
         # fixed, whatever is installed: only h11 limits the size of headers, and uvloop raises errors when clients
         # disconnect
-        "http": "h11",
+        "http": partial(LimitedProtocol, table=ConnectionTable(_fit_to_files(limits))),
         "loop": "asyncio",
         "lifespan": "on",
-        "timeout_keep_alive": 30,
+        "timeout_keep_alive": limits.idle_seconds,
+        "backlog": min(BACKLOG, _file_limit() // 4),  # so many are accepted at once, before a limit applies
         "timeout_graceful_shutdown": round(limits.shutdown_seconds + SHUTDOWN_MARGIN_S),
         "h11_max_incomplete_event_size": 32_768,
     }

@@ -17,12 +17,23 @@ from ragkit.server.http_errors import invalid_request, not_found
 MAX_TITLE_CHARS = 80
 NEW_TITLE = "New chat"
 EMPTY_SHARE = 0.1
-"""Share of the sessions that may be without messages before these are deleted first."""
+"""Sessions without messages that are kept in any case, as a share of the maximum of conversations."""
 EMPTY_DETAIL: dict[str, JSON] = {
     "citations": [],
     "statements": [],
     **dict.fromkeys(
-        ("searched_for", "outcome", "notices", "supported", "evidence", "abstained", "model", "usage", "error")
+        (
+            "searched_for",
+            "outcome",
+            "notices",
+            "supported",
+            "evidence",
+            "abstained",
+            "model",
+            "usage",
+            "error",
+            "feedback",
+        )
     ),
 }
 """Default values of the details of a message."""
@@ -53,6 +64,7 @@ class SessionStore(StateStore):
     @in_transaction
     def start(self, connection: sqlite3.Connection, title: str = "") -> dict[str, JSON]:
         """Create a session."""
+        self._evict(connection, new_empty=1)
         return _load_session(connection, self._create(connection, title))
 
     @in_transaction
@@ -83,33 +95,57 @@ class SessionStore(StateStore):
         return {**data, "messages": messages, "history": history, "traces": [identity for (identity,) in traces]}
 
     @in_transaction
-    def list(self, connection: sqlite3.Connection, cursor: str | None, limit: int) -> tuple[list[JSON], str | None]:
-        """A page of sessions, most recently used first, and the cursor of the next page."""
+    def list(
+        self, connection: sqlite3.Connection, cursor: str | None, limit: int, query: str = ""
+    ) -> tuple[list[JSON], str | None]:
+        """A page of sessions, most recently used first, and the cursor of the next page; `query`: with this text."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
         rows = connection.execute(
-            f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE (updated, id) < (?, ?)"  # noqa: S608
+            f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE (updated, id) < (?, ?) AND (? = '' OR instr(lower(title),"  # noqa: S608
+            " ?) OR EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id AND instr(lower(m.content), ?)))"
             " ORDER BY updated DESC, id DESC LIMIT ?",
-            (*after, limit + 1),
+            (*after, *[query.lower()] * 3, limit + 1),
         ).fetchall()
         next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
         return [_session_json(row) for row in rows[:limit]], next_cursor
 
     @in_transaction
+    def rate(self, connection: sqlite3.Connection, answer: str, feedback: Mapping[str, JSON] | None) -> dict[str, JSON]:
+        """Store what a reader says about an answer; None: nothing any more. Returns it as MessageSchema."""
+        where = "WHERE id = ? AND role = 'assistant' AND status != 'running'"
+        merge = f"UPDATE messages SET detail = json_patch(detail, ?) {where}"  # noqa: S608 - constant
+        changed = connection.execute(merge, (json.dumps({"feedback": feedback}), answer)).rowcount
+        if not changed:
+            raise not_found("answer", "message_not_found")
+        row = connection.execute(f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?", (answer,)).fetchone()  # noqa: S608
+        return message_json(row)
+
+    @in_transaction
     def add_question(
-        self, connection: sqlite3.Connection, session: str | None, question: str, trace: str, sent: Sequence[Turn] = ()
+        self,
+        connection: sqlite3.Connection,
+        session: str | None,
+        question: str,
+        trace: str,
+        sent: Sequence[Turn] = (),
+        replace: str | None = None,
     ) -> SessionTurn:
         """Add a question and a running, empty answer to a session (None: a new one).
 
         `sent`: the messages before the question in the request, which are added as well, except those that repeat the
-        end of the session.
+        end of the session. `replace`: the trace of an answer, which is deleted with its question and what follows.
 
         Raises RequestRejected: the session does not exist, has ended, is full, or has a running answer.
         """
         self._state.mark_interrupted(connection)
+        if session is None:
+            self._evict(connection, new_conversations=1)
         session_id = session or self._create(connection, question)
         data = _load_session(connection, session_id)
         if data["ended"] is not None:
             raise invalid_request("the session has ended: start a new one", "session_id", "session_ended", 409)
+        if replace is not None:
+            _delete_from(connection, session_id, replace)
         rows = connection.execute(
             "SELECT role, content, status, detail FROM messages WHERE session = ? ORDER BY key", (session_id,)
         ).fetchall()
@@ -164,32 +200,31 @@ class SessionStore(StateStore):
         """Delete sessions that are too old or too many."""
         self._state.mark_interrupted(connection)
         connection.execute("DELETE FROM sessions WHERE updated < ?", (time.time() - self._retention.days * 86400,))
-        self._evict(connection, self._retention.max_sessions)
+        self._evict(connection)
 
     def _create(self, connection: sqlite3.Connection, title: str) -> str:
-        self._evict(connection, self._retention.max_sessions - 1)
         session, now = new_id("sess"), time.time()
         values = (session, shorten_title(title) or NEW_TITLE, now, now)
         connection.execute("INSERT INTO sessions (id, title, created, updated) VALUES (?,?,?,?)", values)
         return session
 
-    def _evict(self, connection: sqlite3.Connection, keep: int) -> None:
-        """Delete the least recently used sessions beyond `keep`, except those with a running answer.
+    def _evict(self, connection: sqlite3.Connection, *, new_conversations: int = 0, new_empty: int = 0) -> None:
+        """Delete the least recently used sessions, so that as many new ones fit; none with a running answer.
 
-        Sessions without messages go first where they are more than a share of EMPTY_SHARE, so that whoever starts
-        sessions and does not use them pushes out few conversations of others.
+        Conversations and empty sessions are counted apart: whoever starts sessions and does not use them pushes out
+        no conversation. Empty ones may use the room that conversations leave, and EMPTY_SHARE of all in any case.
         """
+        limit = self._retention.max_sessions
         count = int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
-        if count <= keep:
-            return
         used = int(connection.execute("SELECT count(DISTINCT session) FROM messages").fetchone()[0])
-        has_messages = "EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id), "
-        empty_first = has_messages if count - used > keep * EMPTY_SHARE else ""
-        connection.execute(
-            "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM messages"  # noqa: S608
-            f" m WHERE m.session = s.id AND m.status = 'running') ORDER BY {empty_first}updated, id LIMIT ?)",
-            (count - keep,),
-        )
+        room = max(1, int(limit * EMPTY_SHARE), limit - used - new_conversations)
+        for has_messages, excess in ((0, count - used + new_empty - room), (1, used + new_conversations - limit)):
+            connection.execute(
+                "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE EXISTS (SELECT 1 FROM messages m"
+                " WHERE m.session = s.id) = ? AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id"
+                " AND m.status = 'running') ORDER BY updated, id LIMIT ?)",
+                (has_messages, max(0, excess)),
+            )
 
 
 _SESSION_COLUMNS = (
@@ -240,6 +275,18 @@ def _insert_message(connection: sqlite3.Connection, values: tuple[object, ...]) 
         " VALUES (?,?,?,?,?,?,?,?,'{}')",
         values,
     )
+
+
+def _delete_from(connection: sqlite3.Connection, session: str, trace: str) -> None:
+    """Delete the messages of a trace and all after it. Raises RequestRejected: there are none, or an answer runs."""
+    of_session = "SELECT min(key) FROM messages WHERE session = ? AND trace = ?"
+    [first] = connection.execute(of_session, (session, trace)).fetchone()
+    if first is None:
+        raise not_found("answer", "message_not_found")
+    running = "SELECT 1 FROM messages WHERE session = ? AND status = 'running'"
+    if connection.execute(running, (session,)).fetchone():
+        raise invalid_request("another answer is running in this session", "session_id", "session_busy", 409)
+    connection.execute("DELETE FROM messages WHERE session = ? AND key >= ?", (session, first))
 
 
 def _load_session(connection: sqlite3.Connection, session: str) -> dict[str, JSON]:

@@ -13,20 +13,46 @@ from ragkit.masking import register_secret
 class ServerLimits:
     """Limits of requests. Counts are per worker process."""
 
+    header_seconds: float = 10.0
+    """Timeout for receiving the headers of a request."""
+    idle_seconds: int = 15
+    """Time after which a connection without a request is closed."""
+    max_connections: int = 1000
+    """Maximum open connections. A further one replaces the one that has waited longest without a request."""
+    max_connections_per_client: int = 250
+    """The same of one address; of IPv6, of one network."""
     body_bytes: int = 1_000_000
     """Maximum bytes of a request body."""
     body_seconds: float = 20.0
     """Timeout for reading a request body."""
     send_seconds: float = 20.0
     """Timeout for sending to a client; a slower one is disconnected."""
+    upload_bytes: int = 2_000_000_000
+    """Maximum bytes of all uploaded files. The size of one is limited by the pipeline (`load: {max_file_mb: 50}`)."""
+    upload_files: int = 10_000
+    """Maximum number of uploaded files."""
+    upload_seconds: float = 600.0
+    """Timeout for receiving one uploaded file; a pause of `body_seconds` ends it too."""
+    max_uploads: int = 8
+    """Maximum files that are received at the same time; see `max_running`."""
+    free_disk_bytes: int = 500_000_000
+    """Bytes of the disk that uploads leave free."""
+    index_usd: float | None = 1.0
+    """Estimated cost of an index job in US dollars above which it must be confirmed. None: no job must."""
     question_chars: int = 20_000
     """Maximum characters of a question; in OpenAI's API, of the whole conversation."""
     top_k: int = 100
     """Maximum hits of one search."""
-    max_running: int = 8
-    """Maximum answers that run at the same time."""
-    max_waiting: int = 64
-    """Maximum answers in the queue; more are rejected."""
+    max_running: int = 16
+    """Maximum answers that run at the same time. One client has at most as many as are free besides: alone, 8."""
+    max_waiting: int = 128
+    """Maximum answers in the queue; more are rejected. One client has at most as many places as are free besides."""
+    max_searches: int = 8
+    """Maximum searches, and reads of documents and of the status, that run at the same time; see `max_running`."""
+    max_embeddings: int = 2
+    """Maximum requests for embeddings that run at the same time; see `max_running`."""
+    max_drawings: int = 2
+    """Maximum pages of files that are drawn at the same time; see `max_running`."""
     max_wait_seconds: float = 30.0
     """Maximum time in the queue."""
     answer_seconds: float = 120.0
@@ -43,7 +69,7 @@ class ServerLimits:
     def __post_init__(self) -> None:
         for field_ in fields(self):
             value = getattr(self, field_.name)
-            if value is not None and not value > 0 and field_.name != "max_waiting":
+            if value is not None and not value > 0 and field_.name not in ("max_waiting", "free_disk_bytes"):
                 raise InvalidOption(field_.name, value, "> 0")
             if value is not None and value < 0:
                 raise InvalidOption(field_.name, value, ">= 0")
@@ -54,6 +80,7 @@ class Retention:
     """Limits of stored sessions and traces. The oldest are deleted first."""
 
     max_sessions: int = 10_000
+    """Maximum conversations. Sessions without messages count apart; they may be a tenth of it, or what is free."""
     max_messages: int = 400
     """Maximum messages per session; a full session takes no more."""
     max_traces: int = 50_000
@@ -84,12 +111,20 @@ class ServerSettings:
     """`provider:model` names that requests can choose, the default first. Empty: the model of the pipeline."""
     tools: tuple[str, ...] = ()
     """Built-in tools of the server's agent beside the search: `calculator`, `web_search`. Empty: none."""
+    roots: tuple[str, ...] = ()
+    """Folders of this machine below which clients on it may add folders as sources. Empty: none."""
+    watch_seconds: float = 0.0
+    """Seconds between two looks at the sources, which are indexed when they have changed. 0: they are not watched."""
+    otel: bool = False
+    """Whether traces of answers are exported with OpenTelemetry, as its standard variables say."""
     any_model: bool = False
     """Whether an unknown model name in a request means the default model, instead of an error."""
     limits: ServerLimits = field(default_factory=ServerLimits)
     retention: Retention = field(default_factory=Retention)
 
     def __post_init__(self) -> None:
+        if self.watch_seconds < 0:
+            raise InvalidOption("watch", self.watch_seconds, "seconds, 0 or more")
         for token in self.tokens:
             register_secret(token)
             if len(token) < 16 or not token.isascii() or not token.isprintable():

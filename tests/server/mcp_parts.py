@@ -44,9 +44,10 @@ def build(directory: Path) -> Path:
 
 def process(directory: Path, *arguments: str, env: Mapping[str, str] | None = None) -> StdioServerParameters:
     """`ragkit mcp` over stdio in a separate process, with `directory` as its working directory."""
+    place = () if "--kb" in arguments else ("--kb", str(directory / "kb"))
     return StdioServerParameters(
         command=sys.executable,
-        args=["-m", "ragkit", "mcp", "--kb", str(directory / "kb"), *arguments],
+        args=["-m", "ragkit", "mcp", *place, *arguments],
         env={**os.environ, **(env or {})},
         cwd=directory,
     )

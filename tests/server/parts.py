@@ -142,8 +142,12 @@ def limited(**limits: Any) -> ServerSettings:
 class Process:
     """`ragkit serve` in a separate process."""
 
-    def __init__(self, kb: Path, *options: str, env: Mapping[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "ragkit", "serve", "--kb", str(kb), "--port", "0", "--json", *options]
+    def __init__(
+        self, kb: Path, *options: str, env: Mapping[str, str] | None = None, max_files: int = 0, place: str = ""
+    ) -> None:
+        command = [sys.executable, "-m", "ragkit", "serve", "--kb", place or str(kb), "--port", "0", "--json", *options]
+        if max_files:
+            command = ["sh", "-c", f'ulimit -n {max_files}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
             command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             cwd=kb.parent, start_new_session=True,
@@ -183,9 +187,14 @@ class Process:
 
 
 @contextmanager
-def process(kb: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """A server process that is killed at the end of the block."""
-    result = Process(kb, *options, env=env)
+def process(
+    kb: Path, *options: str, env: Mapping[str, str] | None = None, max_files: int = 0, place: str = ""
+) -> Iterator[Process]:
+    """A server process that is killed at the end of the block.
+
+    `max_files`: how many files it may open; `place`: the knowledge base as `--kb` names it.
+    """
+    result = Process(kb, *options, env=env, max_files=max_files, place=place)
     try:
         yield result
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
 from ragkit.server.http_errors import RequestRejected
 from ragkit.server.knowledge_base_api import MAX_DOCUMENT_CHARS, document_excerpt
+from tests.load import sample_files
 from tests.server.conftest import HASHING, TEXTS
 from tests.server.parts import serving
+from tests.server.test_limits import wait_until
 
 
 def test_a_search_returns_the_hits_of_the_knowledge_base(base: Path) -> None:
@@ -49,6 +52,21 @@ def test_documents_are_listed_by_page_and_returned_in_full(base: Path) -> None:
         source = served.kb.documents()[2][0]
     assert (shown["text"], shown["first_line"], shown["last_line"]) == (TEXTS["shed.txt"], 1, 2)
     assert (shown["stale"], shown["pages"], source.endswith("shed.txt")) == (False, [], True)
+
+
+def test_a_citation_of_a_pdf_file_is_marked_on_its_page(tmp_path: Path) -> None:
+    (tmp_path / "saw.pdf").write_bytes(sample_files.pdf([["The saw hangs on a nail.", "The rake leans beside it."]]))
+    with KnowledgeBase.open(tmp_path / "own", Pipeline.from_yaml(HASHING)) as kb:
+        kb.index(tmp_path / "saw.pdf")
+    with serving(tmp_path / "own") as (_, client):
+        [row] = client.get("/documents").json()["documents"]
+        start = client.get(f"/documents/{row['id']}").json()["text"].index("rake")
+        result = client.get(f"/documents/{row['id']}/rectangles", params={"start": start, "end": start + 4}).json()
+        missing = client.get("/documents/none/rectangles", params={"start": 0, "end": 1})
+    [found] = result["rectangles"]
+    assert (found["page"], result["stale"], missing.status_code) == (1, False, 404)
+    assert 15 < found["right"] - found["left"] < 30
+    assert 8 < found["top"] - found["bottom"] < 16
 
 
 @pytest.mark.parametrize("named", ["none", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "/etc/passwd", "shed.txt"])
@@ -104,9 +122,11 @@ def test_status_has_the_knowledge_base_and_the_server(base: Path) -> None:
 def test_the_server_is_ready_only_if_the_index_can_be_opened(base: Path, tmp_path: Path) -> None:
     stored = shutil.copytree(base, tmp_path / "kept")
     with serving(base) as (served, client):
-        assert client.get("/health").json() == {"status": "ready"}
+        assert client.get("/ready").json() == {"status": "ready"}
         served.kb.clear()
-        result = client.get("/health")
+        wait_until(lambda: client.get("/ready").status_code == 503)
+        assert client.get("/health").json() == {"status": "live"}
+        result = client.get("/ready")
         assert (result.status_code, result.json()["error"]["code"]) == (503, "knowledge_base_unavailable")
         search = client.post("/v1/search", json={"query": "hedge"})
         assert (search.status_code, str(stored) in search.text) == (503, False)
@@ -132,6 +152,10 @@ def test_metrics_are_in_the_format_of_prometheus(base: Path) -> None:
     lines = result.text.splitlines()
     assert 'ragkit_requests_total{route="/chat",status="200"} 1.0' in lines
     assert 'ragkit_requests_total{route="/session/{session_id}",status="404"} 1.0' in lines
-    assert 'ragkit_answers_total{status="done"} 1.0' in lines
+    [answers] = [line for line in lines if line.startswith("ragkit_answers_total{")]
+    assert answers == 'ragkit_answers_total{kb="",model="extractive",principal="",status="done"} 1.0'
+    [written] = [line for line in lines if line.startswith('ragkit_index_timestamp_seconds{kb=""} ')]
+    assert 0 < time.time() - float(written.rpartition(" ")[2]) < 86_400
+    assert any(line.startswith("ragkit_process_start_time_seconds ") for line in lines)
     assert "ragkit_first_text_seconds_count 1.0" in lines
     assert "ragkit_answers_running 0.0" in lines

@@ -30,7 +30,7 @@ def code_of(response: httpx2.Response) -> tuple[int, str]:
 
 def metric_value(client: httpx2.Client, name: str) -> float:
     lines = client.get("/metrics").text.splitlines()
-    return float(next(line.rpartition(" ")[2] for line in lines if line.startswith(f"{name} ")))
+    return float(next(line.rpartition(" ")[2] for line in lines if line.startswith((f"{name} ", f"{name}{{"))))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -137,14 +137,14 @@ def test_requests_for_embeddings_leave_threads_for_the_rest(base: Path, monkeypa
         threads = [threading.Thread(target=request) for _ in range(40)]  # more than there are threads in the server
         for thread in threads:
             thread.start()
-        wait_until(lambda: len(running) == 2)
+        wait_until(lambda: len(running) == 1)
         assert client.get("/health", timeout=5).status_code == 200
         assert client.get("/documents", timeout=5).status_code == 200
         resume.set()
         for thread in threads:
             thread.join(SECONDS)
     assert statuses == [200] * 40
-    assert most == [2]
+    assert most == [1]  # of one client; another one has a place
 
 
 def test_bodies_and_questions_have_a_limit(base: Path) -> None:

@@ -263,6 +263,38 @@ def test_sessions_that_were_never_used_lock_nobody_out(kb: KnowledgeBase, monkey
         assert call(flood[0].headers["mcp-session-id"]) == 404
 
 
+def test_a_client_closes_its_own_sessions_only_and_nobody_uses_those_of_others(
+    kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_http, "MAX_CLIENT_SESSIONS", 5)
+    monkeypatch.setattr(mcp_http, "MAX_SESSIONS", 8)
+    tokens = [f"the-token-of-client-{n}" for n in range(3)]
+    app = create_mcp_app(McpServer(McpTools(kb)), ServerSettings(tokens=tuple(tokens)))
+    with serving(app) as url, httpx2.Client(base_url=url, headers=ACCEPT, timeout=30) as client:
+
+        def initialize(owner: int) -> str:
+            headers = {"authorization": f"Bearer {tokens[owner]}"}
+            return client.post("/mcp", json=INITIALIZE, headers=headers).headers["mcp-session-id"]
+
+        def call(owner: int, session: str) -> int:
+            headers = {
+                "authorization": f"Bearer {tokens[owner]}", "mcp-session-id": session,
+                "mcp-protocol-version": "2025-06-18",
+            }  # fmt: skip
+            body = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+            return client.post("/mcp", json=body, headers=headers).status_code
+
+        kept = [initialize(1), initialize(2)]  # opened and not used yet
+        flood = []
+        for _ in range(20):
+            flood.append(initialize(0))
+            assert call(0, flood[-1]) == 200
+        assert [call(1, kept[0]), call(2, kept[1])] == [200, 200]
+        assert [call(0, session) for session in flood[:15]] == [404] * 15
+        assert [call(0, session) for session in flood[15:]] == [200] * 5
+        assert [call(1, flood[-1]), call(0, kept[0])] == [404, 404]
+
+
 @pytest.fixture(scope="module")
 def addresses(folder: Path) -> Iterator[dict[str, str]]:
     """A server without a token on loopback, and one that requires a token."""
@@ -426,7 +458,7 @@ def test_with_allow_index_a_client_can_index_new_files_but_no_other_folder(tmp_p
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_web_server_serves_mcp_behind_the_same_middleware(kb: KnowledgeBase, mode: str) -> None:
-    with serving(create_application(kb, ServerSettings(tokens=(TOKEN,)))) as url:
+    with serving(create_application({"": kb}, ServerSettings(tokens=(TOKEN,)))) as url:
         assert httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT, timeout=30).status_code == 401
 
         async def ask() -> object:

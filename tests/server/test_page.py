@@ -57,7 +57,7 @@ def test_only_the_files_of_the_page_are_served(client: TestClient, path: str) ->
 
 def test_the_page_is_small() -> None:
     sizes = {file.name: len(file.gzip_body) for file in load_static_files()}
-    assert sum(sizes.values()) < 40_000, sizes
+    assert sum(sizes.values()) < 60_000, sizes
     assert max(len(file.body.splitlines()) for file in load_static_files()) <= 400
 
 

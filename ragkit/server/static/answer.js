@@ -1,8 +1,9 @@
 // One answer: text with citations, tool calls, evidence, usage and cost.
 
 import { announce, button, formatCount, formatDollars, formatLocation, formatSeconds, h, plain, sourceName, timeElement } from "./dom.js";
+import { thumbs } from "./feedback.js";
 import { renderInto, rerender } from "./markdown.js";
-import { openPassage, statusMarks, supportLevel } from "./passage.js";
+import { alsoIn, openPassage, statusMarks, supportLevel } from "./passage.js";
 import { openTrace } from "./trace.js";
 
 const EVIDENCE_THRESHOLD = 0.45; // as on the server: below it, the model declines to answer
@@ -16,16 +17,57 @@ const STATUS_TEXT = {
 
 /** A question and its answer, updated while the answer streams. */
 export class ChatTurn {
-  /** `asked`: the time of the question, as `toMillis` reads it. */
-  constructor(question, asked) {
+  /** `asked`: the time of the question, as `toMillis` reads it. `askAgain(question, trace)` replaces this turn. */
+  constructor(question, asked, askAgain = null) {
     this.text = "";
+    this.question = question;
+    this.askAgain = askAgain;
+    this.trace = ""; // known at the end
+    this.edit = button("Edit", () => this.editQuestion(), { "aria-label": "Edit the question", class: "edit", hidden: true });
     this.tools = h("ul", { class: "calls", "aria-label": "Tool calls" });
     this.body = h("div", { class: "text" });
     this.state = h("p", { class: "waiting" }, "Searching the documents");
     this.end = h("div", { class: "end" });
     this.element = h("article", { class: "turn", "aria-busy": "true" },
-      h("header", { class: "asked" }, h("h2", { class: "question", dir: "auto" }, plain(question)), timeElement(asked)), this.tools, this.state, this.body, this.end);
+      h("header", { class: "asked" }, h("h2", { class: "question", dir: "auto" }, plain(question)), this.edit, timeElement(asked)), this.tools, this.state, this.body, this.end);
     this.frame = 0;
+  }
+
+  /** Puts a field in the place of the question. */
+  editQuestion() {
+    const heading = this.element.querySelector(".question");
+    const field = h("textarea", { name: "edited", rows: 2, "aria-label": "Edited question", maxlength: 20_000 });
+    field.value = this.question;
+    const close = () => {
+      form.remove();
+      heading.hidden = this.edit.hidden = false;
+      this.edit.focus();
+    };
+    const submit = () => {
+      const text = field.value.trim();
+      if (!text) return;
+      close();
+      this.askAgain(text, this.trace);
+    };
+    const form = h("form", { class: "editing", on: {
+      submit: (event) => {
+        event.preventDefault();
+        submit();
+      },
+      keydown: (event) => {
+        if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+          event.preventDefault();
+          submit();
+        } else if (event.key === "Escape") {
+          event.stopPropagation();
+          close();
+        }
+      },
+    } }, field, h("p", { class: "hint" }, "This answer and all messages after it are replaced."),
+    h("div", { class: "tools" }, h("button", { type: "submit", class: "first" }, "Ask again"), button("Cancel", close)));
+    heading.hidden = this.edit.hidden = true;
+    heading.after(form);
+    field.focus();
   }
 
   /** Shows a tool call. */
@@ -60,6 +102,9 @@ export class ChatTurn {
   /** Shows the final answer. */
   finish(message) {
     this.text = message.content;
+    this.trace = message.trace_id ?? "";
+    this.element.dataset.trace = this.trace;
+    this.edit.hidden = !this.trace || !this.askAgain;
     const citations = message.citations ?? [];
     const chip = citationChips(citations);
     const refused = message.outcome === "refused";
@@ -135,7 +180,7 @@ function sourceList(citations, abstained) {
     h("button", { type: "button", class: "cite", on: { click: (event) => openPassage(citation, event.currentTarget, { list: citations, index }) } },
       h("span", { class: "chip", "aria-hidden": "true" }, citation.n),
       h("span", { class: "what" }, sourceName(citation.source), " ", h("span", { class: "where" }, formatLocation(citation)), " ", ...statusMarks(citation)),
-      h("span", { class: "quote", dir: "auto" }, plain(citation.quote)))));
+      h("span", { class: "quote", dir: "auto" }, plain(citation.quote)), alsoIn(citation))));
   return h("section", { class: "sources", "aria-label": abstained ? "Nearest passages" : "Sources" },
     h("h3", {}, abstained ? "Nearest passages" : "Sources"), h("ol", {}, items));
 }
@@ -177,7 +222,8 @@ function usageLine(message, turn) {
   };
   return h("footer", { class: "figures" }, timeElement(message.created), WITH_EVIDENCE.includes(message.outcome ?? "answered") && evidenceBar(message.evidence),
     message.model && h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, formatCount(tokens, "token")), message.usage && h("span", {}, formatDollars(usage.total_cost_usd)),
-    h("span", { class: "tools" }, message.trace_id && button("Trace", (event) => openTrace(message.trace_id, event.currentTarget)), button("Copy", copy)));
+    h("span", { class: "tools" }, message.trace_id && button("Trace", (event) => openTrace(message.trace_id, event.currentTarget)), button("Copy", copy),
+      turn.trace && turn.askAgain && button("Regenerate", () => turn.askAgain(turn.question, turn.trace)), message.id && thumbs(message)));
 }
 
 /** The probability that the passages contain the answer, with a tick at the threshold. */

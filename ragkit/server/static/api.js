@@ -11,19 +11,21 @@ export function onTokenRequired(callback) {
 
 /** A failed request. The message is one line that says what to do. */
 export class ApiError extends Error {
-  constructor(message, status = 0) {
+  constructor(message, status = 0, wait = 0) {
     super(message);
     this.status = status;
+    this.wait = wait; // seconds after which the server wants the request again
   }
 }
 
-async function request(method, path, { body, signal, refused = false } = {}) {
+async function request(method, path, { body, file, signal, refused = false } = {}) {
   const headers = { Accept: "application/json, text/event-stream" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (file) headers["Content-Type"] = "application/octet-stream";
   if (token) headers.Authorization = `Bearer ${token}`;
   let response;
   try {
-    response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), credentials: "omit", referrerPolicy: "no-referrer" });
+    response = await fetch(path, { method, headers, signal, body: file ?? (body === undefined ? undefined : JSON.stringify(body)), credentials: "omit", referrerPolicy: "no-referrer" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError("The server is not reachable. Check that ragkit serve is running, then try again.");
@@ -32,7 +34,7 @@ async function request(method, path, { body, signal, refused = false } = {}) {
     token = await askForToken(refused || token !== "");
     if (token) sessionStorage.setItem(TOKEN_KEY, token);
     else throw new ApiError("The server requires a token. Reload the page to enter it.", 401);
-    return request(method, path, { body, signal, refused: true });
+    return request(method, path, { body, file, signal, refused: true });
   }
   if (!response.ok) throw await toApiError(response);
   return response;
@@ -41,12 +43,25 @@ async function request(method, path, { body, signal, refused = false } = {}) {
 async function toApiError(response) {
   const content = await response.json().catch(() => null);
   const message = content?.error?.message ?? `The server responded with status ${response.status}. See its log.`;
-  return new ApiError(String(message), response.status);
+  return new ApiError(String(message), response.status, Number(response.headers.get("retry-after")) || 0);
 }
 
 export const get = async (path, signal) => (await request("GET", path, { signal })).json();
 export const send = async (method, path, body, signal) => (await request(method, path, { body, signal })).json();
 export const fetchBlob = async (path) => (await request("GET", path)).blob();
+
+/** Sends a file as the body of a request; waits while the server has no room for it. */
+export async function sendFile(path, file, signal) {
+  for (;;) {
+    try {
+      return await (await request("POST", path, { file, signal })).json();
+    } catch (error) {
+      if (error.status !== 429 && error.status !== 503) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 1000 * Math.max(error.wait, 1)));
+      signal?.throwIfAborted();
+    }
+  }
+}
 
 /** A path with its query string, without empty parameters. */
 export function buildPath(base, query = {}) {
@@ -54,9 +69,9 @@ export function buildPath(base, query = {}) {
   return parameters.length ? `${base}?${new URLSearchParams(parameters)}` : base;
 }
 
-/** The server-sent events of a POST request: {event, data}, with data parsed from JSON. */
+/** The server-sent events of a POST request, or without a body, of a GET: {event, data}, with data parsed from JSON. */
 export async function* streamEvents(url, body, signal) {
-  const response = await request("POST", url, { body, signal });
+  const response = await request(body === undefined ? "GET" : "POST", url, { body, signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let event = "message";

@@ -2,15 +2,16 @@
 
 import { button, byId, h, plain } from "./dom.js";
 import { get, onTokenRequired } from "./api.js";
-import { showChat } from "./chat.js";
+import { showChat, showShared } from "./chat.js";
 import { closePanel, panelIsOpen } from "./panel.js";
 import { showSearch } from "./search.js";
-import { markSession, refreshSessions } from "./sessions.js";
+import { markSession, refreshSessions, searchSessions } from "./sessions.js";
 import { showStatus } from "./status.js";
+import { sendDropped } from "./uploads.js";
 
 const THEMES = ["system", "light", "dark"];
 
-/** Shows the view of the URL: #/, #/s/SESSION, #/search?q=..., #/status. */
+/** Shows the view of the URL: #/, #/s/SESSION, #/shared/LINK, #/search?q=..., #/status. */
 function renderRoute() {
   const [where, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const view = where.split("/")[0];
@@ -24,6 +25,11 @@ function renderRoute() {
     markSession("");
     if (view === "search") showSearch(new URLSearchParams(query));
     else showStatus();
+    return;
+  }
+  if (view === "shared") {
+    markSession("");
+    showShared(safeDecode(where.slice(7)));
     return;
   }
   const id = view === "s" ? safeDecode(where.slice(2)) : "";
@@ -74,6 +80,16 @@ function handleKeydown(event) {
   }
 }
 
+/** Files may be dropped anywhere; without this, the browser would open them instead of the page. */
+function handleDrag(event) {
+  if (!event.dataTransfer?.types.includes("Files")) return;
+  event.preventDefault();
+  document.body.classList.toggle("dragging", event.type === "dragover");
+  if (event.type !== "drop") return;
+  if (!byId("drop")) location.hash = "#/status"; // the view that shows what happens to them
+  sendDropped(event.dataTransfer);
+}
+
 let tokenPrompt = null;
 
 /** Asks for the bearer token; concurrent requests share one dialog. */
@@ -102,8 +118,20 @@ function askForToken(wasRejected) {
 }
 
 async function showVersion() {
-  const status = await get("status").catch(() => null);
+  const sources = await get("sources").catch(() => null);
+  const status = sources?.exists && (await get("status").catch(() => null));
   if (status?.server?.version) byId("version").textContent = plain(`ragkit ${status.server.version}`);
+}
+
+/** Several knowledge bases: each has its page at kb/NAME/, with its own sessions and documents. */
+async function showBases() {
+  const { bases, current } = await get("bases").catch(() => ({ bases: [] }));
+  if (bases.length < 2) return;
+  const root = location.pathname.replace(new RegExp(`kb/${current}/$`), "");
+  const choice = byId("base");
+  choice.replaceChildren(...bases.map((name) => h("option", { value: name, selected: name === current }, plain(name))));
+  choice.addEventListener("change", () => location.assign(`${root}kb/${encodeURIComponent(choice.value)}/`));
+  byId("bases").hidden = false;
 }
 
 onTokenRequired(askForToken);
@@ -112,10 +140,14 @@ byId("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(do
 byId("menu").addEventListener("click", () => toggleMenu(!byId("side").classList.contains("open")));
 byId("skip").addEventListener("click", (event) => {
   event.preventDefault();
-  (byId("question") ?? byId("main")).focus();
+  const field = byId("question");
+  (field?.checkVisibility() ? field : byId("main")).focus();
 });
+byId("session-search").addEventListener("input", (event) => searchSessions(event.target.value));
 addEventListener("keydown", handleKeydown);
+for (const type of ["dragover", "dragleave", "drop"]) addEventListener(type, handleDrag);
 addEventListener("hashchange", renderRoute);
 renderRoute();
 refreshSessions();
 showVersion();
+showBases();

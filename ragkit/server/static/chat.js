@@ -3,7 +3,10 @@
 import { announce, button, byId, formatCount, h, plain } from "./dom.js";
 import { get, streamEvents } from "./api.js";
 import { ChatTurn } from "./answer.js";
+import { intakeSection } from "./intake.js";
+import { isActive, jobList, onJobChange, refreshJobs } from "./jobs.js";
 import { closePanel } from "./panel.js";
+import { chosenScope, forgetScopes, scopeControls } from "./scope.js";
 import { refreshSessions, sessionBar } from "./sessions.js";
 
 const MAX_QUESTION_CHARS = 20_000; // characters; the server has its own limit
@@ -46,8 +49,8 @@ function createView() {
   const form = h("form", { class: "composer", on: { submit: (event) => {
     event.preventDefault();
     submit();
-  } } }, field, send, stop);
-  return { element: h("div", { class: "chat" }, bar, thread, form), bar, thread, field, send, stop };
+  } } }, scopeControls(), field, send, stop);
+  return { element: h("div", { class: "chat" }, bar, thread, form), bar, thread, form, field, send, stop };
 }
 
 async function loadSession(id, target) {
@@ -57,7 +60,7 @@ async function loadSession(id, target) {
     setSession(found);
     target.thread.replaceChildren();
     for (const [question, answer] of pairMessages(found.history)) {
-      const turn = new ChatTurn(question.content, question.created);
+      const turn = new ChatTurn(question.content, question.created, askAgain);
       target.thread.append(turn.element);
       if (answer) turn.finish(answer);
       else turn.fail("This question has no answer.");
@@ -82,17 +85,85 @@ function pairMessages(history) {
 }
 
 async function showWelcome(target) {
-  const status = await get("status").catch((error) => ({ error: error.message }));
+  const sources = await get("sources").catch(() => null);
+  const status = sources?.exists === false ? {} : await get("status").catch((error) => ({ error: error.message }));
   if (target !== view || target.thread.childElementCount) return;
-  target.thread.append(h("div", { class: "welcome" }, ...(status.error ? errorNotice(status.error) : status.documents ? welcomeNotice(status) : emptyNotice())));
+  const welcome = h("div", { class: "welcome" });
+  target.thread.append(welcome);
+  const isEmpty = sources && !status.error && !status.documents;
+  if (!isEmpty) {
+    welcome.append(...(status.error ? errorNotice(status.error) : welcomeNotice(status)));
+    return status.error ? undefined : suggest(welcome);
+  }
+  showStart(target, welcome, sources);
+}
+
+/** First questions from headings; what the documents answer to them is not known before they are asked. */
+async function suggest(welcome) {
+  const { questions } = await get("suggestions").catch(() => ({ questions: [] }));
+  if (!questions.length || !welcome.isConnected) return;
+  const items = questions.map((question) => h("li", {}, button(plain(question), () => !activeRequest && ask(question), { dir: "auto" })));
+  welcome.append(h("section", { class: "suggestions", "aria-labelledby": "suggestions" }, h("h2", { id: "suggestions" }, "Headings of your documents, as questions"), h("ul", {}, items)));
+}
+
+/** Shows a session by its read-only link. */
+export async function showShared(id) {
+  activeRequest?.abort();
+  closePanel();
+  [session, view] = [null, null];
+  const thread = h("div", { class: "thread", role: "log", "aria-live": "off", "aria-label": "Conversation" });
+  const bar = h("div", { class: "session-bar" }, h("h1", { class: "title", dir: "auto" }, "Shared session"), h("span", { class: "mark" }, "read only"));
+  byId("main").replaceChildren(h("div", { class: "chat" }, bar, thread));
+  try {
+    const found = await get(`shared/${encodeURIComponent(id)}`);
+    bar.firstChild.textContent = plain(found.title || "Shared session");
+    document.title = plain(`${found.title} - ragkit`);
+    for (const [question, answer] of pairMessages(found.history)) {
+      const turn = new ChatTurn(question.content, question.created);
+      thread.append(turn.element);
+      if (answer) turn.finish({ ...answer, id: null });
+      else turn.fail("This question has no answer.");
+    }
+  } catch (error) {
+    thread.replaceChildren(h("p", { class: "trouble", role: "alert" }, error.status === 404 ? "This link was revoked, or its session was deleted." : plain(error.message)));
+  }
+}
+
+/** The way from no documents to the first question. */
+function showStart(target, welcome, sources) {
+  const jobs = jobList(sources.uploads.source);
+  const head = h("div", {}, ...startNotice(sources.can_change));
+  welcome.classList.add("start");
+  target.form.hidden = true;
+  welcome.append(head, jobs.element, intakeSection(sources));
+  const end = onJobChange(async (job) => {
+    if (!welcome.isConnected) return end();
+    jobs.render();
+    if (isActive(job)) return;
+    const { exists } = await get("sources").catch(() => ({}));
+    const status = exists && (await get("status").catch(() => null));
+    if (!status?.documents || !welcome.isConnected) return;
+    end();
+    const goesOn = welcome.contains(document.activeElement) || document.activeElement === document.body;
+    welcome.classList.remove("start");
+    target.form.hidden = false;
+    welcome.replaceChildren(...welcomeNotice(status), ...(job.failures.length ? [h("div", { class: "after" }, jobs.element)] : []));
+    forgetScopes();
+    suggest(welcome);
+    if (goesOn) target.field.focus();
+  });
+  refreshJobs().catch(() => null); // the notice above says what is wrong
 }
 
 const errorNotice = (message) => [h("h1", {}, "The knowledge base is not available"), h("p", { class: "trouble", role: "alert" }, plain(message))];
-const emptyNotice = () => [h("h1", {}, "No documents are indexed yet"), h("p", {}, "Index documents with ", h("code", {}, "ragkit index FOLDER"), ", then reload this page.")];
+const startNotice = (canChange) => [
+  h("h1", {}, "Add your documents"),
+  h("p", {}, canChange ? "PDF, Word, Excel, PowerPoint, HTML, Markdown, mail, text and code are read, indexed on this server, and answered from with citations." : "No documents are indexed yet."),
+];
 const welcomeNotice = (status) => [
   h("h1", {}, `Ask ${formatCount(status.documents, "document")}`),
   h("p", {}, "Answers cite their sources: click a number to open the cited lines of the document. If the documents do not contain an answer, ragkit says so."),
-  h("p", {}, `${formatCount(status.chunks, "passage")} ${status.stale ? "are indexed; some files have changed since." : "are indexed; no file has changed since."} `, h("a", { href: "#/status" }, "Show the knowledge base")),
+  h("p", {}, `${formatCount(status.chunks, "passage")} ${status.stale ? "are indexed; some files have changed since." : "are indexed; no file has changed since."} `, h("a", { href: "#/status" }, "Show and add documents")),
   h("p", { class: "keys" }, h("kbd", {}, "Enter"), " to ask, ", h("kbd", {}, "Shift"), " ", h("kbd", {}, "Enter"), " for a new line, ", h("kbd", {}, "/"), " to focus the input, ", h("kbd", {}, "Esc"), " to close the panel."),
 ];
 
@@ -123,17 +194,26 @@ function submit() {
   ask(question);
 }
 
-async function ask(question) {
+/** Asks a question in the place of an earlier answer, which is deleted with all messages after it. */
+function askAgain(question, trace) {
+  if (activeRequest || session?.ended) return;
+  const turns = [...view.thread.querySelectorAll(".turn")];
+  const first = turns.findIndex((turn) => turn.dataset.trace === trace);
+  ask(question, trace, first < 0 ? [] : turns.slice(first));
+}
+
+async function ask(question, replace = null, replaced = []) {
   const target = view;
   target.thread.querySelector(".welcome")?.remove();
-  const turn = new ChatTurn(question, Date.now() / 1000);
+  const turn = new ChatTurn(question, Date.now() / 1000, askAgain);
+  for (const element of replaced) element.remove();
   target.thread.append(turn.element);
   turn.element.scrollIntoView({ block: "start" });
   const request = new AbortController();
   activeRequest = request;
   setBusy(target, true);
   try {
-    await streamAnswer(question, turn, target, request.signal);
+    await streamAnswer({ question, replace }, turn, target, request.signal);
   } catch (error) {
     if (request.signal.aborted) turn.stopped();
     else turn.fail(error.message, () => {
@@ -147,8 +227,9 @@ async function ask(question) {
   }
 }
 
-async function streamAnswer(question, turn, target, signal) {
-  const body = { message: question, stream: true };
+async function streamAnswer({ question, replace }, turn, target, signal) {
+  const body = { message: question, stream: true, ...chosenScope() };
+  if (replace) body.replace = replace;
   if (session) body.session_id = session.id;
   let ended = false;
   for await (const { event, data } of streamEvents("chat", body, signal)) {

@@ -1,9 +1,9 @@
 // Builds elements and text nodes. No string is ever parsed as HTML.
 
 const ATTRIBUTES = new Set([
-  "alt", "autocomplete", "checked", "class", "colspan", "cols", "datetime", "dir", "disabled", "download", "enterkeyhint", "for",
-  "hidden", "href", "id", "inert", "lang", "max", "maxlength", "min", "name", "open", "placeholder", "rel", "role",
-  "rows", "scope", "selected", "spellcheck", "start", "tabindex", "target", "title", "type", "value",
+  "alt", "autocomplete", "checked", "class", "colspan", "rowspan", "cols", "datetime", "dir", "disabled", "download", "enterkeyhint", "for",
+  "hidden", "href", "id", "inert", "lang", "max", "maxlength", "min", "multiple", "name", "open", "placeholder", "readonly", "rel", "role",
+  "rows", "scope", "selected", "spellcheck", "start", "tabindex", "target", "title", "type", "value", "webkitdirectory",
 ]);
 
 /**
@@ -32,6 +32,28 @@ function checkAttribute(name) {
 
 export function button(label, onclick, attributes = {}) {
   return h("button", { type: "button", ...attributes, on: { click: onclick } }, label);
+}
+
+/** Asks whether to go on, in a dialog; resolves to a boolean. */
+export function confirmAction(title, text, action) {
+  return new Promise((resolve) => {
+    const dialog = h("dialog", { "aria-labelledby": "confirm-title" },
+      h("h2", { id: "confirm-title" }, title), h("p", {}, text),
+      h("div", { class: "tools" }, button("Cancel", () => dialog.close()), button(action, () => dialog.close("yes"), { class: "first" })));
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** Saves bytes as a file of the user. */
+export function download(blob, fileName) {
+  const url = URL.createObjectURL(blob);
+  h("a", { href: url, download: fileName }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
 export const byId = (id) => document.getElementById(id);

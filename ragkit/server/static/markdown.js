@@ -26,6 +26,11 @@ export function renderInto(element, text, cite) {
   element.markdown = blocks.map((block) => block.raw);
 }
 
+/** The blocks of a document: {node, first, last}, with lines counted from 0. Numbers in brackets are no citations. */
+export function documentBlocks(text) {
+  return splitBlocks(text.split("\n")).map((block) => ({ node: renderBlock(block, () => null, 0), first: block.at, last: block.at + block.lines.length - 1 }));
+}
+
 /** Renders all blocks again, for other citations. */
 export function rerender(element, text, cite) {
   element.markdown = [];
@@ -42,7 +47,7 @@ function splitBlocks(lines) {
       continue;
     }
     const [kind, end] = findBlock(lines, at);
-    blocks.push({ kind, lines: lines.slice(at, end), raw: lines.slice(at, end).join("\n") });
+    blocks.push({ kind, at, lines: lines.slice(at, end), raw: lines.slice(at, end).join("\n") });
     at = end;
   }
   return blocks;

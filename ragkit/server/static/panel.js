@@ -22,9 +22,9 @@ export async function openPanel({ title, subtitle = null, tools = [] }, from, fi
   requestId += 1;
   const current = requestId;
   const heading = h("h2", { id: "panel-title", tabindex: -1 }, title);
-  const body = h("div", { class: "panel-body", tabindex: -1, role: "region", "aria-labelledby": "panel-title" });
+  const body = h("div", { class: "panel-body", tabindex: 0, role: "region", "aria-labelledby": "panel-title" });
   panel.replaceChildren(
-    h("header", {}, heading, button("Close", closePanel, { id: "panel-close", "aria-keyshortcuts": "Escape" }),
+    h("div", { class: "panel-head" }, heading, button("Close", closePanel, { id: "panel-close", "aria-keyshortcuts": "Escape" }),
       subtitle && h("p", { class: "where" }, subtitle), tools.length > 0 && h("div", { class: "tools" }, tools)),
     body);
   panel.hidden = false;
@@ -59,7 +59,7 @@ function updateModal() {
     panel.setAttribute("role", "dialog");
     panel.setAttribute("aria-modal", "true");
   } else {
-    panel.removeAttribute("role");
+    panel.setAttribute("role", "complementary");
     panel.removeAttribute("aria-modal");
   }
 }

@@ -1,8 +1,12 @@
 // A passage in its document: the indexed text, with the lines of a citation or hit highlighted.
 
-import { announce, button, formatLocation, h, nameElement, plain } from "./dom.js";
-import { buildPath, get } from "./api.js";
+import { announce, button, byId, download, formatLocation, h, nameElement, plain } from "./dom.js";
+import { buildPath, fetchBlob, get } from "./api.js";
+import { hasOriginal, renderOriginal } from "./original.js";
 import { openPanel } from "./panel.js";
+import { askOnlyIn } from "./scope.js";
+
+let asText = false; // what the reader chose last
 
 /**
  * Opens the document of a citation or hit at its lines.
@@ -18,7 +22,7 @@ export function openPassage(at, from, others = null) {
     body.append(h("p", { class: "waiting" }, "Loading the document"));
     try {
       const found = await get(buildPath(`documents/${encodeURIComponent(at.document_id)}`, { start_line: at.start_line, end_line: at.end_line }));
-      if (isCurrent()) renderDocument(body, found, at);
+      if (isCurrent()) await renderViews(body, found, at, isCurrent);
     } catch (error) {
       if (isCurrent()) body.replaceChildren(...missingNotice(error, at));
     }
@@ -44,6 +48,13 @@ export function statusMarks({ verified, stale, support }) {
   return marks;
 }
 
+/** The other files that hold a passage that says the same; the first three, the rest as a number. */
+export function alsoIn({ also_in: sources = [] }) {
+  if (!sources.length) return false;
+  const more = sources.length > 3 ? ` and ${sources.length - 3} more` : "";
+  return h("span", { class: "where also", dir: "auto" }, plain(`also in: ${sources.slice(0, 3).join(", ")}${more}`));
+}
+
 const SUPPORT_TITLES = {
   good: "What the answer says was compared with this passage",
   warn: "The passage holds only a part of what the answer says, or nothing in the answer could be compared with it",
@@ -62,6 +73,50 @@ function navigationButtons(others, from) {
     h("span", { class: "count" }, `${index + 1} of ${list.length}`),
     button("Next", to(index + 1), { disabled: index === list.length - 1 }),
   ];
+}
+
+/** The document as its readers know it, or its text; a file that has changed is shown as the text that was indexed. */
+async function renderViews(body, found, at, isCurrent) {
+  const line = h("p", { class: "trouble", role: "alert", hidden: true });
+  const content = h("div", {});
+  const choices = hasOriginal(found) ? [["Original", false], ["Text", true]].map(([label, value]) => button(label, () => choose(value), { "aria-pressed": "false" })) : [];
+  const save = button("Download", async () => {
+    line.hidden = true;
+    try {
+      download(await fetchBlob(`documents/${encodeURIComponent(at.document_id)}/file`), at.source.split("/").pop() || "document");
+    } catch (error) {
+      line.textContent = plain(error.message);
+      line.hidden = false;
+    }
+  });
+  const only = byId("question") && button("Only this document", () => {
+    askOnlyIn(at.source, at.source.split("/").pop());
+    announce("The next questions ask only this document.");
+  });
+  const bar = h("div", { class: "tools views-bar", role: "group", "aria-label": "This document" }, choices, save, only);
+  body.replaceChildren(bar, line, content);
+  async function choose(value) {
+    asText = value;
+    await show();
+  }
+  async function show() {
+    const text = asText || !choices.length;
+    choices.forEach((choice, i) => choice.setAttribute("aria-pressed", String(text === (i === 1))));
+    if (!text) {
+      try {
+        await renderOriginal(content, found, at, () => isCurrent() && !asText);
+        if (isCurrent() && !asText) announce(`${at.source} is open beside the answer. Escape closes it.`);
+        return;
+      } catch (error) {
+        if (!isCurrent() || asText) return;
+        choices.forEach((choice, i) => choice.setAttribute("aria-pressed", String(i === 1)));
+        line.textContent = plain(`${error.message}. This is the indexed text.`);
+        line.hidden = found.stale; // then the text says it
+      }
+    }
+    renderDocument(content, found, at);
+  }
+  await show();
 }
 
 function renderDocument(body, found, at) {

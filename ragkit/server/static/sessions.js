@@ -1,18 +1,27 @@
 // The list of sessions, and the actions of a session: rename, export, end.
 
-import { announce, button, byId, formatTime, h, plain } from "./dom.js";
+import { announce, button, byId, confirmAction, download, formatTime, h, plain } from "./dom.js";
 import { buildPath, fetchBlob, get, send } from "./api.js";
 
 const PAGE = 30;
 let loadedSessions = [];
 let nextCursor = null;
 let current = "";
+let query = "";
+
+/** Lists the sessions with this text in the title or a message. */
+export function searchSessions(text) {
+  query = text.trim();
+  refreshSessions();
+}
 
 /** Reloads the list and marks the open session. */
 export async function refreshSessions(open = current) {
   current = open;
   try {
-    const found = await get(buildPath("sessions", { limit: Math.max(PAGE, Math.min(loadedSessions.length, 100)) }));
+    const asked = query;
+    const found = await get(buildPath("sessions", { limit: Math.max(PAGE, Math.min(loadedSessions.length, 100)), q: asked }));
+    if (asked !== query) return;
     [loadedSessions, nextCursor] = [found.sessions, found.next];
     render();
   } catch (error) {
@@ -29,13 +38,13 @@ function render() {
   const items = loadedSessions.map((session) => h("li", {},
     h("a", { href: `#/s/${encodeURIComponent(session.id)}`, "aria-current": session.id === current ? "page" : null },
       h("bdi", { class: "title" }, plain(session.title || "Untitled")), h("span", { class: "when" }, session.ended ? "ended" : formatTime(session.updated)))));
-  if (!items.length) items.push(h("li", { class: "empty" }, "No sessions yet."));
+  if (!items.length) items.push(h("li", { class: "empty" }, query ? "No session has this text." : "No sessions yet."));
   if (nextCursor) items.push(h("li", {}, button("Show older", loadOlder)));
   byId("sessions").replaceChildren(...items);
 }
 
 async function loadOlder() {
-  const found = await get(buildPath("sessions", { limit: PAGE, cursor: nextCursor }));
+  const found = await get(buildPath("sessions", { limit: PAGE, cursor: nextCursor, q: query }));
   [loadedSessions, nextCursor] = [[...loadedSessions, ...found.sessions], found.next];
   render();
 }
@@ -65,7 +74,7 @@ export function sessionBar(session, changed) {
     if (to && !menu.contains(to)) menu.open = false;
   } } }, h("summary", { id: "session-menu" }, "Session"), h("div", { role: "group", "aria-label": "This session" },
     button("Rename", () => rename(bar, session, attempt, changed)), button("Export Markdown", save("markdown", "md")), button("Export JSON", save("json", "json")),
-    !session.ended && button("End", () => confirmEnd(session, attempt, changed))));
+    button("Share", () => attempt(() => share(session))), !session.ended && button("End", () => confirmEnd(session, attempt, changed))));
   const bar = h("div", { class: "session-bar" },
     h("h1", { class: "title", dir: "auto" }, plain(session.title || "Untitled"), session.ended && h("span", { class: "mark" }, "ended")),
     menu, line);
@@ -100,26 +109,42 @@ function rename(bar, session, attempt, changed) {
   field.select();
 }
 
-function confirmEnd(session, attempt, changed) {
-  const dialog = h("dialog", { "aria-labelledby": "end-title" },
-    h("h2", { id: "end-title" }, "End this session?"),
-    h("p", {}, "You can still read and export it, but not ask more questions."),
-    h("div", { class: "tools" }, button("Cancel", () => dialog.close()), button("End session", () => {
+/** A read-only link, in a dialog that can revoke it. */
+async function share(session) {
+  const path = `session/${encodeURIComponent(session.id)}/share`;
+  const { share_id: id } = await send("POST", path);
+  const address = `${location.href.split("#")[0]}#/shared/${encodeURIComponent(id)}`;
+  const field = h("input", { type: "text", id: "share-link", value: address, readonly: true, spellcheck: "false" });
+  const line = h("p", { role: "status" });
+  const copy = button("Copy", async () => {
+    field.select();
+    const done = await Promise.resolve(navigator.clipboard?.writeText(address).then(() => true)).catch(() => false);
+    line.textContent = done ? "Copied." : "Copy the selected text.";
+  }, { class: "first" });
+  const revoke = button("Revoke", async () => {
+    try {
+      await send("DELETE", path);
       dialog.close();
-      attempt(async () => {
-        await send("POST", "session/end", { session_id: session.id });
-        changed({ ...session, ended: true }, "end");
-      });
-    }, { class: "first" })));
+      announce("The link was revoked.");
+    } catch (error) {
+      line.textContent = plain(error.message);
+    }
+  });
+  const dialog = h("dialog", { "aria-labelledby": "share-title" }, h("h2", { id: "share-title" }, "Read-only link"),
+    h("p", {}, "Whoever may use this server can read the session with it, also what is asked later, until you revoke it."),
+    h("label", { for: "share-link" }, "Link"), field, line, h("div", { class: "tools" }, revoke, button("Close", () => dialog.close()), copy));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
+  field.select();
 }
 
-function download(blob, fileName) {
-  const url = URL.createObjectURL(blob);
-  h("a", { href: url, download: fileName }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+async function confirmEnd(session, attempt, changed) {
+  if (!(await confirmAction("End this session?", "You can still read and export it, but not ask more questions.", "End session"))) return;
+  attempt(async () => {
+    await send("POST", "session/end", { session_id: session.id });
+    changed({ ...session, ended: true }, "end");
+  });
 }
 
 const fileName = (title) => (title || "session").normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "session";

@@ -1,26 +1,90 @@
-// The status view: contents and settings of the knowledge base, and its documents.
+// The view of the knowledge base: ways to add documents, jobs, sources, documents, contents and settings.
 
-import { announce, button, byId, formatBytes, formatCount, h, plain, sourceName } from "./dom.js";
-import { buildPath, get } from "./api.js";
+import { announce, button, byId, confirmAction, formatBytes, formatCount, h, plain, sourceName } from "./dom.js";
+import { buildPath, get, send } from "./api.js";
+import { intakeSection } from "./intake.js";
+import { failureList, isActive, jobList, nameIn, onJobChange, refreshJobs, trackJob } from "./jobs.js";
 import { openPassage } from "./passage.js";
+
+const KINDS = { path: "folder of the server", url: "web page", added: "added by a program" };
 
 export async function showStatus() {
   const facts = h("section", { "aria-label": "Facts" }, h("p", { class: "waiting" }, "Loading"));
+  const intake = h("div", {});
+  const sources = h("section", { "aria-labelledby": "sources-title", hidden: true });
   const documents = h("section", { "aria-labelledby": "documents-title" });
-  const view = h("div", { class: "view" }, h("h1", {}, "Knowledge base"), facts, documents);
+  const view = h("div", { class: "view" }, h("h1", {}, "Knowledge base"), intake, sources, documents, facts);
   byId("main").replaceChildren(view);
   document.title = "Knowledge base - ragkit";
+  let known = null;
+  let reloadDocuments = null;
+  const load = async () => {
+    try {
+      const status = known.exists ? await get("status") : null;
+      facts.replaceChildren(...(status ? renderStatus(status, known.uploads.source) : [h("p", {}, "There is no document yet.")]));
+      if (!status) return;
+      reloadDocuments ??= listDocuments(documents, known);
+      reloadDocuments();
+      announce(`${formatCount(status.documents, "document")}, ${formatCount(status.chunks, "passage")}.`);
+    } catch (error) {
+      facts.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(error.message)));
+    }
+  };
   try {
-    const status = await get("status");
-    facts.replaceChildren(...renderStatus(status));
-    listDocuments(documents);
-    announce(`${formatCount(status.documents, "document")}, ${formatCount(status.chunks, "passage")}.`);
+    known = await get("sources");
   } catch (error) {
     facts.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(error.message)));
+    return;
   }
+  const jobs = jobList(known.uploads.source);
+  intake.append(intakeSection(known, known.exists), jobs.element);
+  renderSources(sources, known);
+  const end = onJobChange(async (job) => {
+    if (!view.isConnected) return end();
+    jobs.render();
+    if (isActive(job)) return;
+    const again = await get("sources").catch(() => null);
+    if (!again || !view.isConnected) return;
+    Object.assign(known, again);
+    renderSources(sources, known);
+    load();
+  });
+  load();
+  refreshJobs().catch(() => null); // the other parts of the view say what is wrong
 }
 
-function renderStatus(status) {
+function renderSources(section, known) {
+  const { sources, can_change: canChange } = known;
+  section.hidden = !sources.length;
+  const line = h("p", { class: "trouble", role: "alert", hidden: true });
+  section.replaceChildren(h("h2", { id: "sources-title" }, "Sources"), line, h("ul", { class: "rows" }, sources.map((source) => {
+    const name = source.kind === "uploads" ? "Uploaded files" : source.source;
+    return h("li", {}, h("div", {}, source.kind === "uploads" ? h("span", { class: "file" }, name) : sourceName(source.source),
+      h("p", { class: "where" }, [KINDS[source.kind], formatCount(source.files, "file"), source.failed > 0 && `${source.failed} not readable`].filter(Boolean).join(", "))),
+    canChange && h("div", { class: "tools" },
+      source.kind !== "added" && button("Update", attempt(line, () => send("POST", "jobs", { sources: [source.id], retry_failed: true })), { "aria-label": plain(`Update ${name}`), title: "Index new, changed and deleted files" }),
+      button("Remove", attempt(line, async () => {
+        const text = source.kind === "uploads" ? "All uploaded files are deleted, and their passages are removed from the index." : "Its passages are removed from the index. The original stays where it is.";
+        return (await confirmAction(plain(`Remove ${name}?`), text, "Remove")) && send("DELETE", `sources/${encodeURIComponent(source.id)}`);
+      }), { "aria-label": plain(`Remove ${name}`) })));
+  })));
+}
+
+/** A listener that starts a job and shows it; `line` shows why it does not start. */
+function attempt(line, start) {
+  return async () => {
+    line.hidden = true;
+    try {
+      const job = await start();
+      if (job) trackJob(job);
+    } catch (error) {
+      line.textContent = plain(error.message);
+      line.hidden = false;
+    }
+  };
+}
+
+function renderStatus(status, uploads) {
   const { split = {}, embed = {} } = status.settings ?? {};
   const row = (term, value) => value !== undefined && value !== null && value !== "" && [h("dt", {}, term), h("dd", {}, value)];
   const cut = split.name && `${split.name}, ${split.chunk_size} ${split.unit ?? ""}, overlap ${split.chunk_overlap}`;
@@ -28,11 +92,11 @@ function renderStatus(status) {
     h("ul", { class: "counts" }, [["Documents", status.documents], ["Passages", status.chunks], ["Vectors", status.vectors], ["Not readable", status.failed], ["Changed since", status.stale]].map(([label, value]) =>
       h("li", { class: value && label.includes(" ") ? "warn" : null }, h("strong", {}, Number(value ?? 0).toLocaleString("en")), ` ${label}`))),
     freshness(status),
-    h("dl", { class: "facts" }, row("Directory", plain(status.kb)), row("Sources", (status.sources ?? []).map((source) => h("div", {}, sourceName(source)))),
+    h("dl", { class: "facts" }, row("Directory", plain(status.kb)),
       row("Pipeline", plain(status.pipeline)), row("Splitter", cut && plain(cut)), row("Embedder", embed.fingerprint && plain(embed.fingerprint)),
       row("Store", plain(typeof status.store === "object" ? status.store?.name : status.store)), row("On disk", formatBytes(status.bytes ?? 0)), row("Generation", status.generation),
       row("Models", (status.server?.models ?? []).map((model) => plain(model.id ?? model)).join(", ")), row("Server", status.server?.version && `ragkit ${plain(status.server.version)}`)),
-    failures(status.failures ?? []),
+    failures(status.failures ?? [], uploads),
   ].filter(Boolean);
 }
 
@@ -43,13 +107,14 @@ function freshness(status) {
     : "All indexed files are unchanged.");
 }
 
-function failures(list) {
+function failures(list, uploads) {
   if (!list.length) return null;
-  return h("section", { "aria-labelledby": "failures-title" }, h("h2", { id: "failures-title" }, "Could not be read"),
-    h("ul", { class: "failures" }, list.map((failure) => h("li", {}, sourceName(failure.source), h("p", { class: "trouble" }, plain([failure.error, failure.hint].filter(Boolean).join(". ")))))));
+  return h("section", { "aria-labelledby": "failures-title" }, h("h2", { id: "failures-title" }, "Could not be read"), failureList(list, uploads));
 }
 
-function listDocuments(section) {
+/** Fills the section of documents; returns a function that loads them again. */
+function listDocuments(section, known) {
+  const line = h("p", { class: "trouble", role: "alert", hidden: true });
   const rows = h("tbody");
   const more = h("div", { class: "more" });
   const filter = h("input", { type: "search", id: "filter", placeholder: "Filter by name", "aria-label": "Filter documents by name", autocomplete: "off" });
@@ -59,21 +124,35 @@ function listDocuments(section) {
     const mine = asked;
     const found = await get(buildPath("documents", { limit: 50, cursor, q: filter.value.trim() })).catch((error) => ({ error: error.message }));
     if (mine !== asked) return;
+    const hadFocus = rows.contains(document.activeElement);
     if (!cursor) rows.replaceChildren();
-    rows.append(...(found.documents ?? []).map(documentRow));
+    if (hadFocus && !cursor) filter.focus({ preventScroll: true });
+    rows.append(...(found.documents ?? []).map((row) => documentRow(row, known, line)));
     if (found.error) more.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(found.error)));
-    else if (!rows.childElementCount) more.replaceChildren(h("p", { class: "empty" }, "No documents match."));
+    else if (!rows.childElementCount) more.replaceChildren(h("p", { class: "empty" }, filter.value.trim() ? "No documents match." : "There is no document yet."));
     else more.replaceChildren(...(found.next ? [button("Show more", () => load(found.next))] : []));
   };
   filter.addEventListener("input", () => load(""));
   section.replaceChildren(h("div", { class: "section-head" }, h("h2", { id: "documents-title" }, "Documents"), filter),
-    h("div", { class: "table", role: "region", tabindex: 0, "aria-labelledby": "documents-title" }, h("table", { class: "documents" },
-      h("thead", {}, h("tr", {}, ["Document", "Format", "Passages", "Characters"].map((label) => h("th", { scope: "col" }, label)))), rows)), more);
-  load("");
+    h("div", { class: "table", role: "region", tabindex: 0, "aria-label": "Table of documents" }, h("table", { class: "documents" },
+      h("thead", {}, h("tr", {}, ["Document", "Format", "Passages", "Characters"].map((label) => h("th", { scope: "col" }, label)), known.can_change && h("th", { scope: "col" }, h("span", { class: "unseen" }, "Actions")))), rows)), line, more);
+  return () => load("");
 }
 
-function documentRow(row) {
+function documentRow(row, known, line) {
   const open = (event) => openPassage({ source: row.source, document_id: row.id }, event.currentTarget);
-  return h("tr", {}, h("td", {}, h("button", { type: "button", class: "plain", on: { click: open } }, sourceName(row.source))),
-    h("td", {}, plain(row.format)), h("td", { class: "number" }, Number(row.chunks ?? 0).toLocaleString("en")), h("td", { class: "number" }, Number(row.characters ?? 0).toLocaleString("en")));
+  const path = `documents/${encodeURIComponent(row.id)}`;
+  const uploads = known.uploads.source;
+  const isUploaded = row.source.startsWith(`${uploads}/`);
+  const remove = async () => {
+    const text = isUploaded ? "The uploaded file is deleted, and its passages are removed from the index." : "Its passages are removed from the index. The original stays where it is: the next update of its source brings it back.";
+    return (await confirmAction(plain(`Delete ${shortName(row.source)}?`), text, "Delete")) && send("DELETE", path);
+  };
+  return h("tr", {}, h("td", {}, h("button", { type: "button", class: "plain", on: { click: open } }, sourceName(nameIn(uploads, row.source)))),
+    h("td", {}, plain(row.format)), h("td", { class: "number" }, Number(row.chunks ?? 0).toLocaleString("en")), h("td", { class: "number" }, Number(row.characters ?? 0).toLocaleString("en")),
+    known.can_change && h("td", {}, h("div", { class: "tools" },
+      button("Index again", attempt(line, () => send("POST", `${path}/index`)), { "aria-label": plain(`Index ${shortName(row.source)} again`) }),
+      button("Delete", attempt(line, remove), { "aria-label": plain(`Delete ${shortName(row.source)}`) }))));
 }
+
+const shortName = (source) => source.slice(source.lastIndexOf("/", source.length - 2) + 1);

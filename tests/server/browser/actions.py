@@ -29,6 +29,14 @@ def session_of(page: Page) -> str:
     return page.url.partition("#/s/")[2]
 
 
+def show_text(page: Page) -> None:
+    """Show the lines of the document in the panel, not the document as its readers know it."""
+    expect(page.locator(".views-bar")).to_be_visible()
+    choice = page.locator(".views-bar").get_by_role("button", name="Text")
+    if choice.count():
+        choice.click()
+
+
 def cited_lines(page: Page) -> dict[int, str]:
     """The highlighted lines of the document in the panel: number -> text."""
     rows: list[Any] = page.locator(".line.cited").evaluate_all(

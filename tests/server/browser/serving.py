@@ -13,6 +13,7 @@ from typing import Any
 
 import uvicorn
 
+from ragkit.pipeline.settings import Pipeline
 from ragkit.server.app import create_app
 from ragkit.server.settings import ServerSettings
 from tests.server.browser.stage import Play, Stage, StagedKnowledgeBase
@@ -21,8 +22,9 @@ from tests.server.browser.stage import Play, Stage, StagedKnowledgeBase
 class Serving:
     """A server over a knowledge base. Use it as a context manager."""
 
-    def __init__(self, kb: Path, settings: ServerSettings | None = None) -> None:
-        self.kb = StagedKnowledgeBase.open(kb)
+    def __init__(self, kb: Path, settings: ServerSettings | None = None, pipeline: Pipeline | None = None) -> None:
+        kb.mkdir(exist_ok=True)
+        self.kb = StagedKnowledgeBase.open(kb, pipeline)
         self.plays: dict[str, Play] = {}
         """The scripted answers by question; other questions get extractive answers."""
         self._socket = socket.create_server(("127.0.0.1", 0))

@@ -13,14 +13,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ragkit.errors import InvalidRequest
-from tests.server.browser.actions import ask, ask_and_wait, cited_lines, click_in_menu, session_of
+from tests.server.browser.actions import ask, ask_and_wait, cited_lines, click_in_menu, session_of, show_text
 from tests.server.browser.conftest import Opener
 from tests.server.browser.page_monitor import PageMonitor
 from tests.server.browser.serving import Serving
 from tests.server.browser.stage import search
 
 DEWAR = "How long does a full dewar stay cold?"
-FILLING = "Who may fill the dewar?"
+FILLING = "What must be done when filling the dewar?"
 """Its answer has several citations."""
 SALARY = "What is the salary of the Director?"
 
@@ -82,6 +82,7 @@ def test_every_citation_opens_its_document_with_exactly_the_cited_lines_highligh
         document = serving.ask("GET", f"documents/{item['document_id']}")
         lines = document["text"].split("\n")
         expected = {n: lines[n - 1] for n in range(item["start_line"], item["end_line"] + 1)}
+        show_text(page)
         expect(page.locator(".line.cited")).to_have_count(len(expected))
         assert cited_lines(page) == expected
         assert "\n".join(page.locator(".line mark").all_text_contents()) == item["quote"]
@@ -95,6 +96,7 @@ def test_the_panel_steps_through_citations(page: Page, serving: Serving) -> None
     turn = ask_and_wait(page, FILLING)
     first, second = serving.message(session_of(page))["citations"][:2]
     turn.get_by_role("button", name="Citation 1:").click()
+    show_text(page)
     expect(page.locator(".line.cited").first).to_have_attribute("data-line", str(first["start_line"]))
     page.get_by_role("button", name="Next").click()
     expect(page.locator(".line.cited").first).to_have_attribute("data-line", str(second["start_line"]))
@@ -277,6 +279,7 @@ def test_an_answer_of_another_tab_is_shown_when_it_is_done(page: Page, open_page
 def test_messages_show_their_local_time_and_the_full_date_on_hover(open_page: Opener, serving: Serving) -> None:
     session = serving.ask("POST", "chat", {"message": DEWAR})["session_id"]
     page = open_page(f"#/s/{session}", timezone_id="Asia/Tokyo")
+    expect(page.locator(".turn time")).to_have_count(2)
     question, answer = page.locator(".turn time").all()
     for shown, index in ((question, 0), (answer, 1)):
         created = datetime.fromisoformat(serving.message(session, index)["created"])

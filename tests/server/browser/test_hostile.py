@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from ragkit import KnowledgeBase, Pipeline
 from ragkit.agent.messages import ToolCall
-from tests.server.browser.actions import ask_and_wait
+from tests.server.browser.actions import ask_and_wait, show_text
 from tests.server.browser.conftest import Opener
 from tests.server.browser.hostile import ADDRESSES, ANSWERS, EVIL, FILES, RUN, SECRET, TITLES
 from tests.server.browser.page_monitor import PageMonitor
@@ -92,9 +92,10 @@ def test_hostile_documents_and_names_are_shown_as_text(chat: Page, profile: Page
     page = chat
     page.goto(f"{profile.origin}/#/status")
     row = page.locator(".documents tbody tr").nth(sorted(FILES).index(name))
-    row.get_by_role("button").click()
+    row.get_by_role("button").first.click()
     shown = name.replace("\u202e", "[U+202E]")
     expect(page.locator("#panel-title")).to_have_text(shown)
+    show_text(page)
     lines = page.locator(".line .t")
     expect(lines).not_to_have_count(0)
     assert "kraken" in " ".join(lines.all_text_contents())
@@ -110,6 +111,8 @@ def test_hostile_hits_are_shown_as_text(open_page: Opener) -> None:
     for hit in page.locator(".hit-open").all():
         hit.hover()
         hit.click()
+        expect(page.locator(".views-bar")).to_be_visible()
+        show_text(page)
         expect(page.locator(".line.cited")).not_to_have_count(0)
         page.keyboard.press("Escape")
 

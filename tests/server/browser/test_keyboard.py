@@ -10,7 +10,7 @@ from tests.server.browser.actions import ask_and_wait
 from tests.server.browser.conftest import Opener
 
 DEWAR = "How long does a full dewar stay cold?"
-FILLING = "Who may fill the dewar?"
+FILLING = "What must be done when filling the dewar?"
 """Its answer has several citations."""
 
 
@@ -44,9 +44,9 @@ def test_a_whole_conversation_needs_no_mouse(open_page: Opener) -> None:
     tab_to(page, page.get_by_role("link", name="New session"), "Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Question")).to_be_focused()
-    page.keyboard.type("Who may")
+    page.keyboard.type("What must be done")
     page.keyboard.press("Shift+Enter")
-    page.keyboard.type("fill the dewar?")
+    page.keyboard.type("when filling the dewar?")
     page.keyboard.press("Enter")
     turn = page.locator(".turn")
     expect(turn).to_have_attribute("aria-busy", "false")
@@ -55,8 +55,8 @@ def test_a_whole_conversation_needs_no_mouse(open_page: Opener) -> None:
     page.keyboard.press("Enter")
     panel = page.get_by_role("complementary")
     expect(panel.get_by_role("heading", level=2)).to_be_focused()
-    expect(page.locator(".line.cited").first).to_be_in_viewport()
-    following = panel.get_by_role("button", name="Next")
+    expect(page.locator(".mark-box").first).to_be_in_viewport()
+    following = panel.get_by_role("button", name="Next", exact=True)
     tab_to(page, following)
     page.keyboard.press("Enter")
     expect(panel).to_contain_text("2 of ")

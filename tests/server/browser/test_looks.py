@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.server.browser.actions import ask_and_wait
+from tests.server.browser.actions import ask_and_wait, show_text
 from tests.server.browser.conftest import Opener
 from tests.server.browser.serving import Serving
 from tests.server.browser.stage import search
@@ -95,6 +95,7 @@ def test_every_text_has_enough_contrast(open_page: Opener, serving: Serving, sch
     serving.staged({})
     ask_and_wait(page, SALARY)
     turn.get_by_role("button", name="Citation 1:").click()
+    show_text(page)
     expect(page.locator(".line mark")).not_to_have_count(0)
     expect(page.locator(".panel")).to_have_css("opacity", "1")
     assert low_contrast_texts(page) == []
@@ -154,7 +155,7 @@ def test_on_a_phone_the_panel_is_a_sheet_over_everything_else(open_page: Opener)
     chip.tap()
     sheet = page.get_by_role("dialog", name="liquid-nitrogen.pdf")
     expect(sheet).to_be_in_viewport(ratio=1)
-    expect(page.locator(".line.cited").first).to_be_in_viewport()
+    expect(page.locator(".mark-box").first).to_be_in_viewport()
     expect(page.get_by_role("button", name="Close", exact=True)).to_be_in_viewport(ratio=1)
     expect(page.locator("[inert] #question")).to_have_count(1)
     page.get_by_role("button", name="Close", exact=True).tap()
@@ -179,7 +180,7 @@ def test_reduced_motion_disables_animations(open_page: Opener, serving: Serving)
         page.add_init_script("window.moved = 0; addEventListener('animationstart', () => { window.moved += 1; })")
         page.reload()
         ask_and_wait(page, DEWAR).get_by_role("button", name="Citation 1:").click()
-        expect(page.locator(".line.cited").first).to_be_in_viewport()
+        expect(page.locator(".mark-box").first).to_be_in_viewport()
         assert (page.evaluate("window.moved") == 0) is still
 
 

@@ -22,7 +22,7 @@ def ended(text: str, reason: str) -> Completion:
 PLAYS: Mapping[str, Play] = {
     "refuse": [search("dewar"), ended("I cannot help with that.", "refusal")],
     "nothing": [search("dewar"), ended("", "stop")],
-    "cut": [search("dewar"), ended("It keeps cold [1] for", "length")],
+    "cut": [search("dewar"), ended("The dewar [1] is", "length")],
     "cite nothing": [search("dewar"), ["It keeps cold."]],
     "abstain": [search("dewar"), ["[not in", " documents] Dazu steht", " nichts in den Dokumenten."]],
 }

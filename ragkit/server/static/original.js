@@ -1,0 +1,177 @@
+// A document as its readers know it: pages of PDF files as pictures, HTML and Markdown as formatted text, tables as
+// tables. Elements are created one by one; nothing of a document is parsed as HTML by the browser.
+
+import { announce, button, h, plain } from "./dom.js";
+import { buildPath, fetchBlob, get } from "./api.js";
+import { markText } from "./marks.js";
+import { documentBlocks, link } from "./markdown.js";
+
+const PICTURE_WIDTHS = [800, 1200, 1800, 2400]; // few, so that the server can keep its pictures
+const RENDERERS = { pages: renderPages, html: renderHtml, markdown: renderMarkdown, table: renderTable, text: renderHeadings };
+
+/** Whether a document has another view than its lines. */
+export const hasOriginal = ({ view, headings = [] }) => view in RENDERERS && (view !== "text" || headings.length > 0);
+
+/** Shows a document with what is cited marked. Throws an ApiError if its file cannot be shown. */
+export const renderOriginal = (body, found, at, isCurrent) => RENDERERS[found.view](body, found, at, isCurrent);
+
+// pages
+
+async function renderPages(body, found, at, isCurrent) {
+  const path = `documents/${encodeURIComponent(found.id)}`;
+  const count = found.pages.length;
+  const marked = at.end > at.start ? await get(buildPath(`${path}/rectangles`, { start: at.start, end: at.end })) : { marks: [] };
+  let shown = Math.min(marked.marks[0]?.page ?? at.page ?? 1, count);
+  let request = 0;
+  const canvas = h("canvas", { role: "img" });
+  const sheet = h("div", { class: "sheet" }, canvas);
+  const label = h("span", { class: "count page-of" });
+  const [back, on] = [["Previous page", -1], ["Next page", 1]].map(([name, step]) => button(name, () => turn(shown + step)));
+  const trouble = h("p", { class: "trouble", role: "alert", hidden: true });
+  async function turn(page) {
+    shown = page;
+    [back.disabled, on.disabled] = [page <= 1, page >= count];
+    label.textContent = `Page ${page} of ${count}`;
+    trouble.hidden = true;
+    request += 1;
+    const current = request;
+    try {
+      await draw(page, () => current === request && isCurrent());
+      announce(label.textContent);
+    } catch (error) {
+      if (current !== request) return;
+      trouble.textContent = plain(error.message);
+      trouble.hidden = false;
+    }
+  }
+  async function draw(page, isLatest) {
+    const wanted = Math.max(body.clientWidth, 320) * devicePixelRatio;
+    const width = PICTURE_WIDTHS.find((some) => some >= wanted) ?? PICTURE_WIDTHS.at(-1);
+    const picture = await createImageBitmap(await fetchBlob(buildPath(`${path}/pages/${page}`, { width })));
+    if (!isLatest()) return;
+    [canvas.width, canvas.height] = [picture.width, picture.height];
+    canvas.getContext("2d").drawImage(picture, 0, 0);
+    canvas.setAttribute("aria-label", `Page ${page}, as in the file. The view Text has its words.`);
+    const boxes = marked.marks.filter((mark) => mark.page === page).map(markBox);
+    sheet.replaceChildren(canvas, ...boxes);
+    (boxes[0] ?? sheet).scrollIntoView({ block: boxes.length ? "center" : "start", behavior: "instant" });
+  }
+  const notes = at.end > at.start && !marked.marks.length ? [h("p", { class: "note" }, "The cited text was not found on the picture of the page: see it under Text.")] : [];
+  await draw(shown, isCurrent); // the first page decides whether the file can be shown
+  if (!isCurrent()) return;
+  body.replaceChildren(...notes, h("div", { class: "tools pager", role: "group", "aria-label": "Pages" }, back, label, on), trouble, h("div", { class: "sheet-frame" }, sheet));
+  [back.disabled, on.disabled] = [shown <= 1, shown >= count];
+  label.textContent = `Page ${shown} of ${count}`;
+  sheet.querySelector(".mark-box")?.scrollIntoView({ block: "center", behavior: "instant" });
+}
+
+function markBox(mark) {
+  const box = h("div", { class: "mark-box" });
+  for (const name of ["left", "top", "width", "height"]) box.style.setProperty(`--${name}`, `${(100 * mark[name]).toFixed(3)}%`);
+  return box;
+}
+
+// HTML
+
+async function renderHtml(body, found, at, isCurrent) {
+  const { tree } = await get(`documents/${encodeURIComponent(found.id)}/html`);
+  if (!isCurrent()) return;
+  finish(body, h("div", { class: "original prose", dir: "auto" }, tree.map(buildNode)), at, found);
+}
+
+/** An element of a tree of the server; unknown ones become their text. */
+function buildNode(node) {
+  if (typeof node === "string") return plain(node);
+  const children = node.children.map(buildNode);
+  if (node.tag === "a") return (node.href && link(node.href, [children])) ?? h("span", {}, children);
+  if (/^h[1-6]$/.test(node.tag)) return h(`h${Math.min(Number(node.tag[1]) + 2, 6)}`, {}, children); // h1 and h2 are used by the page
+  if (node.tag === "table") return tableRegion(h("table", {}, children));
+  if (node.tag === "pre") return h("pre", { tabindex: 0 }, children);
+  return h(node.tag, { colspan: node.colspan, rowspan: node.rowspan }, children);
+}
+
+const tableRegion = (table) => h("div", { class: "table", role: "region", tabindex: 0, "aria-label": "Table" }, table);
+
+// Markdown, tables and other formats, from the indexed text
+
+function renderMarkdown(body, found, at) {
+  const first = found.first_line ?? 1;
+  const blocks = documentBlocks(found.text);
+  finish(body, h("div", { class: "original prose", dir: "auto" }, blocks.map(({ node }) => node)), at, found,
+    blocks.filter((block) => isCited(at, first + block.first, first + block.last)).map(({ node }) => node));
+}
+
+const isCited = (at, first, last) => at.start_line <= last && at.end_line >= first;
+
+/** Rows as `name: value; name: value` below the names of their sheets. */
+function renderTable(body, found, at) {
+  const first = found.first_line ?? 1;
+  const headings = new Set(found.headings.map(({ line }) => line));
+  const parts = [];
+  let rows = [];
+  const flush = () => {
+    if (rows.length) parts.push(buildTable(rows, at));
+    rows = [];
+  };
+  for (const [i, line] of found.text.split("\n").entries()) {
+    const number = first + i;
+    const pieces = line.split("; ").map((piece) => /^([^:]{1,100}): (.*)$/.exec(piece) ?? [piece, "", piece]);
+    if (headings.has(number) || (line.trim() && !pieces[0][1])) {
+      flush();
+      parts.push(h(headings.has(number) ? "h3" : "p", { "data-line": number, class: isCited(at, number, number) ? "cited" : null }, plain(line)));
+    } else if (line.trim()) rows.push({ number, pieces });
+  }
+  flush();
+  finish(body, h("div", { class: "original", dir: "auto" }, parts), at, found, []);
+}
+
+function buildTable(rows, at) {
+  const counts = new Map();
+  for (const { pieces } of rows) for (const [, name] of pieces) if (name) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const names = [...counts.keys()].filter((name) => counts.get(name) > 1 || rows.length < 3);
+  const cells = ({ pieces }) => {
+    const values = new Map();
+    let last = "";
+    for (const [whole, name, value] of pieces) {
+      if (names.includes(name) && !values.has(name)) values.set((last = name), value);
+      else values.set(last, last ? `${values.get(last)}; ${whole}` : whole); // a value with a semicolon
+    }
+    return names.map((name, i) => h("td", {}, plain([i ? "" : values.get("") ?? "", values.get(name) ?? ""].filter(Boolean).join("; "))));
+  };
+  return tableRegion(h("table", {}, h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, plain(name))))),
+    h("tbody", {}, rows.map((row) => h("tr", { class: isCited(at, row.number, row.number) ? "cited" : null, "data-line": row.number }, cells(row))))));
+}
+
+/** Paragraphs below headings; lines after column names are rows. */
+function renderHeadings(body, found, at) {
+  const first = found.first_line ?? 1;
+  const levels = new Map(found.headings.map(({ line, level }) => [line, level]));
+  const lines = found.text.split("\n");
+  const parts = [];
+  for (let i = 0; i < lines.length; i += 1) {
+    const number = first + i;
+    const level = levels.get(number);
+    if (!lines[i].trim()) continue;
+    const cited = isCited(at, number, number) ? "cited" : null;
+    if (level === 100 && lines[i].includes(" | ")) {
+      const rows = [];
+      while (i + 1 < lines.length && lines[i + 1].includes(" | ")) rows.push([first + (i += 1), lines[i]]);
+      const cells = (line, tag) => line.split(" | ").map((cell) => h(tag, {}, plain(cell)));
+      parts.push(tableRegion(h("table", {}, h("thead", {}, h("tr", { class: cited, "data-line": number }, cells(lines[number - first], "th"))),
+        h("tbody", {}, rows.map(([row, line]) => h("tr", { class: isCited(at, row, row) ? "cited" : null, "data-line": row }, cells(line, "td")))))));
+    } else parts.push(h(level ? `h${Math.min(level + 2, 6)}` : "p", { class: cited, "data-line": number }, plain(lines[i])));
+  }
+  const root = h("div", { class: "original prose", dir: "auto" }, parts);
+  finish(body, root, at, found, [...root.querySelectorAll(".cited")]);
+}
+
+/** Shows a document, and marks the quote in some of its elements; without them, in all. */
+function finish(body, root, at, found, within = [root]) {
+  const notes = found.stale ? [h("p", { class: "note warn" }, "The file has changed or was removed since it was indexed. This is the indexed text; ", h("code", {}, "ragkit index"), " updates it.")] : [];
+  if (found.first_line > 1 || found.last_line < found.lines) notes.push(h("p", { class: "note" }, `Lines ${found.first_line} to ${found.last_line} of ${found.lines}: the document is too long to show in full.`));
+  body.replaceChildren(...notes, root);
+  const quote = at.quote ?? at.text ?? "";
+  const marks = quote && within.length ? markText(root, within, quote, at.start / Math.max(1, found.text.length) || 0) : [];
+  if (!marks.length) for (const element of within) if (element !== root) element.classList.add("cited");
+  (marks[0] ?? root.querySelector(".cited"))?.scrollIntoView({ block: "center", behavior: "instant" });
+}

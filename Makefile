@@ -47,7 +47,13 @@ test: check
 	.venv-litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm>=1.106' 'mcp>=2.3' # which it imports for tools and does not name
 	touch .venv-litellm/.ready
 
-test-slow: $(STAMP) .venv-litellm/.ready
+# moto wants an older `python-dateutil` than a dependency of ours.
+.venv-moto/.ready:
+	$(PYTHON) -m venv .venv-moto
+	.venv-moto/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server,s3]>=5.2'
+	touch .venv-moto/.ready
+
+test-slow: $(STAMP) .venv-litellm/.ready .venv-moto/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
 	$(BIN)/python -m pytest -m slow --timeout 3600
 
@@ -90,4 +96,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-docs .venv-litellm site .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz-found
+	rm -rf $(VENV) .venv-docs .venv-litellm .venv-moto site .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz-found

@@ -6,7 +6,8 @@
 
 The server is the application of `ragkit serve` in a separate process, over `data/sample`. A fake model answers at
 once: it searches, then echoes the user's message with a citation. Each session alternates between a streamed question
-that contains its secret and a plain search. Every answer, and at the end every session's history, must contain the
+that contains its secret and a plain search; `--uploads N` adds clients that upload notes, wait for their jobs, find
+and delete them. Every answer, and at the end every session's history, must contain the
 session's own secret and no other.
 
 The run has four slices: plain, beset, plain, beset. The beset slices add five clients of each bad kind: clients that
@@ -149,8 +150,9 @@ class Connection:
             self._streams = None
 
     async def _ask(self, method: str, path: str, body: object) -> tuple[int, AsyncIterator[bytes]]:
-        data = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {kind}\r\n"
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -186,6 +188,8 @@ class Figures:
     """Messages in the wrong session, or without the expected text."""
     answers: int = 0
     searches: int = 0
+    uploads: int = 0
+    """Notes that were uploaded, indexed by a job and found."""
     checked: int = 0
     """Number of history messages that were checked for their session's secret."""
     bad: dict[str, int] = field(default_factory=dict)
@@ -281,6 +285,56 @@ class Session:
             self._figures.wrong.append(f"{secret} got {text[:200]!r}, expected {expected!r}")
 
 
+class Uploader:
+    """One client that uploads notes, waits for their jobs, finds them, and deletes every second one."""
+
+    def __init__(self, port: int, figures: Figures, name: str) -> None:
+        self._connection, self._figures, self._name = Connection(port), figures, name
+
+    async def run(self) -> None:
+        """Upload until the run is over."""
+        number = 0
+        while not self._figures.over:
+            number += 1
+            kind, began, mark = self._figures.slice, time.perf_counter(), _mark()
+            text = f"# Note {number}\n\nThe {mark} stands in the note {number} of {self._name}.\n".encode()
+            job = await self._job("POST", f"/documents?name={self._name}/{number}.md", text)
+            hits = await self._find(mark)
+            if len(hits) != 1:
+                self._figures.wrong.append(f"{mark} was found {len(hits)} times after the job {job}")
+                continue
+            self._figures.record_time("upload to search", kind, began)
+            self._figures.uploads += 1
+            if number % 2:
+                await self._job("DELETE", f"/documents/{hits[0]['document_id']}", None)
+                if await self._find(mark):
+                    self._figures.wrong.append(f"{mark} was found after its document was deleted")
+        self._connection.close()
+
+    async def _job(self, method: str, path: str, body: bytes | None) -> str:
+        """Send a request that starts a job, and wait for its end."""
+        reply = await self._connection.request(method, path, body)
+        answer = json.loads(reply.body)
+        job = answer.get("job", answer)
+        while reply.status == 200 and not job.get("ended"):
+            await asyncio.sleep(0.1)
+            reply = await self._connection.request("GET", f"/jobs/{job['id']}")
+            job = json.loads(reply.body)
+        if reply.status != 200 or job["status"] != "done":
+            self._figures.errors.append(f"upload: {reply.status} {reply.body[:300]!r}")
+        return str(job.get("id"))
+
+    async def _find(self, mark: str) -> list[dict[str, object]]:
+        reply = await self._connection.request("POST", "/v1/search", {"query": mark, "mode": "lexical", "top_k": 3})
+        found: list[dict[str, object]] = json.loads(reply.body).get("hits", [])
+        return [hit for hit in found if mark in str(hit["text"])]
+
+
+def _mark() -> str:
+    """A word that no document has, and that no stemmer changes."""
+    return "".join(secrets.choice("bcdfghjklmnpqrtvwxz") for _ in range(14))
+
+
 async def byte_by_byte(port: int, figures: Figures) -> None:
     """Send a body at one byte per second until the server rejects it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -372,7 +426,10 @@ async def load(port: int, pid: int, arguments: argparse.Namespace) -> Figures:
         Session(port, figures, questions, f"{arguments.seed}-{n}", arguments.pause) for n in range(arguments.sessions)
     ]
     await asyncio.gather(
-        watch(pid, figures), beset(port, figures, arguments.bad), *(session.run() for session in sessions)
+        watch(pid, figures),
+        beset(port, figures, arguments.bad),
+        *(session.run() for session in sessions),
+        *(Uploader(port, figures, f"client-{n}").run() for n in range(arguments.uploads)),
     )
     for session in sessions:
         await session.read_back()
@@ -397,7 +454,8 @@ def summary(figures: Figures, arguments: argparse.Namespace, cpu: float) -> dict
     return {
         "sessions": arguments.sessions, "seconds": arguments.seconds,
         "pause": arguments.pause, "bad": arguments.bad, "seed": arguments.seed, "embed": arguments.embed,
-        "answers": figures.answers, "searches": figures.searches, "errors": len(figures.errors),
+        "answers": figures.answers, "searches": figures.searches, "uploads": figures.uploads,
+        "errors": len(figures.errors),
         "wrong": len(figures.wrong), "history_checked": figures.checked, "times": times, "bad_clients": figures.bad,
         "server_cpu_s": round(cpu, 2),
         "memory_mb": {"first": round(figures.memory[0][1], 1), "last": round(figures.memory[-1][1], 1),
@@ -428,8 +486,8 @@ def table(report: dict[str, object]) -> None:
     assert isinstance(times, dict)
     for name, row in times.items():
         print(f"{name:24}{row['n']:8}{row['p50_ms']:10.1f}{row['p99_ms']:10.1f}")
-    for key in ("answers", "searches", "errors", "wrong", "history_checked", "bad_clients", "server_cpu_s", "memory_mb",
-                "examples", "versions", "machine"):  # fmt: skip
+    for key in ("answers", "searches", "uploads", "errors", "wrong", "history_checked", "bad_clients", "server_cpu_s",
+                "memory_mb", "examples", "versions", "machine"):  # fmt: skip
         print(f"{key:16}{report[key]}")
 
 
@@ -441,6 +499,7 @@ def main() -> int:
     parser.add_argument(
         "--pause", type=float, default=0.0, help="Longest pause between two requests of a session, in s."
     )
+    parser.add_argument("--uploads", type=int, default=0, help="Clients that upload, index, find and delete notes.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--embed", default="minilm", help="The embedder: minilm (the shipped one) or hashing.")
     parser.add_argument("--bad", nargs="+", choices=KINDS, default=list(KINDS), help="Kinds of bad clients.")

@@ -94,7 +94,7 @@ from ragkit.errors import UnknownName as UnknownName
 from ragkit.errors import UnsupportedFormat as UnsupportedFormat
 from ragkit.errors import WorkerError as WorkerError
 from ragkit.index.report import IndexReport as IndexReport
-from ragkit.knowledge_base.indexing import IndexOptions as IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions as IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase as KnowledgeBase
 from ragkit.load.base import Loader as Loader
 from ragkit.load.document_loader import DocumentLoader as DocumentLoader

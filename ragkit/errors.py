@@ -17,7 +17,8 @@ RagkitError
 │   ├── SettingsMismatch          it was built with different settings
 │   ├── KnowledgeBaseDamaged      a file is missing, truncated or altered
 │   ├── KnowledgeBaseWriteFailed  the disk is full, read-only or failing
-│   └── KnowledgeBaseLocked       another process is writing to it
+│   ├── KnowledgeBaseLocked       another process is writing to it
+│   └── DatabaseFailed            the database that holds it is unreachable or rejected a request
 ├── WorkerError                   a worker of an index run failed
 ├── StoreError                    a vector store rejected a request or is unreachable
 ├── ProviderError                 a model service rejected a request or is unreachable
@@ -241,6 +242,18 @@ class KnowledgeBaseLocked(KnowledgeBaseError):
 
     def __str__(self) -> str:
         return f"{self.path} is locked by {self.holder}: wait until it finishes, or stop it"
+
+
+class DatabaseFailed(KnowledgeBaseError):
+    """The database of a knowledge base is unreachable, or rejected a request."""
+
+    def __init__(self, path: str, reason: str, hint: str) -> None:
+        reason = mask_secrets(reason)
+        super().__init__(path, reason, hint)
+        self.path, self.reason, self.hint = path, reason, hint
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be used ({self.reason}): {self.hint}"
 
 
 class WorkerError(RagkitError):

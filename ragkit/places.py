@@ -11,7 +11,8 @@ from ragkit.records import Document, Place
 PAGE_NAMES = {"pptx": "slide", "odp": "slide", "ppt": "slide"}
 """Format -> what its pages are called, where it is not `page`."""
 
-
+OCR_PAGES = "ocr_pages"
+"""The metadata with the numbers of the pages, from 1, that were read from their images."""
 MAX_GAP_CHARS = 16_384
 """Places stand at most this far apart, so that few line breaks are counted between them."""
 
@@ -19,16 +20,24 @@ MAX_GAP_CHARS = 16_384
 def describe_place(document: Document, start: int, end: int, lines: tuple[int, int]) -> str:
     """Where [start:end] of a document's text stands in its file.
 
-    `page 3` or `slide 3` for a document with pages; the lines, rows or times of its places; else `lines`, the numbers
-    of the first and last line in the text.
+    `page 3` or `slide 3` for a document with pages, with `read by OCR` behind it for a page that is an image; the
+    lines, rows or times of its places; else `lines`, the numbers of the first and last line in the text.
     """
     first_page, last_page = document.page_at(start), document.page_at(max(start, end - 1))
     if first_page is not None:
-        return _format_range(PAGE_NAMES.get(document.format, "page"), first_page, last_page or first_page)
+        pages = range(first_page, (last_page or first_page) + 1)
+        place = _format_range(PAGE_NAMES.get(document.format, "page"), first_page, pages[-1])
+        return f"{place}, read by OCR" if _are_scanned(document, pages) else place
     if not document.places:
         return format_lines(*lines)
     first = place_at(document.text, document.places, start)
     return format_places(first, place_at(document.text, document.places, max(start, end - 1)))
+
+
+def _are_scanned(document: Document, pages: range) -> bool:
+    """Whether one of the pages, from 1, was read from its image."""
+    scanned = document.metadata.get(OCR_PAGES)
+    return isinstance(scanned, list) and any(page in scanned for page in pages)
 
 
 def format_lines(first: int, last: int) -> str:

@@ -209,6 +209,8 @@ class Hit:
     """By retriever: `dense` is a cosine in [-1, 1], `lexical` a BM25 score >= 0, `rerank` on the reranker's scale."""
     rank: int = 0
     """Position in the list of hits, from 1."""
+    also_in: tuple[str, ...] = ()
+    """Other sources that hold a passage that says the same, at most 100."""
 
     @property
     def text(self) -> str:
@@ -245,3 +247,5 @@ class Citation:
     """Where the quote stands in the file: `line 48`, `page 3`, `Pumps!A23:D23`."""
     support: str = ""
     """What was checked of the statements that cite it, in plain words: "numbers match", "not supported"."""
+    also_in: tuple[str, ...] = ()
+    """Other sources that hold a passage that says the same, at most 100."""

@@ -49,16 +49,18 @@ def main() -> None:
         subprocess.run(
             [sys.executable, "-m", "ragkit", "-q", "index", "sample"], cwd=workdir, env=environment(), check=True
         )
-        server, origin = serve(workdir)
-        try:
-            browser = playwright.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-            )
-            take(browser, origin)
-            browser.close()
-        finally:
-            server.terminate()
-            server.wait(30)
+        (workdir / "empty").mkdir()
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        for place, pictures in ((workdir, take), (workdir / "empty", take_empty)):
+            server, origin = serve(place)
+            try:
+                pictures(browser, origin)
+            finally:
+                server.terminate()
+                server.wait(30)
+        browser.close()
 
 
 def environment() -> dict[str, str]:
@@ -92,7 +94,7 @@ def take(browser: Browser, origin: str) -> None:
     expect(page.locator(".turn")).to_have_attribute("aria-busy", "false", timeout=60_000)
     session = page.url
     page.get_by_role("button", name="Citation 2:").first.click()
-    expect(page.locator(".line mark").first).to_be_in_viewport()
+    expect(page.locator("mark").first).to_be_in_viewport()
     save_screenshot(page, "answer")
     page.locator(".figures").get_by_role("button", name="Trace").click()
     page.locator("summary.row:visible", has_text="search_knowledge_base").first.click()
@@ -102,12 +104,36 @@ def take(browser: Browser, origin: str) -> None:
     save_screenshot(page, "search")
     page = open_page(browser, session, WIDE, "dark")
     page.get_by_role("button", name="Citation 2:").first.click()
-    expect(page.locator(".line mark").first).to_be_in_viewport()
+    expect(page.locator("mark").first).to_be_in_viewport()
     save_screenshot(page, "dark")
     page = open_page(browser, session, PHONE, "light")
     page.get_by_role("button", name="Citation 2:").first.click()
-    expect(page.locator(".line mark").first).to_be_in_viewport()
+    expect(page.locator("mark").first).to_be_in_viewport()
     save_screenshot(page, "phone")
+    page = open_page(browser, origin, WIDE, "light")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_timeout(500)  # the suggested questions arrive after the heading
+    save_screenshot(page, "start")
+    page = open_page(browser, origin, PHONE, "dark")
+    page.wait_for_timeout(500)
+    save_screenshot(page, "phone-start")
+    page = open_page(browser, origin, WIDE, "light", "#/status")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_timeout(500)
+    save_screenshot(page, "documents")
+    page = open_page(browser, origin, WIDE, "light", "#/search?q=How+long+does+a+full+dewar+stay+cold%3F&k=5")
+    page.locator(".hit").first.get_by_role("button").first.click()
+    expect(page.locator("img").first).to_be_visible(timeout=30_000)
+    page.wait_for_timeout(500)
+    save_screenshot(page, "original")
+
+
+def take_empty(browser: Browser, origin: str) -> None:
+    """The page of a server without documents."""
+    page = open_page(browser, origin, WIDE, "light")
+    expect(page.locator("#drop")).to_be_attached()
+    page.wait_for_timeout(500)
+    save_screenshot(page, "add")
 
 
 def open_page(browser: Browser, origin: str, viewport: dict[str, int], scheme: Any, address: str = "") -> Page:

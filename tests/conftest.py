@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,18 @@ def _forget_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the keys that a test registers: they would be masked in the messages of the tests after it."""
     known = set(ragkit.masking._registered_secrets)
     monkeypatch.setattr(ragkit.masking, "_registered_secrets", known)
+
+
+@pytest.fixture
+def database_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a knowledge base that does not exist yet, in a real PostgreSQL; copies are in `tmp_path`."""
+    from tests.servers.plugin import SERVERS
+
+    server = SERVERS["pgvector"]
+    server.start()
+    monkeypatch.setenv("RAGKIT_CACHE", str(tmp_path / "cache"))
+    dsn = server.environment["RAGKIT_TEST_PGVECTOR_DSN"]
+    return f"{dsn}&schema=t{secrets.token_hex(6)}&lease=3"
 
 
 def pytest_make_parametrize_id(config: object, val: object, argname: str) -> str | None:

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+from collections.abc import Mapping
 
 from ragkit.agent import events as e
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.result import AgentResult, partial_result
 from ragkit.agent.trace import StepType, TraceSpan
-from ragkit.errors import MissingExtra
+from ragkit.errors import InvalidOption, MissingExtra
 from ragkit.records import JSON
 
 try:
     from opentelemetry import trace as otel
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider as SdkProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
     from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, TracerProvider
 except ImportError as error:
     raise MissingExtra("OpenTelemetryObserver", extra="otel") from error
 
 LOG = logging.getLogger("ragkit.agent")
+EXPORTERS = ("otlp", "console", "none")
+"""Values of OTEL_TRACES_EXPORTER that `provider_from_environment` knows."""
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 _OPERATION_NAMES = {StepType.RUN: "invoke_agent", StepType.LLM_CALL: "chat", StepType.TOOL: "execute_tool"}
 _ATTRIBUTE_NAMES = {
@@ -32,6 +40,39 @@ _ATTRIBUTE_NAMES = {
     "call_id": "gen_ai.tool.call.id",
     "error": "error.type",
 }
+
+
+def is_requested(environment: Mapping[str, str]) -> bool:
+    """Whether the standard variables of OpenTelemetry name where traces go, and do not disable it."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    return any(environment.get(name) for name in (*_ENDPOINTS, "OTEL_TRACES_EXPORTER"))
+
+
+def provider_from_environment(environment: Mapping[str, str]) -> TracerProvider:
+    """A tracer provider that exports as the standard variables say: OTLP, unless OTEL_TRACES_EXPORTER says otherwise.
+
+    Raises:
+        InvalidOption: an unknown exporter.
+        MissingExtra: the exporter is not installed.
+    """
+    chosen = environment.get("OTEL_TRACES_EXPORTER") or EXPORTERS[0]
+    if chosen not in EXPORTERS:
+        raise InvalidOption("OTEL_TRACES_EXPORTER", chosen, f"one of {', '.join(EXPORTERS)}")
+    named = Resource.create({} if environment.get("OTEL_SERVICE_NAME") else {"service.name": "ragkit"})
+    provider = SdkProvider(resource=named)
+    exporter: SpanExporter
+    if chosen == "otlp":
+        try:
+            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        except ImportError as error:
+            raise MissingExtra("the export of traces over OTLP", extra="otel") from error
+        exporter = OTLPSpanExporter()
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    elif chosen == "console":
+        exporter = ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: f"{span.to_json(indent=None)}\n")
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
 
 class OpenTelemetryObserver(AgentObserver):

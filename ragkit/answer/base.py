@@ -209,6 +209,7 @@ def _citation_json(citation: Citation, display: Callable[[str], str]) -> dict[st
         "source": display(citation.source),
         "place": citation.place,
         "page": citation.page,
+        "rectangles": None,
         "start_line": citation.start_line,
         "end_line": citation.end_line,
         "start": citation.start,
@@ -220,6 +221,7 @@ def _citation_json(citation: Citation, display: Callable[[str], str]) -> dict[st
         "heading": list(citation.heading),
         "chunk_id": citation.chunk_id,
         "support": citation.support,
+        "also_in": [display(source) for source in citation.also_in],
     }
 
 

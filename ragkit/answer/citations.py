@@ -44,6 +44,7 @@ def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation
         verified=bool(quote) and text is not None and text[start:end] == quote,
         stale=searcher.is_stale(chunk.source),
         place=describe_place(document, start, end, lines) if document is not None else chunk.place,
+        also_in=hit.also_in,
     )
 
 

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol, cast
+
 from ragkit.answer.base import Answer
 from ragkit.index.source_ids import display_name
 from ragkit.records import JSON, Hit
 from ragkit.retrieve.base import Explanation
 
+if TYPE_CHECKING:
+    from ragkit.load.pdf_rectangles import Rectangle
 
-def answer_json(answer: Answer) -> dict[str, JSON]:
-    """The output of `ask --json`, with source names shortened for display."""
-    return answer.to_json(display_name)
+
+class RectangleFinder(Protocol):
+    """Finds a citation on the pages of its file: `KnowledgeBase`."""
+
+    def rectangles(self, source: str, start: int, end: int) -> list[Rectangle]:
+        """The rectangles of a part of a document."""
+
+
+def answer_json(answer: Answer, finder: RectangleFinder | None = None) -> dict[str, JSON]:
+    """The output of `ask --json`, with source names shortened for display.
+
+    Without a `finder`, the rectangles of all citations are null: they are read from the files.
+    """
+    data = answer.to_json(display_name)
+    if finder is not None:
+        for citation, fields in zip(answer.citations, cast("list[dict[str, JSON]]", data["citations"]), strict=True):
+            found = finder.rectangles(citation.source, citation.start, citation.end)
+            fields["rectangles"] = [rectangle.to_json() for rectangle in found]
+    return data
 
 
 def hit_json(hit: Hit) -> dict[str, JSON]:
@@ -34,6 +54,7 @@ def hit_json(hit: Hit) -> dict[str, JSON]:
         "heading": list(chunk.heading),
         "metadata": dict(chunk.metadata),
         "context": chunk.context,
+        "also_in": [display_name(source) for source in hit.also_in],
     }
 
 

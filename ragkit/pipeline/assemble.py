@@ -16,9 +16,12 @@ from ragkit.errors import InvalidOption, PipelineError
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.directory import NewKnowledgeBase
 from ragkit.index.external_store import ExternalStore, StoreLocation
+from ragkit.index.source_copies import root_name
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
 from ragkit.load.options import LOADER_VERSIONS
+from ragkit.load.sources import SOURCES
+from ragkit.load.sources.base import Source
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.runners import RUNNERS, LocalOptions, RayOptions
@@ -55,6 +58,8 @@ _WALK_OPTIONS = frozenset(field.name for field in fields(FolderOptions))
 PROGRAM_EMBEDDER = "(given by the program)"
 """The name, in fingerprints, of an embedder that no pipeline names."""
 
+LOCAL_SOURCE = "folder"
+"""The source that is read in place, without copies."""
 MEMORY_STORE = "memory"
 """The store without persistence: a knowledge base that names it searches its catalog."""
 CATALOG_STORES = frozenset({"sqlite", MEMORY_STORE})
@@ -135,18 +140,42 @@ class PipelineComponents:
     def stays_in_process(self) -> bool:
         """Whether a file can be prepared in this process only.
 
-        It needs a component of this program, or a splitter that embeds, whose cost this process counts.
+        It needs a component of this program, or a splitter that embeds, whose cost this process counts; or it is for an
+        estimate, which other processes do not know of.
         """
         uses = ((LOADERS, self.pipeline.loaders), (SPLITTERS, self.pipeline.splitters))
         named = any(component.name in registry.of_program for registry, components in uses for component in components)
         embeds = any(isinstance(splitter, EmbeddingSplitter) for _, splitter in self._splitters)
-        return self.of_program or named or embeds or self.pipeline.embedder.name in EMBEDDERS.of_program
+        return (
+            self._is_estimate
+            or self.of_program
+            or named
+            or embeds
+            or self.pipeline.embedder.name in EMBEDDERS.of_program
+        )
 
     @property
     def folder_options(self) -> FolderOptions:
         """Options of the directory walk."""
         options = (component.options for component in self.pipeline.loaders)
         return next((found for found in options if isinstance(found, FolderOptions)), FolderOptions())
+
+    @cached_property
+    def sources(self) -> dict[str, tuple[ComponentConfig, Source]]:
+        """Source id -> the configuration and the source, for each entry of `sources:`.
+
+        Raises:
+            InvalidOption: two entries are the same source.
+            MissingExtra: an optional dependency of a source is not installed.
+        """
+        found: dict[str, tuple[ComponentConfig, Source]] = {}
+        for component in self.pipeline.sources:
+            source = create_component(SOURCES, component, Source)
+            root = source.location if component.name == LOCAL_SOURCE else root_name(component.name, source.location)
+            if root in found:
+                raise InvalidOption("sources", root, "one entry for each source")
+            found[root] = component, source
+        return found
 
     @cached_property
     def embedder(self) -> EmbeddingProvider:
@@ -259,7 +288,13 @@ class PipelineComponents:
         from ragkit.load.parsing import ParseLimits
 
         folder = self.folder_options
-        return ParseLimits(folder.max_seconds, folder.max_memory_mb, folder.max_text_mb, folder.max_file_mb)
+        return ParseLimits(
+            folder.max_seconds,
+            folder.max_memory_mb,
+            folder.max_text_mb,
+            folder.max_file_mb,
+            reads_scans=not self._is_estimate,
+        )
 
     def external_store(self, directory: Path) -> ExternalStore | None:
         """The vector store of a knowledge base; None if the catalog itself is searched."""
@@ -278,6 +313,16 @@ class PipelineComponents:
         identity = f"{component.name}:{content_id(json.dumps(component_options_json(component), sort_keys=True))}"
         own_path = default_path if is_inside else None
         return ExternalStore(StoreLocation(identity, lambda: create_component(STORES, config, Store), own_path))
+
+    @property
+    def has_local_store(self) -> bool:
+        """Whether the vector store is in files of this machine, which no other machine can search."""
+        options = self.pipeline.store.options
+        if self.pipeline.store.name == MEMORY_STORE or not hasattr(options, "path"):
+            return False
+        if self.pipeline.store.name in CATALOG_STORES:
+            return bool(getattr(options, "path", None))
+        return not any(getattr(options, address, "") for address in ADDRESS_OPTIONS)
 
     @property
     def new_knowledge_base(self) -> NewKnowledgeBase:

@@ -60,10 +60,14 @@ class ParsedPipeline:
     """The components and options of a file, and the origin of each value."""
 
     components: Mapping[str, tuple[ComponentConfig, ...]]
-    """Section -> its components; several in `load` and `split` only. Without `answer`."""
+    """Section -> its components; several in `sources`, `load` and `split` only. Without `answer`."""
     answer: AnswerOptions
     origins: Mapping[str, ValueOrigin]
     """`split.chunk_size`, or `split.0.chunk_size` if the section is a list -> its origin."""
+
+
+PLACE_KEY = "kb"
+"""The key of the knowledge base that commands use; it is no part of the pipeline."""
 
 
 def read_path(path: Path, request: ReadOptions) -> ParsedPipeline:
@@ -87,7 +91,40 @@ def read_text(text: str, name: str, request: ReadOptions) -> ParsedPipeline:
     return _read_tree(tree, request, problems)
 
 
+def read_place(path_or_name: str, environ: Mapping[str, str]) -> str | None:
+    """The knowledge base that a pipeline file names in `kb:`: an address, or a directory relative to the file.
+
+    None if it names none, if it is a shipped pipeline, or if it cannot be read, which reading the pipeline reports.
+    Raises PipelineError if the value is not a text, or needs a variable that is not set.
+    """
+    if discovery.pipeline_path(path_or_name) is not None:
+        return None
+    try:
+        node = ExtendsResolver(Path(path_or_name), []).resolve().get(PLACE_KEY)
+    except ConfigReadError:
+        return None
+    if node is None:
+        return None
+    problems: list[ConfigProblem] = []
+    node = substitute_variables(node, environ, problems)
+    _check_place(node, problems)
+    if problems or not isinstance(node, ScalarNode):
+        raise PipelineError(format_problems(problems))
+    place = str(node.value)
+    return place if "://" in place else str(Path(path_or_name).parent / Path(place).expanduser())
+
+
+def _check_place(node: Node, problems: list[ConfigProblem]) -> None:
+    if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or not node.value:
+        message = must_be(PLACE_KEY, "a directory, or an address like postgresql://host/database", node)
+        problems.append(ConfigProblem(node.location, message))
+
+
 def _read_tree(tree: MappingNode, request: ReadOptions, problems: list[ConfigProblem]) -> ParsedPipeline:
+    place = tree.get(PLACE_KEY)
+    if place is not None:
+        _check_place(place, problems)
+        tree = tree.without(PLACE_KEY)
     _check_profiles(tree, request.sections, problems)
     profile, requested_at = request.profile, None
     profiles = tree.get("profiles")
@@ -118,7 +155,8 @@ def _read_profile(
         tree = _add_default_sections(tree, request.sections, problems)
     tree = apply_overrides(tree.without("profiles"), request.overrides, problems)
     _check_keys(tree, section_keys(request.sections), ("extends", "profiles"), problems)
-    missing = [section.key for section in request.sections if tree.get(section.key) is None]
+    required = [section.key for section in request.sections if not section.is_optional]
+    missing = [key for key in required if tree.get(key) is None]
     if missing and not partial:
         noun = "section" if len(missing) == 1 else "sections"
         message = f"missing {noun} {', '.join(missing)}: add what is missing, or `extends: default`"
@@ -128,7 +166,8 @@ def _read_profile(
         node, key = tree.get(section.key), tree.find_key(section.key)
         if node is not None and key is not None:
             reader.read_section(section, key, substitute_variables(node, request.environ, problems))
-    if reader.answer is None or len(reader.components) < len(request.sections) - 1:
+    with_components = [section.key for section in request.sections if section.registry is not None]
+    if reader.answer is None or not reader.components.keys() >= set(required) & set(with_components):
         return None
     return ParsedPipeline(reader.components, reader.answer, reader.origins)
 
@@ -199,7 +238,7 @@ class _SectionReader:
             return
         component = self._read_component(section, section.key, key, node)
         if component is not None:
-            self.problems += check_routing(section, [(component, node)]) if section.allows_list else []
+            self.problems += check_routing(section, [(component, node)]) if section.routes_files else []
             self.components[section.key] = (component,)
 
     def _read_answer(self, section: Section, key: KeyNode, node: MappingNode) -> None:
@@ -232,7 +271,8 @@ class _SectionReader:
             message = must_be(section.key, "a mapping or a list of one or more components", node)
             self.problems.append(ConfigProblem(node.location, message))
         elif len(chosen) == len(node.entries):
-            self.problems += check_routing(section, list(zip(chosen, node.entries, strict=True)))
+            if section.routes_files:
+                self.problems += check_routing(section, list(zip(chosen, node.entries, strict=True)))
             self.components[section.key] = tuple(chosen)
 
     def _read_component(
@@ -242,9 +282,9 @@ class _SectionReader:
         name = self._read_name(section, key, table)
         if name is None:
             return None
-        only_node = table.get("only") if section.allows_list else None
+        only_node = table.get("only") if section.routes_files else None
         only = parse_only(section, name, only_node, self.problems) if only_node is not None else ()
-        rest = table.without("name", "only") if section.allows_list else table.without("name")
+        rest = table.without("name", "only") if section.routes_files else table.without("name")
         reader = self._options_reader(section, name, (table.get("name") or table).location)
         options = reader.read(rest, key) if reader is not None else None
         if self.request.thorough:

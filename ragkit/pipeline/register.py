@@ -10,6 +10,8 @@ from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import UnknownName
 from ragkit.load import LOADERS
 from ragkit.load.base import Loader
+from ragkit.load.sources import SOURCES
+from ragkit.load.sources.base import Source
 from ragkit.registry import Registry
 from ragkit.retrieve import RERANKERS, RETRIEVERS
 from ragkit.retrieve.base import Reranker, Retriever
@@ -23,6 +25,7 @@ KINDS: Mapping[str, tuple[Registry[Any], type]] = {
     "loader": (LOADERS, Loader),
     "reranker": (RERANKERS, Reranker),
     "retriever": (RETRIEVERS, Retriever),
+    "source": (SOURCES, Source),
     "splitter": (SPLITTERS, Splitter),
     "store": (STORES, Store),
 }
@@ -35,7 +38,7 @@ def register(kind: str, name: str, component: type[Any]) -> None:
     the same name replaces the class. Files that need it are read and split in this process, not in workers.
 
     Args:
-        kind: `embedder`, `loader`, `reranker`, `retriever`, `splitter` or `store`.
+        kind: `embedder`, `loader`, `reranker`, `retriever`, `source`, `splitter` or `store`.
         name: the name; not that of a built-in component.
         component: the class.
 

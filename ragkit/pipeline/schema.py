@@ -59,6 +59,10 @@ def json_schema(sections: Sequence[Section] = SECTIONS, *, plugins: bool = False
                 "type": "string",
                 "description": "A shipped pipeline, or a file below the directory of this one.",
             },
+            "kb": {
+                "type": "string",
+                "description": "The knowledge base that commands use: a directory, or postgresql://host/database.",
+            },
             **section_refs,
             "profiles": {
                 "type": "object",
@@ -129,7 +133,7 @@ def _component_schemas(section: Section, plugins: bool) -> dict[str, Schema]:
         except (ImportError, AttributeError):  # a plugin that cannot be imported
             continue
         named: Schema = {"name": {"const": name}}
-        if section.allows_list and name != FOLDER_LOADER:
+        if section.routes_files and name != FOLDER_LOADER:
             named["only"] = _add_description(_type_schema(tuple[str, ...]), field_descriptions(ComponentConfig)["only"])
         schemas[name] = _options_schema(options, named, section.deferred_options)
     return schemas

@@ -13,6 +13,8 @@ from ragkit.errors import MissingExtra, UnknownName
 from ragkit.index.build_runner import BuildRunner
 from ragkit.load import LOADERS
 from ragkit.load.base import Loader
+from ragkit.load.sources import SOURCES
+from ragkit.load.sources.base import Source
 from ragkit.pipeline.components import AnswerOptions
 from ragkit.pipeline.runners import RUNNERS
 from ragkit.registry import ComponentSpec
@@ -66,7 +68,7 @@ class ComponentRegistry(Protocol):
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a pipeline file: one of the six stages, or `run`."""
+    """A section of a pipeline file: `sources`, one of the six stages, or `run`."""
 
     key: str
     """The key in the file."""
@@ -77,13 +79,20 @@ class Section:
     protocol: type | None = None
     """The protocol of its components."""
     allows_list: bool = False
-    """Whether it can hold a list of components, each for some of the files."""
+    """Whether it can hold a list of components."""
     provider_registry: ComponentRegistry | None = None
     """For `answer`: the providers other than `auto` and `extractive`."""
     deferred_options: frozenset[str] = frozenset()
     """Options that the knowledge base sets if the file does not; they are '' until then."""
     address_options: frozenset[str] = frozenset()
     """Options that set an address; with one of them nothing is filled in."""
+    is_optional: bool = False
+    """Whether a file may lack the section: then it has no components."""
+
+    @property
+    def routes_files(self) -> bool:
+        """Whether the entries of a list are each for some of the files, by `only`."""
+        return self.allows_list and not self.is_optional
 
     def provider_names(self) -> list[str]:
         """Valid providers of `answer`: `auto`, `extractive` (no model), and the registered ones."""
@@ -105,6 +114,7 @@ class Section:
 
 
 SECTIONS: Sequence[Section] = (
+    Section("sources", "sources", SOURCES, Source, allows_list=True, is_optional=True),
     Section("load", "loaders", LOADERS, Loader, allows_list=True),
     Section("split", "splitters", SPLITTERS, Splitter, allows_list=True),
     Section("embed", "embedder", EMBEDDERS, EmbeddingProvider),
@@ -113,11 +123,11 @@ SECTIONS: Sequence[Section] = (
     Section("answer", "answer", None, provider_registry=PROVIDERS),
     Section("run", "runner", RUNNERS, BuildRunner),
 )
-"""The stages in the order of the data path, then `run`."""
+"""The sources, the stages in the order of the data path, then `run`."""
 
 
 def section_keys(sections: Iterable[Section] = SECTIONS) -> list[str]:
-    """`load`, `split`, `embed`, `store`, `retrieve`, `answer`, `run`."""
+    """`sources`, `load`, `split`, `embed`, `store`, `retrieve`, `answer`, `run`."""
     return [section.key for section in sections]
 
 

@@ -46,6 +46,8 @@ class Pipeline:
     """Section `answer`."""
     runner: ComponentConfig = field(default_factory=lambda: ComponentConfig("local", LocalOptions()))
     """Section `run`: the runner that reads, splits and embeds files."""
+    sources: tuple[ComponentConfig, ...] = ()
+    """Section `sources`: what `ragkit index` without arguments brings up to date."""
     name: str = field(default="pipeline", compare=False)
     """The name of a shipped pipeline, or the file name without its suffix."""
     path: Path | None = field(default=None, compare=False)
@@ -183,6 +185,8 @@ class Pipeline:
             entries = [*writer.format_lines(key, component.head()), *writer.format_options(key, component.options)]
             first, rest = ("  - ", "    ") if in_list else ("  ", "  ")
             written[section.key] += [(rest if index else first) + entry for index, entry in enumerate(entries)]
+        if not self.sources:
+            del written["sources"]
         return "\n".join(line for lines in written.values() for line in lines) + "\n"
 
 
@@ -235,7 +239,7 @@ def _create_pipeline(parsed: ParsedPipeline, name: str, path: Path | None) -> Pi
     components = parsed.components
     embedder, store, retriever, runner = (components[key][0] for key in ("embed", "store", "retrieve", "run"))
     stages = components["load"], components["split"], embedder, store, retriever, parsed.answer, runner
-    return Pipeline(*stages, name, path, parsed.origins)
+    return Pipeline(*stages, components.get("sources", ()), name, path, parsed.origins)
 
 
 def _component_error(section: Section, component: ComponentConfig) -> str:

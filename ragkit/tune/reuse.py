@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from ragkit.embed.base import EmbeddingProvider, Row, Rows, TokenizingEmbedder
+from ragkit.embed.base import EmbeddingProvider, MonolingualEmbedder, Row, Rows, TokenizingEmbedder
 from ragkit.errors import LoadError, UnsupportedFormat
 from ragkit.index.build_runner import BuildRunner, PendingEmbedding, PreparedFile
 from ragkit.index.catalog.directory import open_catalog
@@ -186,6 +186,8 @@ class CachedQueryEmbedder:
 
     def __init__(self, inner: EmbeddingProvider) -> None:
         self._inner = inner
+        if isinstance(inner, MonolingualEmbedder):
+            self.language = inner.language
         self._rows: dict[str, tuple[Row, float, float | None]] = {}
         self.saved_seconds = 0.0
         """Seconds saved by cached questions since `reset_savings`."""

@@ -19,7 +19,7 @@ from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.report import IndexEvent, IndexReport, TextsEmbedded
 from ragkit.index.vector_reuse import ReusableVectors, count_distinct_vectors
 from ragkit.knowledge_base.cost_estimate import embedding_cost
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline

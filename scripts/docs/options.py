@@ -11,9 +11,10 @@ from markdown_pages import summary, table, walk
 from ragkit.pipeline.schema import json_schema
 from ragkit.registry import Registry
 
-ORDER = ["loader", "splitter", "embedder", "store", "retriever", "reranker", "provider", "runner"]
+ORDER = ["source", "loader", "splitter", "embedder", "store", "retriever", "reranker", "provider", "runner"]
 HEAD = ("Option", "Type", "Default", "What it does")
 SECTIONS = {
+    "source": "sources",
     "loader": "load",
     "splitter": "split",
     "embedder": "embed",

@@ -233,12 +233,12 @@ EXPENSIVE: list[tuple[JSON, JSON, str]] = [
 
 @pytest.mark.parametrize(("value", "schema", "message"), EXPENSIVE, ids=[str(i) for i in range(len(EXPENSIVE))])
 def test_an_expensive_schema_or_value_ends_in_well_under_a_second(value: JSON, schema: JSON, message: str) -> None:
-    started_at = time.perf_counter()
+    started_at = time.process_time()
     try:
         lines = find_violations(value, schema, "v")
     except InvalidOption as error:
         lines = [str(error)]
-    assert time.perf_counter() - started_at < 1
+    assert time.process_time() - started_at < 1
     assert message in lines[0]
     assert len(lines[0]) < 400
 

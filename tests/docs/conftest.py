@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from shutil import copytree
 import pytest
 
 from ragkit.pipeline.register import KINDS
+from tests.servers.plugin import SERVERS
 
 from .pages import ROOT
 
@@ -55,10 +57,19 @@ def workplaces(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Wor
                 "COLUMNS": "100",
                 "XDG_CONFIG_HOME": str(directory / ".config"),
             }
-            created[page] = Workplace(directory, {**kept, **offline, **plain})
+            database = _database(directory) if "$DATABASE_URL" in page.read_text("utf-8") else {}
+            created[page] = Workplace(directory, {**kept, **offline, **plain, **database})
         return created[page]
 
     return workplace
+
+
+def _database(directory: Path) -> dict[str, str]:
+    """A real PostgreSQL for the commands of a page."""
+    server = SERVERS["pgvector"]
+    server.start()
+    dsn = f"{server.environment['RAGKIT_TEST_PGVECTOR_DSN']}&schema=docs_{secrets.token_hex(6)}"
+    return {"DATABASE_URL": dsn, "RAGKIT_CACHE": str(directory / "cache")}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from ragkit.embed.base import PROBE_TEXT
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
 from ragkit.index.build_runner import BuildRunner, PreparedFile
 from ragkit.index.plan import FileTask
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.load.parsing import ParseFailure
 from ragkit.pipeline.assemble import PipelineComponents
 from tests.money.conftest import Ragkit

@@ -22,7 +22,7 @@ from ragkit.errors import BudgetExceeded, PriceUnknown, ProviderError
 from ragkit.index import context_writer
 from ragkit.index.catalog.schema import CONTEXT_TABLES_SQL
 from ragkit.index.catalog.write_session import WriteSession
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.pipeline.settings import Pipeline
 from tests.money.conftest import Ragkit
 from tests.money.paid import PaidProvider

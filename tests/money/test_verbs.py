@@ -84,10 +84,16 @@ def test_the_cost_of_a_failed_run_is_recorded(used: Path, wire: Wire, monkeypatc
         assert kb.ledger.total_spending().calls > before
 
 
+def _contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder, except the ledger's."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "ledger" not in path.name)
+    return {path: path.read_bytes() for path in files}
+
+
 def test_a_search_leaves_the_knowledge_base_as_it_was(used: Path, ragkit: Ragkit) -> None:
-    before = {path.name: path.read_bytes() for path in Path(".ragkit").iterdir() if "ledger" not in path.name}
+    before = _contents(Path(".ragkit"))
     ragkit("search", "boiler 9")
-    assert {path.name: path.read_bytes() for path in Path(".ragkit").iterdir() if "ledger" not in path.name} == before
+    assert _contents(Path(".ragkit")) == before
     assert [path.name for path in Path(".ragkit").glob("ledger*")] == ["ledger.sqlite"]
     ragkit("verify")
 

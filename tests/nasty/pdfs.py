@@ -12,7 +12,7 @@ from tests.nasty.case import Case, Failed, Skipped, case
 DAMAGED = Failed("damaged, or not a PDF")
 UNREADABLE = Failed("no page can be read")
 OUT_OF_MEMORY = Failed("the parser aborted (SIGABRT), probably out of memory")
-SCAN = Failed("no text layer (a scan?)")
+SCAN = Failed("no text on its pages")
 ENCRYPTED = Failed("password-protected")
 WORDS = b"BT /F1 12 Tf 72 700 Td (plain words) Tj ET"
 FONT = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"

@@ -18,7 +18,7 @@ from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent
 from ragkit.errors import LoadError
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 from ragkit.pipeline.settings import Pipeline

@@ -227,8 +227,9 @@ SAID: list[tuple[str, ...]] = [
     ("chat",), ("status",), ("list",), ("list", "--chunks"), ("list", "--failed"), ("show", "docs/a.md"),
     ("verify",), ("copy", "--to", "qdrant", "--dry-run"), ("copy", "--to", "pgvector", *STORED[2:]),
     ("bench", "--stores", "pgvector,qdrant"), ("eval", "questions.jsonl"), ("why", "hedge", "--expect", "docs/a.md"),
-    ("tune", "grid.yaml"), ("pipeline", "list"), ("pipeline", "schema"), ("doctor",), ("models",), ("usage",),
-    ("mcp", "--client-config"), ("serve", "--host", "0.0.0.0", "--port", "-1"), ("rm", "nothing"), ("clear", "--yes"),
+    ("tune", "grid.yaml"), ("pipeline", "list"), ("pipeline", "schema"), ("doctor",), ("sources",), ("models",),
+    ("worker",), ("usage",), ("mcp", "--client-config"), ("serve", "--host", "0.0.0.0", "--port", "-1"),
+    ("rm", "nothing"), ("clear", "--yes"),
     *(("pipeline", verb, "ragkit.yaml", "--profile", name, *more)
       for name in PROFILES
       for verb, more in (("show", ()), ("show", ("--resolved",)), ("show", ("--diagram",)), ("show", ("--mermaid",)),

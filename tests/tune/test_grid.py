@@ -34,17 +34,17 @@ def problems(folder: Path, text: str) -> list[str]:
 
 
 def test_every_combination_is_a_trial(folder: Path) -> None:
-    result = grid(folder, HEAD + "grid:\n  split.chunk_size: [100, 200]\n  retrieve.dense_weight: [0.3, 0.55]\n")
+    result = grid(folder, HEAD + "grid:\n  split.chunk_size: [100, 200]\n  retrieve.document_weight: [0.3, 0.6]\n")
     assert [dict(trial.changes) for trial in result.trials] == [
-        {"chunk_size": "100", "dense_weight": "0.3"},
-        {"chunk_size": "100", "dense_weight": "0.55"},
-        {"chunk_size": "200", "dense_weight": "0.3"},
-        {"chunk_size": "200", "dense_weight": "0.55"},
+        {"chunk_size": "100", "document_weight": "0.3"},
+        {"chunk_size": "100", "document_weight": "0.6"},
+        {"chunk_size": "200", "document_weight": "0.3"},
+        {"chunk_size": "200", "document_weight": "0.6"},
     ]
     assert result.trials[3].pipeline == Pipeline.default()
     assert (result.base_trial, result.varied_options) == (
         result.trials[3],
-        ("split.chunk_size", "retrieve.dense_weight"),
+        ("split.chunk_size", "retrieve.document_weight"),
     )
     assert result.documents == (folder / "docs",)
 

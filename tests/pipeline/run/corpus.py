@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from ragkit.index.report import IndexReport
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk

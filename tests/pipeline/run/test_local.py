@@ -17,7 +17,7 @@ from ragkit.index import build
 from ragkit.index.build_runner import PreparedFile
 from ragkit.index.plan import FileTask
 from ragkit.index.report import FileRead, IndexEvent
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.file_io import FileStat
 from ragkit.load.parsing import ParseFailure, ParseTask

@@ -15,9 +15,11 @@ from ray.cluster_utils import Cluster
 
 from ragkit.embed.openai import OpenAIEmbeddingProvider
 from ragkit.errors import InvalidOption, LoadError, WorkerError
+from ragkit.index.plan import FileTask
 from ragkit.index.report import FileRead, IndexEvent, TextsEmbedded
-from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.load.file_io import FileStat
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run import ray as ray_runner
 from ragkit.pipeline.run.index_worker import strip_origins
@@ -26,7 +28,7 @@ from ragkit.pipeline.runners import RayOptions
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk
 from ragkit.usage.meter import Meter, use_meter
-from tests.pipeline.run.corpus import content, indexed, pipeline, write_corpus
+from tests.pipeline.run.corpus import content, indexed, write_corpus
 
 CPUS = 3
 
@@ -185,12 +187,12 @@ def test_an_address_of_ray_client_is_rejected() -> None:
 def test_small_files_are_sent_in_batches_and_large_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_runner, "MAX_TASK_BYTES", 100)
     monkeypatch.setattr(ray_runner, "MAX_TASK_FILES", 3)
-    sizes = [10, 20, 30, 40, 500, 60, 30, 30]
-    for number, size in enumerate(sizes):
-        (tmp_path / f"{number}.txt").write_text("x" * size)
-    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
-        plan = kb._indexer._create_plan([tmp_path], {}, IndexOptions(), everything=False)
-    batches = [[task.stat.size for task in batch] for batch in ray_runner._batches(plan.tasks)]
+    tasks = []
+    for number, size in enumerate([10, 20, 30, 40, 500, 60, 30, 30]):
+        path = tmp_path / f"{number}.txt"
+        path.write_text("x" * size)
+        tasks.append(FileTask(path.name, path, FileStat.from_stat(path.stat()), None))
+    batches = [[task.stat.size for task in batch] for batch in ray_runner._batches(tasks)]
     assert batches == [[10, 20, 30], [40], [500], [60, 30], [30]]
 
 

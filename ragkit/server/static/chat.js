@@ -90,12 +90,35 @@ async function showWelcome(target) {
   if (target !== view || target.thread.childElementCount) return;
   const welcome = h("div", { class: "welcome" });
   target.thread.append(welcome);
-  const isEmpty = sources && !status.error && !status.documents;
-  if (!isEmpty) {
-    welcome.append(...(status.error ? errorNotice(status.error) : welcomeNotice(status)));
-    return status.error ? undefined : suggest(welcome);
-  }
-  showStart(target, welcome, sources);
+  if (status.error) return welcome.append(...errorNotice(status.error));
+  const jobs = jobList(sources?.uploads.source);
+  const running = h("div", { class: "after" }, jobs.element);
+  if (status.documents || !sources) showReady(welcome, status);
+  else showStart(target, welcome, sources, jobs);
+  const end = onJobChange(async (job) => {
+    if (!welcome.isConnected) return end();
+    jobs.render();
+    if (isActive(job) && !jobs.element.isConnected) welcome.querySelector(".keys").after(running);
+    if (isActive(job) || !jobs.element.isConnected) return;
+    const { exists } = await get("sources").catch(() => ({}));
+    const now = exists && (await get("status").catch(() => null));
+    if (!now?.documents || !welcome.isConnected) return;
+    const wasStart = welcome.classList.contains("start");
+    const goesOn = welcome.contains(document.activeElement) || document.activeElement === document.body;
+    target.form.hidden = false;
+    running.append(jobs.element);
+    showReady(welcome, now, job.failures.length > 0 && running);
+    forgetScopes();
+    if (wasStart && goesOn) target.field.focus();
+  });
+  refreshJobs().catch(() => null); // the notice above says what is wrong
+}
+
+/** The way to ask; `after` is what a job has left to show. */
+function showReady(welcome, status, after = false) {
+  welcome.classList.remove("start");
+  welcome.replaceChildren(...welcomeNotice(status), ...(after ? [after] : []));
+  suggest(welcome);
 }
 
 /** First questions from headings; what the documents answer to them is not known before they are asked. */
@@ -130,29 +153,11 @@ export async function showShared(id) {
 }
 
 /** The way from no documents to the first question. */
-function showStart(target, welcome, sources) {
-  const jobs = jobList(sources.uploads.source);
+function showStart(target, welcome, sources, jobs) {
   const head = h("div", {}, ...startNotice(sources.can_change));
   welcome.classList.add("start");
   target.form.hidden = true;
   welcome.append(head, jobs.element, intakeSection(sources));
-  const end = onJobChange(async (job) => {
-    if (!welcome.isConnected) return end();
-    jobs.render();
-    if (isActive(job)) return;
-    const { exists } = await get("sources").catch(() => ({}));
-    const status = exists && (await get("status").catch(() => null));
-    if (!status?.documents || !welcome.isConnected) return;
-    end();
-    const goesOn = welcome.contains(document.activeElement) || document.activeElement === document.body;
-    welcome.classList.remove("start");
-    target.form.hidden = false;
-    welcome.replaceChildren(...welcomeNotice(status), ...(job.failures.length ? [h("div", { class: "after" }, jobs.element)] : []));
-    forgetScopes();
-    suggest(welcome);
-    if (goesOn) target.field.focus();
-  });
-  refreshJobs().catch(() => null); // the notice above says what is wrong
 }
 
 const errorNotice = (message) => [h("h1", {}, "The knowledge base is not available"), h("p", { class: "trouble", role: "alert" }, plain(message))];

@@ -157,7 +157,13 @@ def test_the_progress_of_a_job_is_shown_and_survives_a_reload(
     page.wait_for_function(
         "before => Number(document.querySelector('.job .track')?.getAttribute('aria-valuenow')) > before", arg=first
     )
+    while not page.request.get(served.origin + "/status").json().get("documents"):
+        page.wait_for_timeout(100)
+    page.reload()  # the first documents can be asked already, while the job goes on
+    expect(job(page)).to_contain_text("Indexing")
+    expect(page.get_by_role("textbox", name="Question")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6,000 documents", timeout=60_000)
+    expect(job(page)).to_have_count(0)
 
 
 def test_a_job_is_cancelled_and_resumed_with_the_keyboard(open_page: Opener, start: Starter, tmp_path: Path) -> None:

@@ -169,12 +169,19 @@ class KnowledgeBase:
 
     def restricted_by(self, get_grants: Callable[[], Grants | None]) -> Self:
         """Like `as_user`; `get_grants` is asked at each read, and returns None for one that may read everything."""
+        if self.is_restricted:
+            raise InvalidOption("knowledge base", "restricted to a user", "one that was opened, which reads everything")
         restricted = type(self)(self.path, self.pipeline, self._components)
         restricted._whole = self
         restricted._shared = self._shared
         restricted._get_grants = get_grants
         restricted.access = self.access
         return restricted
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it is read as a user."""
+        return self._whole is not None
 
     def open_writer(self) -> Self:
         """A second instance with the same settings and components, which can write while this one is searched."""
@@ -255,6 +262,8 @@ class KnowledgeBase:
     @contextmanager
     def _writing(self, *, create: bool = False) -> Iterator[tuple[Indexer, Writer | None]]:
         """The indexer; for a database the one of the writer's copy, which is published at the end of the block."""
+        if self.is_restricted:
+            raise InvalidOption("knowledge base", "restricted to a user", "one that was opened, to change it")
         if self._shared is None:
             self.close()  # some stores allow one open handle only, and a damaged knowledge base is rebuilt in its place
             yield self._indexer, None

@@ -29,6 +29,7 @@ from ragkit.agent.observers import AgentObserver
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.served import get_builtin_tool
 from ragkit.errors import RagkitError
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server import chat_api, knowledge_base_api, management_api, openai_api, originals_api, schemas, start_api
 from ragkit.server.answer_tasks import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
@@ -42,6 +43,7 @@ from ragkit.server.jobs import JobRunner
 from ragkit.server.malloc_trim import trim_periodically
 from ragkit.server.metrics import Metrics
 from ragkit.server.middleware import RequestMiddleware
+from ragkit.server.principals import AccessControl, restrict
 from ragkit.server.readiness import ReadinessCheck
 from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerLimits, ServerSettings
@@ -107,7 +109,11 @@ def create_app(
     tools = tuple(map(get_builtin_tool, chosen.tools))
     observers = (_create_exporter(),) if chosen.otel else ()
 
-    served = dict(bases or {"": Base(kb, directory)})
+    served = {
+        name: replace(base, kb=restrict(base.kb, name)) for name, base in (bases or {"": Base(kb, directory)}).items()
+    }
+    files = {name: base.kb.access for name, base in served.items() if isinstance(base.kb, KnowledgeBase)}
+    access = AccessControl(files, chosen.proxy_secret)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -157,7 +163,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RagkitError, _handle_ragkit_error)
     app.add_exception_handler(ClientDisconnect, _handle_disconnect)
-    app.add_middleware(RequestMiddleware, settings=chosen, metrics=metrics)
+    app.add_middleware(RequestMiddleware, settings=chosen, metrics=metrics, access=access)
     if bases is not None:
         app.add_middleware(BasePath, names=tuple(bases))
     app.openapi = partial(_openapi_document, app)  # type: ignore[method-assign]

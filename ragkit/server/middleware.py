@@ -22,6 +22,7 @@ from ragkit.server.connections import client_name
 from ragkit.server.http_errors import ErrorResponse, to_error_response
 from ragkit.server.logs import REQUEST_ID
 from ragkit.server.metrics import Metrics
+from ragkit.server.principals import CURRENT, USER_HEADER, AccessControl, Principal
 from ragkit.server.settings import ServerSettings, is_loopback
 
 LOG = logging.getLogger("ragkit.server.request")
@@ -32,6 +33,8 @@ UPLOAD = ("POST", "/documents")
 MAX_LOGGED_PATH = 300
 """Maximum characters of a path in the log."""
 PUBLIC_PREFIX = "/static/"
+OWNER = "token-1"
+"""The name of the first token, whose holder may do everything."""
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECURITY_HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
@@ -83,10 +86,13 @@ class _RequestLog:
 class RequestMiddleware:
     """ASGI middleware; see the module."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, access: AccessControl | None = None
+    ) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._access = access or AccessControl({})
         self._digests = [sha256(token.encode()).digest() for token in settings.tokens]
         self._buckets: dict[str, _TokenBucket] = {}
         self._allowed_hosts = _allowed_hosts(settings)
@@ -145,15 +151,33 @@ class RequestMiddleware:
         if origin and not (_is_same_origin(origin, host) or origin in self._settings.origins):
             message = f"origin {origin!r} is not allowed: start the server with --allow-origin"
             return ErrorResponse(403, message, "wrong_origin")
-        if not self._digests or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
+        CURRENT.set(None)
+        if _is_public(scope["path"]) or scope["method"] == "OPTIONS":
             return None
-        request_log.token = self._match_token(headers.get("authorization", ""))
-        PRINCIPAL.set(request_log.token)
-        if not request_log.token:
+        signed = headers.get(USER_HEADER, "")
+        if not self._digests and not signed and not self._access.has_users():
+            CURRENT.set(Principal("local"))
+            return None
+        principal = self._find_principal(headers.get("authorization", ""), signed)
+        CURRENT.set(principal)
+        if principal is not None:
+            request_log.token = principal.name
+            PRINCIPAL.set(f"{principal.name} {principal.owner_key}".strip())
+        else:
+            PRINCIPAL.set("")
             message = "missing or invalid token: send it as `Authorization: Bearer TOKEN`"
             challenge = {"www-authenticate": "Bearer"}
             return ErrorResponse(401, message, "invalid_api_key", "authentication_error", headers=challenge)
         return None
+
+    def _find_principal(self, authorization: str, signed: str) -> Principal | None:
+        """Who sends a request: by the proxy's header if there is one, else by the token."""
+        if signed:
+            return self._access.find("", signed)
+        scheme, _, token = authorization.partition(" ")
+        if name := self._match_token(authorization):
+            return self._access.server_token(name, is_owner=name == OWNER)
+        return self._access.find(token.strip() if scheme.lower() == "bearer" else "", "")
 
     def _match_token(self, authorization: str) -> str:
         """The name of the token for logs and rate limits; empty if it is invalid."""

@@ -13,6 +13,7 @@ from ragkit.agent.trace import AgentTrace, TraceSpan
 from ragkit.records import JSON
 from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction
 from ragkit.server.http_errors import not_found
+from ragkit.server.principals import delete_unused_owners, is_owned, owned_sql, record_owner
 from ragkit.server.trace_record import EMPTY_RECORD, without_texts
 
 _TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, spans, error, record"
@@ -30,6 +31,7 @@ class TraceStore(StateStore):
             " VALUES (?,?,'running',?,?,?,?,'{}','[]','')",
             values,
         )
+        record_owner(connection, trace)
 
     @in_transaction
     def finish(
@@ -62,10 +64,11 @@ class TraceStore(StateStore):
         """A page of traces without spans, latest first, and the cursor of the next page."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
         self._state.mark_interrupted(connection)
+        owned, owner = owned_sql("traces.id")
         rows = connection.execute(
             f"SELECT {_TRACE_COLUMNS} FROM traces WHERE (started, id) < (?, ?) AND (? IS NULL OR session = ?)"  # noqa: S608
-            " ORDER BY started DESC, id DESC LIMIT ?",
-            (*after, session, session, limit + 1),
+            f" AND {owned} ORDER BY started DESC, id DESC LIMIT ?",
+            (*after, session, session, *owner, limit + 1),
         ).fetchall()
         next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
         return [_trace_json(row) for row in rows[:limit]], next_cursor
@@ -86,19 +89,21 @@ class TraceStore(StateStore):
             " WHERE question != '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = traces.session)"
         )
         connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))
+        delete_unused_owners(connection)
 
     @in_transaction
     def save_suspended_run(self, connection: sqlite3.Connection, run: str) -> str:
         """Store a run that waits for tool results of the caller. Returns its id."""
         identity = secrets.token_urlsafe(16)
         connection.execute("INSERT INTO suspended VALUES (?,?,?)", (identity, time.time(), run))
+        record_owner(connection, identity)
         return identity
 
     @in_transaction
     def load_suspended_run(self, connection: sqlite3.Connection, identity: str) -> str | None:
         """A stored run; None if it is unknown or expired."""
         row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None or not is_owned(connection, identity) else str(row[0])
 
 
 MAX_SUSPENDED_S = 3600.0
@@ -127,7 +132,7 @@ def _dump(value: object) -> str:
 
 def _load_trace(connection: sqlite3.Connection, trace: str) -> dict[str, JSON]:
     row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
-    if row is None:
+    if row is None or not is_owned(connection, trace):
         raise not_found("trace", "trace_not_found")
     return {**_trace_json(row), "spans": json.loads(row[8]), **EMPTY_RECORD, **json.loads(row[10])}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -171,7 +172,7 @@ class KnowledgeBase:
         """Like `as_user`; `get_grants` is asked at each read, and returns None for one that may read everything."""
         if self.is_restricted:
             raise InvalidOption("knowledge base", "restricted to a user", "one that was opened, which reads everything")
-        restricted = type(self)(self.path, self.pipeline, self._components)
+        restricted = copy(self)
         restricted._whole = self
         restricted._shared = self._shared
         restricted._get_grants = get_grants

@@ -109,7 +109,7 @@ def current_grants(base: str, access: AccessFile) -> Grants | None:
 
 
 def check_base(principal: Principal | None, base: str) -> None:
-    """Raises RequestRejected if a principal is not one of this knowledge base; it does not tell whether there is one."""
+    """Raises RequestRejected if a principal is not one of this knowledge base."""
     if principal is not None and principal.base not in (None, base):
         raise not_found("knowledge base", "kb_not_found")
 

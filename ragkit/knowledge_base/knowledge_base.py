@@ -198,6 +198,11 @@ class KnowledgeBase:
         """
         return self._shared is not None and self._shared.refresh()
 
+    @property
+    def database(self) -> DatabaseUrl | None:
+        """The address of one in a database; None for a directory."""
+        return None if self._shared is None else self._shared.url
+
     def follow(self) -> None:
         """Update the local copy in a thread when something is published, until `close`: for servers."""
         if self._shared is not None:
@@ -206,10 +211,15 @@ class KnowledgeBase:
     @cached_property
     def ledger(self) -> Ledger:
         """The cost ledger: one row for each call that used tokens."""
-        from ragkit.usage.ledger import FILE_NAME, Ledger
+        from ragkit.usage.ledger import FILE_NAME, Ledger, LedgerTables, create_tables
 
+        place: Path | LedgerTables = self.path / FILE_NAME
+        if self._shared is not None:
+            from ragkit.index.catalog.postgres_tables import PostgresTables
+
+            place = PostgresTables(self._shared.url, "ledger", create_tables, serial=False)
         # from Python 3.12 on, cached_property lets threads compute at once: all of them get one ledger
-        ledger: Ledger = self.__dict__.setdefault("ledger", Ledger(self.path / FILE_NAME))
+        ledger: Ledger = self.__dict__.setdefault("ledger", Ledger(place))
         return ledger
 
     # indexing

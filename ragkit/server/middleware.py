@@ -22,6 +22,7 @@ from ragkit.server.connections import client_name
 from ragkit.server.http_errors import ErrorResponse, to_error_response
 from ragkit.server.logs import REQUEST_ID
 from ragkit.server.metrics import Metrics
+from ragkit.server.rate_limit import RateLimiter
 from ragkit.server.settings import ServerSettings, is_loopback
 
 LOG = logging.getLogger("ragkit.server.request")
@@ -52,24 +53,6 @@ class ClientTooSlow(Exception):
 
 
 @dataclass(slots=True)
-class _TokenBucket:
-    """A token bucket of one minute of requests, refilled continuously."""
-
-    remaining: float
-    refilled_at: float = field(default_factory=time.monotonic)
-
-    def take(self, per_minute: int) -> float:
-        """Take one token; returns the seconds until the next one if the bucket is empty."""
-        now = time.monotonic()
-        self.remaining = min(per_minute, self.remaining + (now - self.refilled_at) * per_minute / 60)
-        self.refilled_at = now
-        if self.remaining >= 1:
-            self.remaining -= 1
-            return 0.0
-        return (1 - self.remaining) * 60 / per_minute
-
-
-@dataclass(slots=True)
 class _RequestLog:
     """The fields of the log line of a request."""
 
@@ -88,7 +71,7 @@ class RequestMiddleware:
         self._settings = settings
         self._metrics = metrics
         self._digests = [sha256(token.encode()).digest() for token in settings.tokens]
-        self._buckets: dict[str, _TokenBucket] = {}
+        self._rates = RateLimiter()
         self._allowed_hosts = _allowed_hosts(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +106,7 @@ class RequestMiddleware:
             await sender.send_preflight()
             return
         is_upload = (scope["method"], scope["path"]) == UPLOAD  # its route limits and streams the body
-        error = error or self._check_rate_limit(sender.request_log)
+        error = error or await self._check_rate_limit(scope, sender.request_log)
         error = error or (None if is_upload else self._check_content_length(headers))
         if error is not None:
             await sender.send_error(error)
@@ -163,11 +146,14 @@ class RequestMiddleware:
         matches = [hmac.compare_digest(given, digest) for digest in self._digests]
         return f"token-{matches.index(True) + 1}" if scheme.lower() == "bearer" and any(matches) else ""
 
-    def _check_rate_limit(self, request_log: _RequestLog) -> ErrorResponse | None:
+    async def _check_rate_limit(self, scope: Scope, request_log: _RequestLog) -> ErrorResponse | None:
         rate = self._settings.limits.requests_per_minute
         if rate is None or not request_log.token:
             return None
-        wait = self._buckets.setdefault(request_log.token, _TokenBucket(rate)).take(rate)
+        digest = self._digests[
+            int(request_log.token.removeprefix("token-")) - 1
+        ]  # replicas may list tokens in any order
+        wait = await self._rates.take(scope["app"].state.service.state, digest.hex(), rate)
         if not wait:
             return None
         message = f"rate limit of {rate} requests per minute exceeded"

@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.answer.base import Answer
     from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.embed.base import EmbeddingProvider
+    from ragkit.index.catalog.database_url import DatabaseUrl
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
     from ragkit.index.report import IndexReport
@@ -203,10 +204,13 @@ class KnowledgeBase:
         """The address of one in a database; None for a directory."""
         return None if self._shared is None else self._shared.url
 
-    def follow(self) -> None:
-        """Update the local copy in a thread when something is published, until `close`: for servers."""
+    def follow(self, kind: str = "reader") -> None:
+        """Update the local copy in a thread when something is published, until `close`: for servers.
+
+        `kind`: what the status of the database calls this process.
+        """
         if self._shared is not None:
-            self._shared.follow()
+            self._shared.follow(kind)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -737,7 +741,10 @@ class KnowledgeBase:
     def status(self) -> KnowledgeBaseStatus:
         """What the knowledge base holds."""
         with self.reader.snapshot() as snapshot:
-            return read_status(snapshot, self.path, self.pipeline, self._source_files)
+            status = read_status(snapshot, self.path, self.pipeline, self._source_files)
+        if self._shared is None:
+            return status
+        return replace(status, kb=self.place, database=self._shared.status())
 
     def freshness(self, timeout_s: float | None = None) -> Freshness:
         """Whether the sources have changed since the last index run.

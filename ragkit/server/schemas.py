@@ -646,6 +646,10 @@ class KnowledgeBaseStatusSchema(TypedDict):
     failures: Annotated[
         list[dict[str, Any]], Field(description="The first files that could not be indexed, by source.")
     ]
+    database: Annotated[
+        dict[str, Any] | None,
+        Field(description="The database of the knowledge base, its last publication, and the processes that use it."),
+    ]
 
 
 class StatusResultSchema(KnowledgeBaseStatusSchema):

@@ -222,8 +222,8 @@ class SessionStore(StateStore):
         for has_messages, excess in ((0, count - used + new_empty - room), (1, used + new_conversations - limit)):
             connection.execute(
                 "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE CASE WHEN EXISTS (SELECT 1 FROM"
-                " messages m WHERE m.session = s.id) THEN 1 ELSE 0 END = ? AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id"
-                " AND m.status = 'running') ORDER BY updated, id LIMIT ?)",
+                " messages m WHERE m.session = s.id) THEN 1 ELSE 0 END = ? AND NOT EXISTS (SELECT 1 FROM messages m"
+                " WHERE m.session = s.id AND m.status = 'running') ORDER BY updated, id LIMIT ?)",
                 (has_messages, max(0, excess)),
             )
 

@@ -22,7 +22,12 @@ class PostgresState:
     """The tables of the servers of one knowledge base, for one thread."""
 
     def __init__(self, url: DatabaseUrl, worker: str) -> None:
-        """Connect, create or upgrade the tables. Raises DatabaseFailed; NotAKnowledgeBase for those of a later version."""
+        """Connect, and create or upgrade the tables.
+
+        Raises:
+            DatabaseFailed: the database is unreachable.
+            NotAKnowledgeBase: the tables are those of a later version.
+        """
         self._url, self._worker = url, worker
         self._tables = PostgresTables(url, "state", self._prepare, serial=True)
         self.run(lambda connection: None)

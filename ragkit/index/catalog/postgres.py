@@ -168,7 +168,7 @@ class PostgresCatalog:
                 _put_embedder(connection, *embedder)
             if changes.embedder:
                 self._add_missing_vectors(connection, changes, version)
-            connection.execute("UPDATE ragkit SET version = %s", (version,))
+            connection.execute("UPDATE ragkit SET version = %s, published = clock_timestamp()", (version,))
             connection.execute("SELECT pg_notify(%s, %s)", (self.channel, str(version)))
         return version
 

@@ -109,9 +109,10 @@ def command(
     limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
     retention = Retention() if keep_days is None else Retention(days=keep_days)
     tokens = load_tokens(context, token_file)
+    shares = split_limits(limits, workers, one_rate=counts_together(context))
     settings = ServerSettings(
         host, port, tokens, hosts, origins, models, tools, roots, watch_seconds or 0.0,
-        otel or is_otel_requested(), any_model, split_limits(limits, workers, one_rate=counts_together(context)), retention,
+        otel or is_otel_requested(), any_model, shares, retention,
     )  # fmt: skip
     with ExitStack() as stack:
         bases = {name: stack.enter_context(open_or_create(one)) for name, one in named_contexts(context).items()}

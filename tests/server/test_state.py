@@ -12,6 +12,7 @@ import pytest
 
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres_tables import PostgresTables
+from ragkit.records import JSON
 from ragkit.server.database import StateDatabase
 from ragkit.server.http_errors import RequestRejected
 from ragkit.server.job_store import MAX_ATTEMPTS, JobRequest, JobStore
@@ -92,7 +93,7 @@ def test_surplus_sessions_and_traces_are_deleted_and_their_texts_leave_the_trace
     for number in range(6):
         turn = wait(sessions.add_question(None, f"question {number}", f"tr{number}"))
         wait(traces.start(f"tr{number}", turn.session_id, "m", f"question {number}"))
-        record = {"turns": ["secret"], "tool_calls": [], "config": {"a": 1}, "total_tokens": 3}
+        record: dict[str, JSON] = {"turns": ["secret"], "tool_calls": [], "config": {"a": 1}, "total_tokens": 3}
         wait(traces.finish(f"tr{number}", "done", {"record": record}))
         wait(sessions.finish_answer(turn, "done", "Yes.", {}))
     wait(sessions.delete_expired())

@@ -179,7 +179,7 @@ async def stream_job(context: ContextDep, job_id: schemas.Id) -> Response:
 async def cancel_job(context: ContextDep, job_id: schemas.Id) -> Any:
     """Stop a job after the current file or batch. What was embedded is kept."""
     job = await context.jobs.cancel(job_id)
-    context.job_runner.wake()
+    context.job_runner.cancel(job_id)
     return _to_json(job)
 
 

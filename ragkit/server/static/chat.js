@@ -126,6 +126,7 @@ async function suggest(welcome) {
   const { questions } = await get("suggestions").catch(() => ({ questions: [] }));
   if (!questions.length || !welcome.isConnected) return;
   const items = questions.map((question) => h("li", {}, button(plain(question), () => !activeRequest && ask(question), { dir: "auto" })));
+  welcome.querySelector(".suggestions")?.remove();
   welcome.append(h("section", { class: "suggestions", "aria-labelledby": "suggestions" }, h("h2", { id: "suggestions" }, "Headings of your documents, as questions"), h("ul", {}, items)));
 }
 

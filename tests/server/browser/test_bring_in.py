@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Condition
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from tests.server.browser.actions import ask_and_wait, cited_lines, show_text
 from tests.server.browser.conftest import SAMPLE, Opener
 from tests.server.browser.serving import Serving
 from tests.server.browser.test_keyboard import tab_to
+from tests.server.held_embedder import HeldEmbedder, held_embedder
 from tests.server.hostile import NAMES
-from tests.wire_embed.dialects import EmbeddingRequest
 from tests.wire_embed.server import WireServer
 
 HASHING = Pipeline.from_yaml("embed: {name: hashing}\n")
@@ -28,27 +27,6 @@ DEWAR = "How long does a full dewar stay cold?"
 TOKENS = ("the-token-of-the-owner", "the-token-of-a-reader")
 
 Starter = Callable[..., Serving]
-
-
-class HeldEmbedder(WireServer):
-    """A service whose requests with texts of notes wait until the test allows so many texts."""
-
-    def __init__(self, service: str) -> None:
-        super().__init__(service, self._wait)
-        self._allowed = 0
-        self._changed = Condition()
-
-    def answer(self, texts: int) -> None:
-        """Answer requests of so many more texts, in the order in which they came."""
-        with self._changed:
-            self._allowed += texts
-            self._changed.notify_all()
-
-    def _wait(self, number: int, _: EmbeddingRequest) -> None:
-        texts = [text for request in self.requests[:number] for text in request.texts]
-        due = sum("newt" in text for text in texts)  # not the first request, which finds out about the model
-        with self._changed:
-            self._changed.wait_for(lambda: due <= self._allowed)
 
 
 @pytest.fixture
@@ -168,17 +146,12 @@ def test_the_file_picker_shows_what_was_refused_and_why(open_page: Opener, start
 @pytest.fixture
 def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldEmbedder]:
     """An embedder that answers when the test lets it."""
-    held = HeldEmbedder("openai")
-    with held.running():
-        for name, value in held.environment.items():
-            monkeypatch.setenv(name, value)
+    with held_embedder(monkeypatch) as held:
         yield held
-        held.answer(10**6)  # a test that failed leaves no request that waits
 
 
 def index_pond(page: Page, folder: Path) -> None:
-    """Index a folder of 300 files; the first 264 are read, and the embedder has not answered yet: of a batch of 8 texts,
-    which tells the cost of a text, as the costs of a server are limited."""
+    """Index a folder of 300 files; the first 264 are read, and the embedder has not answered yet."""
     field = page.get_by_role("textbox", name="Folder or file of this machine")
     tab_to(page, field)
     field.fill(str(fill(folder, 300)))
@@ -205,7 +178,7 @@ def test_the_progress_of_a_job_is_shown_and_survives_a_reload(
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 8 documents")
     expect(page.get_by_role("textbox", name="Question")).to_be_visible()
     expect(job(page)).to_contain_text("300 of 300 files")
-    embedder.answer(292)
+    embedder.release()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 300 documents")
     expect(job(page)).to_have_count(0)
 
@@ -223,11 +196,10 @@ def test_a_job_is_cancelled_and_resumed_with_the_keyboard(
     expect(job(page)).to_contain_text("Cancelled. What was embedded is kept")
     resume = job(page).get_by_role("button", name="Resume")
     expect(resume).to_be_focused()
-    embedder.answer(292)
+    embedder.release()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 300 documents")
-    notes = [count for (_, text), count in embedder.answered.items() if "newt" in text]
-    assert notes == [1] * 300, "what was embedded before is kept"
+    assert embedder.newts == [1] * 300, "what was embedded before is kept"
 
 
 def test_sending_is_stopped_and_the_sent_files_can_be_indexed(

@@ -59,12 +59,14 @@ async function loadSession(id, target) {
     if (target !== view) return;
     setSession(found);
     target.thread.replaceChildren();
+    let turn = null;
     for (const [question, answer] of pairMessages(found.history)) {
-      const turn = new ChatTurn(question.content, question.created, askAgain);
+      turn = new ChatTurn(question.content, question.created, askAgain);
       target.thread.append(turn.element);
       if (answer) turn.finish(answer);
       else turn.fail("This question has no answer.");
     }
+    if (canFollow(found.history.at(-1))) suggestNext(turn, target);
     announce(`${found.title}, ${formatCount(found.history.length, "message")}.`);
     target.thread.lastElementChild?.scrollIntoView({ block: "start", behavior: "instant" });
     // an answer is running in another tab: poll until it is complete
@@ -130,13 +132,22 @@ async function suggest(welcome) {
   welcome.append(h("section", { class: "suggestions", "aria-labelledby": "suggestions" }, h("h2", { id: "suggestions" }, "Headings of your documents, as questions"), h("ul", {}, items)));
 }
 
+/** Questions about other sections of the cited documents, below the last answer until the next question. */
+async function suggestNext(turn, target) {
+  const id = session?.id;
+  const { questions } = await get(`session/${encodeURIComponent(id)}/suggestions`).catch(() => ({ questions: [] }));
+  if (!questions.length || target !== view || id !== session?.id || activeRequest || session.ended || target.thread.lastElementChild !== turn.element) return;
+  const items = questions.map((question) => h("li", {}, button(plain(question), () => !activeRequest && ask(question), { dir: "auto" })));
+  turn.element.append(h("section", { class: "next", "aria-label": "Other sections of the cited documents" }, h("ul", {}, items)));
+}
+
 /** Shows a session by its read-only link. */
 export async function showShared(id) {
   activeRequest?.abort();
   closePanel();
   [session, view] = [null, null];
   const thread = h("div", { class: "thread", role: "log", "aria-live": "off", "aria-label": "Conversation" });
-  const bar = h("div", { class: "session-bar" }, h("h1", { class: "title", dir: "auto" }, "Shared session"), h("span", { class: "mark" }, "read only"));
+  const bar = h("div", { class: "session-bar" }, h("h1", { class: "title", dir: "auto" }, "Shared session"), h("span", { class: "mark" }, "read only"), h("a", { class: "home", href: "#/" }, "Open ragkit"));
   byId("main").replaceChildren(h("div", { class: "chat" }, bar, thread));
   try {
     const found = await get(`shared/${encodeURIComponent(id)}`);
@@ -210,7 +221,7 @@ function askAgain(question, trace) {
 
 async function ask(question, replace = null, replaced = []) {
   const target = view;
-  target.thread.querySelector(".welcome")?.remove();
+  for (const element of target.thread.querySelectorAll(".welcome, .next")) element.remove();
   const turn = new ChatTurn(question, Date.now() / 1000, askAgain);
   for (const element of replaced) element.remove();
   target.thread.append(turn.element);
@@ -219,7 +230,9 @@ async function ask(question, replace = null, replaced = []) {
   activeRequest = request;
   setBusy(target, true);
   try {
-    await streamAnswer({ question, replace }, turn, target, request.signal);
+    const message = await streamAnswer({ question, replace }, turn, target, request.signal);
+    activeRequest = null;
+    if (canFollow(message)) suggestNext(turn, target);
   } catch (error) {
     if (request.signal.aborted) turn.stopped();
     else turn.fail(error.message, () => {
@@ -237,7 +250,7 @@ async function streamAnswer({ question, replace }, turn, target, signal) {
   const body = { message: question, stream: true, ...chosenScope() };
   if (replace) body.replace = replace;
   if (session) body.session_id = session.id;
-  let ended = false;
+  let message = null;
   for await (const { event, data } of streamEvents("chat", body, signal)) {
     if (event === "start" && target === view) onAnswerStart(data.session_id, question);
     else if (event === "tool") turn.call(data);
@@ -246,13 +259,16 @@ async function streamAnswer({ question, replace }, turn, target, signal) {
     else if (event === "discard") turn.discard();
     else if (event === "error") throw new Error(data.error.message);
     else if (event === "done") {
-      ended = true;
-      turn.finish(data.message);
+      message = data.message;
+      turn.finish(message);
       if (target === view && data.session?.title !== session?.title) setSession(data.session);
     }
   }
-  if (!ended) throw new Error("The connection closed before the answer was complete. Try again.");
+  if (!message) throw new Error("The connection closed before the answer was complete. Try again.");
+  return message;
 }
+
+const canFollow = (message) => message?.status === "done" && !message.abstained && message.citations?.length > 0;
 
 /** Puts the id of a new session into the URL, so that a reload restores it. */
 function onAnswerStart(id, question) {

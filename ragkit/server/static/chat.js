@@ -1,6 +1,6 @@
 // The chat view: questions, streamed answers and the input field.
 
-import { announce, button, byId, formatCount, h, plain } from "./dom.js";
+import { announce, button, byId, formatCount, h, plain, setUploads } from "./dom.js";
 import { get, streamEvents } from "./api.js";
 import { ChatTurn } from "./answer.js";
 import { intakeSection } from "./intake.js";
@@ -55,7 +55,7 @@ function createView() {
 
 async function loadSession(id, target) {
   try {
-    const found = await get(`session/${encodeURIComponent(id)}`);
+    const [found] = await Promise.all([get(`session/${encodeURIComponent(id)}`), loadSources()]);
     if (target !== view) return;
     setSession(found);
     target.thread.replaceChildren();
@@ -86,8 +86,15 @@ function pairMessages(history) {
   return result;
 }
 
-async function showWelcome(target) {
+/** What is indexed, and what may be added; null if that is not known. */
+async function loadSources() {
   const sources = await get("sources").catch(() => null);
+  setUploads(sources?.uploads.source);
+  return sources;
+}
+
+async function showWelcome(target) {
+  const sources = await loadSources();
   const status = sources?.exists === false ? {} : await get("status").catch((error) => ({ error: error.message }));
   if (target !== view || target.thread.childElementCount) return;
   const welcome = h("div", { class: "welcome" });

@@ -1,6 +1,6 @@
 // A passage in its document: the indexed text, with the lines of a citation or hit highlighted.
 
-import { announce, button, byId, download, formatLocation, h, nameElement, plain } from "./dom.js";
+import { announce, button, byId, download, formatLocation, h, nameElement, plain, shortName } from "./dom.js";
 import { buildPath, fetchBlob, get } from "./api.js";
 import { hasOriginal, renderOriginal } from "./original.js";
 import { openPanel } from "./panel.js";
@@ -16,9 +16,10 @@ let asText = false; // what the reader chose last
  * @param others {list, index}: the list for the previous and next buttons, or null
  */
 export function openPassage(at, from, others = null) {
-  const cut = at.source.lastIndexOf("/") + 1;
-  const subtitle = [nameElement(at.source.slice(0, cut)), at.start_line ? [" ", formatLocation(at), " ", ...statusMarks(at)] : []];
-  return openPanel({ title: nameElement(at.source.slice(cut)), subtitle, tools: navigationButtons(others, from) }, from, async (body, isCurrent) => {
+  const source = shortName(at.source);
+  const cut = source.lastIndexOf("/") + 1;
+  const subtitle = [nameElement(source.slice(0, cut)), at.start_line ? [" ", formatLocation(at), " ", ...statusMarks(at)] : []];
+  return openPanel({ title: nameElement(source.slice(cut)), subtitle, tools: navigationButtons(others, from) }, from, async (body, isCurrent) => {
     if (!at.document_id) return body.append(...quoteOnly(at)); // of a link that needs no token
     body.append(h("p", { class: "waiting" }, "Loading the document"));
     try {

@@ -72,7 +72,7 @@ async function loadSession(id, target) {
     // an answer is running in another tab: poll until it is complete
     if (found.history.at(-1)?.status === "running") setTimeout(() => target === view && !activeRequest && loadSession(id, target), POLL_MS);
   } catch (error) {
-    if (target === view) target.thread.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(error.message), " ", h("a", { href: "#/" }, "Start a new session")));
+    if (target === view) target.thread.replaceChildren(h("p", { class: "trouble", role: "alert" }, error.status === 404 ? "This session was not found: it was deleted, or is too old." : plain(error.message), " ", h("a", { href: "#/" }, "Start a new session")));
   }
 }
 
@@ -187,7 +187,7 @@ const startNotice = (canChange) => [
 const welcomeNotice = (status) => [
   h("h1", {}, `Ask ${formatCount(status.documents, "document")}`),
   h("p", {}, "Answers cite their sources: click a number to open the cited lines of the document. If the documents do not contain an answer, ragkit says so."),
-  h("p", {}, `${formatCount(status.chunks, "passage")} ${status.stale ? "are indexed; some files have changed since." : "are indexed; no file has changed since."} `, h("a", { href: "#/status" }, "Show and add documents")),
+  h("p", {}, `${formatCount(status.chunks, "passage")} ${status.chunks === 1 ? "is" : "are"} indexed; ${status.stale ? "some files have" : "no file has"} changed since. `, h("a", { href: "#/status" }, "Show and add documents")),
   h("p", { class: "keys" }, h("kbd", {}, "Enter"), " to ask, ", h("kbd", {}, "Shift"), " ", h("kbd", {}, "Enter"), " for a new line, ", h("kbd", {}, "/"), " to focus the input, ", h("kbd", {}, "Esc"), " to close the panel."),
 ];
 

@@ -302,7 +302,10 @@ def test_a_folder_of_the_machine_must_be_below_a_root(open_page: Opener, start: 
 
 
 def test_a_web_page_that_may_not_be_read_is_explained(open_page: Opener, start: Starter) -> None:
-    page = open_page(origin=start().origin, viewport={"width": 1280, "height": 800})
+    page = open_page(origin=start().origin, expected="status of 400", viewport={"width": 1280, "height": 800})
+    page.get_by_role("textbox", name="Web page").fill("the manual")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert").first).to_have_text("url must not contain spaces: write one in a path as %20")
     page.get_by_role("textbox", name="Web page").fill("127.0.0.1:9/manual.html")
     page.keyboard.press("Enter")
     expect(job(page)).to_contain_text("127.0.0.1:9/manual.html")

@@ -231,7 +231,7 @@ def test_an_unreachable_server_gives_one_line_that_says_what_to_do(page: Page, p
 def test_a_missing_session_gives_one_line_with_a_link(open_page: Opener, profile: PageMonitor) -> None:
     page = open_page("#/s/ses_never")
     profile.expect("404")
-    expect(page.get_by_role("alert")).to_contain_text("session not found")
+    expect(page.get_by_role("alert")).to_contain_text("This session was not found: it was deleted, or is too old.")
     page.get_by_role("link", name="Start a new session").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6 documents")
 

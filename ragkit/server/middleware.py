@@ -32,6 +32,10 @@ UPLOAD = ("POST", "/documents")
 MAX_LOGGED_PATH = 300
 """Maximum characters of a path in the log."""
 PUBLIC_PREFIX = "/static/"
+SHARED_PREFIX = "/shared/"
+"""Paths of read-only links to sessions, whose ids cannot be guessed: they need no token either."""
+MAX_CLIENTS = 10_000
+"""Clients without a token whose requests are counted; the first ones are forgotten."""
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECURITY_HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
@@ -89,6 +93,7 @@ class RequestMiddleware:
         self._metrics = metrics
         self._digests = [sha256(token.encode()).digest() for token in settings.tokens]
         self._buckets: dict[str, _TokenBucket] = {}
+        self._client_buckets: dict[str, _TokenBucket] = {}
         self._allowed_hosts = _allowed_hosts(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +128,7 @@ class RequestMiddleware:
             await sender.send_preflight()
             return
         is_upload = (scope["method"], scope["path"]) == UPLOAD  # its route limits and streams the body
-        error = error or self._check_rate_limit(sender.request_log)
+        error = error or self._check_rate_limit(scope["path"], sender.request_log)
         error = error or (None if is_upload else self._check_content_length(headers))
         if error is not None:
             await sender.send_error(error)
@@ -145,7 +150,8 @@ class RequestMiddleware:
         if origin and not (_is_same_origin(origin, host) or origin in self._settings.origins):
             message = f"origin {origin!r} is not allowed: start the server with --allow-origin"
             return ErrorResponse(403, message, "wrong_origin")
-        if not self._digests or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
+        is_link = scope["method"] == "GET" and scope["path"].startswith(SHARED_PREFIX)
+        if not self._digests or is_link or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
             return None
         request_log.token = self._match_token(headers.get("authorization", ""))
         PRINCIPAL.set(request_log.token)
@@ -163,11 +169,16 @@ class RequestMiddleware:
         matches = [hmac.compare_digest(given, digest) for digest in self._digests]
         return f"token-{matches.index(True) + 1}" if scheme.lower() == "bearer" and any(matches) else ""
 
-    def _check_rate_limit(self, request_log: _RequestLog) -> ErrorResponse | None:
-        rate = self._settings.limits.requests_per_minute
-        if rate is None or not request_log.token:
+    def _check_rate_limit(self, path: str, request_log: _RequestLog) -> ErrorResponse | None:
+        limits = self._settings.limits
+        rate, buckets, who = limits.requests_per_minute, self._buckets, request_log.token
+        if self._digests and not who and path.startswith(SHARED_PREFIX):
+            rate, buckets, who = limits.shared_per_minute, self._client_buckets, PRINCIPAL.get()
+        if rate is None or not who:
             return None
-        wait = self._buckets.setdefault(request_log.token, _TokenBucket(rate)).take(rate)
+        if len(buckets) >= MAX_CLIENTS and who not in buckets:
+            del buckets[next(iter(buckets))]
+        wait = buckets.setdefault(who, _TokenBucket(rate)).take(rate)
         if not wait:
             return None
         message = f"rate limit of {rate} requests per minute exceeded"

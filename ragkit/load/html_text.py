@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragkit.load.html_selection import select_main_blocks
+from ragkit.load.html_selection import mark_forms, mark_other_articles, select_main_blocks
 from ragkit.load.html_table import TableCell, TableGrid
 from ragkit.load.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.loader_utils import collapse_whitespace
@@ -100,6 +100,8 @@ class _OpenElement:
 
     tag: str
     flags: tuple[str, ...]
+    first: int
+    """The number of its first block."""
 
 
 @dataclass(slots=True)
@@ -121,6 +123,10 @@ class PageReader:
         self.blocks: list[LayoutBlock] = []
         self.title = ""
         self.meta: dict[str, str] = {}
+        self.articles: list[range] = []
+        """The blocks of each `<article>`."""
+        self.forms: list[range] = []
+        """The blocks of each `<form>`."""
         self._open_elements: list[_OpenElement] = []
         self._flag_counts = dict.fromkeys(FLAGS, 0)
         self._buffer: list[str] = []
@@ -150,7 +156,7 @@ class PageReader:
             self._begin_element(tag, attributes)
         elif tag == "br":
             self._buffer.append("\n" if self._flag_counts["pre"] else _NEWLINE)
-        self._open_elements.append(_OpenElement(tag, flags))
+        self._open_elements.append(_OpenElement(tag, flags, len(self.blocks)))
         for flag in flags:
             self._flag_counts[flag] += 1
 
@@ -162,6 +168,9 @@ class PageReader:
             if self._flag_counts["skip"] == ("skip" in last.flags) and _starts_block(last.tag, last.flags):
                 self._flush()
                 self._end_element(last.tag)
+                if last.tag in ("article", "form"):
+                    ranges = self.articles if last.tag == "article" else self.forms
+                    ranges.append(range(last.first, len(self.blocks)))
             for flag in last.flags:
                 self._flag_counts[flag] -= 1
             if last.tag == tag:
@@ -335,6 +344,9 @@ def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText
         page: the reader after `close`.
         navigation: keep menus, which are otherwise kept only when the page has nothing else.
     """
+    if not navigation:
+        mark_forms(page.blocks, page.forms)
+        mark_other_articles(page.blocks, page.articles)
     layout = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
     first = next((heading.text for heading in layout.headings if heading.level == 1), "")
     return PageText(layout, page.title or first, page.meta)

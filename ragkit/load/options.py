@@ -31,7 +31,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ods": "1",
     "odt": "1",
     "parquet": "1",
-    "pdf": "3",
+    "pdf": "4",
     "ppt": "1",
     "pptx": "2",
     "pypdf": "1",

@@ -23,8 +23,8 @@ MAX_STEP = 1.8
 def split_margins(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], list[list[Piece]]]:
     """The pieces without those in the margin, and the pieces of each note there, from top to bottom.
 
-    Only the right margin counts: what stands left of the text is mostly the label or term that it begins with. Numbers of
-    lines and single signs are no notes.
+    Only the right margin counts: what stands left of the text is mostly the label or term that it begins with.
+    Numbers of lines and single signs are no notes.
     """
     prose = [piece for piece in pieces if is_prose(piece)]
     if len(prose) < MIN_TEXT_LINES:

@@ -24,7 +24,11 @@ _NUMBER = re.compile(
 _WORD = re.compile(r"[^\W\d_]{3}|[\u2e80-\u9fff\uac00-\ud7af]{2}")
 _STYLE_OF_NAME = re.compile(r"[\d,-]|(?:Bold|Ital|Obli|Regu|Roman$|Medi|Light)")
 _SYMBOLS = re.compile(r"mono|cour|typewr|cmtt|tt\d|consol|math|symbol|cmsy|cmmi|cmex|slant|ital|-it", re.IGNORECASE)
-_CAPTION = re.compile(r"(?:table|figure|fig\.|tab\.|listing|abbildung|tabelle|tableau)\s*[\dA-Z]", re.IGNORECASE)
+CAPTION = re.compile(
+    r"(?:table|figure|fig\.|tab\.|listing|abbildung|abb\.|tabelle|tableau)\s*(?:\d+(?:[.-]\d+)*|[A-Z](?:\.\d+)*\b)",
+    re.IGNORECASE,
+)
+"""How the caption of a figure or table begins."""
 
 _ADDRESS = re.compile(r"https?:|www\.|\w@\w")
 """Of a person or publisher, on the first page."""
@@ -148,7 +152,7 @@ def _reads_as_heading(block: Sequence[PdfLine]) -> bool:
     text = " ".join(line.text for line in block).rstrip()
     if not text or len(text) > MAX_CHARS or len(text.split()) > MAX_WORDS or not _WORD.search(text):
         return False
-    if _CAPTION.match(text) or _ADDRESS.search(text) or text[-1] in ",;" or text[0] in "•-–*=+":
+    if CAPTION.match(text) or _ADDRESS.search(text) or text[-1] in ",;" or text[0] in "•-–*=+":
         return False
     letters = sum(map(str.isalpha, text))
     return letters >= 3 and letters >= 0.5 * len(text.replace(" ", ""))

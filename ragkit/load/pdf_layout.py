@@ -11,6 +11,7 @@ from statistics import median
 
 import numpy as np
 
+from ragkit.load.pdf_margins import split_margins
 from ragkit.load.pdf_open_table import find_open_tables, is_prose
 from ragkit.load.pdf_page import PdfPage, Piece
 from ragkit.load.pdf_ruled_table import find_ruled_tables
@@ -44,6 +45,8 @@ class PdfLine:
     """It begins a paragraph."""
     level: int = 0
     """Of a heading, from 1; else 0."""
+    is_note: bool = False
+    """It begins a caption, a footnote or a note in the margin, which stands apart from the text."""
 
 
 @dataclass(slots=True)
@@ -63,11 +66,14 @@ def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     pieces = page.pieces
     gutters = _find_gutters(page) if page.is_beside else []
     found = _find_tables(page, gutters) if tables and page.is_beside else []
-    items = _join_lines(_without_tables(pieces, found)) if found else _join_lines(pieces)
-    lines = _insert_tables(items, found, pieces)
+    rest: Sequence[Piece] = _without_tables(pieces, found) if found else pieces
+    rest, margin = split_margins(rest) if page.is_beside and not gutters else (rest, [])
+    lines = _insert_tables(_join_lines(rest), found, pieces)
     if (page.is_scan and gutters) or any(_jumps_up(a, b) for a, b in itertools.pairwise(lines)):
         lines = _order(lines, gutters)
     _mark_blocks(lines)
+    for note in margin:
+        _insert_note(lines, _join_lines(note))
     return PageLayout(page.width, page.height, lines, page.is_garbled)
 
 
@@ -210,6 +216,18 @@ def _insert_tables(lines: list[PdfLine], tables: Sequence[PdfTable], pieces: Seq
                 break
         lines.insert(at, item)
     return lines
+
+
+def _insert_note(lines: list[PdfLine], note: list[PdfLine]) -> None:
+    """A note in the margin behind the paragraph that it stands beside."""
+    middle = (note[0].top + note[0].bottom) / 2
+    beside = [number for number, line in enumerate(lines) if line.top <= middle <= line.bottom]
+    at = beside[0] + 1 if beside else sum(1 for line in lines if line.top < middle)
+    while at < len(lines) and not lines[at].new_block and not lines[at].table:
+        at += 1
+    for number, line in enumerate(note):
+        line.new_block = line.is_note = number == 0
+    lines[at:at] = note
 
 
 def _order(lines: list[PdfLine], gutters: Sequence[float]) -> list[PdfLine]:

@@ -67,7 +67,7 @@ class _LengthTable:
         """Where these ascending keys are in `keys`, or would be: a subtraction if no number is missing there."""
         own = self.keys
         if len(own) and len(keys) and own[-1] - own[0] + 1 == len(own) and keys[0] >= own[0]:
-            return keys - own[0]
+            return np.asarray(keys - own[0], np.intp)
         return np.searchsorted(own, keys)
 
 

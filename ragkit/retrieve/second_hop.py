@@ -73,7 +73,7 @@ def lacks_words(question: str, hits: Sequence[Hit]) -> bool:
 
 
 def asks_about_document(question: str, hits: Sequence[Hit]) -> bool:
-    """Whether the question names a period of the file or title of one of the first passages: what it asks stands there."""
+    """Whether the question names a period that the file name or title of one of the first three passages names too."""
     asked = set(period_terms(question))
     return any(asked & set(period_terms(f"{PurePath(hit.chunk.source).name} {hit.chunk.title}")) for hit in hits[:3])
 

@@ -284,6 +284,7 @@ def test_a_stopping_server_with_workers_refuses_new_connections(base: Path) -> N
                     refused = True
             assert refused
             assert server.process.poll() is None, "the answer is still running"
+        server.kill()  # it would go on with the answer until the end of the grace
 
 
 SURROGATE = r'"a \ud800 b"'

@@ -118,7 +118,7 @@ def _separates_columns(page: PdfPage, lengths: Numbers, at: float) -> bool:
     if min(lengths[left].sum() / len(left), lengths[right].sum() / len(right)) <= 8:
         return False
     shared = min(bottom[left].max(), bottom[right].max()) - max(top[left].min(), top[right].min())
-    if shared / np.median((bottom - top)[beside]) <= 5:
+    if shared / median((bottom - top)[beside].tolist()) <= 5:
         return False
     if np.count_nonzero(sides[1:] != sides[:-1]) <= max(3, 0.06 * len(sides)):
         return True

@@ -113,8 +113,8 @@ class PdfOptions(PypdfOptions):
     tables: bool = True
     """Find tables: a row becomes one line, below the names of its columns."""
     annotations: bool = True
-    """Read the values of form fields, text boxes and comments; they stand at the end of their page. Keep the addresses of
-    links in the metadata."""
+    """Read the values of form fields, text boxes and comments; they stand at the end of their page. Keep the addresses
+    of links in the metadata."""
     ocr: OcrOptions | None = field(default_factory=OcrOptions)
     """How pages without usable text are read, if the extra `ocr` is installed; null: they are left out."""
 

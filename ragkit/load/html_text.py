@@ -38,8 +38,8 @@ DROPPED_CLASSES = _word_set("anchor-link gutter hash-link headerlink lineno line
 """Classes of marks next to the text."""
 
 MENU_CLASSES = _word_set(
-    "bd-footer bd-header bd-sidebar breadcrumb breadcrumbs catlinks cookie-banner cookie-notice edit-link footer "
-    "md-footer md-header md-sidebar menu nav navbar navbox navigation page-footer pagination prev-next-area "
+    "banner bd-footer bd-header bd-sidebar breadcrumb breadcrumbs catlinks cookie-banner cookie-notice edit-link "
+    "footer md-footer md-header md-sidebar menu nav navbar navbox navigation page-footer pagination prev-next-area "
     "printfooter related rst-footer-buttons sidebar site-footer site-header skip-link skip-to-content sphinxsidebar "
     "toc wy-breadcrumbs wy-nav-side"
 )

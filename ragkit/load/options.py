@@ -109,11 +109,12 @@ class PdfOptions(PypdfOptions):
     """Options of the loader `pdf`."""
 
     layout: bool = True
-    """Find headings, and take running heads and page numbers out of the text."""
+    """Find headings, captions and footnotes, and take running heads and page numbers out of the text."""
     tables: bool = True
     """Find tables: a row becomes one line, below the names of its columns."""
     annotations: bool = True
-    """Read the values of form fields, text boxes and comments; they stand at the end of their page."""
+    """Read the values of form fields, text boxes and comments; they stand at the end of their page. Keep the addresses
+    of links in the metadata."""
     ocr: OcrOptions | None = field(default_factory=OcrOptions)
     """How pages without usable text are read, if the extra `ocr` is installed; null: they are left out."""
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ragkit.load.pdf_layout import PageLayout, PdfLine
 
@@ -55,6 +56,7 @@ def mark_headings(pages: Sequence[PageLayout]) -> None:
             page.lines = [line for line in page.lines if id(line) not in joined]
 
 
+@lru_cache(maxsize=1024)
 def is_bold(fonts: tuple[str, str]) -> bool:
     """Whether the names of the fonts of a line say that it is bold."""
     return _BOLD.search(fonts[0]) is not None and _BOLD.search(fonts[1]) is not None
@@ -74,6 +76,7 @@ def _rank(line: PdfLine) -> tuple[float, bool]:
     return round(line.height * 2) / 2, is_bold(line.fonts)
 
 
+@lru_cache(maxsize=1024)
 def _family(font: str) -> str:
     """The name of a font without its prefix, size, weight and slope: `LMSans` of `XYZABC+LMSans10-Oblique`."""
     return _STYLE_OF_NAME.split(font.rpartition("+")[2], maxsplit=1)[0]

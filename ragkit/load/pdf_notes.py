@@ -23,6 +23,8 @@ _FOOTNOTE = re.compile(r"(\d{1,3}|[*∗†‡§¶]{1,3})[.)]?\s*[\"“„«(]?[^
 _TITLE_BEHIND_SIGN = re.compile(r"[.:](?:\s|$)")
 _TITLE = re.compile(r"[.:]?(?:$|\s*[-–—|(]|\s+[^\W_a-z])")
 """What follows the number of a caption: a sign, or words that begin in upper case; a sentence goes on in lower case."""
+_FIRST_LETTERS = "TtFfLlAa"
+"""Of captions, as in `CAPTION`."""
 _BEFORE_MARK = r"(?:(?<=[^\W\d_])|(?<=[^\W\d_][.,;:!?)\"”’»]))"
 """A reference to a footnote follows a word, or the sign behind it."""
 
@@ -34,7 +36,7 @@ def mark_captions(page: PageLayout) -> None:
     for before, line in zip([None, *lines], lines, strict=False):
         if line.table or line.level:
             caption = None
-        elif _begins_caption(line, before):
+        elif line.text and line.text[0] in _FIRST_LETTERS and _begins_caption(line, before):
             line.new_block, line.is_note, caption = True, True, line
         elif caption is not None and before is not None and (line.new_block or _leaves_caption(caption, before, line)):
             line.new_block, caption = True, None
@@ -63,12 +65,14 @@ def place_footnotes(pages: Sequence[PageLayout]) -> None:
     sizes: Counter[float] = Counter()
     for page in pages:
         for line in page.lines:
-            if not line.table:
-                sizes[round(line.height, 1)] += len(line.text)
+            if line.table is None:
+                sizes[line.height] += len(line.text)
     if not sizes:
         return
     size = sizes.most_common(1)[0][0]
     for page in pages:
+        if not any(line.height <= SMALLER * size and line.top > LOWEST * page.height for line in page.lines):
+            continue
         for start, end in reversed(list(_small_runs(page, SMALLER * size))):
             _place_run(page, start, end)
 

@@ -33,6 +33,8 @@ UPLOAD = ("POST", "/documents")
 MAX_LOGGED_PATH = 300
 """Maximum characters of a path in the log."""
 PUBLIC_PREFIX = "/static/"
+SHARED_PREFIX = "/shared/"
+"""Paths of read-only links to sessions, whose ids cannot be guessed: they need no token either."""
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECURITY_HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
@@ -128,7 +130,8 @@ class RequestMiddleware:
         if origin and not (_is_same_origin(origin, host) or origin in self._settings.origins):
             message = f"origin {origin!r} is not allowed: start the server with --allow-origin"
             return ErrorResponse(403, message, "wrong_origin")
-        if not self._digests or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
+        is_link = scope["method"] == "GET" and scope["path"].startswith(SHARED_PREFIX)
+        if not self._digests or is_link or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
             return None
         request_log.token = self._match_token(headers.get("authorization", ""))
         PRINCIPAL.set(request_log.token)
@@ -147,13 +150,15 @@ class RequestMiddleware:
         return f"token-{matches.index(True) + 1}" if scheme.lower() == "bearer" and any(matches) else ""
 
     async def _check_rate_limit(self, scope: Scope, request_log: _RequestLog) -> ErrorResponse | None:
-        rate = self._settings.limits.requests_per_minute
-        if rate is None or not request_log.token:
+        limits, who = self._settings.limits, ""
+        rate = limits.requests_per_minute
+        if request_log.token:  # by its digest: replicas may list tokens in any order
+            who = self._digests[int(request_log.token.removeprefix("token-")) - 1].hex()
+        elif self._digests and scope["path"].startswith(SHARED_PREFIX):
+            rate, who = limits.shared_per_minute, PRINCIPAL.get()
+        if rate is None or not who:
             return None
-        digest = self._digests[
-            int(request_log.token.removeprefix("token-")) - 1
-        ]  # replicas may list tokens in any order
-        wait = await self._rates.take(scope["app"].state.service.state, digest.hex(), rate)
+        wait = await self._rates.take(scope["app"].state.service.state, who, rate)
         if not wait:
             return None
         message = f"rate limit of {rate} requests per minute exceeded"

@@ -1,4 +1,4 @@
-"""Limits the requests per minute of each token: in one process, or over all servers of a database."""
+"""Limits the requests per minute of each token and address: in one process, or over all servers of a database."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from ragkit.server.database import StateDatabase
 from ragkit.sql import SqlConnection
+
+MAX_CLIENTS = 10_000
+"""Tokens and addresses whose requests are counted; the first ones are forgotten."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ class RateLimiter:
         if state.is_shared:
             return await state.run(lambda connection: _take_shared(connection, client, per_minute))
         now = time.monotonic()
+        if len(self._buckets) >= MAX_CLIENTS and client not in self._buckets:
+            del self._buckets[next(iter(self._buckets))]
         return self._buckets.setdefault(client, TokenBucket(per_minute, now)).take(per_minute, now)
 
 

@@ -370,9 +370,9 @@ class RevokedSchema(TypedDict):
 
 
 class SuggestionsSchema(TypedDict):
-    """First questions."""
+    """First questions, or follow-up questions."""
 
-    questions: Annotated[list[str], Field(description="At most 4; none if no heading is fit for one.")]
+    questions: Annotated[list[str], Field(description="At most 4, of follow-ups 3; none if no heading is fit for one.")]
 
 
 class FolderSchema(TypedDict):

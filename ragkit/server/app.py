@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -212,7 +213,8 @@ async def _open_context(
     sessions, traces = SessionStore(state, settings.retention), TraceStore(state, settings.retention)
     local_state = StateDatabase(base.directory) if state.is_shared else state  # uploads are files of this machine
     uploads = UploadFolder(base.directory, local_state, limits, kb.max_file_bytes)
-    jobs = JobStore(state, settings.retention)
+    place = f"{socket.gethostname()}:{uploads.folder}" if state.is_shared else ""
+    jobs = JobStore(state, settings.retention, place)
     await uploads.open()
     await jobs.open()
     shares = ShareStore(state, settings.retention)

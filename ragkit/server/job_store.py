@@ -8,9 +8,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from ragkit.index.web_pages import is_url
 from ragkit.records import JSON
-from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction, new_id
+from ragkit.server.database import (
+    StateDatabase,
+    StateStore,
+    decode_cursor,
+    encode_cursor,
+    format_time,
+    in_transaction,
+    new_id,
+)
 from ragkit.server.http_errors import invalid_request, not_found, service_unavailable
+from ragkit.server.settings import Retention
 from ragkit.sql import SqlConnection
 
 JobStatus: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled", "needs_confirmation"]
@@ -44,6 +54,13 @@ class JobRequest:
     """Read files that failed before again, although they have not changed."""
     max_cost_usd: float | None = None
     """Estimated cost above which the job needs a confirmation. None: no limit."""
+    place: str = ""
+    """Where the files are that it reads or deletes; only a server of that place runs it. Empty: each server can."""
+
+    @property
+    def has_local_files(self) -> bool:
+        """Whether it reads or deletes files of the server that takes it."""
+        return self.delete_uploads != () or not all(map(is_url, self.index))
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,11 @@ class Job:
 class JobStore(StateStore):
     """The jobs in a state database."""
 
+    def __init__(self, state: StateDatabase, retention: Retention, place: str = "") -> None:
+        """`place`: the machine and folder of uploads of this server, where the servers of others share the database."""
+        super().__init__(state, retention)
+        self._place = place
+
     @in_transaction
     def open(self, connection: SqlConnection) -> None:
         """Create the table."""
@@ -79,6 +101,8 @@ class JobStore(StateStore):
     @in_transaction
     def submit(self, connection: SqlConnection, request: JobRequest) -> Job:
         """Queue a job; of equal ones, one waits at a time. Raises RequestRejected if too many wait."""
+        if request.has_local_files:
+            request = replace(request, place=self._place)
         text = json.dumps(asdict(request))
         same = "SELECT id FROM jobs WHERE status = 'queued' AND cancel = 0 AND request = ?"
         row = connection.execute(same, (text,)).fetchone()
@@ -100,15 +124,18 @@ class JobStore(StateStore):
         self._requeue_interrupted(connection)
         if connection.execute("SELECT 1 FROM jobs WHERE status = 'running'").fetchone():
             return None
-        row = connection.execute("SELECT id FROM jobs WHERE status = 'queued' ORDER BY created, id LIMIT 1").fetchone()
-        if row is None:
+        queued = connection.execute(
+            "SELECT id, request FROM jobs WHERE status = 'queued' ORDER BY created, id"
+        ).fetchall()
+        job = next((id_ for id_, text in queued if json.loads(text).get("place", "") in ("", self._place)), None)
+        if job is None:
             return None
         connection.execute(
             "UPDATE jobs SET status = 'running', started = coalesce(started, ?), attempts = attempts + 1, worker = ?"
             " WHERE id = ?",
-            (time.time(), self._state.worker_id, row[0]),
+            (time.time(), self._state.worker_id, job),
         )
-        return _load(connection, row[0])
+        return _load(connection, job)
 
     @in_transaction
     def update(self, connection: SqlConnection, job: str, state: Mapping[str, JSON]) -> bool:

@@ -22,7 +22,7 @@ from ragkit.server.connections import client_name
 from ragkit.server.http_errors import ErrorResponse, to_error_response
 from ragkit.server.logs import REQUEST_ID
 from ragkit.server.metrics import Metrics
-from ragkit.server.rate_limit import RateLimiter
+from ragkit.server.rate_limit import RequestRates
 from ragkit.server.settings import ServerSettings, is_loopback
 
 LOG = logging.getLogger("ragkit.server.request")
@@ -73,7 +73,7 @@ class RequestMiddleware:
         self._settings = settings
         self._metrics = metrics
         self._digests = [sha256(token.encode()).digest() for token in settings.tokens]
-        self._rates = RateLimiter()
+        self._rates = RequestRates()
         self._allowed_hosts = _allowed_hosts(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -31,7 +31,7 @@ class TokenBucket:
 
 
 @dataclass
-class RateLimiter:
+class RequestRates:
     """The buckets of all clients."""
 
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from ragkit.records import JSON
 from ragkit.server.database import StateDatabase
 from ragkit.server.http_errors import RequestRejected
 from ragkit.server.job_store import MAX_ATTEMPTS, JobRequest, JobStore
-from ragkit.server.rate_limit import RateLimiter
+from ragkit.server.rate_limit import RequestRates
 from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import Retention
 from ragkit.server.shares import ShareStore
@@ -143,13 +143,26 @@ def test_one_job_runs_at_a_time_and_that_of_a_dead_server_is_taken_over(server: 
     assert [one.id for one in wait(stores[-1].list(None, 5))[0]] == [job]
 
 
+def test_a_job_with_files_of_a_machine_waits_for_a_server_there(server: Open) -> None:
+    here, there = (JobStore(server(), Retention(), place) for place in ("here", "there"))
+    wait(here.open())
+    job = wait(here.submit(INDEX)).id
+    page = wait(here.submit(JobRequest("index", index=("https://example.org/",)))).id
+    for store, expected in ((there, page), (here, job)):
+        claimed = wait(store.claim())
+        assert claimed is not None and claimed.id == expected
+        wait(store.finish(claimed.id, "done", {}))
+    assert wait(there.claim()) is None
+    assert wait(there.get(job)).status == "done"
+
+
 def test_the_rate_limit_of_a_database_holds_over_all_servers(database_url: str) -> None:
     states = [StateDatabase(DatabaseUrl.parse(database_url)) for _ in range(2)]
     started = time.monotonic()
-    waits = [wait(RateLimiter().take(states[number % 2], "client", 6)) for number in range(10)]
+    waits = [wait(RequestRates().take(states[number % 2], "client", 6)) for number in range(10)]
     refilled = int((time.monotonic() - started) / 10)  # one in ten seconds
     assert 6 <= sum(not seconds for seconds in waits) <= 6 + refilled
-    assert wait(RateLimiter().take(states[0], "other", 6)) == 0
+    assert wait(RequestRates().take(states[0], "other", 6)) == 0
     for state in states:
         state.close()
 

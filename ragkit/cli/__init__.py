@@ -87,7 +87,10 @@ class VerbGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="ragkit")
 @click.option(
-    "--kb", metavar="DIR|URL", help="Knowledge base: a directory, or postgresql://... (default: .ragkit, or RAGKIT_KB)."
+    "--kb",
+    multiple=True,
+    metavar="DIR|URL",
+    help="Knowledge base: a directory, or postgresql://... (default: .ragkit, or RAGKIT_KB).",
 )
 @click.option("--config", metavar="FILE", help="Pipeline file (default: the ragkit.yaml found).")
 @click.option("-q", "--quiet", is_flag=True, help="Print only results and errors.")

@@ -146,14 +146,14 @@ def with_common_options(function: Callable[Concatenate[CliContext, P], R]) -> Ca
     def command(ctx: click.Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
         own = {name: kwargs.pop(f"{name}_") for name in ("config", "quiet", "verbose", "no_color", "json")}
         parent = ctx.obj or {}
-        given: Sequence[str] = ctx.params["kb_"]
+        given: Sequence[str] = ctx.params["kb_"] or parent.get("kb", ())
         del kwargs["kb_"]
         bases = _read_places(given, ctx.info_name or "")
         if own["no_color"] or parent.get("no_color") or os.environ.get("NO_COLOR"):
             ctx.color = False
         config = own["config"] or parent.get("config")
         place = next(iter(bases.values()), None)
-        kb = place or parent.get("kb") or os.environ.get("RAGKIT_KB") or _configured_place(config) or ".ragkit"
+        kb = place or os.environ.get("RAGKIT_KB") or _configured_place(config) or ".ragkit"
         quiet, verbose = (bool(own[name] or parent.get(name)) for name in ("quiet", "verbose"))
         context = CliContext.for_place(
             str(kb), str(config) if config else None, quiet=quiet, verbose=verbose, json=bool(own["json"])

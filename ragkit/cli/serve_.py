@@ -110,10 +110,10 @@ def command(
     limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
     retention = Retention() if keep_days is None else Retention(days=keep_days)
     tokens = load_tokens(context, token_file)
+    shares = split_limits(limits, workers, one_rate=counts_together(context))
     settings = ServerSettings(
         host, port, tokens, hosts, origins, models, tools, roots, watch_seconds or 0.0,
-        otel or is_otel_requested(), any_model, split_limits(limits, workers), retention,
-        os.environ.get(PROXY_SECRET_ENV, ""),
+        otel or is_otel_requested(), any_model, shares, retention, os.environ.get(PROXY_SECRET_ENV, ""),
     )  # fmt: skip
     with ExitStack() as stack:
         bases = {name: stack.enter_context(open_or_create(one)) for name, one in named_contexts(context).items()}
@@ -136,6 +136,11 @@ def command(
     worker = {"bases": own_places, "config": context.config, "quiet": context.quiet}
     os.environ[WORKER_ENV] = json.dumps({**worker, "settings": {**asdict(settings), "tokens": [], "proxy_secret": ""}})
     run_workers("ragkit.cli.serve_:create_worker_application", settings, sock, workers)
+
+
+def counts_together(context: CliContext) -> bool:
+    """Whether the state of the server, that of its first knowledge base, is in a database."""
+    return bool(next(iter(named_contexts(context).values())).address)
 
 
 def is_otel_requested() -> bool:
@@ -172,7 +177,7 @@ def create_application(bases: Mapping[str, KnowledgeBase], settings: ServerSetti
         endpoint = create_mcp_endpoint(kb, settings, named, stateless=not alone)
         mounts.append(Mount(MCP_PATH, endpoint, endpoint.lifespan, exact=True))
     for base in bases.values():
-        base.follow()
+        base.follow("server")
     served = None if named is None else {name: Base(base, base.path) for name, base in named.items()}
     return create_app(kb, kb.path, settings, mounts, served)
 

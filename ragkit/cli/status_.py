@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ragkit.cli.common import CliContext, format_count, format_size, with_common_options
 from ragkit.index.source_ids import display_name
+
+if TYPE_CHECKING:
+    from ragkit.index.catalog.postgres_replicas import DatabaseStatus
 
 
 @click.command()
@@ -19,6 +24,8 @@ def command(context: CliContext) -> None:
         return
     context.write(f"{status.kb}: {format_count(status.documents, 'document')}, {format_count(status.chunks, 'chunk')}, "
               f"{format_size(status.bytes)} on disk")  # fmt: skip
+    if status.database is not None:
+        write_database(context, status.database)
     if status.failed:
         context.write(f"{format_count(status.failed, 'file')} could not be read: see ragkit list --failed")
     context.write(f"sources: {', '.join(display_name(source) for source in status.sources) or 'none'}")
@@ -29,3 +36,16 @@ def command(context: CliContext) -> None:
               f"store: {kb.pipeline.store.name}")  # fmt: skip
     if status.stale:
         context.write(f"{format_count(status.stale, 'file')} changed since the last run: run ragkit index")
+
+
+def write_database(context: CliContext, database: DatabaseStatus) -> None:
+    """Write where the knowledge base is, how far the local copy is behind, and who uses it."""
+    late = f"{format_count(database.generations_behind, 'publication')} and {database.seconds_behind:.0f} s behind"
+    lag = late if database.generations_behind else "up to date"
+    context.write(f"database: {database.name} on {database.host}, schema {database.schema}; "
+                  f"publication {database.publication}, this copy is {lag}")  # fmt: skip
+    for replica in database.replicas:
+        count = replica.generations_behind
+        behind = f", {format_count(count, 'publication')} behind" if count else ""
+        seen = f"seen {replica.seen_seconds:.0f} s ago"
+        context.write(f"{replica.kind}: process {replica.pid} on {replica.host}, {seen}{behind}")

@@ -317,7 +317,10 @@ class CatalogSnapshot:
         """
         mask = self._filter_mask(where)
         live = self.arrays.chunk_keys if mask is None else self.arrays.chunk_keys[mask]
-        return self._lexical_index.search(terms, top_k, lambda keys: np.isin(keys, live, assume_unique=True), extra)
+        allowed = partial(np.isin, test_elements=live, assume_unique=True)
+        # The index has all live chunks, and between two generations others besides.
+        is_exact = len(live) == len(self._lexical_index.keys())
+        return self._lexical_index.search(terms, top_k, None if is_exact else allowed, extra)
 
     def search_documents(
         self, question: str, terms: Sequence[str], top_k: int, where: Where = None

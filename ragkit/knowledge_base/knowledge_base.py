@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.answer.base import Answer
     from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.embed.base import EmbeddingProvider
+    from ragkit.index.catalog.database_url import DatabaseUrl
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
     from ragkit.index.report import IndexReport
@@ -234,18 +235,31 @@ class KnowledgeBase:
         """
         return self._shared is not None and self._shared.refresh()
 
-    def follow(self) -> None:
-        """Update the local copy in a thread when something is published, until `close`: for servers."""
+    @property
+    def database(self) -> DatabaseUrl | None:
+        """The address of one in a database; None for a directory."""
+        return None if self._shared is None else self._shared.url
+
+    def follow(self, kind: str = "reader") -> None:
+        """Update the local copy in a thread when something is published, until `close`: for servers.
+
+        `kind`: what the status of the database calls this process.
+        """
         if self._shared is not None:
-            self._shared.follow()
+            self._shared.follow(kind)
 
     @cached_property
     def ledger(self) -> Ledger:
         """The cost ledger: one row for each call that used tokens."""
-        from ragkit.usage.ledger import FILE_NAME, Ledger
+        from ragkit.usage.ledger import FILE_NAME, Ledger, LedgerTables, create_tables
 
+        place: Path | LedgerTables = self.path / FILE_NAME
+        if self._shared is not None:
+            from ragkit.index.catalog.postgres_tables import PostgresTables
+
+            place = PostgresTables(self._shared.url, "ledger", create_tables, serial=False)
         # from Python 3.12 on, cached_property lets threads compute at once: all of them get one ledger
-        ledger: Ledger = self.__dict__.setdefault("ledger", Ledger(self.path / FILE_NAME))
+        ledger: Ledger = self.__dict__.setdefault("ledger", Ledger(place))
         return ledger
 
     # indexing
@@ -773,7 +787,10 @@ class KnowledgeBase:
     def status(self) -> KnowledgeBaseStatus:
         """What the knowledge base holds."""
         with self.reader.snapshot() as snapshot:
-            return read_status(snapshot, self.path, self.pipeline, self._source_files)
+            status = read_status(snapshot, self.path, self.pipeline, self._source_files)
+        if self._shared is None:
+            return status
+        return replace(status, kb=self.place, database=self._shared.status())
 
     def freshness(self, timeout_s: float | None = None) -> Freshness:
         """Whether the sources have changed since the last index run.

@@ -17,6 +17,7 @@ from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.directory import CATALOG_FILE, NewKnowledgeBase, knowledge_base_exists
 from ragkit.index.catalog.postgres import EmbedderState, Lease, PostgresCatalog
+from ragkit.index.catalog.postgres_replicas import REPORT_SECONDS, DatabaseStatus, ReplicaReporter, read_database_status
 from ragkit.index.catalog.schema import open_connection
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.embedding_worker import SharingRunner
@@ -28,8 +29,6 @@ from ragkit.pipeline.assemble import PipelineComponents
 
 CHECK_SECONDS = 1.0
 """A search asks the database for news if it did not for so long."""
-POLL_SECONDS = 5.0
-"""A server that gets no notifications asks so often."""
 
 _log = logging.getLogger("ragkit")
 
@@ -90,22 +89,35 @@ class SharedKnowledgeBase:
         if self._follower is None and time.monotonic() - self._checked_at >= CHECK_SECONDS:
             self.refresh()
 
-    def follow(self, poll_seconds: float = POLL_SECONDS) -> None:
-        """Pull every publication in a thread, until `close`."""
+    def status(self) -> DatabaseStatus | None:
+        """Where the database is, who uses it, and how far the local copy is behind; None if it cannot be reached."""
+        try:
+            return read_database_status(self.database, self.replica.position()[1])
+        except DatabaseFailed as error:
+            _log.warning("%s", error)
+            return None
+
+    def follow(self, kind: str = "reader", poll_seconds: float = REPORT_SECONDS) -> None:
+        """Pull every publication in a thread, until `close`. `kind`: what the status calls this process."""
         if self._follower is None:
             self._follower = threading.Thread(
-                target=self._keep_following, args=(poll_seconds,), name="ragkit-follow", daemon=True
+                target=self._keep_following, args=(kind, poll_seconds), name="ragkit-follow", daemon=True
             )
             self._follower.start()
 
-    def _keep_following(self, poll_seconds: float) -> None:
+    def _keep_following(self, kind: str, poll_seconds: float) -> None:
+        reporter = ReplicaReporter(self.database, kind)
         while not self._stop.is_set():
             try:
+                reporter.report(self.replica.position()[1])
                 for _ in self.database.publications(poll_seconds, self._stop):
                     self.refresh()
+                    reporter.report(self.replica.position()[1])
             except DatabaseFailed as error:
                 _log.warning("%s; the local copy is used", error)
                 self._stop.wait(poll_seconds)
+        with suppress(DatabaseFailed):
+            reporter.leave()
 
     @contextmanager
     def write(self, create: NewKnowledgeBase | None = None) -> Iterator[Writer]:
@@ -121,6 +133,7 @@ class SharedKnowledgeBase:
         state = self.database.create() if create is not None else self.database.state()
         if state is None or (create is None and not state.version):
             raise NotAKnowledgeBase(str(self.url), "is not a knowledge base", "build it with `ragkit index FOLDER`")
+        self.database.create()  # upgrades the tables of an older program
         lease = self.database.acquire_lease()
         writer: Writer | None = None
         try:

@@ -15,6 +15,7 @@ from ragkit.knowledge_base.stored_settings import read_build_fingerprint
 from ragkit.records import JSON
 
 if TYPE_CHECKING:
+    from ragkit.index.catalog.postgres_replicas import DatabaseStatus
     from ragkit.index.reader import CatalogSnapshot
     from ragkit.knowledge_base.source_files import SourceFiles
     from ragkit.pipeline.settings import Pipeline
@@ -46,6 +47,8 @@ class KnowledgeBaseStatus:
     """The registered name of the vector store."""
     failures: tuple[FileFailure, ...]
     """The first files that could not be indexed, sorted by source; `failed` counts all of them."""
+    database: DatabaseStatus | None = None
+    """Of a knowledge base in a database that can be reached."""
 
     def to_json(self) -> dict[str, JSON]:
         """The shape of `status --json`, with display names of sources."""

@@ -32,6 +32,8 @@ B = 0.75
 """Length normalization, from 0 (none) to 1 (full)."""
 PAIR_WEIGHT = 0.3
 """Weight of an adjacent term pair, relative to a term; 0.2 to 0.6 make little difference."""
+MAX_EXTRA_TERM_CHUNKS = 20_000
+"""Chunks with an additional term, from which it is left out: it says little, and takes long to score."""
 
 
 _POSITIONS_PER_KEY = 1 << 20  # more terms than any chunk has; later terms match, but not as pairs
@@ -60,6 +62,13 @@ class _LengthTable:
     """Ascending."""
     penalty: NDArray[np.float64]
     """k1 * (1 - b + b * length / mean length) of each key, aligned with `keys`."""
+
+    def rows_of(self, keys: ChunkKeys) -> NDArray[np.intp]:
+        """Where these ascending keys are in `keys`, or would be: a subtraction if no number is missing there."""
+        own = self.keys
+        if len(own) and len(keys) and own[-1] - own[0] + 1 == len(own) and keys[0] >= own[0]:
+            return np.asarray(keys - own[0], np.intp)
+        return np.searchsorted(own, keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +209,8 @@ class Bm25Index:
         ordered pairs of Metzler and Croft, SIGIR 2005, doi:10.1145/1076034.1076115.
         """
         asked, lengths = tuple(terms), self._load_lengths()
-        query = (*asked, *sorted(extra.items()))
+        extra = {term: weight for term, weight in sorted(extra.items()) if self._is_rare(term)}
+        query = (*asked, *extra.items())
         last = self._last_scores
         if last is not None and last[0] == query and last[1].stamp == lengths.stamp:
             return lengths, last[2]
@@ -214,6 +224,12 @@ class Bm25Index:
             scores[pair.rows] += times * PAIR_WEIGHT * pair.scores
         self._last_scores = (query, lengths, scores.astype(np.float32))
         return lengths, self._last_scores[2]
+
+    def _is_rare(self, term: str) -> bool:
+        """Whether at most `MAX_EXTRA_TERM_CHUNKS` chunks contain a term."""
+        self._execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.@_terms USING fts5vocab(main, @, row)")
+        found = self._execute("SELECT doc FROM temp.@_terms WHERE term = ?", (encode_term(term),)).fetchone()
+        return found is None or found[0] <= MAX_EXTRA_TERM_CHUNKS
 
     def _find_postings(self, term: str, lengths: _LengthTable) -> _Postings:
         """The postings of a term. They are kept: the searches of one question share terms, questions common words."""
@@ -278,8 +294,8 @@ def inverse_document_frequency(counts: ArrayLike, total: int) -> NDArray[np.floa
 def _score_postings(positions: ChunkKeys, lengths: _LengthTable) -> _Postings:
     """The BM25 scores of a term (or a pair) that occurs at these positions."""
     keys, counts = np.unique(positions // _POSITIONS_PER_KEY, return_counts=True)
-    rows = np.searchsorted(lengths.keys, keys)
-    if len(keys) and (rows[-1] == len(lengths.keys) or not np.array_equal(lengths.keys[rows], keys)):
+    rows = lengths.rows_of(keys)
+    if len(keys) and (rows[-1] >= len(lengths.keys) or not np.array_equal(lengths.keys[rows], keys)):
         # An error of SQLite, as for its own tables: the owner of the connection translates it.
         raise sqlite3.DatabaseError("the lexical index has terms of chunks without a length")
     idf = inverse_document_frequency(len(keys), len(lengths.keys))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragkit.load.html_selection import select_main_blocks
+from ragkit.load.html_selection import mark_forms, mark_other_articles, select_main_blocks
 from ragkit.load.html_table import TableCell, TableGrid
 from ragkit.load.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.loader_utils import collapse_whitespace
@@ -38,25 +38,29 @@ DROPPED_CLASSES = _word_set("anchor-link gutter hash-link headerlink lineno line
 """Classes of marks next to the text."""
 
 MENU_CLASSES = _word_set(
-    "bd-footer bd-header bd-sidebar breadcrumb breadcrumbs catlinks cookie-banner cookie-notice edit-link footer "
-    "md-footer md-header md-sidebar menu nav navbar navbox navigation page-footer pagination prev-next-area "
+    "banner bd-footer bd-header bd-sidebar breadcrumb breadcrumbs catlinks cookie-banner cookie-notice edit-link "
+    "footer md-footer md-header md-sidebar menu nav navbar navbox navigation page-footer pagination prev-next-area "
     "printfooter related rst-footer-buttons sidebar site-footer site-header skip-link skip-to-content sphinxsidebar "
     "toc wy-breadcrumbs wy-nav-side"
 )
 """Classes and ids of elements around the main content."""
 
 _BESIDE_TEXT = re.compile(
-    r"(?:^|[\s_-])(?:ad|ads|advert\w*|banner|bookmarks?|breadcrumbs?|comments?(?:list|section|thread)?|consent|cookies?"
-    r"|disqus|follow|footer|gdpr|login|masthead|meta-?nav|most-?(?:popular|read|viewed)|navbar|newsletter|outbrain"
-    r"|pag(?:er|ination)|popular|popup|promo\w*|rail|recirc\w*|recommend\w*|related\w*|remark"
-    r"|replies|share\w*|sharing|shoutbox|sidebar|signup|skyscraper|social\w*|sponsor\w*|subscri\w*|taboola|tags?"
-    r"|teaser|toolbar|trending|widget)(?=$|[\s_-])"
+    r"(?:^|[\s_-])(?:ad|ads|advert\w*|bio|biography|bookmarks?|breadcrumbs?|byline"
+    r"|comments?(?:list|section|thread)?|consent|cookies?|disqus|dropdown|feedback|footer|gdpr|gform\w*|login|masthead"
+    r"|mega-?menu|menu-?item|meta-?nav|most-?(?:popular|read|viewed)|navbar|newsletter|outbrain"
+    r"|pag(?:er|ination)|popular|popup|promos?|promobar\w*|rail|recirc\w*|recommend\w*|related\w*|remark"
+    r"|replies|share\w*|sharing|shoutbox|sidebar|signup|skyscraper|social\w*|sponsor\w*|sub-?nav|subscri\w*|taboola"
+    r"|tags?|teaser|toolbar|tooltip|trending|(?<!elementor-)widget|wpcf7\w*)(?=$|[\s_-])"
 )
-"""Names of elements beside the text of a page: advertisements, links to other pages, comments, forms."""
+"""Names of elements beside the text of a page: advertisements, links to other pages, comments, forms, the author."""
 
 _NEVER_TEXT = re.compile(
-    r"(?:^|[\s_-])(?:comments|comment-?list|consent|cookies?|disqus\w*|gdpr|newsletter\w*|outbrain|taboola|tbla|trc)"
-    r"(?=$|[\s_-])"
+    r"(?:^|[\s_-])(?:(?:about-)?author-?_?(?:area|bio|block|box|card|desc\w*|details|info|profile|section)|about-(?:the-)?author"
+    r"|comments|comment-?list|comment-respond|consent|cookies?|disqus\w*|entry-(?:footer|meta)|gdpr"
+    r"|(?:jp|latest|more|popular|recent|recommended|related)[-_]?(?:articles?|news|posts?|products|related-?posts|stories)"
+    r"|modal-(?:body|content|dialog|footer|header)|newsletter\w*|outbrain|related[-_]?(?:content|items|links|pages|reading)"
+    r"|post-(?:footer|meta|nav\w*)|share-?(?:bar|buttons?)|taboola|tbla|trc|yarpp\w*)(?=$|[\s_-])"
 )
 """Names that no element with the text of the page has."""
 
@@ -96,6 +100,8 @@ class _OpenElement:
 
     tag: str
     flags: tuple[str, ...]
+    first: int
+    """The number of its first block."""
 
 
 @dataclass(slots=True)
@@ -117,6 +123,10 @@ class PageReader:
         self.blocks: list[LayoutBlock] = []
         self.title = ""
         self.meta: dict[str, str] = {}
+        self.articles: list[range] = []
+        """The blocks of each `<article>`."""
+        self.forms: list[range] = []
+        """The blocks of each `<form>`."""
         self._open_elements: list[_OpenElement] = []
         self._flag_counts = dict.fromkeys(FLAGS, 0)
         self._buffer: list[str] = []
@@ -146,7 +156,7 @@ class PageReader:
             self._begin_element(tag, attributes)
         elif tag == "br":
             self._buffer.append("\n" if self._flag_counts["pre"] else _NEWLINE)
-        self._open_elements.append(_OpenElement(tag, flags))
+        self._open_elements.append(_OpenElement(tag, flags, len(self.blocks)))
         for flag in flags:
             self._flag_counts[flag] += 1
 
@@ -158,6 +168,9 @@ class PageReader:
             if self._flag_counts["skip"] == ("skip" in last.flags) and _starts_block(last.tag, last.flags):
                 self._flush()
                 self._end_element(last.tag)
+                if last.tag in ("article", "form"):
+                    ranges = self.articles if last.tag == "article" else self.forms
+                    ranges.append(range(last.first, len(self.blocks)))
             for flag in last.flags:
                 self._flag_counts[flag] -= 1
             if last.tag == tag:
@@ -207,8 +220,8 @@ class PageReader:
             flags.append("menu")
         elif not flags and _is_beside_text(tag, attributes):
             flags.append("beside")
-        if tag == "a":
-            flags.append("link")
+        if tag == "a" and not (self._kind_stack[-1][0] == "h" and "#" in attributes.get("href", "#")):
+            flags.append("link")  # a heading that links to itself is none
         if tag == "pre":
             flags.append("pre")
         if tag in ("ul", "ol", "menu", "dir"):
@@ -222,8 +235,10 @@ class PageReader:
         if tag == "nav" or role in MENU_ROLES:
             return True
         outside = not self._flag_counts["main"] and not self._flag_counts["article"]
-        if outside and (tag in ("header", "footer", "aside") or role == "complementary"):
+        if outside and (tag in ("header", "aside") or role == "complementary"):
             return True
+        if tag == "footer" and all(element.tag != "blockquote" for element in self._open_elements):
+            return True  # of an article too: its author, tags and neighbours; of a quotation: its source
         names = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower().split()
         return any(name in MENU_CLASSES for name in names[:40])
 
@@ -329,6 +344,9 @@ def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText
         page: the reader after `close`.
         navigation: keep menus, which are otherwise kept only when the page has nothing else.
     """
+    if not navigation:
+        mark_forms(page.blocks, page.forms)
+        mark_other_articles(page.blocks, page.articles)
     layout = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
     first = next((heading.text for heading in layout.headings if heading.level == 1), "")
     return PageText(layout, page.title or first, page.meta)

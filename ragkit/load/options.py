@@ -15,23 +15,23 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "csv": "3",
     "data": "1",
     "docx": "3",
-    "eml": "2",
-    "epub": "2",
+    "eml": "3",
+    "epub": "3",
     "folder": "1",
-    "html": "2",
+    "html": "3",
     "image": "2",
     "json": "1",
     "jsonl": "2",
     "markdown": "2",
     "mbox": "1",
-    "mhtml": "1",
+    "mhtml": "2",
     "msg": "1",
     "notebook": "1",
     "odp": "1",
     "ods": "1",
     "odt": "1",
     "parquet": "1",
-    "pdf": "3",
+    "pdf": "4",
     "ppt": "1",
     "pptx": "2",
     "pypdf": "1",
@@ -109,11 +109,12 @@ class PdfOptions(PypdfOptions):
     """Options of the loader `pdf`."""
 
     layout: bool = True
-    """Find headings, and take running heads and page numbers out of the text."""
+    """Find headings, captions and footnotes, and take running heads and page numbers out of the text."""
     tables: bool = True
     """Find tables: a row becomes one line, below the names of its columns."""
     annotations: bool = True
-    """Read the values of form fields, text boxes and comments; they stand at the end of their page."""
+    """Read the values of form fields, text boxes and comments; they stand at the end of their page. Keep the addresses
+    of links in the metadata."""
     ocr: OcrOptions | None = field(default_factory=OcrOptions)
     """How pages without usable text are read, if the extra `ocr` is installed; null: they are left out."""
 

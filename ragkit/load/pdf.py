@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Iterator
 
 from ragkit.load.layout_blocks import LayoutBlock, TextLayout, join_blocks
@@ -10,6 +11,7 @@ from ragkit.load.options import LOADER_VERSIONS, PdfOptions
 from ragkit.load.pdf_blocks import page_blocks
 from ragkit.load.pdf_headings import mark_headings
 from ragkit.load.pdf_layout import PageLayout, PdfLine, lay_out
+from ragkit.load.pdf_notes import mark_captions, place_footnotes
 from ragkit.load.pdf_running import take_running_heads
 from ragkit.load.pdf_table import PdfTable
 from ragkit.load.pdf_text import PdfContent, build_pdf_document, check_page_count, clean_page_text, find_compounds
@@ -23,6 +25,11 @@ LOG = logging.getLogger("ragkit.load")
 
 MIN_OUTLINE_ENTRIES = 3
 """A shorter outline does not replace headings that are found by size, weight and numbering."""
+
+MAX_LINKS = 100
+"""Distinct addresses that the metadata keep."""
+
+_WEB_ADDRESS = re.compile(r"(?:https?://|mailto:)[!-~]{3,500}")
 
 
 class PdfLoader:
@@ -50,13 +57,14 @@ class PdfLoader:
         outline = list(pdf.outline())
         find_headings = self.options.layout and len(outline) < MIN_OUTLINE_ENTRIES
         scans = ScannedPages(self.options.ocr) if self.options.ocr else None
-        pages = [self._read_page(pdf, number, scans, fonts=find_headings) for number in range(len(pdf))]
+        links: dict[str, None] = {}
+        pages = [self._read_page(pdf, number, scans, links, fonts=find_headings) for number in range(len(pdf))]
         garbled: list[JSON] = [number for number, page in enumerate(pages, start=1) if page and page.is_garbled]
         readable = [page for page in pages if page is not None]
         if garbled:
             listed = ", ".join(map(str, garbled[:20])) + (", ..." if len(garbled) > 20 else "")
             LOG.warning("%s: fonts without readable characters on page %s", source, listed)
-        extra: dict[str, JSON] = {"pages_garbled": garbled}
+        extra: dict[str, JSON] = {"pages_garbled": garbled, "links": list(links)[:MAX_LINKS]}
         if scans is not None and scans.confidence:
             extra[OCR_PAGES] = list(scans.confidence)
             extra["ocr_confidence"] = min(scans.confidence.values())
@@ -66,6 +74,10 @@ class PdfLoader:
             extra["running_heads"] = take_running_heads(readable)
         if find_headings:
             mark_headings(readable)
+        if self.options.layout:
+            for page in readable:
+                mark_captions(page)
+            place_footnotes(readable)
         compounds = find_compounds(line.text for page in readable for line in page.lines)
         texts = [self._page_text(blocks, compounds) for blocks in page_blocks(pages)]
         return PdfContent(
@@ -78,11 +90,14 @@ class PdfLoader:
 
     def _page_text(self, blocks: list[LayoutBlock], compounds: Collection[str]) -> TextLayout:
         for block in blocks:
-            if block.kind == "line":
+            if block.kind in ("line", "p"):
                 block.text = clean_page_text(block.text, join_hyphens=self.options.join_hyphens, compounds=compounds)
         return join_blocks(blocks)
 
-    def _read_page(self, pdf: PdfiumFile, number: int, scans: ScannedPages | None, *, fonts: bool) -> PageLayout | None:
+    def _read_page(
+        self, pdf: PdfiumFile, number: int, scans: ScannedPages | None, links: dict[str, None], *, fonts: bool
+    ) -> PageLayout | None:
+        """A page, and its links added to `links`; None when it cannot be read."""
         page = pdf.page(number)
         if page is None:
             return None
@@ -91,6 +106,8 @@ class PdfLoader:
             if scans is not None and lacks_text(content):
                 content = scans.read(page, number + 1, content)
             notes = list(page.notes()) if self.options.annotations else []
+            if self.options.annotations and len(links) < MAX_LINKS:
+                links.update(dict.fromkeys(link for link in page.links() if _WEB_ADDRESS.fullmatch(link)))
         layout = lay_out(content, tables=self.options.tables)
         layout.lines += [PdfLine(note, 0, content.height / 2, content.width, content.height / 2) for note in notes]
         return layout

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ragkit.load.layout_blocks import LayoutBlock
-from ragkit.load.pdf_layout import PageLayout
+from ragkit.load.pdf_layout import PageLayout, PdfLine
 from ragkit.load.pdf_table import PdfTable, column_names, count_header_rows
 from ragkit.load.pdf_text import clean_page_text
 
@@ -16,7 +16,7 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
     before: tuple[PdfTable, list[list[str]], str] | None = None
     for page in pages:
         blocks: list[LayoutBlock] = []
-        lines: list[str] = []
+        lines: list[PdfLine] = []
         for number, line in enumerate(page.lines if page else ()):
             if lines and (line.new_block or line.level or line.table):
                 blocks.append(_paragraph(lines))
@@ -31,7 +31,7 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
                     LayoutBlock("h", re.sub(r"\s+", " ", clean_page_text(line.text, join_hyphens=True)), line.level)
                 )
             else:
-                lines.append(line.text)
+                lines.append(line)
         if lines:
             blocks.append(_paragraph(lines))
         if page is None or not page.lines or page.lines[-1].table is None:
@@ -39,8 +39,8 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
         yield blocks
 
 
-def _paragraph(lines: list[str]) -> LayoutBlock:
-    return LayoutBlock("line", "\n".join(lines))
+def _paragraph(lines: Sequence[PdfLine]) -> LayoutBlock:
+    return LayoutBlock("p" if lines[0].is_note else "line", "\n".join(line.text for line in lines))
 
 
 def _table_header(table: PdfTable, before: tuple[PdfTable, list[list[str]], str] | None) -> tuple[list[list[str]], str]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ragkit.load.pdf_layout import PageLayout, PdfLine
 
@@ -24,7 +25,11 @@ _NUMBER = re.compile(
 _WORD = re.compile(r"[^\W\d_]{3}|[\u2e80-\u9fff\uac00-\ud7af]{2}")
 _STYLE_OF_NAME = re.compile(r"[\d,-]|(?:Bold|Ital|Obli|Regu|Roman$|Medi|Light)")
 _SYMBOLS = re.compile(r"mono|cour|typewr|cmtt|tt\d|consol|math|symbol|cmsy|cmmi|cmex|slant|ital|-it", re.IGNORECASE)
-_CAPTION = re.compile(r"(?:table|figure|fig\.|tab\.|listing|abbildung|tabelle|tableau)\s*[\dA-Z]", re.IGNORECASE)
+CAPTION = re.compile(
+    r"(?:table|figure|fig\.|tab\.|listing|abbildung|abb\.|tabelle|tableau)\s*(?:\d+(?:[.-]\d+)*|[A-Z](?:\.\d+)*\b)",
+    re.IGNORECASE,
+)
+"""How the caption of a figure or table begins."""
 
 _ADDRESS = re.compile(r"https?:|www\.|\w@\w")
 """Of a person or publisher, on the first page."""
@@ -51,6 +56,7 @@ def mark_headings(pages: Sequence[PageLayout]) -> None:
             page.lines = [line for line in page.lines if id(line) not in joined]
 
 
+@lru_cache(maxsize=1024)
 def is_bold(fonts: tuple[str, str]) -> bool:
     """Whether the names of the fonts of a line say that it is bold."""
     return _BOLD.search(fonts[0]) is not None and _BOLD.search(fonts[1]) is not None
@@ -70,6 +76,7 @@ def _rank(line: PdfLine) -> tuple[float, bool]:
     return round(line.height * 2) / 2, is_bold(line.fonts)
 
 
+@lru_cache(maxsize=1024)
 def _family(font: str) -> str:
     """The name of a font without its prefix, size, weight and slope: `LMSans` of `XYZABC+LMSans10-Oblique`."""
     return _STYLE_OF_NAME.split(font.rpartition("+")[2], maxsplit=1)[0]
@@ -148,7 +155,7 @@ def _reads_as_heading(block: Sequence[PdfLine]) -> bool:
     text = " ".join(line.text for line in block).rstrip()
     if not text or len(text) > MAX_CHARS or len(text.split()) > MAX_WORDS or not _WORD.search(text):
         return False
-    if _CAPTION.match(text) or _ADDRESS.search(text) or text[-1] in ",;" or text[0] in "•-–*=+":
+    if CAPTION.match(text) or _ADDRESS.search(text) or text[-1] in ",;" or text[0] in "•-–*=+":
         return False
     letters = sum(map(str.isalpha, text))
     return letters >= 3 and letters >= 0.5 * len(text.replace(" ", ""))

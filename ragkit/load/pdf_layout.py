@@ -11,8 +11,9 @@ from statistics import median
 
 import numpy as np
 
+from ragkit.load.pdf_margins import split_margins
 from ragkit.load.pdf_open_table import find_open_tables, is_prose
-from ragkit.load.pdf_page import PdfPage, Piece
+from ragkit.load.pdf_page import Numbers, PdfPage, Piece
 from ragkit.load.pdf_ruled_table import find_ruled_tables
 from ragkit.load.pdf_table import PdfTable
 
@@ -44,6 +45,8 @@ class PdfLine:
     """It begins a paragraph."""
     level: int = 0
     """Of a heading, from 1; else 0."""
+    is_note: bool = False
+    """It begins a caption, a footnote or a note in the margin, which stands apart from the text."""
 
 
 @dataclass(slots=True)
@@ -63,11 +66,14 @@ def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     pieces = page.pieces
     gutters = _find_gutters(page) if page.is_beside else []
     found = _find_tables(page, gutters) if tables and page.is_beside else []
-    items = _join_lines(_without_tables(pieces, found)) if found else _join_lines(pieces)
-    lines = _insert_tables(items, found, pieces)
+    rest: Sequence[Piece] = _without_tables(pieces, found) if found else pieces
+    rest, margin = split_margins(rest) if page.is_beside and not gutters else (rest, [])
+    lines = _insert_tables(_join_lines(rest), found, pieces)
     if (page.is_scan and gutters) or any(_jumps_up(a, b) for a, b in itertools.pairwise(lines)):
         lines = _order(lines, gutters)
     _mark_blocks(lines)
+    for note in margin:
+        _insert_note(lines, _join_lines(note))
     return PageLayout(page.width, page.height, lines, page.is_garbled)
 
 
@@ -83,6 +89,7 @@ def _find_gutters(page: PdfPage) -> list[float]:
     covered = np.cumsum(np.bincount(starts + 1 - left, minlength=size) - np.bincount(ends - left, minlength=size))
     limit = 0.12 * len(pieces)
     over = np.flatnonzero(covered > limit)
+    lengths = np.fromiter((len(piece.text) for piece in pieces), np.int64, len(pieces))
     gutters: list[float] = []
     for before, behind in itertools.pairwise(over.tolist()):
         if behind > before + 1:  # the widest part of the strip that the fewest pieces cross
@@ -91,27 +98,33 @@ def _find_gutters(page: PdfPage) -> list[float]:
             above = np.flatnonzero(strip[first:] > strip[first])
             last = first + int(above[0]) - 1 if len(above) else len(strip) - 1
             at = left + before + 1 + (first + last) / 2
-            if _separates_columns(pieces, at, is_scan=page.is_scan):
+            if _separates_columns(page, lengths, at):
                 gutters.append(at)
     return gutters
 
 
-def _separates_columns(pieces: Sequence[Piece], at: float, *, is_scan: bool) -> bool:
-    """Whether the file writes what is left of a strip before what is right of it, and both are several rows high."""
-    sides = [(piece, piece.x0 > at - 1) for piece in pieces if piece.x1 < at + 1 or piece.x0 > at - 1]
-    left = [piece for piece, is_right in sides if not is_right]
-    right = [piece for piece, is_right in sides if is_right]
+def _separates_columns(page: PdfPage, lengths: Numbers, at: float) -> bool:
+    """Whether the file writes what is left of a strip before what is right of it, and both are several rows high.
+
+    `lengths` are the characters of each piece.
+    """
+    x0, top, x1, bottom = page.boxes.astype(np.float64).T
+    on_right = x0 > at - 1
+    beside = np.flatnonzero((x1 < at + 1) | on_right)
+    sides = on_right[beside]
+    left, right = beside[~sides], beside[sides]
     if min(len(left), len(right)) < MIN_COLUMN_PIECES / 3:
         return False
-    words = [sum(map(len, (piece.text for piece in side))) / len(side) for side in (left, right)]
-    switches = sum(1 for a, b in itertools.pairwise(sides) if a[1] != b[1])
-    shared = min(max(p.bottom for p in left), max(p.bottom for p in right)) - max(
-        min(p.top for p in left), min(p.top for p in right)
-    )
-    rows = shared / median(piece.height for piece, _ in sides)
-    if rows <= 5 or min(words) <= 8:
+    if min(lengths[left].sum() / len(left), lengths[right].sum() / len(right)) <= 8:
         return False
-    return switches <= max(3, 0.06 * len(sides)) or (is_scan and _is_column(left) and _is_column(right))
+    shared = min(bottom[left].max(), bottom[right].max()) - max(top[left].min(), top[right].min())
+    if shared / median((bottom - top)[beside].tolist()) <= 5:
+        return False
+    if np.count_nonzero(sides[1:] != sides[:-1]) <= max(3, 0.06 * len(sides)):
+        return True
+    if not page.is_scan:
+        return False
+    return all(_is_column([page.pieces[number] for number in side.tolist()]) for side in (left, right))
 
 
 def _is_column(side: Sequence[Piece]) -> bool:
@@ -212,6 +225,18 @@ def _insert_tables(lines: list[PdfLine], tables: Sequence[PdfTable], pieces: Seq
     return lines
 
 
+def _insert_note(lines: list[PdfLine], note: list[PdfLine]) -> None:
+    """A note in the margin behind the paragraph that it stands beside."""
+    middle = (note[0].top + note[0].bottom) / 2
+    beside = [number for number, line in enumerate(lines) if line.top <= middle <= line.bottom]
+    at = beside[0] + 1 if beside else sum(1 for line in lines if line.top < middle)
+    while at < len(lines) and not lines[at].new_block and not lines[at].table:
+        at += 1
+    for number, line in enumerate(note):
+        line.new_block = line.is_note = number == 0
+    lines[at:at] = note
+
+
 def _order(lines: list[PdfLine], gutters: Sequence[float]) -> list[PdfLine]:
     """Column by column between the lines that cross the gutters."""
     ordered: list[PdfLine] = []
@@ -227,8 +252,10 @@ def _order(lines: list[PdfLine], gutters: Sequence[float]) -> list[PdfLine]:
 
 
 def _jumps_up(before: PdfLine, line: PdfLine) -> bool:
+    if line.bottom >= before.top + 1:
+        return False
     overlap = min(before.x1, line.x1) - max(before.x0, line.x0)
-    return line.bottom < before.top + 1 and overlap > 0.3 * min(before.x1 - before.x0, line.x1 - line.x0)
+    return overlap > 0.3 * min(before.x1 - before.x0, line.x1 - line.x0)
 
 
 def _mark_blocks(lines: Sequence[PdfLine]) -> None:

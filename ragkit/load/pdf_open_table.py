@@ -24,10 +24,11 @@ Row = list[Piece]
 def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
     """The tables among the pieces of one text column, from top to bottom."""
     rows = [join_signs(row) if len(row) > 1 else row for row in visual_rows(pieces)]
+    is_table = list(map(_is_table_row, rows))
     tables: list[PdfTable] = []
     start = 0
     while start < len(rows):
-        end = _run_end(rows, start)
+        end = _run_end(rows, is_table, start)
         if end - start >= 2:
             first = _with_names_above(rows, start, tables[-1].bottom if tables else 0)
             table = _read_run(rows[first:end])
@@ -86,9 +87,9 @@ def _join_two(before: Piece, piece: Piece) -> Piece:
     return Piece(text, before.x0, top, piece.x1, bottom, before.fonts, before.size, words, before.start)
 
 
-def _run_end(rows: Sequence[Row], start: int) -> int:
+def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
     """The end of the run of table rows that begins at `start`; `start` when none begins there."""
-    if not _is_table_row(rows[start]):
+    if not is_table[start]:
         return start
     left, right = _extent(rows[start])
     end = start + 1
@@ -99,7 +100,7 @@ def _run_end(rows: Sequence[Row], start: int) -> int:
         height = max(row[0].height, 4)
         if min(p.top for p in row) - max(p.bottom for p in before) > 2.2 * height:
             break
-        if _is_table_row(row):
+        if is_table[number]:
             low, high = _extent(row)
             if high < left or low > right:
                 break

@@ -11,14 +11,18 @@ def visual_rows(pieces: Sequence[Piece]) -> list[list[Piece]]:
     """The pieces by height on the page, then from left to right."""
     rows: list[list[Piece]] = []
     middles: list[float] = []
-    for piece in sorted(pieces, key=lambda item: item.middle):
-        if rows and piece.middle - middles[-1] < 0.45 * min(piece.height, rows[-1][0].height):
+    height = 0.0
+    for piece in sorted(pieces, key=lambda item: item.top + item.bottom):
+        middle = piece.middle
+        if rows and middle - middles[-1] < 0.45 * min(piece.height, height):
             rows[-1].append(piece)
         else:
             rows.append([piece])
-            middles.append(piece.middle)
+            middles.append(middle)
+            height = piece.height
     for row in rows:
-        row.sort(key=lambda item: item.x0)
+        if len(row) > 1:
+            row.sort(key=lambda item: item.x0)
     return rows
 
 
@@ -26,15 +30,19 @@ def split_pieces(pieces: Sequence[Piece], edges: Sequence[float]) -> list[Piece]
     """The pieces cut between words at each edge that lies in a gap between two words."""
     split: list[Piece] = []
     for piece in pieces:
+        if not any(piece.x0 - 1 <= edge <= piece.x1 + 1 for edge in edges):
+            split.append(piece)
+            continue
         cuts = [0]
-        for number in range(1, len(piece.words)):
-            left, right = piece.words[number - 1][3], piece.words[number][2]
+        words = piece.words
+        for number in range(1, len(words)):
+            left, right = words[number - 1][3], words[number][2]
             if any(left - 1 <= edge <= right + 1 for edge in edges):
                 cuts.append(number)
         if len(cuts) == 1:
             split.append(piece)
             continue
-        for first, last in zip(cuts, [*cuts[1:], len(piece.words)], strict=True):
+        for first, last in zip(cuts, [*cuts[1:], len(words)], strict=True):
             split.append(sub_piece(piece, first, last))
     return split
 

@@ -40,13 +40,14 @@ def take_running_heads(pages: Sequence[PageLayout]) -> list[str]:
     """Take running heads, feet and page numbers out of the pages; returns the distinct ones without page numbers."""
     largest = LARGEST * median([line.height for page in pages for line in page.lines if not line.table] or [0])
     edges = [[_Edge(line) for line in _edge_lines(page) if line.height <= largest] for page in pages]
+    numbers = list(map(_last_number, pages))
     kept: list[list[PdfLine]] = []
     taken: dict[str, None] = {}
     for number, page in enumerate(pages):
         near = range(max(0, number - NEAR_PAGES), min(len(pages), number + NEAR_PAGES + 1))
         others = [edges[other] for other in near if other != number]
         running = _running_lines(page, edges[number], others)
-        running += [line for line in _counted_line(pages, number) if line not in running]
+        running += [line for line in _counted_line(numbers, number) if line not in running]
         if number == 0:  # what heads the other pages is often the title here
             running = [line for line in running if line.top > page.height / 2 or is_page_number(line.text)]
         for line in running:
@@ -92,12 +93,11 @@ def _comes_back(edge: _Edge, others: Sequence[_Edge]) -> bool:
     )
 
 
-def _counted_line(pages: Sequence[PageLayout], number: int) -> list[PdfLine]:
+def _counted_line(numbers: Sequence[tuple[int, PdfLine] | None], number: int) -> list[PdfLine]:
     """The last line of a page, if it is a number that the last line of a page beside it continues."""
-    values = [
-        _last_number(pages[other]) if 0 <= other < len(pages) else None for other in (number - 1, number, number + 1)
-    ]
-    before, here, after = values
+    here = numbers[number]
+    before = numbers[number - 1] if number else None
+    after = numbers[number + 1] if number + 1 < len(numbers) else None
     if here is None or not any(o is not None and o[0] == here[0] + step for o, step in ((before, -1), (after, 1))):
         return []
     return [here[1]]

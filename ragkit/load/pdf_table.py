@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ragkit.load.pdf_page import Piece
 from ragkit.load.table_text import is_number
 
 _DATA = re.compile(r"[\s$€£¥%().,:;+*~<>≤≥±/–—−-]*(?:n\.?/?a\.?|\d[\d\s.,%()/:$€£*†‡–—−+-]*[a-zA-Z%)]{0,3})?[\s*†‡%)]*")
+MAX_DATA_CHARS = 40
+"""A longer cell holds no value."""
 MAX_HEADER_ROWS = 5
 """Rows of column names, at most."""
 
@@ -53,7 +56,8 @@ class PdfTable:
 
     def grid(self) -> list[list[str]]:
         """The texts by row and column; a text stands in the first field of its cell."""
-        rows = [[""] * self.column_count for _ in range(self.row_count)]
+        width = self.column_count
+        rows = [[""] * width for _ in range(self.row_count)]
         for cell in self.cells:
             rows[cell.row][cell.column] = cell.text
         return rows
@@ -68,8 +72,10 @@ class PdfTable:
         return rows
 
 
-def join_text(pieces: Iterable[Piece]) -> str:
+def join_text(pieces: Sequence[Piece]) -> str:
     """The text of the pieces of a cell, line by line, on one line."""
+    if len(pieces) == 1:
+        return " ".join(pieces[0].text.split())
     lines: list[list[Piece]] = []
     for piece in sorted(pieces, key=lambda item: item.middle):
         if lines and abs(lines[-1][0].middle - piece.middle) < 0.5 * min(lines[-1][0].height, piece.height):
@@ -77,12 +83,17 @@ def join_text(pieces: Iterable[Piece]) -> str:
         else:
             lines.append([piece])
     texts = [" ".join(piece.text for piece in sorted(line, key=lambda item: item.x0)) for line in lines]
-    return re.sub(r"\s+", " ", " ".join(texts)).strip()
+    return " ".join(" ".join(texts).split())
 
 
 def is_data(text: str) -> bool:
     """Whether a cell holds a value, not a name: a number, an amount, a share, a dash."""
-    return bool(text) and len(text) <= 40 and (_DATA.fullmatch(text) is not None or is_number(text))
+    return bool(text) and len(text) <= MAX_DATA_CHARS and _is_value(text)
+
+
+@lru_cache(maxsize=8192)
+def _is_value(text: str) -> bool:
+    return _DATA.fullmatch(text) is not None or is_number(text)
 
 
 def count_header_rows(table: PdfTable) -> int:

@@ -98,7 +98,7 @@ def clean_page_text(text: str, *, join_hyphens: bool, compounds: Collection[str]
     if has_marks:
         text = _SURROGATES.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)
         text = _DROPPED_CHARS.sub("", _HYPHEN_MARK_PATTERN.sub("-", text))
-    return "\n".join(line.rstrip() for line in text.split("\n")).strip()
+    return "\n".join(map(str.rstrip, text.split("\n"))).strip()
 
 
 def _join_hyphenated_words(text: str, compounds: Collection[str]) -> str:

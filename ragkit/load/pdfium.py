@@ -105,7 +105,7 @@ class PdfiumFile:
     def page(self, number: int) -> PdfiumPage | None:
         """A page, from 0; None when it cannot be read."""
         try:
-            return PdfiumPage(self._pdf[number], self._pdf.formenv)
+            return PdfiumPage(self._pdf[number], self._pdf)
         except pdfium.PdfiumError:
             return None
 
@@ -113,8 +113,8 @@ class PdfiumFile:
 class PdfiumPage:
     """The characters of an open page; close it with `with`."""
 
-    def __init__(self, page: pdfium.PdfPage, form: pdfium.PdfFormEnv | None) -> None:
-        self._page, self._form = page, form
+    def __init__(self, page: pdfium.PdfPage, document: pdfium.PdfDocument) -> None:
+        self._page, self._document, self._form = page, document, document.formenv
         try:
             self._text_page = page.get_textpage()
         except pdfium.PdfiumError:
@@ -224,6 +224,19 @@ class PdfiumPage:
                 pdfium_c.FPDFPage_CloseAnnot(annotation)
             if text:
                 yield text
+
+    def links(self) -> Iterator[str]:
+        """The addresses of the links that lead out of the file, as they stand in it."""
+        position, link = ctypes.c_int(0), pdfium_c.FPDF_LINK()
+        for _ in range(MAX_ANNOTATIONS):
+            if not pdfium_c.FPDFLink_Enumerate(self._page, position, link):
+                return
+            action = pdfium_c.FPDFLink_GetAction(link)
+            if action and pdfium_c.FPDFAction_GetType(action) == pdfium_c.PDFACTION_URI:
+                size = min(pdfium_c.FPDFAction_GetURIPath(self._document, action, None, 0), MAX_CHARS)
+                buffer = ctypes.create_string_buffer(size + 1)
+                pdfium_c.FPDFAction_GetURIPath(self._document, action, buffer, size)
+                yield buffer.value.decode("utf-8", "replace").strip()
 
 
 def _open(data: bytes, source: str) -> pdfium.PdfDocument:

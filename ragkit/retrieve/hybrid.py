@@ -22,7 +22,7 @@ from ragkit.retrieve.base import (
 )
 from ragkit.retrieve.fusion import ScoreArray, convex_combination, reciprocal_rank_fusion
 from ragkit.retrieve.options import HybridOptions, validate_top_k
-from ragkit.retrieve.second_hop import asks_for_second_hop, find_second_hop, lacks_words
+from ragkit.retrieve.second_hop import asks_about_document, asks_for_second_hop, find_second_hop, lacks_words
 
 DENSE_WEIGHT = 0.55
 """Default weight of the cosines; 0.5 to 0.6 hardly differ."""
@@ -91,8 +91,9 @@ class HybridRetriever(Retriever):
         hops = self._options.hops
         if hops == 1 or self._options.fusion != "convex" or len(explanations) < FIRST_RANKS:
             return False
+        hits = [entry.hit for entry in explanations]
         return hops == 2 or (
-            asks_for_second_hop(question) and lacks_words(question, [entry.hit for entry in explanations])
+            asks_for_second_hop(question) and lacks_words(question, hits) and not asks_about_document(question, hits)
         )
 
     def _add_second_hop(

@@ -10,16 +10,18 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import PurePath
 
 import numpy as np
 
 from ragkit.embed.base import Row
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.document_fields import period_terms
 from ragkit.lexical.stopwords import STOP_WORDS
 from ragkit.records import Chunk, Hit
 from ragkit.retrieve.base import ChunkIndex, Where
 
-FIRST_PASSAGES = 5
+FIRST_PASSAGES = 3
 """Passages of the first search whose names are followed."""
 MAX_NAMES = 16
 """Names of a passage that are searched for."""
@@ -68,6 +70,12 @@ def lacks_words(question: str, hits: Sequence[Hit]) -> bool:
         return False
     lacking = [sum(term not in terms for term in asked) for terms in map(_passage_terms, (h.chunk for h in hits[:3]))]
     return min(lacking) >= LEAST_UNCOVERED * len(asked)
+
+
+def asks_about_document(question: str, hits: Sequence[Hit]) -> bool:
+    """Whether the question names a period that the file name or title of one of the first three passages names too."""
+    asked = set(period_terms(question))
+    return any(asked & set(period_terms(f"{PurePath(hit.chunk.source).name} {hit.chunk.title}")) for hit in hits[:3])
 
 
 def find_second_hop(question: str, query: Row, hits: Sequence[Hit], index: ChunkIndex, where: Where) -> SecondHop:

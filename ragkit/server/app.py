@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -54,6 +55,8 @@ from ragkit.server.uploads import UploadFolder
 from ragkit.server.watching import watch_sources
 
 LOG = logging.getLogger("ragkit.server")
+CONNECTION_CHECK_S = 3.0
+"""Seconds between checks of the connection to the database with the state."""
 CLEANUP_INTERVAL_S = 3600.0
 """Seconds between two deletions of expired sessions and traces."""
 JOB_STOP_SECONDS = 5.0
@@ -127,6 +130,9 @@ def create_app(
             contexts.clear()  # without names, no request can choose
         background = [asyncio.create_task(_run_cleanup(context.sessions, context.traces)) for context in opened]
         background.append(asyncio.create_task(trim_periodically()))
+        background += [
+            asyncio.create_task(_keep_connected(context.state)) for context in opened if context.state.is_shared
+        ]
         if chosen.watch_seconds:
             background += [asyncio.create_task(watch_sources(context, chosen.watch_seconds)) for context in opened]
         async with AsyncExitStack() as stack:
@@ -140,6 +146,7 @@ def create_app(
             await asyncio.gather(*map(_close_context, opened))
         for context in opened:
             context.state.close()
+            context.uploads.close()
 
     app = FastAPI(
         title="ragkit",
@@ -206,12 +213,14 @@ async def _open_context(
     shared: tuple[Metrics, tuple[Tool, ...], _Limiters, tuple[AgentObserver, ...]],
     bases: Mapping[str, AppContext],
 ) -> AppContext:
-    """Open the state file of a knowledge base, and start its jobs."""
+    """Open the state of a knowledge base, and start its jobs."""
     kb, limits, (metrics, tools, limiters, observers) = base.kb, settings.limits, shared
-    state = StateDatabase(base.directory)
+    state = StateDatabase(kb.database or base.directory)
     sessions, traces = SessionStore(state, settings.retention), TraceStore(state, settings.retention)
-    uploads = UploadFolder(base.directory, state, limits, kb.max_file_bytes)
-    jobs = JobStore(state, settings.retention)
+    local_state = StateDatabase(base.directory) if state.is_shared else state  # uploads are files of this machine
+    uploads = UploadFolder(base.directory, local_state, limits, kb.max_file_bytes)
+    place = f"{socket.gethostname()}:{uploads.folder}" if state.is_shared else ""
+    jobs = JobStore(state, settings.retention, place)
     await uploads.open()
     await jobs.open()
     shares = ShareStore(state, settings.retention)
@@ -311,6 +320,16 @@ async def _run_cleanup(sessions: SessionStore, traces: TraceStore) -> None:
         except Exception:  # boundary: the background task must go on
             LOG.exception("expired sessions and traces could not be deleted")
         await asyncio.sleep(CLEANUP_INTERVAL_S)
+
+
+async def _keep_connected(state: StateDatabase) -> None:
+    """Open a lost connection to the database again soon: without one, other servers take this one for dead."""
+    while True:
+        await asyncio.sleep(CONNECTION_CHECK_S)
+        try:
+            await state.run(lambda connection: None)
+        except RagkitError as error:
+            LOG.warning("%s", error)
 
 
 @contextmanager

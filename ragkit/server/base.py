@@ -10,6 +10,7 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Searcher, Where
 from ragkit.index.aggregate import FieldAggregate
+from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.reader import CatalogReader, DocumentSummary
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.source_files import OriginalFile
@@ -33,6 +34,10 @@ class ServedKnowledgeBase(Searcher, Protocol):
     @property
     def path(self) -> Path:
         """Its directory; that of the local copy for one in a database."""
+
+    @property
+    def database(self) -> DatabaseUrl | None:
+        """The address of one in a database, where servers keep their state; None for a directory."""
 
     @property
     def top_k(self) -> int:

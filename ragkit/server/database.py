@@ -1,7 +1,6 @@
-"""The state of a server in one SQLite file that its workers share: tables, and the thread that uses the connection.
+"""The state of a server: the thread that uses its connection, and what its stores share.
 
-Every worker holds a lock on a file of its own, which the kernel releases when the process ends. A running answer
-whose worker holds no lock was interrupted.
+A running answer whose worker process does not live any more was interrupted.
 """
 
 from __future__ import annotations
@@ -9,67 +8,26 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import fcntl
 import json
-import os
 import secrets
-import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from ragkit.errors import KnowledgeBaseDamaged
+from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.settings import Retention
-from ragkit.sqlite_wal import enable_wal
+from ragkit.server.state_sqlite import SqliteState
+from ragkit.sql import SqlConnection
 
 P = ParamSpec("P")
 T = TypeVar("T")
 StoreT = TypeVar("StoreT", bound="StateStore")
-
-FILE_NAME = "server.sqlite"
-LOCKS_FOLDER = "server.workers"
-"""Directory of the lock files of the workers."""
-SCHEMA_VERSION = 2
-BUSY_TIMEOUT_S = 20.0
-
-TABLES = """
-CREATE TABLE sessions (
-    id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, ended REAL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX sessions_by_use ON sessions (updated, id);
-
--- status: done, running, interrupted, cancelled or error. detail: citations, usage and so on, as JSON.
-CREATE TABLE messages (
-    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-    session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    role TEXT NOT NULL, content TEXT NOT NULL, created REAL NOT NULL,
-    status TEXT NOT NULL, trace TEXT, detail TEXT NOT NULL, worker TEXT
-) STRICT;
-CREATE INDEX messages_by_session ON messages (session, key);
-CREATE INDEX messages_running ON messages (worker) WHERE status = 'running';
-
-CREATE TABLE traces (
-    id TEXT PRIMARY KEY, session TEXT, status TEXT NOT NULL, started REAL NOT NULL, ended REAL,
-    model TEXT NOT NULL, question TEXT NOT NULL, usage TEXT NOT NULL, spans TEXT NOT NULL, error TEXT NOT NULL,
-    worker TEXT, record TEXT NOT NULL DEFAULT '{}'
-) STRICT, WITHOUT ROWID;
-CREATE INDEX traces_by_time ON traces (started, id);
-CREATE INDEX traces_by_session ON traces (session, started, id);
-CREATE INDEX traces_running ON traces (worker) WHERE status = 'running';
-
--- Runs that are suspended until the caller sends tool results.
-CREATE TABLE suspended (id TEXT PRIMARY KEY, created REAL NOT NULL, run TEXT NOT NULL) STRICT, WITHOUT ROWID;
-"""
-
-UPGRADES = {1: "ALTER TABLE traces ADD COLUMN record TEXT NOT NULL DEFAULT '{}'"}
-"""Schema version -> the statement that leads to the next one."""
 
 
 def new_id(prefix: str) -> str:
@@ -100,38 +58,61 @@ def decode_cursor(cursor: str, *kinds: type) -> list[str | float]:
     return values
 
 
+class StateBackend(Protocol):
+    """Where the state is; used by one thread."""
+
+    def run(self, work: Callable[[SqlConnection], T]) -> T:
+        """The result of `work` in one transaction; others wait."""
+
+    def is_alive(self, connection: SqlConnection, worker: str) -> bool:
+        """Whether the process of another worker runs."""
+
+    def forget(self, worker: str) -> None:
+        """Delete what is kept of a dead worker."""
+
+    def close(self) -> None:
+        """Close it: this worker has ended."""
+
+
 class StateDatabase:
-    """The open state file. `run` executes functions in the one thread that uses its connection."""
+    """The open state. `run` executes functions in the one thread that uses its connection."""
 
-    def __init__(self, directory: Path) -> None:
-        """Open or create the file. Raises KnowledgeBaseDamaged if it is not one, or of a later version."""
+    def __init__(self, place: Path | DatabaseUrl) -> None:
+        """Open or create the state in a directory, or in the database of a knowledge base.
+
+        Raises:
+            KnowledgeBaseDamaged: the file in the directory is no state, or of a later version.
+            DatabaseFailed, NotAKnowledgeBase: the database is unreachable, or of a later version.
+        """
         self.worker_id = new_id("wrk")
-        self._locks_folder = directory / LOCKS_FOLDER
-        self._lock_fd = self._acquire_lock()
+        self.is_shared = isinstance(place, DatabaseUrl)
+        """Whether servers on other machines use it too."""
+        self._closed = False
         self._executor = ThreadPoolExecutor(1, "ragkit-server-state")
-        self._connection = self._executor.submit(_open, directory / FILE_NAME).result()
-        self._executor.submit(self.mark_interrupted, self._connection).result()
+        self._backend = self._executor.submit(_open_backend, place, self.worker_id).result()
+        self._executor.submit(self._backend.run, self.mark_interrupted).result()
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, work: Callable[[SqlConnection], T]) -> T:
         """Run `work` in one transaction and return its result. It completes even if the caller is cancelled."""
-        future = asyncio.get_running_loop().run_in_executor(self._executor, self._run_in_transaction, work)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, self._backend.run, work)
         return await asyncio.shield(future)
 
     def close(self) -> None:
-        """Close the file and release the lock of this worker."""
-        self._executor.submit(self._connection.close).result()
+        """Close the state and release the lock of this worker. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._executor.submit(self._backend.close).result()
         self._executor.shutdown()
-        self._lock_path(self.worker_id).unlink(missing_ok=True)
-        os.close(self._lock_fd)
 
-    def mark_interrupted(self, connection: sqlite3.Connection) -> None:
+    def mark_interrupted(self, connection: SqlConnection) -> None:
         """Mark the running rows of dead workers as interrupted. Call it before reading running rows."""
         rows = connection.execute(
             "SELECT worker FROM traces WHERE status = 'running' UNION SELECT worker FROM messages"
             " WHERE status = 'running'"
         )
         for (worker,) in rows.fetchall():
-            if not self.is_alive(worker):
+            if not self.is_alive(connection, worker):
                 now = time.time()
                 connection.execute(
                     "UPDATE traces SET status = 'interrupted', ended = ?, error = 'the server was stopped'"
@@ -140,36 +121,19 @@ class StateDatabase:
                 )
                 interrupted = "UPDATE messages SET status = 'interrupted' WHERE status = 'running' AND worker = ?"
                 connection.execute(interrupted, (worker,))
-                self._lock_path(worker).unlink(missing_ok=True)
+                self._backend.forget(worker)
 
-    def _run_in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with _transaction(self._connection):
-            return work(self._connection)
+    def is_alive(self, connection: SqlConnection, worker: str) -> bool:
+        """Whether the process of a worker runs."""
+        return worker == self.worker_id or self._backend.is_alive(connection, worker)
 
-    def _acquire_lock(self) -> int:
-        self._locks_folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self._lock_path(self.worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return lock
 
-    def _lock_path(self, worker: str) -> Path:
-        return self._locks_folder / f"{worker}.lock"
+def _open_backend(place: Path | DatabaseUrl, worker: str) -> StateBackend:
+    if isinstance(place, Path):
+        return SqliteState(place, worker)
+    from ragkit.server.state_postgres import PostgresState  # noqa: PLC0415 - needs psycopg
 
-    def is_alive(self, worker: str) -> bool:
-        """Whether the process of a worker runs: it holds its lock."""
-        if worker == self.worker_id:
-            return True
-        try:
-            lock = os.open(self._lock_path(worker), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+    return PostgresState(place, worker)
 
 
 class StateStore:
@@ -181,7 +145,7 @@ class StateStore:
 
 
 def in_transaction(
-    method: Callable[Concatenate[StoreT, sqlite3.Connection, P], T],
+    method: Callable[Concatenate[StoreT, SqlConnection, P], T],
 ) -> Callable[Concatenate[StoreT, P], Coroutine[Any, Any, T]]:
     """Make a method asynchronous: it runs in the thread and one transaction of the database, with its connection."""
 
@@ -191,40 +155,3 @@ def in_transaction(
         return await self._state.run(lambda connection: context.run(method, self, connection, *args, **kwargs))
 
     return run
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-    try:
-        path.chmod(0o600)  # conversations are private
-        enable_wal(connection, BUSY_TIMEOUT_S)
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("PRAGMA foreign_keys=ON")
-        with _transaction(connection):
-            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if version == 0:
-                for statement in TABLES.split(";"):
-                    connection.execute(statement)
-            for number in range(version, SCHEMA_VERSION) if version else ():
-                connection.execute(UPGRADES[number])
-            if version < SCHEMA_VERSION:
-                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        fix = f"`mv {path} {path}.old` to start with a new one"
-        raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error})", fix) from error
-    if version > SCHEMA_VERSION:
-        connection.close()
-        raise KnowledgeBaseDamaged(str(path), "was written by a later version of ragkit", "use that version")
-    return connection

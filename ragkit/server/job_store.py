@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from ragkit.index.web_pages import is_url
 from ragkit.records import JSON
-from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction, new_id
+from ragkit.server.database import (
+    StateDatabase,
+    StateStore,
+    decode_cursor,
+    encode_cursor,
+    format_time,
+    in_transaction,
+    new_id,
+)
 from ragkit.server.http_errors import invalid_request, not_found, service_unavailable
+from ragkit.server.settings import Retention
+from ragkit.sql import SqlConnection
 
 JobStatus: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled", "needs_confirmation"]
 ENDED: tuple[JobStatus, ...] = ("done", "failed", "cancelled", "needs_confirmation")
@@ -44,6 +54,13 @@ class JobRequest:
     """Read files that failed before again, although they have not changed."""
     max_cost_usd: float | None = None
     """Estimated cost above which the job needs a confirmation. None: no limit."""
+    place: str = ""
+    """Where the files are that it reads or deletes; only a server of that place runs it. Empty: each server can."""
+
+    @property
+    def has_local_files(self) -> bool:
+        """Whether it reads or deletes files of the server that takes it."""
+        return self.delete_uploads != () or not all(map(is_url, self.index))
 
 
 @dataclass(frozen=True)
@@ -71,14 +88,21 @@ class Job:
 class JobStore(StateStore):
     """The jobs in a state database."""
 
+    def __init__(self, state: StateDatabase, retention: Retention, place: str = "") -> None:
+        """`place`: the machine and folder of uploads of this server, where the servers of others share the database."""
+        super().__init__(state, retention)
+        self._place = place
+
     @in_transaction
-    def open(self, connection: sqlite3.Connection) -> None:
+    def open(self, connection: SqlConnection) -> None:
         """Create the table."""
         connection.execute(_TABLE)
 
     @in_transaction
-    def submit(self, connection: sqlite3.Connection, request: JobRequest) -> Job:
+    def submit(self, connection: SqlConnection, request: JobRequest) -> Job:
         """Queue a job; of equal ones, one waits at a time. Raises RequestRejected if too many wait."""
+        if request.has_local_files:
+            request = replace(request, place=self._place)
         text = json.dumps(asdict(request))
         same = "SELECT id FROM jobs WHERE status = 'queued' AND cancel = 0 AND request = ?"
         row = connection.execute(same, (text,)).fetchone()
@@ -90,34 +114,37 @@ class JobStore(StateStore):
         job = new_id("job")
         values = (job, time.time(), text)
         connection.execute("INSERT INTO jobs (id, status, created, request) VALUES (?, 'queued', ?, ?)", values)
-        ended = "SELECT id FROM jobs WHERE ended IS NOT NULL ORDER BY created DESC, id DESC LIMIT -1 OFFSET ?"
-        connection.execute(f"DELETE FROM jobs WHERE id IN ({ended})", (MAX_KEPT,))  # noqa: S608 - constant
+        kept = "SELECT id FROM jobs WHERE ended IS NOT NULL ORDER BY created DESC, id DESC LIMIT ?"
+        connection.execute(f"DELETE FROM jobs WHERE ended IS NOT NULL AND id NOT IN ({kept})", (MAX_KEPT,))  # noqa: S608 - constant
         return _load(connection, job)
 
     @in_transaction
-    def claim(self, connection: sqlite3.Connection) -> Job | None:
+    def claim(self, connection: SqlConnection) -> Job | None:
         """The next job, now running in this process; None if another one runs, or none waits."""
         self._requeue_interrupted(connection)
         if connection.execute("SELECT 1 FROM jobs WHERE status = 'running'").fetchone():
             return None
-        row = connection.execute("SELECT id FROM jobs WHERE status = 'queued' ORDER BY created, id LIMIT 1").fetchone()
-        if row is None:
+        queued = connection.execute(
+            "SELECT id, request FROM jobs WHERE status = 'queued' ORDER BY created, id"
+        ).fetchall()
+        job = next((id_ for id_, text in queued if json.loads(text).get("place", "") in ("", self._place)), None)
+        if job is None:
             return None
         connection.execute(
             "UPDATE jobs SET status = 'running', started = coalesce(started, ?), attempts = attempts + 1, worker = ?"
             " WHERE id = ?",
-            (time.time(), self._state.worker_id, row[0]),
+            (time.time(), self._state.worker_id, job),
         )
-        return _load(connection, row[0])
+        return _load(connection, job)
 
     @in_transaction
-    def update(self, connection: sqlite3.Connection, job: str, state: Mapping[str, JSON]) -> bool:
+    def update(self, connection: SqlConnection, job: str, state: Mapping[str, JSON]) -> bool:
         """Store the progress of a running job. Returns whether it was asked to stop."""
         connection.execute("UPDATE jobs SET state = ? WHERE id = ?", (json.dumps(state), job))
         return _load(connection, job).cancel
 
     @in_transaction
-    def finish(self, connection: sqlite3.Connection, job: str, status: JobStatus, state: Mapping[str, JSON]) -> None:
+    def finish(self, connection: SqlConnection, job: str, status: JobStatus, state: Mapping[str, JSON]) -> None:
         """Store how a job ended; `queued`: it goes on later."""
         ended = None if status == "queued" else time.time()
         attempts = 1 if status == "queued" else 0  # an orderly stop is no failed attempt
@@ -127,7 +154,7 @@ class JobStore(StateStore):
         )
 
     @in_transaction
-    def cancel(self, connection: sqlite3.Connection, job: str) -> Job:
+    def cancel(self, connection: SqlConnection, job: str) -> Job:
         """Stop a job: at once if it waits, after the current file or batch if it runs. Idempotent."""
         connection.execute(
             "UPDATE jobs SET cancel = 1, ended = CASE status WHEN 'running' THEN NULL ELSE ? END,"
@@ -138,7 +165,7 @@ class JobStore(StateStore):
         return _load(connection, job)
 
     @in_transaction
-    def resume(self, connection: sqlite3.Connection, job: str, max_cost_usd: float | None) -> Job:
+    def resume(self, connection: SqlConnection, job: str, max_cost_usd: float | None) -> Job:
         """Queue an ended job again, with another limit of cost. Raises RequestRejected if it is done or runs."""
         found = _load(connection, job)
         if found.status not in ("cancelled", "failed", "needs_confirmation"):
@@ -151,13 +178,13 @@ class JobStore(StateStore):
         return _load(connection, job)
 
     @in_transaction
-    def get(self, connection: sqlite3.Connection, job: str) -> Job:
+    def get(self, connection: SqlConnection, job: str) -> Job:
         """A job. Raises RequestRejected if there is none."""
         self._requeue_interrupted(connection)
         return _load(connection, job)
 
     @in_transaction
-    def list(self, connection: sqlite3.Connection, cursor: str | None, limit: int) -> tuple[list[Job], str | None]:
+    def list(self, connection: SqlConnection, cursor: str | None, limit: int) -> tuple[list[Job], str | None]:
         """A page of jobs, latest first, and the cursor of the next page."""
         self._requeue_interrupted(connection)
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
@@ -168,11 +195,11 @@ class JobStore(StateStore):
         next_cursor = encode_cursor(float(rows[limit - 1][2]), rows[limit - 1][0]) if len(rows) > limit else None
         return [_to_job(row) for row in rows[:limit]], next_cursor
 
-    def _requeue_interrupted(self, connection: sqlite3.Connection) -> None:
+    def _requeue_interrupted(self, connection: SqlConnection) -> None:
         """Queue the running jobs of dead processes again; those that failed too often end."""
         rows = connection.execute("SELECT id, worker, attempts, state FROM jobs WHERE status = 'running'").fetchall()
         for job, worker, attempts, state in rows:
-            if self._state.is_alive(worker):
+            if self._state.is_alive(connection, worker):
                 continue
             if attempts < MAX_ATTEMPTS:
                 connection.execute("UPDATE jobs SET status = 'queued', worker = NULL WHERE id = ?", (job,))
@@ -202,7 +229,7 @@ def job_json(job: Job) -> dict[str, JSON]:
     }
 
 
-def _load(connection: sqlite3.Connection, job: str) -> Job:
+def _load(connection: SqlConnection, job: str) -> Job:
     row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE id = ?", (job,)).fetchone()  # noqa: S608
     if row is None:
         raise not_found("job", "job_not_found")

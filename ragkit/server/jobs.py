@@ -72,7 +72,7 @@ class JobProgress:
                 self.failures.append(failure)
         elif isinstance(event, TextsEmbedded):
             self.embedded += event.texts
-        else:
+        elif self.files_read >= self.files:  # a first build publishes documents while it reads others
             self.phase = "writing"
         self.check()
 
@@ -134,7 +134,8 @@ class JobRunner:
     def __init__(self, store: JobStore, open_writer: Callable[[], KnowledgeBase], uploads: UploadFolder) -> None:
         self._store, self._open_writer, self._uploads = store, open_writer, uploads
         self._wake = asyncio.Event()
-        self._progress: JobProgress | None = None
+        self._running: tuple[str, JobProgress] | None = None
+        """The id of the running job, and its progress."""
         self._closing = False
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
@@ -143,11 +144,17 @@ class JobRunner:
         """Look for a job now."""
         self._wake.set()
 
+    def cancel(self, job: str) -> None:
+        """Stop a cancelled job at once if it runs here; other processes notice when they save its progress."""
+        if self._running is not None and self._running[0] == job:
+            self._running[1].stop.set()
+        self.wake()
+
     async def close(self, seconds: float) -> None:
         """Stop after the current file or batch, at most after `seconds`. The job goes on with the next server."""
         self._closing = True
-        if self._progress is not None:
-            self._progress.stop.set()
+        if self._running is not None:
+            self._running[1].stop.set()
         self.wake()
         await asyncio.wait((self._task,), timeout=seconds)
         self._task.cancel()
@@ -169,7 +176,8 @@ class JobRunner:
                 continue
 
     async def _run_job(self, job: Job) -> None:
-        progress = self._progress = JobProgress()
+        progress = JobProgress()
+        self._running = (job.id, progress)
         LOG.info("job %s started", job.request.kind, extra={"job": job.id})
         work = asyncio.wrap_future(THREAD_POOL.submit(lambda: self._work(job, progress)))
         cancelled = job.cancel
@@ -186,7 +194,7 @@ class JobRunner:
         if isinstance(report, dict) and report["failures"]:
             state["failures"] = report["failures"]
         await self._store.finish(job.id, result.status, state)
-        self._progress = None
+        self._running = None
         LOG.info("job %s: %s", job.request.kind, result.status, extra={"job": job.id})
 
     def _work(self, job: Job, progress: JobProgress) -> JobResult:

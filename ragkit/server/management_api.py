@@ -130,6 +130,8 @@ async def add_source(request: Request, context: ContextDep, body: management_sch
     if body.url is not None:
         if not is_url(body.url) or urlsplit(body.url).scheme.lower() not in ("http", "https"):
             raise invalid_request("url must begin with http:// or https://", "url")
+        if any(map(str.isspace, body.url.strip())):
+            raise invalid_request("url must not contain spaces: write one in a path as %20", "url")
         return await _submit(context, JobRequest("index", index=(normalize_url(body.url),)))
     if not _is_local(request, context):
         message = "only clients on the machine of the server may add its folders"
@@ -188,7 +190,7 @@ async def stream_job(context: ContextDep, job_id: schemas.Id) -> Response:
 async def cancel_job(context: ContextDep, job_id: schemas.Id) -> Any:
     """Stop a job after the current file or batch. What was embedded is kept."""
     job = await context.jobs.cancel(job_id)
-    context.job_runner.wake()
+    context.job_runner.cancel(job_id)
     return _to_json(job)
 
 

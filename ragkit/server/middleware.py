@@ -23,6 +23,7 @@ from ragkit.server.http_errors import ErrorResponse, to_error_response
 from ragkit.server.logs import REQUEST_ID
 from ragkit.server.metrics import Metrics
 from ragkit.server.principals import CURRENT, USER_HEADER, AccessControl, Principal
+from ragkit.server.rate_limit import RequestRates
 from ragkit.server.settings import ServerSettings, is_loopback
 
 LOG = logging.getLogger("ragkit.server.request")
@@ -35,6 +36,8 @@ MAX_LOGGED_PATH = 300
 PUBLIC_PREFIX = "/static/"
 OWNER = "token-1"
 """The name of the first token, whose holder may do everything."""
+SHARED_PREFIX = "/shared/"
+"""Paths of read-only links to sessions, whose ids cannot be guessed: without users they need no token either."""
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECURITY_HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
@@ -52,24 +55,6 @@ _CORS_HEADERS = "authorization, content-type, x-request-id"
 
 class ClientTooSlow(Exception):
     """A client did not read the response in time."""
-
-
-@dataclass(slots=True)
-class _TokenBucket:
-    """A token bucket of one minute of requests, refilled continuously."""
-
-    remaining: float
-    refilled_at: float = field(default_factory=time.monotonic)
-
-    def take(self, per_minute: int) -> float:
-        """Take one token; returns the seconds until the next one if the bucket is empty."""
-        now = time.monotonic()
-        self.remaining = min(per_minute, self.remaining + (now - self.refilled_at) * per_minute / 60)
-        self.refilled_at = now
-        if self.remaining >= 1:
-            self.remaining -= 1
-            return 0.0
-        return (1 - self.remaining) * 60 / per_minute
 
 
 @dataclass(slots=True)
@@ -94,7 +79,7 @@ class RequestMiddleware:
         self._metrics = metrics
         self._access = access or AccessControl({})
         self._digests = [sha256(token.encode()).digest() for token in settings.tokens]
-        self._buckets: dict[str, _TokenBucket] = {}
+        self._rates = RequestRates()
         self._allowed_hosts = _allowed_hosts(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,7 +114,7 @@ class RequestMiddleware:
             await sender.send_preflight()
             return
         is_upload = (scope["method"], scope["path"]) == UPLOAD  # its route limits and streams the body
-        error = error or self._check_rate_limit(sender.request_log)
+        error = error or await self._check_rate_limit(scope, sender.request_log)
         error = error or (None if is_upload else self._check_content_length(headers))
         if error is not None:
             await sender.send_error(error)
@@ -152,10 +137,12 @@ class RequestMiddleware:
             message = f"origin {origin!r} is not allowed: start the server with --allow-origin"
             return ErrorResponse(403, message, "wrong_origin")
         CURRENT.set(None)
-        if _is_public(scope["path"]) or scope["method"] == "OPTIONS":
+        has_users = self._access.has_users()
+        is_link = scope["method"] == "GET" and scope["path"].startswith(SHARED_PREFIX) and not has_users
+        if is_link or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
             return None
         signed = headers.get(USER_HEADER, "")
-        if not self._digests and not signed and not self._access.has_users():
+        if not self._digests and not signed and not has_users:
             CURRENT.set(Principal("local"))
             return None
         principal = self._find_principal(headers.get("authorization", ""), signed)
@@ -187,11 +174,18 @@ class RequestMiddleware:
         matches = [hmac.compare_digest(given, digest) for digest in self._digests]
         return f"token-{matches.index(True) + 1}" if scheme.lower() == "bearer" and any(matches) else ""
 
-    def _check_rate_limit(self, request_log: _RequestLog) -> ErrorResponse | None:
-        rate = self._settings.limits.requests_per_minute
-        if rate is None or not request_log.token:
+    async def _check_rate_limit(self, scope: Scope, request_log: _RequestLog) -> ErrorResponse | None:
+        limits, who = self._settings.limits, ""
+        rate = limits.requests_per_minute
+        if request_log.token.startswith("token-"):  # by its digest: replicas may list tokens in any order
+            who = self._digests[int(request_log.token.removeprefix("token-")) - 1].hex()
+        elif request_log.token:
+            who = request_log.token
+        elif self._digests and scope["path"].startswith(SHARED_PREFIX):
+            rate, who = limits.shared_per_minute, PRINCIPAL.get()
+        if rate is None or not who:
             return None
-        wait = self._buckets.setdefault(request_log.token, _TokenBucket(rate)).take(rate)
+        wait = await self._rates.take(scope["app"].state.service.state, who, rate)
         if not wait:
             return None
         message = f"rate limit of {rate} requests per minute exceeded"

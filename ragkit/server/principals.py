@@ -7,7 +7,6 @@ and MCP sessions that have begun. Work without a request reads what everyone may
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,10 +18,10 @@ from ragkit.index.access import NOBODY, AccessFile, AccessSettings, Grants, Role
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
+from ragkit.sql import SqlConnection
 
 BaseT = TypeVar("BaseT", bound=ServedKnowledgeBase)
 USER_HEADER = "x-ragkit-user"
-OWNER_TABLE = "CREATE TABLE IF NOT EXISTS owners (id TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ def _owner_key() -> str:
     return principal.owner_key if principal is not None else ""
 
 
-def record_owner(connection: sqlite3.Connection, identity: str) -> None:
+def record_owner(connection: SqlConnection, identity: str) -> None:
     """Record whose a new session, trace or suspended run is."""
     if key := _owner_key():
         connection.execute("INSERT INTO owners VALUES (?, ?)", (identity, key))
@@ -154,14 +153,14 @@ def owned_sql(column: str) -> tuple[str, tuple[str, str]]:
     return condition, (_owner_key(),) * 2
 
 
-def is_owned(connection: sqlite3.Connection, identity: str) -> bool:
+def is_owned(connection: SqlConnection, identity: str) -> bool:
     """Whether a row is one that the current principal may see."""
     key = _owner_key()
     row = connection.execute("SELECT 1 FROM owners WHERE id = ? AND owner = ?", (identity, key)) if key else None
     return row is None or row.fetchone() is not None
 
 
-def delete_unused_owners(connection: sqlite3.Connection) -> None:
+def delete_unused_owners(connection: SqlConnection) -> None:
     """Delete the owners of what was deleted."""
     connection.execute(
         "DELETE FROM owners WHERE id NOT IN"

@@ -370,9 +370,9 @@ class RevokedSchema(TypedDict):
 
 
 class SuggestionsSchema(TypedDict):
-    """First questions."""
+    """First questions, or follow-up questions."""
 
-    questions: Annotated[list[str], Field(description="At most 4; none if no heading is fit for one.")]
+    questions: Annotated[list[str], Field(description="At most 4, of follow-ups 3; none if no heading is fit for one.")]
 
 
 class FolderSchema(TypedDict):
@@ -645,6 +645,10 @@ class KnowledgeBaseStatusSchema(TypedDict):
     store: Annotated[str, Field(description="Name of the vector store.")]
     failures: Annotated[
         list[dict[str, Any]], Field(description="The first files that could not be indexed, by source.")
+    ]
+    database: Annotated[
+        dict[str, Any] | None,
+        Field(description="The database of the knowledge base, its last publication, and the processes that use it."),
     ]
 
 

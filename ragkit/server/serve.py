@@ -110,8 +110,11 @@ class _Workers(Multiprocess):
         super().terminate_all()
 
 
-def split_limits(limits: ServerLimits, workers: int) -> ServerLimits:
-    """The limits of each of `workers` processes, so that together they keep `limits`."""
+def split_limits(limits: ServerLimits, workers: int, *, one_rate: bool = False) -> ServerLimits:
+    """The limits of each of `workers` processes, so that together they keep `limits`.
+
+    `one_rate`: they count requests together, in a database.
+    """
     if workers == 1:
         return limits
     rate = limits.requests_per_minute
@@ -124,7 +127,7 @@ def split_limits(limits: ServerLimits, workers: int) -> ServerLimits:
         max_uploads=max(1, limits.max_uploads // workers),
         max_drawings=max(1, limits.max_drawings // workers),
         max_connections=max(1, limits.max_connections // workers),
-        requests_per_minute=None if rate is None else max(1, rate // workers),
+        requests_per_minute=rate if one_rate or rate is None else max(1, rate // workers),
     )
 
 

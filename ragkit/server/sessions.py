@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from ragkit.records import JSON
 from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction, new_id
 from ragkit.server.http_errors import invalid_request, not_found
 from ragkit.server.principals import is_owned, owned_sql, record_owner
+from ragkit.sql import SqlConnection
 
 MAX_TITLE_CHARS = 80
 NEW_TITLE = "New chat"
@@ -63,27 +63,27 @@ class SessionStore(StateStore):
     """The sessions in a state database."""
 
     @in_transaction
-    def start(self, connection: sqlite3.Connection, title: str = "") -> dict[str, JSON]:
+    def start(self, connection: SqlConnection, title: str = "") -> dict[str, JSON]:
         """Create a session."""
         self._evict(connection, new_empty=1)
         return _load_session(connection, self._create(connection, title))
 
     @in_transaction
-    def end(self, connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
+    def end(self, connection: SqlConnection, session: str) -> dict[str, JSON]:
         """End a session: it takes no more messages. Idempotent."""
         _load_session(connection, session)
         connection.execute("UPDATE sessions SET ended = coalesce(ended, ?) WHERE id = ?", (time.time(), session))
         return _load_session(connection, session)
 
     @in_transaction
-    def rename(self, connection: sqlite3.Connection, session: str, title: str) -> dict[str, JSON]:
+    def rename(self, connection: SqlConnection, session: str, title: str) -> dict[str, JSON]:
         """Rename a session."""
         _load_session(connection, session)
         connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (shorten_title(title), session))
         return _load_session(connection, session)
 
     @in_transaction
-    def get(self, connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
+    def get(self, connection: SqlConnection, session: str) -> dict[str, JSON]:
         """A session with its messages and the ids of its traces, oldest first."""
         self._state.mark_interrupted(connection)
         data = _load_session(connection, session)
@@ -98,14 +98,14 @@ class SessionStore(StateStore):
 
     @in_transaction
     def list(
-        self, connection: sqlite3.Connection, cursor: str | None, limit: int, query: str = ""
+        self, connection: SqlConnection, cursor: str | None, limit: int, query: str = ""
     ) -> tuple[list[JSON], str | None]:
         """A page of sessions, most recently used first, and the cursor of the next page; `query`: with this text."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
         owned, owner = owned_sql("s.id")
         rows = connection.execute(
             f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE (updated, id) < (?, ?) AND (? = '' OR instr(lower(title),"  # noqa: S608
-            " ?) OR EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id AND instr(lower(m.content), ?)))"
+            " ?) > 0 OR EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id AND instr(lower(m.content), ?) > 0))"
             f" AND {owned} ORDER BY updated DESC, id DESC LIMIT ?",
             (*after, *[query.lower()] * 3, *owner, limit + 1),
         ).fetchall()
@@ -113,23 +113,24 @@ class SessionStore(StateStore):
         return [_session_json(row) for row in rows[:limit]], next_cursor
 
     @in_transaction
-    def rate(self, connection: sqlite3.Connection, answer: str, feedback: Mapping[str, JSON] | None) -> dict[str, JSON]:
+    def rate(self, connection: SqlConnection, answer: str, feedback: Mapping[str, JSON] | None) -> dict[str, JSON]:
         """Store what a reader says about an answer; None: nothing any more. Returns it as MessageSchema."""
         of_session = connection.execute("SELECT session FROM messages WHERE id = ?", (answer,)).fetchone()
         if of_session is None or not is_owned(connection, of_session[0]):
             raise not_found("answer", "message_not_found")
         where = "WHERE id = ? AND role = 'assistant' AND status != 'running'"
-        merge = f"UPDATE messages SET detail = json_patch(detail, ?) {where}"  # noqa: S608 - constant
-        changed = connection.execute(merge, (json.dumps({"feedback": feedback}), answer)).rowcount
-        if not changed:
+        found = connection.execute(f"SELECT detail FROM messages {where}", (answer,)).fetchone()  # noqa: S608 - constant
+        if found is None:
             raise not_found("answer", "message_not_found")
+        detail = json.dumps({**json.loads(found[0]), "feedback": feedback})
+        connection.execute("UPDATE messages SET detail = ? WHERE id = ?", (detail, answer))
         row = connection.execute(f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?", (answer,)).fetchone()  # noqa: S608
         return message_json(row)
 
     @in_transaction
     def add_question(
         self,
-        connection: sqlite3.Connection,
+        connection: SqlConnection,
         session: str | None,
         question: str,
         trace: str,
@@ -180,7 +181,7 @@ class SessionStore(StateStore):
         return SessionTurn(session_id, answer, trace, tuple(known), tuple(ids))
 
     @in_transaction
-    def update_answer(self, connection: sqlite3.Connection, turn: SessionTurn, content: str) -> None:
+    def update_answer(self, connection: SqlConnection, turn: SessionTurn, content: str) -> None:
         """Save the text of a running answer."""
         connection.execute(
             "UPDATE messages SET content = ? WHERE id = ? AND status = 'running'", (content, turn.answer_id)
@@ -188,7 +189,7 @@ class SessionStore(StateStore):
 
     @in_transaction
     def finish_answer(
-        self, connection: sqlite3.Connection, turn: SessionTurn, status: str, content: str, detail: Mapping[str, JSON]
+        self, connection: SqlConnection, turn: SessionTurn, status: str, content: str, detail: Mapping[str, JSON]
     ) -> tuple[dict[str, JSON], dict[str, JSON]]:
         """Store the final answer. Returns it as MessageSchema, and its session as SessionSchema."""
         values = (status, content, json.dumps(detail, default=dict), turn.answer_id)
@@ -202,20 +203,20 @@ class SessionStore(StateStore):
         return message_json(row), _load_session(connection, turn.session_id)
 
     @in_transaction
-    def delete_expired(self, connection: sqlite3.Connection) -> None:
+    def delete_expired(self, connection: SqlConnection) -> None:
         """Delete sessions that are too old or too many."""
         self._state.mark_interrupted(connection)
         connection.execute("DELETE FROM sessions WHERE updated < ?", (time.time() - self._retention.days * 86400,))
         self._evict(connection)
 
-    def _create(self, connection: sqlite3.Connection, title: str) -> str:
+    def _create(self, connection: SqlConnection, title: str) -> str:
         session, now = new_id("sess"), time.time()
         values = (session, shorten_title(title) or NEW_TITLE, now, now)
         connection.execute("INSERT INTO sessions (id, title, created, updated) VALUES (?,?,?,?)", values)
         record_owner(connection, session)
         return session
 
-    def _evict(self, connection: sqlite3.Connection, *, new_conversations: int = 0, new_empty: int = 0) -> None:
+    def _evict(self, connection: SqlConnection, *, new_conversations: int = 0, new_empty: int = 0) -> None:
         """Delete the least recently used sessions, so that as many new ones fit; none with a running answer.
 
         Conversations and empty sessions are counted apart: whoever starts sessions and does not use them pushes out
@@ -227,9 +228,9 @@ class SessionStore(StateStore):
         room = max(1, int(limit * EMPTY_SHARE), limit - used - new_conversations)
         for has_messages, excess in ((0, count - used + new_empty - room), (1, used + new_conversations - limit)):
             connection.execute(
-                "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE EXISTS (SELECT 1 FROM messages m"
-                " WHERE m.session = s.id) = ? AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id"
-                " AND m.status = 'running') ORDER BY updated, id LIMIT ?)",
+                "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE CASE WHEN EXISTS (SELECT 1 FROM"
+                " messages m WHERE m.session = s.id) THEN 1 ELSE 0 END = ? AND NOT EXISTS (SELECT 1 FROM messages m"
+                " WHERE m.session = s.id AND m.status = 'running') ORDER BY updated, id LIMIT ?)",
                 (has_messages, max(0, excess)),
             )
 
@@ -276,7 +277,7 @@ def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
     }
 
 
-def _insert_message(connection: sqlite3.Connection, values: tuple[object, ...]) -> None:
+def _insert_message(connection: SqlConnection, values: tuple[object, ...]) -> None:
     connection.execute(
         "INSERT INTO messages (id, session, role, content, created, status, trace, worker, detail)"
         " VALUES (?,?,?,?,?,?,?,?,'{}')",
@@ -284,7 +285,7 @@ def _insert_message(connection: sqlite3.Connection, values: tuple[object, ...]) 
     )
 
 
-def _delete_from(connection: sqlite3.Connection, session: str, trace: str) -> None:
+def _delete_from(connection: SqlConnection, session: str, trace: str) -> None:
     """Delete the messages of a trace and all after it. Raises RequestRejected: there are none, or an answer runs."""
     of_session = "SELECT min(key) FROM messages WHERE session = ? AND trace = ?"
     [first] = connection.execute(of_session, (session, trace)).fetchone()
@@ -296,7 +297,7 @@ def _delete_from(connection: sqlite3.Connection, session: str, trace: str) -> No
     connection.execute("DELETE FROM messages WHERE session = ? AND key >= ?", (session, first))
 
 
-def _load_session(connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
+def _load_session(connection: SqlConnection, session: str) -> dict[str, JSON]:
     row = connection.execute(f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE id = ?", (session,)).fetchone()  # noqa: S608
     if row is None or not is_owned(connection, session):
         raise not_found("session", "session_not_found")

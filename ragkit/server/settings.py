@@ -63,6 +63,8 @@ class ServerLimits:
     """Maximum cost of one answer in US dollars, in addition to the limit of the pipeline. None: only that one."""
     requests_per_minute: int | None = 600
     """Per token; requests without a token are not limited. None: no limit."""
+    shared_per_minute: int = 60
+    """Reads of links to sessions per address, where tokens are required: links need none."""
     shutdown_seconds: float = 10.0
     """Time for running answers to finish after the server is stopped."""
 

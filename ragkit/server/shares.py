@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 
 from ragkit.records import JSON
 from ragkit.server.database import StateStore, format_time, in_transaction, new_id
 from ragkit.server.http_errors import not_found
-from ragkit.server.principals import OWNER_TABLE, is_owned
+from ragkit.server.principals import is_owned
+from ragkit.sql import SqlConnection
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS shares (id TEXT PRIMARY KEY, created REAL NOT NULL, session TEXT NOT NULL UNIQUE"
@@ -20,12 +20,11 @@ class ShareStore(StateStore):
     """The shared sessions in a state database. A link ends with its session."""
 
     async def open(self) -> None:
-        """Create the tables."""
-        await self._state.run(lambda connection: connection.execute(OWNER_TABLE))
+        """Create the table."""
         await self._state.run(lambda connection: connection.execute(_TABLE))
 
     @in_transaction
-    def share(self, connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
+    def share(self, connection: SqlConnection, session: str) -> dict[str, JSON]:
         """The link of a session, with the same id until it is revoked."""
         if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is None or not is_owned(
             connection, session
@@ -37,7 +36,7 @@ class ShareStore(StateStore):
         return {"share_id": row[0], "session_id": session, "created": format_time(row[1])}
 
     @in_transaction
-    def revoke(self, connection: sqlite3.Connection, session: str) -> None:
+    def revoke(self, connection: SqlConnection, session: str) -> None:
         """End the link of a session. Raises RequestRejected if it has none."""
         if (
             not is_owned(connection, session)
@@ -46,7 +45,7 @@ class ShareStore(StateStore):
             raise not_found("link", "share_not_found")
 
     @in_transaction
-    def find_session(self, connection: sqlite3.Connection, share: str) -> str:
+    def find_session(self, connection: SqlConnection, share: str) -> str:
         """The session of a link. Raises RequestRejected if it was revoked."""
         row = connection.execute("SELECT session FROM shares WHERE id = ?", (share,)).fetchone()
         if row is None or not is_owned(connection, row[0]):

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from itertools import islice
 from typing import Any
 
 from fastapi import APIRouter
 
 from ragkit.errors import NotAKnowledgeBase
 from ragkit.index.source_ids import display_name
-from ragkit.records import Document
 from ragkit.server import schemas
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.dependencies import ContextDep
+from ragkit.server.suggestions import MAX_LISTED, follow_ups, suggestions
 
 router = APIRouter()
-MAX_SUGGESTIONS = 4
-SAMPLED_DOCUMENTS = 12
-"""Documents whose headings are read for suggestions."""
-MAX_LISTED = 5_000
-"""Documents whose folders are counted."""
 MAX_FOLDERS = 200
-_WORD = re.compile(r"[^\W\d_]{2,}")
-GENERIC = frozenset((
-    "abstract", "acknowledgements", "acknowledgments", "appendix", "bibliography", "changelog", "changes", "conclusion",
-    "conclusions", "contents", "copyright", "foreword", "glossary", "index", "introduction", "license", "notes",
-    "overview", "preface", "references", "summary", "table of contents", "version history",
-))  # fmt: skip
-"""Headings that say nothing about a document."""
 
 
 @router.get("/suggestions", response_model=schemas.SuggestionsSchema)
@@ -39,6 +25,13 @@ async def suggest_questions(context: ContextDep) -> Any:
         return {"questions": await context.read(lambda: suggestions(context.kb))}
     except NotAKnowledgeBase:
         return {"questions": []}
+
+
+@router.get("/session/{session_id}/suggestions", response_model=schemas.SuggestionsSchema)
+async def suggest_follow_ups(context: ContextDep, session_id: schemas.Id) -> Any:
+    """Suggest follow-up questions from headings of the documents that the last answer cites, without a model."""
+    session = await context.sessions.get(session_id)
+    return {"questions": await context.read(lambda: follow_ups(context.kb, session))}
 
 
 @router.get("/folders", response_model=schemas.FoldersSchema)
@@ -65,40 +58,23 @@ async def revoke_share(context: ContextDep, session_id: schemas.Id) -> Any:
 
 @router.get("/shared/{share_id}", response_model=schemas.SharedSessionSchema)
 async def get_shared_session(context: ContextDep, share_id: schemas.Id) -> Any:
-    """Get a session by its link: title and messages, without traces and ratings."""
+    """Get a session by its link, which needs no token: title and messages, without traces, ratings and costs.
+
+    Where tokens are required, citations have the names of files and quotes, and nothing that leads to the documents.
+    """
     session = await context.sessions.get(await context.shares.find_session(share_id))
     history: Any = session["history"]
-    hidden = {"trace_id": None, "feedback": None}
-    return {"title": session["title"], "updated": session["updated"], "history": [{**m, **hidden} for m in history]}
+    hidden = {"trace_id": None, "feedback": None, "usage": None, "error": None}
+    shown = [{**message, **hidden} for message in history]
+    if context.settings.tokens:
+        shown = [{**m, "citations": [_without_place(item) for item in m["citations"]]} for m in shown]
+    return {"title": session["title"], "updated": session["updated"], "history": shown}
 
 
-def suggestions(kb: ServedKnowledgeBase) -> list[str]:
-    """Questions about headings, from documents all over the knowledge base."""
-    rows = list(kb.document_rows("", MAX_LISTED))
-    step = max(1, len(rows) // SAMPLED_DOCUMENTS)
-    found = (kb.find_document(row.id) for row in islice(rows[::step], SAMPLED_DOCUMENTS))
-    questions = (question for document in found if document is not None for question in islice(asked(document), 1))
-    return list(islice(dict.fromkeys(questions), MAX_SUGGESTIONS))
-
-
-def asked(document: Document) -> list[str]:
-    """Questions about the headings of a document: a heading that is a question stands for itself."""
-    questions = []
-    name = display_name(document.source).rstrip("/").rpartition("/")[2]
-    for heading in document.headings:
-        text = _without_number(heading.text[:500])
-        words = _WORD.findall(text)
-        if not 1 < heading.level < 4 or not 2 <= len(words) <= 8 or len(text) > 60 or text.lower() in GENERIC:
-            continue
-        questions.append(text if text.endswith("?") else f"What does {name} say about \u201c{text.rstrip(':.')}\u201d?")
-    return questions
-
-
-def _without_number(heading: str) -> str:
-    """A heading without `3.2` before it."""
-    words = heading.split()
-    is_number = len(words) > 1 and words[0][0].isdigit() and not any(map(str.isalpha, words[0]))
-    return " ".join(words[1:] if is_number else words)
+def _without_place(citation: dict[str, Any]) -> dict[str, Any]:
+    """A citation with the name of its file, without the folder, ids and other files."""
+    name = citation["source"].rstrip("/").rpartition("/")[2]
+    return {**citation, "source": name, "document_id": None, "chunk_id": None, "also_in": []}
 
 
 def folders(kb: ServedKnowledgeBase) -> list[dict[str, Any]]:

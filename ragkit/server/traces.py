@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 import time
 from collections.abc import Mapping
 from typing import Any, cast
@@ -15,6 +14,7 @@ from ragkit.server.database import StateStore, decode_cursor, encode_cursor, for
 from ragkit.server.http_errors import not_found
 from ragkit.server.principals import delete_unused_owners, is_owned, owned_sql, record_owner
 from ragkit.server.trace_record import EMPTY_RECORD, without_texts
+from ragkit.sql import SqlConnection
 
 _TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, spans, error, record"
 
@@ -23,7 +23,7 @@ class TraceStore(StateStore):
     """The traces in a state database."""
 
     @in_transaction
-    def start(self, connection: sqlite3.Connection, trace: str, session: str | None, model: str, question: str) -> None:
+    def start(self, connection: SqlConnection, trace: str, session: str | None, model: str, question: str) -> None:
         """Add a running trace. The question is stored only if it belongs to a session."""
         values = (trace, session, time.time(), model, question if session else "", self._state.worker_id)
         connection.execute(
@@ -35,7 +35,7 @@ class TraceStore(StateStore):
 
     @in_transaction
     def finish(
-        self, connection: sqlite3.Connection, trace: str, status: str, result: Mapping[str, JSON], error: str = ""
+        self, connection: SqlConnection, trace: str, status: str, result: Mapping[str, JSON], error: str = ""
     ) -> dict[str, JSON]:
         """Finish a trace and return it. `result` may hold `model`, `usage`, `spans` and `record`.
 
@@ -45,21 +45,21 @@ class TraceStore(StateStore):
         usage, spans = _dump(result.get("usage") or {}), _dump(result.get("spans") or [])
         connection.execute(
             "UPDATE traces SET status = ?, ended = ?, model = coalesce(?, model), usage = ?, spans = ?, error = ?,"
-            " record = iif(session IS NULL, ?, ?), worker = NULL WHERE id = ?",
+            " record = CASE WHEN session IS NULL THEN ? ELSE ? END, worker = NULL WHERE id = ?",
             (status, time.time(), result.get("model"), usage, spans, error, _dump(without_texts(record)), _dump(record),
              trace),
         )  # fmt: skip
         return {**_load_trace(connection, trace), **record}
 
     @in_transaction
-    def get(self, connection: sqlite3.Connection, trace: str) -> dict[str, JSON]:
+    def get(self, connection: SqlConnection, trace: str) -> dict[str, JSON]:
         """A trace with its spans. Raises RequestRejected if there is none."""
         self._state.mark_interrupted(connection)
         return _load_trace(connection, trace)
 
     @in_transaction
     def list(
-        self, connection: sqlite3.Connection, cursor: str | None, limit: int, session: str | None
+        self, connection: SqlConnection, cursor: str | None, limit: int, session: str | None
     ) -> tuple[list[JSON], str | None]:
         """A page of traces without spans, latest first, and the cursor of the next page."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
@@ -74,25 +74,27 @@ class TraceStore(StateStore):
         return [_trace_json(row) for row in rows[:limit]], next_cursor
 
     @in_transaction
-    def delete_expired(self, connection: sqlite3.Connection) -> None:
+    def delete_expired(self, connection: SqlConnection) -> None:
         """Delete traces that are too old or too many, the texts of deleted sessions, and expired suspended runs."""
         oldest = time.time() - self._retention.days * 86400
         connection.execute("DELETE FROM traces WHERE started < ? AND status != 'running'", (oldest,))
         connection.execute(
-            "DELETE FROM traces WHERE status != 'running' AND id IN"
-            " (SELECT id FROM traces ORDER BY started DESC, id DESC LIMIT -1 OFFSET ?)",
+            "DELETE FROM traces WHERE status != 'running' AND id NOT IN"
+            " (SELECT id FROM traces ORDER BY started DESC, id DESC LIMIT ?)",
             (self._retention.max_traces,),
         )
-        connection.execute(
-            "UPDATE traces SET question = '',"
-            " record = json_set(record, '$.turns', json('[]'), '$.tool_calls', json('[]'))"
-            " WHERE question != '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = traces.session)"
+        orphans = connection.execute(
+            "SELECT id, record FROM traces WHERE question != '' AND NOT EXISTS"
+            " (SELECT 1 FROM sessions WHERE sessions.id = traces.session)"
         )
+        for trace, record in orphans.fetchall():
+            values = (_dump({**json.loads(record), "turns": [], "tool_calls": []}), trace)
+            connection.execute("UPDATE traces SET question = '', record = ? WHERE id = ?", values)
         connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))
         delete_unused_owners(connection)
 
     @in_transaction
-    def save_suspended_run(self, connection: sqlite3.Connection, run: str) -> str:
+    def save_suspended_run(self, connection: SqlConnection, run: str) -> str:
         """Store a run that waits for tool results of the caller. Returns its id."""
         identity = secrets.token_urlsafe(16)
         connection.execute("INSERT INTO suspended VALUES (?,?,?)", (identity, time.time(), run))
@@ -100,7 +102,7 @@ class TraceStore(StateStore):
         return identity
 
     @in_transaction
-    def load_suspended_run(self, connection: sqlite3.Connection, identity: str) -> str | None:
+    def load_suspended_run(self, connection: SqlConnection, identity: str) -> str | None:
         """A stored run; None if it is unknown or expired."""
         row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
         return None if row is None or not is_owned(connection, identity) else str(row[0])
@@ -130,7 +132,7 @@ def _dump(value: object) -> str:
     return json.dumps(value, default=dict)
 
 
-def _load_trace(connection: sqlite3.Connection, trace: str) -> dict[str, JSON]:
+def _load_trace(connection: SqlConnection, trace: str) -> dict[str, JSON]:
     row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
     if row is None or not is_owned(connection, trace):
         raise not_found("trace", "trace_not_found")

@@ -11,7 +11,6 @@ import asyncio
 import errno
 import os
 import shutil
-import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from ragkit.server.concurrency import run_in_thread
 from ragkit.server.database import StateDatabase, new_id
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
 from ragkit.server.settings import ServerLimits
+from ragkit.sql import SqlConnection
 
 PARTIAL_FOLDER = "uploads.partial"
 """Folder of the files that are being received, next to that of the complete ones."""
@@ -74,6 +74,10 @@ class UploadFolder:
         """Create the table, count the files that are there, and delete what interrupted uploads left."""
         await self._state.run(self._recover)
 
+    def close(self) -> None:
+        """Close the state of the uploads, if it is not that of the server."""
+        self._state.close()
+
     async def usage(self) -> UploadUsage:
         """How many files and bytes there are."""
         return await self._state.run(_read_usage)
@@ -119,7 +123,7 @@ class UploadFolder:
         wanted = self._max_file_bytes if length is None else length
         upload, limits = new_id("upl"), self._limits
 
-        def reserve(connection: sqlite3.Connection) -> None:
+        def reserve(connection: SqlConnection) -> None:
             self._forget_dead(connection)
             usage = _read_usage(connection)
             if usage.files >= limits.upload_files:
@@ -182,7 +186,7 @@ class UploadFolder:
         except LoadError:
             return  # damaged or encrypted: the job says so, with its hint
 
-    def _publish(self, connection: sqlite3.Connection, upload: str, name: str, size: int) -> UploadedFile:
+    def _publish(self, connection: SqlConnection, upload: str, name: str, size: int) -> UploadedFile:
         """Move a complete file to its place."""
         target = self.folder / name
         try:
@@ -201,7 +205,7 @@ class UploadFolder:
         connection.execute("UPDATE uploads SET bytes = ?, worker = NULL WHERE id = ?", (size, upload))
         return UploadedFile(name, target, size, replaced)
 
-    def _delete(self, connection: sqlite3.Connection, names: Iterable[str] | None) -> None:
+    def _delete(self, connection: SqlConnection, names: Iterable[str] | None) -> None:
         if names is None:
             shutil.rmtree(self.folder, ignore_errors=True)
             connection.execute("DELETE FROM uploads WHERE worker IS NULL")
@@ -216,7 +220,7 @@ class UploadFolder:
                 with suppress(OSError):  # not empty
                     parent.rmdir()
 
-    def _recover(self, connection: sqlite3.Connection) -> None:
+    def _recover(self, connection: SqlConnection) -> None:
         connection.execute(_TABLE)
         self._forget_dead(connection)
         known = {row[0] for row in connection.execute("SELECT id FROM uploads WHERE worker IS NOT NULL")}
@@ -229,17 +233,17 @@ class UploadFolder:
                 values = (new_id("upl"), path.relative_to(self.folder).as_posix(), path.lstat().st_size)
                 connection.execute("INSERT INTO uploads (id, name, bytes) VALUES (?,?,?)", values)
 
-    def _forget_dead(self, connection: sqlite3.Connection) -> None:
+    def _forget_dead(self, connection: SqlConnection) -> None:
         rows = connection.execute("SELECT DISTINCT worker FROM uploads WHERE worker IS NOT NULL").fetchall()
         for (worker,) in rows:
-            if not self._state.is_alive(worker):
+            if not self._state.is_alive(connection, worker):
                 connection.execute("DELETE FROM uploads WHERE worker = ?", (worker,))
 
     def _too_large(self) -> RequestRejected:
         return _rejected(413, f"the file exceeds {self._max_file_bytes:,} bytes", "request_too_large")
 
 
-def _read_usage(connection: sqlite3.Connection) -> UploadUsage:
+def _read_usage(connection: SqlConnection) -> UploadUsage:
     return UploadUsage(*connection.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM uploads").fetchone())
 
 

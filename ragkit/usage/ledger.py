@@ -1,4 +1,4 @@
-"""The ledger: a SQLite file with one row for each call that used tokens or cost money.
+"""The ledger: a SQLite file, or a table of a database, with one row for each call that used tokens or cost money.
 
 A row is written when its call is reported, so the spending of a killed run is recorded. Independent of knowledge
 bases; callers pass the path.
@@ -9,15 +9,18 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
+from typing import Protocol, TypeVar
 
-from ragkit.errors import InvalidOption, KnowledgeBaseDamaged, KnowledgeBaseLocked
+from ragkit.errors import DatabaseFailed, InvalidOption, KnowledgeBaseDamaged, KnowledgeBaseLocked
 from ragkit.records import JSON
+from ragkit.sql import SqlConnection
 from ragkit.sqlite_wal import enable_wal
 from ragkit.usage.meter import MeteredCall
 
@@ -34,11 +37,15 @@ GROUPS: Mapping[str, str] = {
 }
 """SQL expressions to group spending by. Days are in UTC. Calls outside tools have the tool ''."""
 
+PAUSE_S = 30.0
+"""Seconds in which calls without cost are not recorded, after a row could not be written: searches do not wait."""
+T = TypeVar("T")
+
 _LOG = logging.getLogger("ragkit.ledger")
 _CREATE_TABLE = """
 CREATE TABLE IF NOT EXISTS calls (
     key INTEGER PRIMARY KEY,
-    at REAL NOT NULL,             -- seconds since 1970, UTC
+    at REAL NOT NULL, -- seconds since 1970, UTC
     run TEXT NOT NULL, verb TEXT NOT NULL, pipeline TEXT NOT NULL,
     kind TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL, tool TEXT NOT NULL,
     prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
@@ -48,10 +55,32 @@ CREATE TABLE IF NOT EXISTS calls (
 ) STRICT
 """
 _SUMS = (
-    "COUNT(DISTINCT run), COUNT(*), SUM(prompt_tokens), SUM(completion_tokens), SUM(embedding_tokens),"
-    " SUM(cached_tokens), TOTAL(llm_cost_usd), TOTAL(embedding_cost_usd), TOTAL(saved_cost_usd),"
-    " SUM(llm_cost_usd IS NULL), SUM(embedding_cost_usd IS NULL)"
+    "COUNT(DISTINCT run), COUNT(*), CAST(SUM(prompt_tokens) AS BIGINT), CAST(SUM(completion_tokens) AS BIGINT),"
+    " CAST(SUM(embedding_tokens) AS BIGINT), CAST(SUM(cached_tokens) AS BIGINT), COALESCE(SUM(llm_cost_usd), 0.0),"
+    " COALESCE(SUM(embedding_cost_usd), 0.0), COALESCE(SUM(saved_cost_usd), 0.0),"
+    " COUNT(*) - COUNT(llm_cost_usd), COUNT(*) - COUNT(embedding_cost_usd)"
 )
+
+_INSERT = (
+    "INSERT INTO calls (at, run, verb, pipeline, kind, provider, model, tool, prompt_tokens, completion_tokens,"
+    " embedding_tokens, cached_tokens, llm_cost_usd, embedding_cost_usd, saved_cost_usd)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+)
+
+
+class LedgerTables(Protocol):
+    """A connection to a database, in which `create_tables` has been called."""
+
+    def run(self, work: Callable[[SqlConnection], T]) -> T:
+        """The result of `work` in one transaction. Raises DatabaseFailed."""
+
+    def close(self) -> None:
+        """Close the connection; `run` opens it again."""
+
+
+def create_tables(connection: SqlConnection) -> None:
+    """Create the table of a ledger, if it does not exist."""
+    connection.execute(_CREATE_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +138,16 @@ class Period:
         """An SQL condition and its parameters."""
         bounds = [("at >= ?", self.since), ("at < ?", self.until)]
         conditions = [(text, time.timestamp()) for text, time in bounds if time is not None]
-        return " AND ".join(text for text, _ in conditions) or "1", tuple(value for _, value in conditions)
+        return " AND ".join(text for text, _ in conditions) or "1 = 1", tuple(value for _, value in conditions)
 
 
 class Ledger:
-    """The ledger in one file. Several threads and processes may write to it. Close it after use."""
+    """The ledger in one place. Several threads and processes may write to it. Close it after use."""
 
-    def __init__(self, path: Path) -> None:
-        """The file is created with the first row."""
-        self.path = path
+    def __init__(self, place: Path | LedgerTables) -> None:
+        """`place`: a file, which is created with the first row, or the tables of a database."""
+        self.place = place
+        self._paused_until = float("-inf")
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -132,12 +162,15 @@ class Ledger:
             usage = call.usage
             if not (usage.total_tokens or usage.cached_tokens or usage.total_cost_usd != 0):
                 return
+            if usage.total_cost_usd == 0 and time.monotonic() < self._paused_until:
+                return
             try:
                 self._insert((run, verb, pipeline), call)
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, DatabaseFailed) as error:
+                self._paused_until = time.monotonic() + PAUSE_S
                 cost = usage.total_cost_usd
                 level = logging.DEBUG if cost == 0 else logging.WARNING
-                _LOG.log(level, "%s cannot be written (%s): %s %s, USD %s", self.path, error, verb, call.model, cost)
+                _LOG.log(level, "%s cannot be written (%s): %s %s, USD %s", self.place, error, verb, call.model, cost)
 
         return write
 
@@ -164,6 +197,8 @@ class Ledger:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+            if not isinstance(self.place, Path):
+                self.place.close()
 
     def _insert(self, run: tuple[str, str, str], call: MeteredCall) -> None:
         usage = call.usage
@@ -172,30 +207,30 @@ class Ledger:
             usage.prompt_tokens, usage.completion_tokens, usage.embedding_tokens, usage.cached_tokens,
             usage.llm_cost_usd, usage.embedding_cost_usd, usage.saved_cost_usd,
         )  # fmt: skip
+        if not isinstance(self.place, Path):
+            self.place.run(lambda connection: connection.execute(_INSERT, values))
+            return
         with self._lock:
             if self._connection is None:
-                self._connection = _connect(self.path)
-            self._connection.execute(
-                "INSERT INTO calls (at, run, verb, pipeline, kind, provider, model, tool, prompt_tokens,"
-                " completion_tokens, embedding_tokens, cached_tokens, llm_cost_usd, embedding_cost_usd,"
-                " saved_cost_usd) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                values,
-            )
+                self._connection = _connect(self.place)
+            self._connection.execute(_INSERT, values)
 
     def _query_spending(self, group: str, period: Period) -> list[Spending]:
-        if not self.path.exists():
-            return []
         where, values = period.to_sql()
         query = f"SELECT {group} AS name, {_SUMS} FROM calls WHERE {where} GROUP BY name ORDER BY name"  # noqa: S608
+        if not isinstance(self.place, Path):
+            return [_to_spending(row) for row in self.place.run(lambda c: c.execute(query, values).fetchall())]
+        if not self.place.exists():
+            return []
         try:
-            with closing(_connect(self.path)) as connection:
+            with closing(_connect(self.place)) as connection:
                 return [_to_spending(row) for row in connection.execute(query, values)]
         except sqlite3.DatabaseError as error:
             if _is_busy(error):
-                raise KnowledgeBaseLocked(str(self.path), "another process") from error
+                raise KnowledgeBaseLocked(str(self.place), "another process") from error
             reason = f"is not a valid ledger ({error})"
-            fix = f"`rm {self.path}` (only the record of past spending is lost)"
-            raise KnowledgeBaseDamaged(str(self.path), reason, fix) from error
+            fix = f"`rm {self.place}` (only the record of past spending is lost)"
+            raise KnowledgeBaseDamaged(str(self.place), reason, fix) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -206,7 +241,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         enable_wal(connection, BUSY_TIMEOUT_S)
         connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute(_CREATE_TABLE)
+        create_tables(connection)
     except BaseException:
         connection.close()
         raise

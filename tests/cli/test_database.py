@@ -38,6 +38,7 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 """Title -> arguments; each is run with --json."""
 CHANGING = {
+    "database",
     "seconds", "stage_seconds", "stations", "trace_id", "kb", "bytes", "vectors", "usage", "looked_at", "created",
     "search_ms", "ask_ms", "search_p50", "search_p95", "ask_p50", "ask_p95",
 }  # fmt: skip

@@ -44,9 +44,12 @@ def test_every_metric_and_label_of_the_dashboard_exists() -> None:
         labels = re.findall(r"[{,]\s*(\w+)\s*[=!]", expression)
         labels += [label for group in re.findall(r"by \(([^)]*)\)", expression) for label in re.split(r",\s*", group)]
         assert set(labels) <= samples[names[0]] | NO_LABELS, expression
-    [variable] = [item for item in dashboard["templating"]["list"] if item["name"] == "kb"]
-    metric, label = re.findall(r"label_values\((\w+), (\w+)\)", variable["query"])[0]
-    assert label in samples[metric]
+    variables = {item["name"]: item for item in dashboard["templating"]["list"] if item["type"] == "query"}
+    assert set(variables) == {"kb", "principal"}
+    for name, variable in variables.items():
+        metric, label = re.findall(r"label_values\((\w+), (\w+)\)", variable["query"])[0]
+        assert label == name and label in samples[metric]
+        assert any(f'{name}=~"${name}"' in expression for expression in expressions)
 
 
 def test_every_panel_has_a_place_of_its_own() -> None:

@@ -164,8 +164,8 @@ def test_the_batches_of_a_killed_worker_are_embedded_by_others(
     report = index(database_url, folder, on_event=kill)
     assert workers[0].wait(10) == -signal.SIGKILL
     assert report.embedded == NOTES
-    # one request of the killed worker may have been answered and lost
-    assert len(answered_twice(service)) <= 16
+    # lost with the worker: a request that was answered and not saved yet, and the next one under way
+    assert len(answered_twice(service)) <= 2 * 16
     assert_same_as_a_directory(database_url, folder, tmp_path)
 
 
@@ -188,8 +188,8 @@ def test_what_workers_embed_for_a_killed_run_is_kept_for_the_next_one(
     time.sleep(1)
     report = index(database_url, folder)
     assert report.embedded < NOTES
-    # the killed run had one request under way
-    assert len(answered_twice(service)) <= 16
+    # lost with the run: a request that was answered and not saved yet, and the next one under way
+    assert len(answered_twice(service)) <= 2 * 16
     assert_same_as_a_directory(database_url, folder, tmp_path)
 
 

@@ -204,6 +204,8 @@ def test_the_command_serves_several_with_several_processes(places: dict[str, Pat
         (("serve", "--kb", "a=x", "--kb", "y"), "each of several --kb must be NAME=DIR or NAME=URL"),
         (("serve", "--kb", "a=x", "--kb", "a=y"), "each of several --kb must be NAME=DIR or NAME=URL"),
         (("status", "--kb", "x", "--kb", "y"), "--kb must be given once: only `ragkit serve` takes several"),
+        (("--kb", "a=x", "--kb", "b=y", "status"), "--kb must be given once: only `ragkit serve` takes several"),
+        (("--kb", "a=x", "--kb", "y", "serve"), "each of several --kb must be NAME=DIR or NAME=URL"),
     ],
 )
 def test_several_places_need_names_and_the_server(

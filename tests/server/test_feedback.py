@@ -8,13 +8,21 @@ from click.testing import CliRunner
 
 from ragkit.cli import cli
 from ragkit.evaluate.questions import read_questions
+from tests.server.conftest import HASHING
 from tests.server.parts import serving
 from tests.server.test_limits import code_of
 
+GRID = """pipeline: base.yaml
+documents: {documents}
+questions: {questions}
+metric: mrr@5
+grid:
+  retrieve.dense_weight: [0.2, 0.8]
+"""
 QUESTIONS = [f"When is the hedge cut, and who asks for the {n}. time?" for n in range(20)]
 
 
-def test_twenty_thumbs_become_a_file_that_eval_takes(base: Path, tmp_path: Path) -> None:
+def test_twenty_thumbs_become_a_file_that_eval_and_tune_take(base: Path, built: Path, tmp_path: Path) -> None:
     with serving(base) as (_, client):
         for number, question in enumerate(QUESTIONS):
             answer = client.post("/chat", json={"message": question}).json()["message"]
@@ -41,6 +49,13 @@ def test_twenty_thumbs_become_a_file_that_eval_takes(base: Path, tmp_path: Path)
     assert {question.answerable for question in questions if "unanswerable" in question.kind} == {False}
     again = CliRunner().invoke(cli, [*options, str(file)])
     assert again.exit_code == 0, again.output
+    grid = tmp_path / "grid.yaml"
+    (tmp_path / "base.yaml").write_text(f"extends: default\n{HASHING}", "utf-8")
+    grid.write_text(GRID.format(documents=built.parent / "docs", questions=file), "utf-8")
+    options = ["--work", str(tmp_path / "work"), "--write", str(tmp_path / "tuned.yaml")]
+    tuned = CliRunner().invoke(cli, ["tune", str(grid), *options])
+    assert tuned.exit_code == 0, tuned.output
+    assert (tmp_path / "tuned.yaml").exists()
 
 
 def test_eval_without_ratings_says_how_to_get_them(base: Path) -> None:

@@ -40,7 +40,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
     timer.start()
     try:
         while not condition():
-            assert not deadline.is_set(), "the condition is still false"
+            assert not deadline.wait(0.005), "the condition is still false"
     finally:
         timer.cancel()
 

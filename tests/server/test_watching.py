@@ -54,7 +54,7 @@ def test_new_changed_and_deleted_files_are_indexed(base: Path) -> None:
         wait_for(lambda: titles(client, "ditch") == ["newt.md"])
         (folder / "heron.md").unlink()
         wait_for(lambda: titles(client, "heron frogs") == [])
-        assert {job["status"] for job in jobs_of(client)} == {"done"}
+        wait_for(lambda: {job["status"] for job in jobs_of(client)} == {"done"})
 
 
 def test_a_change_that_a_job_could_not_end_is_not_tried_again_and_again(base: Path) -> None:

@@ -101,7 +101,7 @@ def test_an_invalid_time_is_rejected(text: str) -> None:
 def test_calls_without_usage_are_not_stored(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.call_recorder("ask", "p")(MeteredCall("chat", "extractive", "extractive", UsageStats()))
-    assert not ledger.path.exists()
+    assert not (tmp_path / "ledger.sqlite").exists()
     assert (ledger.total_spending(), ledger.spending_by("day")) == (Spending(), [])
 
 

@@ -168,7 +168,7 @@ class PostgresCatalog:
                 _put_embedder(connection, *embedder)
             if changes.embedder:
                 self._add_missing_vectors(connection, changes, version)
-            connection.execute("UPDATE ragkit SET version = %s", (version,))
+            connection.execute("UPDATE ragkit SET version = %s, published = clock_timestamp()", (version,))
             connection.execute("SELECT pg_notify(%s, %s)", (self.channel, str(version)))
         return version
 
@@ -304,8 +304,10 @@ class PostgresCatalog:
 
     def _check_schema(self, connection: Connection) -> None:
         """Create the schema; one with tables of another application is refused."""
-        query = "SELECT tablename FROM pg_tables WHERE schemaname = %s ORDER BY tablename LIMIT 1"
-        row = connection.execute(query, (self.url.schema,)).fetchone()
+        query = (
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'calls' ORDER BY tablename LIMIT 1"
+        )
+        row = connection.execute(query, (self.url.schema,)).fetchone()  # the ledger may be there before
         if row is not None:
             reason = f"holds the table {row[0]!r} of another application"
             raise NotAKnowledgeBase(str(self.url), reason, "name another schema, as in ?schema=manuals")

@@ -82,6 +82,14 @@ CREATE TABLE batches (
 );
 CREATE TABLE workers (name text PRIMARY KEY, embedder text NOT NULL, seen timestamptz NOT NULL);
 """,
+    """
+-- Processes that follow the knowledge base. version: the publication of their copies.
+CREATE TABLE replicas (
+    name text PRIMARY KEY, kind text NOT NULL, host text NOT NULL, pid integer NOT NULL,
+    seen timestamptz NOT NULL, version bigint NOT NULL
+);
+ALTER TABLE ragkit ADD COLUMN published timestamptz;
+""",
 )
 """Number i of the list leads from format i to format i + 1. An older program refuses a newer format."""
 

@@ -1,6 +1,6 @@
 // One answer: text with citations, tool calls, evidence, usage and cost.
 
-import { announce, button, formatCount, formatDollars, formatLocation, formatSeconds, h, plain, sourceName, timeElement } from "./dom.js";
+import { announce, button, formatCount, formatDollars, formatLocation, formatSeconds, h, plain, shortName, sourceName, timeElement } from "./dom.js";
 import { thumbs } from "./feedback.js";
 import { renderInto, rerender } from "./markdown.js";
 import { alsoIn, openPassage, statusMarks, supportLevel } from "./passage.js";
@@ -14,6 +14,8 @@ const STATUS_TEXT = {
   error: "The answer failed.",
   running: "The answer is still being generated.",
 };
+
+const TOOLS = { search_knowledge_base: "Search", aggregate_records: "Count", calculator: "Calculate", web_search: "Search the web" };
 
 /** A question and its answer, updated while the answer streams. */
 export class ChatTurn {
@@ -72,7 +74,7 @@ export class ChatTurn {
 
   /** Shows a tool call. */
   call({ id, name, arguments: args }) {
-    this.tools.append(h("li", { "data-call": plain(id) }, h("span", { class: "tool" }, plain(name)), " ", h("span", { class: "given" }, formatArguments(args)), " ", h("span", { class: "said" }, "running")));
+    this.tools.append(h("li", { "data-call": plain(id) }, h("span", { class: "tool", title: plain(name) }, TOOLS[name] ?? plain(name)), " ", h("span", { class: "given" }, formatArguments(args)), " ", h("span", { class: "said" }, "running")));
   }
 
   /** Shows the result of a tool call. */
@@ -165,8 +167,8 @@ function createChip(citations, index) {
   const level = citation.verified === false ? "bad" : supportLevel(citation.support ?? "");
   const state = [citation.verified === false ? "not verified" : citation.support, citation.stale && "changed since"].filter(Boolean).join(", ");
   return button(citation.n, (event) => openPassage(citation, event.currentTarget, { list: citations, index }), {
-    class: `chip${level === "bad" ? " bad" : level === "warn" || citation.stale ? " warn" : ""}`, title: plain(`${citation.source}, ${formatLocation(citation)}`),
-    "aria-label": plain(`Citation ${citation.n}: ${citation.source}, ${formatLocation(citation)}${state ? `, ${state}` : ""}`) });
+    class: `chip${level === "bad" ? " bad" : level === "warn" || citation.stale ? " warn" : ""}`, title: plain(`${shortName(citation.source)}, ${formatLocation(citation)}`),
+    "aria-label": plain(`Citation ${citation.n}: ${shortName(citation.source)}, ${formatLocation(citation)}${state ? `, ${state}` : ""}`) });
 }
 
 /** A notice as a sentence. */

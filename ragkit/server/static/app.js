@@ -16,6 +16,8 @@ function renderRoute() {
   const [where, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const view = where.split("/")[0];
   toggleMenu(false);
+  document.body.classList.toggle("by-link", view === "shared");
+  if (view !== "shared") showRest();
   for (const [id, name] of [["to-search", "search"], ["to-status", "status"]]) {
     if (view === name) byId(id).setAttribute("aria-current", "page");
     else byId(id).removeAttribute("aria-current");
@@ -28,7 +30,6 @@ function renderRoute() {
     return;
   }
   if (view === "shared") {
-    markSession("");
     showShared(safeDecode(where.slice(7)));
     return;
   }
@@ -134,6 +135,17 @@ async function showBases() {
   byId("bases").hidden = false;
 }
 
+let restIsShown = false;
+
+/** What a reader of a link does not see, and may not read: sessions, version, knowledge bases. */
+function showRest() {
+  if (restIsShown) return;
+  restIsShown = true;
+  refreshSessions();
+  showVersion();
+  showBases();
+}
+
 onTokenRequired(askForToken);
 byId("theme").textContent = `Theme: ${document.documentElement.dataset.theme ?? "system"}`;
 byId("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % 3]));
@@ -148,6 +160,3 @@ addEventListener("keydown", handleKeydown);
 for (const type of ["dragover", "dragleave", "drop"]) addEventListener(type, handleDrag);
 addEventListener("hashchange", renderRoute);
 renderRoute();
-refreshSessions();
-showVersion();
-showBases();

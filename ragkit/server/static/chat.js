@@ -1,6 +1,6 @@
 // The chat view: questions, streamed answers and the input field.
 
-import { announce, button, byId, formatCount, h, plain } from "./dom.js";
+import { announce, button, byId, formatCount, h, plain, setUploads } from "./dom.js";
 import { get, streamEvents } from "./api.js";
 import { ChatTurn } from "./answer.js";
 import { intakeSection } from "./intake.js";
@@ -55,22 +55,24 @@ function createView() {
 
 async function loadSession(id, target) {
   try {
-    const found = await get(`session/${encodeURIComponent(id)}`);
+    const [found] = await Promise.all([get(`session/${encodeURIComponent(id)}`), loadSources()]);
     if (target !== view) return;
     setSession(found);
     target.thread.replaceChildren();
+    let turn = null;
     for (const [question, answer] of pairMessages(found.history)) {
-      const turn = new ChatTurn(question.content, question.created, askAgain);
+      turn = new ChatTurn(question.content, question.created, askAgain);
       target.thread.append(turn.element);
       if (answer) turn.finish(answer);
       else turn.fail("This question has no answer.");
     }
+    if (canFollow(found.history.at(-1))) suggestNext(turn, target);
     announce(`${found.title}, ${formatCount(found.history.length, "message")}.`);
     target.thread.lastElementChild?.scrollIntoView({ block: "start", behavior: "instant" });
     // an answer is running in another tab: poll until it is complete
     if (found.history.at(-1)?.status === "running") setTimeout(() => target === view && !activeRequest && loadSession(id, target), POLL_MS);
   } catch (error) {
-    if (target === view) target.thread.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(error.message), " ", h("a", { href: "#/" }, "Start a new session")));
+    if (target === view) target.thread.replaceChildren(h("p", { class: "trouble", role: "alert" }, error.status === 404 ? "This session was not found: it was deleted, or is too old." : plain(error.message), " ", h("a", { href: "#/" }, "Start a new session")));
   }
 }
 
@@ -84,8 +86,15 @@ function pairMessages(history) {
   return result;
 }
 
-async function showWelcome(target) {
+/** What is indexed, and what may be added; null if that is not known. */
+async function loadSources() {
   const sources = await get("sources").catch(() => null);
+  setUploads(sources?.uploads.source);
+  return sources;
+}
+
+async function showWelcome(target) {
+  const sources = await loadSources();
   const status = sources?.exists === false ? {} : await get("status").catch((error) => ({ error: error.message }));
   if (target !== view || target.thread.childElementCount) return;
   const welcome = h("div", { class: "welcome" });
@@ -126,7 +135,17 @@ async function suggest(welcome) {
   const { questions } = await get("suggestions").catch(() => ({ questions: [] }));
   if (!questions.length || !welcome.isConnected) return;
   const items = questions.map((question) => h("li", {}, button(plain(question), () => !activeRequest && ask(question), { dir: "auto" })));
+  welcome.querySelector(".suggestions")?.remove();
   welcome.append(h("section", { class: "suggestions", "aria-labelledby": "suggestions" }, h("h2", { id: "suggestions" }, "Headings of your documents, as questions"), h("ul", {}, items)));
+}
+
+/** Questions about other sections of the cited documents, below the last answer until the next question. */
+async function suggestNext(turn, target) {
+  const id = session?.id;
+  const { questions } = await get(`session/${encodeURIComponent(id)}/suggestions`).catch(() => ({ questions: [] }));
+  if (!questions.length || target !== view || id !== session?.id || activeRequest || session.ended || target.thread.lastElementChild !== turn.element) return;
+  const items = questions.map((question) => h("li", {}, button(plain(question), () => !activeRequest && ask(question), { dir: "auto" })));
+  turn.element.append(h("section", { class: "next", "aria-label": "Other sections of the cited documents" }, h("ul", {}, items)));
 }
 
 /** Shows a session by its read-only link. */
@@ -135,7 +154,7 @@ export async function showShared(id) {
   closePanel();
   [session, view] = [null, null];
   const thread = h("div", { class: "thread", role: "log", "aria-live": "off", "aria-label": "Conversation" });
-  const bar = h("div", { class: "session-bar" }, h("h1", { class: "title", dir: "auto" }, "Shared session"), h("span", { class: "mark" }, "read only"));
+  const bar = h("div", { class: "session-bar" }, h("h1", { class: "title", dir: "auto" }, "Shared session"), h("span", { class: "mark" }, "read only"), h("a", { class: "home", href: "#/" }, "Open ragkit"));
   byId("main").replaceChildren(h("div", { class: "chat" }, bar, thread));
   try {
     const found = await get(`shared/${encodeURIComponent(id)}`);
@@ -168,7 +187,7 @@ const startNotice = (canChange) => [
 const welcomeNotice = (status) => [
   h("h1", {}, `Ask ${formatCount(status.documents, "document")}`),
   h("p", {}, "Answers cite their sources: click a number to open the cited lines of the document. If the documents do not contain an answer, ragkit says so."),
-  h("p", {}, `${formatCount(status.chunks, "passage")} ${status.stale ? "are indexed; some files have changed since." : "are indexed; no file has changed since."} `, h("a", { href: "#/status" }, "Show and add documents")),
+  h("p", {}, `${formatCount(status.chunks, "passage")} ${status.chunks === 1 ? "is" : "are"} indexed; ${status.stale ? "some files have" : "no file has"} changed since. `, h("a", { href: "#/status" }, "Show and add documents")),
   h("p", { class: "keys" }, h("kbd", {}, "Enter"), " to ask, ", h("kbd", {}, "Shift"), " ", h("kbd", {}, "Enter"), " for a new line, ", h("kbd", {}, "/"), " to focus the input, ", h("kbd", {}, "Esc"), " to close the panel."),
 ];
 
@@ -209,7 +228,7 @@ function askAgain(question, trace) {
 
 async function ask(question, replace = null, replaced = []) {
   const target = view;
-  target.thread.querySelector(".welcome")?.remove();
+  for (const element of target.thread.querySelectorAll(".welcome, .next")) element.remove();
   const turn = new ChatTurn(question, Date.now() / 1000, askAgain);
   for (const element of replaced) element.remove();
   target.thread.append(turn.element);
@@ -218,7 +237,9 @@ async function ask(question, replace = null, replaced = []) {
   activeRequest = request;
   setBusy(target, true);
   try {
-    await streamAnswer({ question, replace }, turn, target, request.signal);
+    const message = await streamAnswer({ question, replace }, turn, target, request.signal);
+    activeRequest = null;
+    if (canFollow(message)) suggestNext(turn, target);
   } catch (error) {
     if (request.signal.aborted) turn.stopped();
     else turn.fail(error.message, () => {
@@ -236,7 +257,7 @@ async function streamAnswer({ question, replace }, turn, target, signal) {
   const body = { message: question, stream: true, ...chosenScope() };
   if (replace) body.replace = replace;
   if (session) body.session_id = session.id;
-  let ended = false;
+  let message = null;
   for await (const { event, data } of streamEvents("chat", body, signal)) {
     if (event === "start" && target === view) onAnswerStart(data.session_id, question);
     else if (event === "tool") turn.call(data);
@@ -245,13 +266,16 @@ async function streamAnswer({ question, replace }, turn, target, signal) {
     else if (event === "discard") turn.discard();
     else if (event === "error") throw new Error(data.error.message);
     else if (event === "done") {
-      ended = true;
-      turn.finish(data.message);
+      message = data.message;
+      turn.finish(message);
       if (target === view && data.session?.title !== session?.title) setSession(data.session);
     }
   }
-  if (!ended) throw new Error("The connection closed before the answer was complete. Try again.");
+  if (!message) throw new Error("The connection closed before the answer was complete. Try again.");
+  return message;
 }
+
+const canFollow = (message) => message?.status === "done" && !message.abstained && message.citations?.length > 0;
 
 /** Puts the id of a new session into the URL, so that a reload restores it. */
 function onAnswerStart(id, question) {

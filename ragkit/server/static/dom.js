@@ -72,8 +72,19 @@ export function nameElement(text, attributes = {}) {
   return h("bdi", attributes, plain(text));
 }
 
+let uploads = "";
+
+/** The folder of uploads, which the names of uploaded files leave out. */
+export function setUploads(folder) {
+  uploads = folder ? `${folder}/` : "";
+}
+
+/** A source as its readers know it. */
+export const shortName = (source) => (uploads && source.startsWith(uploads) ? source.slice(uploads.length) : source);
+
 /** The path of a source, with the folder dimmed. */
-export function sourceName(source) {
+export function sourceName(full) {
+  const source = shortName(full);
   const cut = source.lastIndexOf("/", source.length - 2) + 1;
   return h("bdi", { class: "source", title: plain(source) },
     cut > 0 && h("span", { class: "folder" }, plain(source.slice(0, cut))), h("span", { class: "file" }, plain(source.slice(cut))));

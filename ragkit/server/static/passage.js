@@ -1,6 +1,6 @@
 // A passage in its document: the indexed text, with the lines of a citation or hit highlighted.
 
-import { announce, button, byId, download, formatLocation, h, nameElement, plain } from "./dom.js";
+import { announce, button, byId, download, formatLocation, h, nameElement, plain, shortName } from "./dom.js";
 import { buildPath, fetchBlob, get } from "./api.js";
 import { hasOriginal, renderOriginal } from "./original.js";
 import { openPanel } from "./panel.js";
@@ -16,9 +16,11 @@ let asText = false; // what the reader chose last
  * @param others {list, index}: the list for the previous and next buttons, or null
  */
 export function openPassage(at, from, others = null) {
-  const cut = at.source.lastIndexOf("/") + 1;
-  const subtitle = [nameElement(at.source.slice(0, cut)), at.start_line ? [" ", formatLocation(at), " ", ...statusMarks(at)] : []];
-  return openPanel({ title: nameElement(at.source.slice(cut)), subtitle, tools: navigationButtons(others, from) }, from, async (body, isCurrent) => {
+  const source = shortName(at.source);
+  const cut = source.lastIndexOf("/") + 1;
+  const subtitle = [nameElement(source.slice(0, cut)), at.start_line ? [" ", formatLocation(at), " ", ...statusMarks(at)] : []];
+  return openPanel({ title: nameElement(source.slice(cut)), subtitle, tools: navigationButtons(others, from) }, from, async (body, isCurrent) => {
+    if (!at.document_id) return body.append(...quoteOnly(at)); // of a link that needs no token
     body.append(h("p", { class: "waiting" }, "Loading the document"));
     try {
       const found = await get(buildPath(`documents/${encodeURIComponent(at.document_id)}`, { start_line: at.start_line, end_line: at.end_line }));
@@ -28,6 +30,8 @@ export function openPassage(at, from, others = null) {
     }
   });
 }
+
+const quoteOnly = ({ quote }) => [h("blockquote", { class: "document gone", dir: "auto" }, plain(quote)), h("p", { class: "note" }, "The link shows the quote; the document is for those who may use the server.")];
 
 /** A document that was indexed again or removed: shows the quote instead. */
 function missingNotice(error, { quote }) {

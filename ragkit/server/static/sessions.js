@@ -131,7 +131,7 @@ async function share(session) {
     }
   });
   const dialog = h("dialog", { "aria-labelledby": "share-title" }, h("h2", { id: "share-title" }, "Read-only link"),
-    h("p", {}, "Whoever may use this server can read the session with it, also what is asked later, until you revoke it."),
+    h("p", {}, "Whoever has the link can read the session, with quotes and names of files, also what is asked later, until you revoke it. It opens nothing else: no token is needed."),
     h("label", { for: "share-link" }, "Link"), field, line, h("div", { class: "tools" }, revoke, button("Close", () => dialog.close()), copy));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

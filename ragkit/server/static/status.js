@@ -92,12 +92,20 @@ function renderStatus(status, uploads) {
     h("ul", { class: "counts" }, [["Documents", status.documents], ["Passages", status.chunks], ["Vectors", status.vectors], ["Not readable", status.failed], ["Changed since", status.stale]].map(([label, value]) =>
       h("li", { class: value && label.includes(" ") ? "warn" : null }, h("strong", {}, Number(value ?? 0).toLocaleString("en")), ` ${label}`))),
     freshness(status),
-    h("dl", { class: "facts" }, row("Directory", plain(status.kb)),
+    h("dl", { class: "facts" }, status.database ? databaseRows(status.database, row) : row("Directory", plain(status.kb)),
       row("Pipeline", plain(status.pipeline)), row("Splitter", cut && plain(cut)), row("Embedder", embed.fingerprint && plain(embed.fingerprint)),
       row("Store", plain(typeof status.store === "object" ? status.store?.name : status.store)), row("On disk", formatBytes(status.bytes ?? 0)), row("Generation", status.generation),
       row("Models", (status.server?.models ?? []).map((model) => plain(model.id ?? model)).join(", ")), row("Server", status.server?.version && `ragkit ${plain(status.server.version)}`)),
     failures(status.failures ?? [], uploads),
   ].filter(Boolean);
+}
+
+/** Where the knowledge base is, how far this server is behind, and the processes that use it. */
+function databaseRows(database, row) {
+  const lag = (behind) => behind ? `${formatCount(behind, "publication")} behind` : "up to date";
+  return [row("Database", plain(`${database.name} on ${database.host}, schema ${database.schema}`)),
+    row("Publication", `${database.publication}, ${lag(database.generations_behind)}`),
+    row("Processes", database.replicas.map((one) => h("div", {}, plain(`${one.kind} ${one.pid} on ${one.host}, seen ${Math.round(one.seen_seconds)} s ago`), one.generations_behind ? `, ${lag(one.generations_behind)}` : "")))];
 }
 
 function freshness(status) {

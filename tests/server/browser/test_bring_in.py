@@ -17,10 +17,12 @@ from tests.server.browser.actions import ask_and_wait, cited_lines, show_text
 from tests.server.browser.conftest import SAMPLE, Opener
 from tests.server.browser.serving import Serving
 from tests.server.browser.test_keyboard import tab_to
+from tests.server.held_embedder import HeldEmbedder, held_embedder
 from tests.server.hostile import NAMES
 from tests.wire_embed.server import WireServer
 
 HASHING = Pipeline.from_yaml("embed: {name: hashing}\n")
+PAID = Pipeline.from_yaml("embed: {name: openai, model: text-embedding-3-small}\n")
 DEWAR = "How long does a full dewar stay cold?"
 TOKENS = ("the-token-of-the-owner", "the-token-of-a-reader")
 
@@ -141,47 +143,63 @@ def test_the_file_picker_shows_what_was_refused_and_why(open_page: Opener, start
     expect(page.locator(".intake .state")).to_have_text("1 file was sent, 3 refused.")
 
 
-def test_the_progress_of_a_job_is_shown_and_survives_a_reload(
-    open_page: Opener, start: Starter, tmp_path: Path
-) -> None:
-    served = start(ServerSettings(roots=(str(tmp_path),)))
-    fill(tmp_path / "pond", 6000)
-    page = open_page(origin=served.origin, viewport={"width": 1280, "height": 800})
-    page.get_by_role("textbox", name="Folder or file of this machine").fill(str(tmp_path / "pond"))
+@pytest.fixture
+def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldEmbedder]:
+    """An embedder that answers when the test lets it."""
+    with held_embedder(monkeypatch) as held:
+        yield held
+
+
+def index_pond(page: Page, folder: Path) -> None:
+    """Index a folder of 300 files; the first 264 are read, and the embedder has not answered yet."""
+    field = page.get_by_role("textbox", name="Folder or file of this machine")
+    tab_to(page, field)
+    field.fill(str(fill(folder, 300)))
     page.keyboard.press("Enter")
+    expect(job(page)).to_contain_text("264 of 300 files, 264 passages")
+
+
+def test_the_progress_of_a_job_is_shown_and_survives_a_reload(
+    open_page: Opener, start: Starter, embedder: HeldEmbedder, tmp_path: Path
+) -> None:
+    served = start(ServerSettings(roots=(str(tmp_path),)), PAID)
+    page = open_page(origin=served.origin, viewport={"width": 1280, "height": 800})
+    index_pond(page, tmp_path / "pond")
     bar = job(page).get_by_role("progressbar", name="Files read")
+    expect(bar).to_have_attribute("aria-valuenow", "88")
     expect(job(page)).to_contain_text("left")
     page.reload()
-    expect(job(page)).to_contain_text("of 6,000 files")
-    first = int(bar.get_attribute("aria-valuenow") or 0)
-    page.wait_for_function(
-        "before => Number(document.querySelector('.job .track')?.getAttribute('aria-valuenow')) > before", arg=first
-    )
-    while not page.request.get(served.origin + "/status").json().get("documents"):
-        page.wait_for_timeout(100)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Add your documents")
+    expect(job(page)).to_contain_text("264 of 300 files")
+    embedder.answer(8)
+    expect(job(page)).to_contain_text("300 of 300 files, 300 passages")
+    expect(bar).to_have_attribute("aria-valuenow", "100")
     page.reload()  # the first documents can be asked already, while the job goes on
-    expect(job(page)).to_contain_text("Indexing")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 8 documents")
     expect(page.get_by_role("textbox", name="Question")).to_be_visible()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6,000 documents", timeout=60_000)
+    expect(job(page)).to_contain_text("300 of 300 files")
+    embedder.release()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 300 documents")
     expect(job(page)).to_have_count(0)
 
 
-def test_a_job_is_cancelled_and_resumed_with_the_keyboard(open_page: Opener, start: Starter, tmp_path: Path) -> None:
-    served = start(ServerSettings(roots=(str(tmp_path),)))
-    fill(tmp_path / "pond", 6000)
+def test_a_job_is_cancelled_and_resumed_with_the_keyboard(
+    open_page: Opener, start: Starter, embedder: HeldEmbedder, tmp_path: Path
+) -> None:
+    served = start(ServerSettings(roots=(str(tmp_path),)), PAID)
     page = open_page(origin=served.origin, viewport={"width": 1280, "height": 800})
-    field = page.get_by_role("textbox", name="Folder or file of this machine")
-    tab_to(page, field)
-    field.fill(str(tmp_path / "pond"))
-    page.keyboard.press("Enter")
-    expect(job(page)).to_contain_text("of 6,000 files")
+    index_pond(page, tmp_path / "pond")
     tab_to(page, job(page).get_by_role("button", name="Cancel"), "Shift+Tab")
     page.keyboard.press("Enter")
+    expect(job(page)).to_contain_text("Stopping after the current file")
+    embedder.answer(8)
     expect(job(page)).to_contain_text("Cancelled. What was embedded is kept")
     resume = job(page).get_by_role("button", name="Resume")
     expect(resume).to_be_focused()
+    embedder.release()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6,000 documents", timeout=60_000)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 300 documents")
+    assert embedder.newts == [1] * 300, "what was embedded before is kept"
 
 
 def test_sending_is_stopped_and_the_sent_files_can_be_indexed(
@@ -284,7 +302,10 @@ def test_a_folder_of_the_machine_must_be_below_a_root(open_page: Opener, start: 
 
 
 def test_a_web_page_that_may_not_be_read_is_explained(open_page: Opener, start: Starter) -> None:
-    page = open_page(origin=start().origin, viewport={"width": 1280, "height": 800})
+    page = open_page(origin=start().origin, expected="status of 400", viewport={"width": 1280, "height": 800})
+    page.get_by_role("textbox", name="Web page").fill("the manual")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert").first).to_have_text("url must not contain spaces: write one in a path as %20")
     page.get_by_role("textbox", name="Web page").fill("127.0.0.1:9/manual.html")
     page.keyboard.press("Enter")
     expect(job(page)).to_contain_text("127.0.0.1:9/manual.html")
@@ -308,8 +329,7 @@ def test_a_paid_embedder_is_confirmed_on_the_page(
     with wire.running():
         for name, value in wire.environment.items():
             monkeypatch.setenv(name, value)
-        pipeline = Pipeline.from_yaml("embed: {name: openai, model: text-embedding-3-small}\n")
-        served = start(ServerSettings(limits=ServerLimits(index_usd=1e-9)), pipeline)
+        served = start(ServerSettings(limits=ServerLimits(index_usd=1e-9)), PAID)
         page = open_page(origin=served.origin, viewport={"width": 1280, "height": 800})
         drop(page, fill(tmp_path / "pond", 3))
         expect(job(page)).to_contain_text("The index would cost about $")

@@ -60,7 +60,7 @@ def test_a_tool_call_is_shown_with_its_arguments_and_result(page: Page, serving:
     resume = Event()
     serving.staged({DEWAR: [search("dewar cold hours"), [resume, "For 16 hours [1]."]]})
     call = ask(page, DEWAR).get_by_role("list", name="Tool calls").get_by_role("listitem")
-    expect(call).to_contain_text("search_knowledge_base dewar cold hours")
+    expect(call).to_contain_text("Search dewar cold hours")
     expect(call).to_contain_text("8 passages")
     resume.set()
 
@@ -133,7 +133,7 @@ def test_a_reload_restores_the_whole_session(page: Page, serving: Serving) -> No
     expect(page.locator(".turn")).to_have_count(2)
     assert session_of(page) == session
     expect(page.locator(".turn .question")).to_have_text([DEWAR, SALARY])
-    without_tools = "\n".join(line for line in before.splitlines() if "search_knowledge_base" not in line)
+    without_tools = "\n".join(line for line in before.splitlines() if "passages, evidence" not in line)
     assert page.locator(".turn").first.inner_text().split() == without_tools.split()
     expect(page.get_by_role("navigation").get_by_role("link", name=DEWAR).first).to_have_attribute(
         "aria-current", "page"
@@ -231,7 +231,7 @@ def test_an_unreachable_server_gives_one_line_that_says_what_to_do(page: Page, p
 def test_a_missing_session_gives_one_line_with_a_link(open_page: Opener, profile: PageMonitor) -> None:
     page = open_page("#/s/ses_never")
     profile.expect("404")
-    expect(page.get_by_role("alert")).to_contain_text("session not found")
+    expect(page.get_by_role("alert")).to_contain_text("This session was not found: it was deleted, or is too old.")
     page.get_by_role("link", name="Start a new session").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6 documents")
 

@@ -134,8 +134,9 @@ def test_a_table_is_a_table_with_the_cited_rows_marked(
 
 def test_semicolons_in_a_cell_make_no_column(open_page: Opener, serving: Serving) -> None:
     page, _ = open_hit(open_page, serving, "reduced students over 65", "prices-2026.csv")
-    names = page.locator(".original th").all_text_contents()
-    assert names == ["code", "ticket", "who", "price_eur", "valid_from", "valid_to", "remarks"]
+    expect(page.locator(".original th")).to_have_text(
+        ["code", "ticket", "who", "price_eur", "valid_from", "valid_to", "remarks"]
+    )
     expect(page.get_by_role("cell", name="Reduced (students; over 65; disability card)").first).to_be_visible()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -15,6 +16,7 @@ from tests.server.browser.actions import ask_and_wait, click_in_menu, session_of
 from tests.server.browser.conftest import Opener
 from tests.server.browser.serving import Serving
 from tests.server.browser.test_axe import violations
+from tests.server.test_start import SAWS, TOKENS
 
 NOTES = {"winter/saw.md": "The saw hangs on the nail.", "summer/saw.md": "The saw hangs on the hook."}
 MODELS = ServerSettings(models=("extractive", "openai:gpt-4o-mini"))
@@ -95,3 +97,52 @@ def test_a_link_shows_the_session_without_a_field_until_it_is_revoked(
     expect(dialog).to_be_hidden()
     reader.reload()
     expect(reader.get_by_role("alert")).to_have_text("This link was revoked, or its session was deleted.")
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Serving]:
+    """A server that requires a token, over one uploaded document."""
+    (tmp_path / "kb" / "uploads").mkdir(parents=True)
+    (tmp_path / "kb" / "uploads" / "saws.md").write_text(SAWS, "utf-8")
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing}\n")) as kb:
+        kb.index(tmp_path / "kb" / "uploads")
+    with Serving(tmp_path / "kb", ServerSettings(tokens=TOKENS)) as served:
+        yield served
+
+
+def test_a_link_is_read_without_a_token_and_leads_nowhere_else(guarded: Serving, open_page: Opener) -> None:
+    asked = guarded.ask("POST", "chat", {"message": "Where does the saw hang?"}, TOKENS[0])
+    share = guarded.ask("POST", f"session/{asked['session_id']}/share", token=TOKENS[0])["share_id"]
+    reader = open_page(f"#/shared/{share}", origin=guarded.origin, expected="status of 401")
+    turn = reader.locator(".turn")
+    expect(turn.locator(".sources .source").first).to_have_text("saws.md")
+    turn.get_by_role("button", name="Citation 1: saws.md").click()
+    expect(reader.get_by_role("complementary")).to_contain_text("the long nail above the bench")
+    expect(reader.get_by_role("navigation")).to_have_count(0)
+    expect(reader.get_by_role("dialog")).to_have_count(0)
+    assert violations(reader) == []
+    reader.keyboard.press("Escape")
+    reader.get_by_role("link", name="Open ragkit").click()
+    expect(reader.get_by_role("dialog", name="This server requires a token")).to_be_visible()
+    expect(reader.locator("#sessions .title")).to_have_count(0)
+
+
+def test_a_follow_up_question_is_asked_with_one_click(guarded: Serving, open_page: Opener) -> None:
+    page = open_page(origin=guarded.origin, expected="status of 401")
+    page.get_by_role("textbox", name="Token").fill(TOKENS[1])
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
+    turn = ask_and_wait(page, "Where does the saw hang?")
+    expect(turn.locator(".sources .source").first).to_have_text("saws.md")  # without the folder of uploads
+    following = turn.get_by_role("region", name="Other sections of the cited documents").get_by_role("button")
+    expect(following).to_have_count(2)
+    assert violations(page) == []
+    following.first.click()
+    turns = page.locator(".turn")
+    expect(turns).to_have_count(2)
+    expect(turns.last.locator(".question")).to_contain_text("Sharpening the teeth")
+    expect(following).to_have_count(0)
+    expect(turns.last).to_have_attribute("aria-busy", "false")
+    page.reload()
+    expect(turns).to_have_count(2)
+    expect(following).to_have_count(0)

@@ -1,0 +1,112 @@
+"""Tables of a program beside those of the catalog, in the same schema: the state of servers, and the ledger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+
+from ragkit.index.catalog.database_url import DatabaseUrl
+from ragkit.index.catalog.postgres import Connection, PostgresCatalog
+from ragkit.sql import SqlConnection
+
+LOCK_SECONDS = 20
+"""How long a transaction waits for those of other processes."""
+IDLE_SECONDS = 10
+"""A process that stops in the middle of a transaction, and holds its locks, is disconnected after so long."""
+
+ResultT = TypeVar("ResultT")
+_TRANSLATIONS = {
+    "date(at, 'unixepoch')": "to_char(to_timestamp(at) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+    "instr(": "strpos(",
+}
+_TYPES = {
+    r"\bINTEGER PRIMARY KEY\b": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    r"\bINTEGER\b": "bigint",
+    r"\bREAL\b": "double precision",
+    r"\)\s*STRICT(, WITHOUT ROWID)?": ")",
+}
+
+
+class PostgresTables:
+    """A connection of its own to the schema of a knowledge base, which is opened when it is needed, and again.
+
+    Raises:
+        DatabaseFailed: the database is unreachable, or rejected a request; from any method.
+    """
+
+    def __init__(self, url: DatabaseUrl, name: str, prepare: Callable[[SqlConnection], None], *, serial: bool) -> None:
+        """`prepare` is called in a transaction after each connection, to create the tables.
+
+        `serial`: of the transactions of all processes under this `name`, one runs at a time, as in SQLite.
+        """
+        self.url = url
+        self._catalog = PostgresCatalog(url)
+        self._lock_key = lock_key(f"ragkit {name} {url.schema}")
+        self._prepare, self._serial = prepare, serial
+        self._prepared: Connection | None = None
+
+    def __str__(self) -> str:
+        return str(self.url)
+
+    def run(self, work: Callable[[SqlConnection], ResultT]) -> ResultT:
+        """The result of `work` in one transaction. It is called again if the connection was lost."""
+        return self._catalog.run(lambda connection: self._run(connection, work))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._catalog.close()
+        self._prepared = None
+
+    def _run(self, connection: Connection, work: Callable[[SqlConnection], ResultT]) -> ResultT:
+        translated = _TranslatingConnection(connection)
+        if connection is not self._prepared:
+            connection.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'".encode())
+            connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'".encode())
+            with connection.transaction():
+                self._lock(connection)
+                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.url.schema)))
+                self._prepare(translated)
+            self._prepared = connection
+        with connection.transaction():
+            if self._serial:
+                self._lock(connection)
+            return work(translated)
+
+    def _lock(self, connection: Connection) -> None:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_key,))
+
+
+class _TranslatingConnection:
+    """Runs statements that were written for SQLite."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run one statement."""
+        # client-side binding: the types of NULL and of numbers follow from where they stand, as in SQLite
+        cursor = psycopg.ClientCursor(self._connection)
+        if not parameters:
+            return cursor.execute(translate(statement).encode())
+        values = [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in parameters]
+        return cursor.execute(translate(statement).replace("%", "%%").replace("?", "%s").encode(), values)
+
+
+def translate(statement: str) -> str:
+    """A statement for SQLite as one for PostgreSQL, with `?` as it is."""
+    for text, other in _TRANSLATIONS.items():
+        statement = statement.replace(text, other)
+    if "CREATE TABLE" in statement:
+        for pattern, name in _TYPES.items():
+            statement = re.sub(pattern, name, statement)
+    return statement
+
+
+def lock_key(text: str) -> int:
+    """The number of an advisory lock."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

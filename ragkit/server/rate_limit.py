@@ -1,0 +1,60 @@
+"""Limits the requests per minute of each token and address: in one process, or over all servers of a database."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from ragkit.server.database import StateDatabase
+from ragkit.sql import SqlConnection
+
+MAX_CLIENTS = 10_000
+"""Tokens and addresses whose requests are counted; the first ones are forgotten."""
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """A token bucket of one minute of requests, refilled continuously."""
+
+    remaining: float
+    refilled_at: float
+
+    def take(self, per_minute: int, now: float) -> float:
+        """Take one token; returns the seconds until the next one if the bucket is empty. `now`: of any one clock."""
+        elapsed = max(0.0, now - self.refilled_at)
+        self.remaining = min(per_minute, self.remaining + elapsed * per_minute / 60)
+        self.refilled_at = now
+        if self.remaining >= 1:
+            self.remaining -= 1
+            return 0.0
+        return (1 - self.remaining) * 60 / per_minute
+
+
+@dataclass
+class RequestRates:
+    """The buckets of all clients."""
+
+    _buckets: dict[str, TokenBucket] = field(default_factory=dict)
+
+    async def take(self, state: StateDatabase, client: str, per_minute: int) -> float:
+        """Count a request; returns the seconds to wait if the limit is reached, else 0."""
+        if state.is_shared:
+            return await state.run(lambda connection: _take_shared(connection, client, per_minute))
+        now = time.monotonic()
+        if len(self._buckets) >= MAX_CLIENTS and client not in self._buckets:
+            del self._buckets[next(iter(self._buckets))]
+        return self._buckets.setdefault(client, TokenBucket(per_minute, now)).take(per_minute, now)
+
+
+def _take_shared(connection: SqlConnection, client: str, per_minute: int) -> float:
+    # the clock of the database: those of the servers may differ
+    now = float(connection.execute("SELECT extract(epoch FROM clock_timestamp())").fetchone()[0])
+    row = connection.execute("SELECT remaining, refilled FROM rates WHERE client = ?", (client,)).fetchone()
+    bucket = TokenBucket(*row) if row else TokenBucket(per_minute, now)
+    wait = bucket.take(per_minute, now)
+    connection.execute(
+        "INSERT INTO rates VALUES (?,?,?) ON CONFLICT (client) DO UPDATE SET remaining = excluded.remaining,"
+        " refilled = excluded.refilled",
+        (client, bucket.remaining, bucket.refilled_at),
+    )
+    return wait

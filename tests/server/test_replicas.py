@@ -16,8 +16,8 @@ import pytest
 
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from tests.server.parts import SECONDS, Process, process
-from tests.server.test_processes import ASK, POLLS, SLOW, events, wait_for_stored_text
+from tests.server.parts import SECONDS, Process, events, process
+from tests.server.test_processes import ASK, POLLS, SLOW, wait_for_stored_text
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import WireServer
 

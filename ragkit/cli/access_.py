@@ -9,8 +9,19 @@ import click
 
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.errors import InvalidOption
-from ragkit.index.access import AccessFile, AccessRule, Role, User, as_grants, check_name, check_principal, create_token
+from ragkit.index.access import (
+    AccessRule,
+    AccessSettings,
+    Role,
+    User,
+    as_grants,
+    check_name,
+    check_principal,
+    create_token,
+)
+from ragkit.index.access_stores import Change
 from ragkit.index.source_ids import display_name
+from ragkit.records import JSON
 
 ROLES = ("reader", "editor", "owner")
 
@@ -31,17 +42,20 @@ def command() -> None:
 @with_common_options
 def list_access(context: CliContext) -> None:
     """List the users and the rules. With --json, one JSON object per line."""
-    settings = _open(context).read()
+    with context.open_knowledge_base() as kb:
+        kb.require_exists()
+        settings = kb.access.read()
     for user in settings.users:
-        row = {"user": user.name, "role": user.role, "groups": [*user.groups], "tokens": len(user.tokens)}
         if context.json:
-            context.write_json(row)
+            groups_json = list[JSON](user.groups)
+            tokens = len(user.tokens)
+            context.write_json({"user": user.name, "role": user.role, "groups": groups_json, "tokens": tokens})
         else:
             groups = f"  groups: {', '.join(user.groups)}" if user.groups else ""
             context.write(f"{user.name}  {user.role}  tokens: {len(user.tokens)}{groups}")
     for rule in settings.rules:
         if context.json:
-            context.write_json({"path": rule.path, "allow": [*rule.allow]})
+            context.write_json({"path": rule.path, "allow": list[JSON](rule.allow)})
         else:
             context.write(_format(rule))
     if not settings.users and not settings.rules:
@@ -59,24 +73,29 @@ def grant(context: CliContext, who: str, groups: tuple[str, ...], role: str | No
 
     The token is shown once; another `grant` adds another one, and adds groups.
     """
-    file = _open(context)
-    settings = file.read()
     if path is not None:
         if groups or role:
             raise click.UsageError("--path says who may read: give --group and --role without it")
         if not path.strip("/"):
             raise InvalidOption("path", path, "a path or a pattern such as 'hr/**'")
-        file.write(settings.with_rule(path, [check_principal(who)]))
-        context.log(f"{check_principal(who)} may read {path}")
+        principal = check_principal(who)
+        _change(context, lambda settings: settings.with_rule(path, [principal]))
+        context.log(f"{principal} may read {path}")
         return
-    old = settings.find_user(check_name(who)) or User(who)
+    check_name(who)
     token, digest = create_token()
-    joined = tuple(dict.fromkeys((*old.groups, *map(check_name, groups))))
-    user = replace(old, groups=joined, role=cast("Role", role or old.role), tokens=(*old.tokens, digest))
-    file.write(settings.with_user(user))
-    context.log(f"{who} is {user.role}" + (f" in {', '.join(joined)}" if joined else "") + "; the token, shown once:")
+
+    def add(settings: AccessSettings) -> AccessSettings:
+        old = settings.find_user(who) or User(who)
+        joined = tuple(dict.fromkeys((*old.groups, *map(check_name, groups))))
+        chosen = cast("Role", role or old.role)
+        return settings.with_user(replace(old, groups=joined, role=chosen, tokens=(*old.tokens, digest)))
+
+    user = _change(context, add).find_user(who) or User(who)
+    names = ", ".join(user.groups)
+    context.log(f"{who} is {user.role}" + (f" in {names}" if names else "") + "; the token, shown once:")
     if context.json:
-        context.write_json({"user": who, "role": user.role, "groups": [*joined], "token": token})
+        context.write_json({"user": who, "role": user.role, "groups": list[JSON](user.groups), "token": token})
     else:
         context.write(token)
 
@@ -88,29 +107,31 @@ def grant(context: CliContext, who: str, groups: tuple[str, ...], role: str | No
 @with_common_options
 def revoke(context: CliContext, who: str, groups: tuple[str, ...], path: str | None) -> None:
     """Remove a user with all tokens, or a user from groups, or WHO from a rule. It holds at once."""
-    file = _open(context)
-    settings = file.read()
-    if path is not None:
-        name = check_principal(who)
-        rule = next((rule for rule in settings.rules if rule.path == path), None)
-        if rule is None or name not in rule.allow:
-            raise InvalidOption("who", name, f"one that `ragkit access list` shows for {path}")
-        file.write(settings.with_rule(path, remove=[name]))
-        left = [other for other in rule.allow if other != name]
-        context.log(f"{path}: {', '.join(left) or 'only owners'} may read it")
-        return
-    user = settings.find_user(who)
-    if user is None:
-        raise InvalidOption("user", who, f"one of: {', '.join(user.name for user in settings.users) or 'no users'}")
-    if groups:
+    left: list[str] = []
+
+    def remove(settings: AccessSettings) -> AccessSettings:
+        if path is not None:
+            name = check_principal(who)
+            rule = next((rule for rule in settings.rules if rule.path == path), None)
+            if rule is None or name not in rule.allow:
+                raise InvalidOption("who", name, f"one that `ragkit access list` shows for {path}")
+            left[:] = [other for other in rule.allow if other != name]
+            return settings.with_rule(path, remove=[name])
+        user = settings.find_user(who)
+        if user is None:
+            raise InvalidOption("user", who, f"one of: {', '.join(user.name for user in settings.users) or 'no users'}")
         if unknown := [group for group in groups if group not in user.groups]:
             raise InvalidOption("group", unknown[0], f"one of: {', '.join(user.groups) or 'no groups'}")
-        left_groups = tuple(group for group in user.groups if group not in groups)
-        file.write(settings.with_user(replace(user, groups=left_groups)))
+        if groups:
+            kept = tuple(group for group in user.groups if group not in groups)
+            return settings.with_user(replace(user, groups=kept))
+        return replace(settings, users=tuple(other for other in settings.users if other.name != who))
+
+    _change(context, remove)
+    if path is not None:
+        context.log(f"{path}: {', '.join(left) or 'only owners'} may read it")
     else:
-        others = tuple(other for other in settings.users if other.name != who)
-        file.write(replace(settings, users=others))
-    context.log(f"revoked: {who}" + (f" from {', '.join(groups)}" if groups else ""))
+        context.log(f"revoked: {who}" + (f" from {', '.join(groups)}" if groups else ""))
 
 
 @command.command()
@@ -127,9 +148,9 @@ def test(context: CliContext, user: str, question: str, groups: tuple[str, ...])
         grants = as_grants(user, (*(known.groups if known else ()), *groups))
         sees_all = known is not None and known.role == "owner"
         found = kb.restricted_by(lambda: None if sees_all else grants).search(question)
-        visible = {hit.chunk_id for hit in found}
+        visible = {hit.chunk.id for hit in found}
         every = kb.search(question)
-    hidden = list(dict.fromkeys(hit.source for hit in every if hit.chunk_id not in visible)) if not sees_all else []
+    hidden = list(dict.fromkeys(hit.source for hit in every if hit.chunk.id not in visible)) if not sees_all else []
     hidden = [source for source in hidden if source not in {hit.source for hit in found}]
     if context.json:
         sources = [display_name(source) for source in dict.fromkeys(hit.source for hit in found)]
@@ -141,13 +162,11 @@ def test(context: CliContext, user: str, question: str, groups: tuple[str, ...])
         context.write(f"hidden  {display_name(source)}")
 
 
-def _open(context: CliContext) -> AccessFile:
-    """The users and rules of the knowledge base. Raises NotAKnowledgeBase."""
-    if context.address:
-        raise InvalidOption("kb", context.place, "a directory: users and rules are kept beside its catalog")
+def _change(context: CliContext, change: Change) -> AccessSettings:
+    """Change the users and rules. Raises NotAKnowledgeBase."""
     with context.open_knowledge_base() as kb:
         kb.require_exists()
-        return kb.access
+        return kb.access.update(change)
 
 
 def _format(rule: AccessRule) -> str:

@@ -1,4 +1,4 @@
-"""Who may read which documents: users with groups and a role, and rules by path, in `access.json` of a knowledge base.
+"""Who may read which documents: users with groups and a role, and rules by path.
 
 A document is read by whoever its own metadata field `access` allows (front matter, a column, `metadata` of a source;
 absent: everyone) and every rule allows whose path it matches. What cannot be understood allows nobody. Owners read all.
@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
 import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.records import JSON
 
-ACCESS_FILE = "access.json"
 FIELD = "access"
 """The metadata field of documents with the users and groups that may read them."""
 EVERYONE = "everyone"
@@ -104,41 +101,6 @@ class AccessSettings:
         return replace(self, rules=tuple(sorted((*others, AccessRule(path, allow)), key=lambda rule: rule.path)))
 
 
-@dataclass(slots=True)
-class AccessFile:
-    """The settings in a directory. Each look at them sees what the file holds now: a revocation holds at once."""
-
-    directory: Path
-    _stamp: tuple[int, int, int] | None = None
-    _settings: AccessSettings = field(default_factory=AccessSettings)
-
-    def read(self) -> AccessSettings:
-        """The settings now; empty without a file. Raises KnowledgeBaseDamaged."""
-        path = self.directory / ACCESS_FILE
-        try:
-            stat = path.stat()
-        except FileNotFoundError:
-            self._stamp, self._settings = None, AccessSettings()
-            return self._settings
-        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-        if stamp != self._stamp:
-            settings = _from_json(path)
-            self._stamp, self._settings = stamp, settings
-            return settings
-        return self._settings
-
-    def write(self, settings: AccessSettings) -> None:
-        """Replace the file; only its owner may read it."""
-        path = self.directory / ACCESS_FILE
-        draft = path.with_name(f"{ACCESS_FILE}.{secrets.token_hex(4)}.tmp")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(settings), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-
-
 def as_grants(user: str, groups: Iterable[str] = ()) -> Grants:
     """What a user with groups is. Raises InvalidOption for an invalid name."""
     return frozenset({EVERYONE, f"user:{check_name(user)}", *(f"group:{check_name(group)}" for group in groups)})
@@ -215,9 +177,15 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(r"(?:^|/)" + "".join(kinds.get(part, re.escape(part)) for part in parts) + r"(?:$|[/#!])")
 
 
-def _from_json(path: Path) -> AccessSettings:
+def to_json(settings: AccessSettings) -> str:
+    """The settings as they are stored."""
+    return json.dumps(asdict(settings))
+
+
+def from_json(text: str, place: str) -> AccessSettings:
+    """Settings as stored in `place`. Raises KnowledgeBaseDamaged."""
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(text)
         users = tuple(
             User(check_name(row["name"]), tuple(row["groups"]), _role(row["role"]), tuple(row["tokens"]))
             for row in data["users"]
@@ -225,10 +193,10 @@ def _from_json(path: Path) -> AccessSettings:
         return AccessSettings(users, tuple(AccessRule(row["path"], tuple(row["allow"])) for row in data["rules"]))
     except (ValueError, KeyError, TypeError, InvalidOption) as error:
         fix = "correct it, or restore it from a backup: until then nobody reads anything"
-        raise KnowledgeBaseDamaged(str(path), f"is not a file of users and rules ({error})", fix) from error
+        raise KnowledgeBaseDamaged(place, f"does not hold users and rules ({error})", fix) from error
 
 
 def _role(value: object) -> Role:
     if value not in ("reader", "editor", "owner"):
         raise InvalidOption("role", value, "reader, editor or owner")
-    return cast("Role", value)
+    return value

@@ -13,7 +13,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
 from ragkit.errors import InvalidOption, LoadError, NotAKnowledgeBase
-from ragkit.index.access import AccessFile, Grants, as_grants
+from ragkit.index.access import Grants, as_grants
+from ragkit.index.access_stores import AccessFile, AccessStore, AccessTable
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.database_url import is_database_url
 from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog
@@ -86,8 +87,6 @@ class KnowledgeBase:
         self._weights_checked = False
         self._contents: LruCache[str, str] = LruCache(MAX_CONTENTS)
         """Descriptions of the contents by generation and filter."""
-        self.access = AccessFile(path)
-        self._restricted_readers = RestrictedReaders(self.access)
         self._get_grants: Callable[[], Grants | None] | None = None
         self._whole: KnowledgeBase | None = None
         """The knowledge base of everything, of one that is restricted."""
@@ -175,7 +174,6 @@ class KnowledgeBase:
             raise InvalidOption("knowledge base", "restricted to a user", "one that was opened, which reads everything")
         restricted = copy(self)
         restricted._whole = self
-        restricted._shared = self._shared
         restricted._get_grants = get_grants
         restricted.access = self.access
         return restricted
@@ -209,15 +207,19 @@ class KnowledgeBase:
     def close(self) -> None:
         """Close all files, and the connections to the database."""
         self._close_reader()
-        if self._shared is not None and self._whole is None:
-            self._shared.close()
+        if self._whole is None:
+            if "access" in self.__dict__:
+                self.access.close()
+            if self._shared is not None:
+                self._shared.close()
         if "ledger" in self.__dict__:  # opened on first use
             self.ledger.close()
 
     def _close_reader(self) -> None:
         if self._whole is not None:
             return  # the reader belongs to the knowledge base of everything
-        self._restricted_readers.close()
+        if "_restricted_readers" in self.__dict__:
+            self._restricted_readers.close()
         with self._reader_lock:
             if self._reader is not None:
                 self._reader.close()
@@ -261,6 +263,15 @@ class KnowledgeBase:
         # from Python 3.12 on, cached_property lets threads compute at once: all of them get one ledger
         ledger: Ledger = self.__dict__.setdefault("ledger", Ledger(place))
         return ledger
+
+    @cached_property
+    def access(self) -> AccessStore:
+        """The users of the knowledge base, and the rules of who may read what."""
+        return AccessFile(self.path) if self._shared is None else AccessTable(self._shared.url)
+
+    @cached_property
+    def _restricted_readers(self) -> RestrictedReaders:
+        return RestrictedReaders(self.access)
 
     # indexing
 
@@ -423,7 +434,8 @@ class KnowledgeBase:
         self.require_exists()
         self.refresh()
         self.close()
-        return copy_knowledge_base(self.path, self.pipeline.store.name, target, overwrite=overwrite)
+        settings = self.access.read()
+        return copy_knowledge_base(self.path, self.pipeline.store.name, target, settings, overwrite=overwrite)
 
     # searching
 

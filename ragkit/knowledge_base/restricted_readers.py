@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-from ragkit.index.access import AccessFile, AccessSettings, Grants
+from ragkit.index.access import AccessSettings, Grants
+from ragkit.index.access_stores import AccessStore
 from ragkit.index.reader import CatalogReader
 from ragkit.index.restricted_reader import RestrictedReader
 
@@ -16,7 +17,7 @@ MAX_READERS = 64
 class RestrictedReaders:
     """Opens one reader for each set of grants, and closes those that were used least recently."""
 
-    def __init__(self, access: AccessFile) -> None:
+    def __init__(self, access: AccessStore) -> None:
         self._access = access
         self._lock = Lock()
         self._whole: CatalogReader | None = None

@@ -115,8 +115,8 @@ def create_app(
     served = {
         name: replace(base, kb=restrict(base.kb, name)) for name, base in (bases or {"": Base(kb, directory)}).items()
     }
-    files = {name: base.kb.access for name, base in served.items() if isinstance(base.kb, KnowledgeBase)}
-    access = AccessControl(files, chosen.proxy_secret)
+    stores = {name: base.kb.access for name, base in served.items() if isinstance(base.kb, KnowledgeBase)}
+    access = AccessControl(stores, chosen.proxy_secret)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -77,7 +77,9 @@ class AppContext:
     def find_base(self, name: str) -> AppContext:
         """The knowledge base with this name. Raises RequestRejected."""
         if name not in self.bases:
-            available = f"; available: {', '.join(self.bases)}" if self.bases else ""
+            principal = CURRENT.get()
+            known = [known for known in self.bases if principal is None or principal.base in (None, known)]
+            available = f"; available: {', '.join(known)}" if known else ""
             message = f"knowledge base {name[:80]!r} not found{available}"
             raise RequestRejected(ErrorResponse(404, message, "kb_not_found", param="kb"))
         check_base(CURRENT.get(), name)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from ragkit.index.access import NOBODY, AccessFile, AccessSettings, Grants, Role, User, as_grants, read_signed
+from ragkit.index.access import NOBODY, AccessSettings, Grants, Role, User, as_grants, read_signed
+from ragkit.index.access_stores import AccessStore
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
@@ -44,22 +45,22 @@ CURRENT: ContextVar[Principal | None] = ContextVar("ragkit_user", default=None)
 class AccessControl:
     """The users of the knowledge bases of a server by name, and the secret of its proxy."""
 
-    def __init__(self, files: Mapping[str, AccessFile], secret: str = "") -> None:
-        self._files = files
+    def __init__(self, stores: Mapping[str, AccessStore], secret: str = "") -> None:
+        self._stores = stores
         self._secret = secret
 
     def has_users(self) -> bool:
         """Whether requests must say who sends them."""
-        return bool(self._secret) or any(file.read().users for file in self._files.values())
+        return bool(self._secret) or any(store.read().users for store in self._stores.values())
 
     def is_used(self) -> bool:
         """Whether a knowledge base has users or rules."""
-        return bool(self._secret) or any(file.read() != AccessSettings() for file in self._files.values())
+        return bool(self._secret) or any(store.read() != AccessSettings() for store in self._stores.values())
 
     def find(self, token: str, header: str) -> Principal | None:
         """The user of a token, or of a signed header; None if neither is valid."""
-        for base, file in self._files.items():
-            settings = file.read()
+        for base, store in self._stores.items():
+            settings = store.read()
             if header:
                 user = read_signed(self._secret, header, base) if self._secret else None
                 if user is not None:
@@ -89,7 +90,7 @@ def restrict(kb: BaseT, name: str) -> BaseT:
     return kb.restricted_by(lambda: current_grants(name, kb.access))
 
 
-def current_grants(base: str, access: AccessFile) -> Grants | None:
+def current_grants(base: str, access: AccessStore) -> Grants | None:
     """What the current principal is now; None for one that reads everything. Raises RequestRejected."""
     principal = CURRENT.get()
     if principal is None:

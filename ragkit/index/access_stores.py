@@ -62,7 +62,8 @@ class AccessFile:
             stat = path.stat()
         except FileNotFoundError:
             if self._stamp is not None or not self._may_lack_file():
-                fix = f"restore it, or write {to_json(AccessSettings())!r} there to begin anew: nobody reads anything now"
+                empty = to_json(AccessSettings())
+                fix = f"restore it, or write {empty!r} there to begin anew: nobody reads anything now"
                 raise KnowledgeBaseDamaged(str(path), "with the users and rules is missing", fix) from None
             return AccessSettings()
         stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)

@@ -800,6 +800,8 @@ class KnowledgeBase:
         """What the knowledge base holds."""
         with self.reader.snapshot() as snapshot:
             status = read_status(snapshot, self.path, self.pipeline, self._source_files)
+            if snapshot.is_restricted:  # sizes and processes are not those of what the principal may read
+                return replace(status, kb=self.place, vectors=status.chunks, bytes=0)
         if self._shared is None:
             return status
         return replace(status, kb=self.place, database=self._shared.status())

@@ -18,7 +18,7 @@ from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_re
 from ragkit.server.job_store import JobStore
 from ragkit.server.jobs import JobRunner
 from ragkit.server.metrics import Metrics
-from ragkit.server.principals import CURRENT, check_base
+from ragkit.server.principals import CURRENT, check_base, visible_bases
 from ragkit.server.readiness import ReadinessCheck
 from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerSettings
@@ -77,8 +77,7 @@ class AppContext:
     def find_base(self, name: str) -> AppContext:
         """The knowledge base with this name. Raises RequestRejected."""
         if name not in self.bases:
-            principal = CURRENT.get()
-            known = [known for known in self.bases if principal is None or principal.base in (None, known)]
+            known = visible_bases(self.bases)
             available = f"; available: {', '.join(known)}" if known else ""
             message = f"knowledge base {name[:80]!r} not found{available}"
             raise RequestRejected(ErrorResponse(404, message, "kb_not_found", param="kb"))

@@ -20,7 +20,7 @@ from ragkit.server.mcp import McpServer, StreamableHTTPSessionManager
 from ragkit.server.mcp_tools import McpAskOptions, McpTools
 from ragkit.server.metrics import Metrics
 from ragkit.server.middleware import RequestMiddleware
-from ragkit.server.principals import restrict
+from ragkit.server.principals import AccessControl, restrict
 from ragkit.server.settings import ServerSettings
 
 MCP_PATH = "/mcp"
@@ -141,11 +141,11 @@ async def _discard(message: Message) -> None:
     """Ignore a response."""
 
 
-def create_mcp_app(server: McpServer, settings: ServerSettings) -> ASGIApp:
-    """An application with the MCP server at MCP_PATH, behind RequestMiddleware."""
+def create_mcp_app(server: McpServer, settings: ServerSettings, access: AccessControl | None = None) -> ASGIApp:
+    """An application with the MCP server at MCP_PATH, behind RequestMiddleware. `access`: the users, if there are."""
     endpoint = McpEndpoint(server)
     app = Starlette(routes=[Route(MCP_PATH, endpoint)], lifespan=lambda _: endpoint.lifespan())
-    return RequestMiddleware(app, settings, Metrics())
+    return RequestMiddleware(app, settings, Metrics(), access)
 
 
 class McpEndpoints:

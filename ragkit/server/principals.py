@@ -7,7 +7,7 @@ and MCP sessions that have begun. Work without a request reads what everyone may
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -114,6 +114,12 @@ def check_base(principal: Principal | None, base: str) -> None:
         raise not_found("knowledge base", "kb_not_found")
 
 
+def visible_bases(names: Iterable[str]) -> list[str]:
+    """Those of the knowledge bases of a server that the current principal may know."""
+    principal = CURRENT.get()
+    return [name for name in names if principal is None or principal.base in (None, name)]
+
+
 def may_edit(*, without: bool) -> bool:
     """Whether the current principal may change sources; `without`: the answer for work without a request."""
     principal = CURRENT.get()
@@ -124,6 +130,13 @@ def require_editor() -> None:
     """Raises RequestRejected for users whose role is not editor: jobs and sources name files."""
     principal = CURRENT.get()
     if principal is not None and principal.owner_key and principal.role == "reader":
+        raise RequestRejected(ErrorResponse(403, "this takes the role editor", "not_editor", "permission_error"))
+
+
+def require_operator() -> None:
+    """Raises RequestRejected for users whose role is reader: metrics name users."""
+    principal = CURRENT.get()
+    if principal is not None and principal.base is not None and principal.role == "reader":
         raise RequestRejected(ErrorResponse(403, "this takes the role editor", "not_editor", "permission_error"))
 
 

@@ -185,7 +185,8 @@ class RequestMiddleware:
             rate, who = limits.shared_per_minute, PRINCIPAL.get()
         if rate is None or not who:
             return None
-        wait = await self._rates.take(scope["app"].state.service.state, who, rate)
+        app = scope.get("app")  # not that of MCP alone, which has no state
+        wait = await self._rates.take(app.state.service.state if app is not None else None, who, rate)
         if not wait:
             return None
         message = f"rate limit of {rate} requests per minute exceeded"

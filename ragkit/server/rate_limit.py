@@ -36,9 +36,12 @@ class RequestRates:
 
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
 
-    async def take(self, state: StateDatabase, client: str, per_minute: int) -> float:
-        """Count a request; returns the seconds to wait if the limit is reached, else 0."""
-        if state.is_shared:
+    async def take(self, state: StateDatabase | None, client: str, per_minute: int) -> float:
+        """Count a request; returns the seconds to wait if the limit is reached, else 0.
+
+        `state`: that of the server; None: it has none, and counts in this process.
+        """
+        if state is not None and state.is_shared:
             return await state.run(lambda connection: _take_shared(connection, client, per_minute))
         now = time.monotonic()
         if len(self._buckets) >= MAX_CLIENTS and client not in self._buckets:

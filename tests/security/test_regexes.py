@@ -35,6 +35,7 @@ FROM_WITHOUT: Mapping[str, str] = {
 """Files with expressions that are not literals, and the origin of these expressions."""
 
 MADE: Mapping[str, Sequence[str]] = {
+    "load/pdf_notes.py": (r"(?:(?<=[^\W\d_])|(?<=[^\W\d_][.,;:!?)\"”’»]))12(?=[\s.,;:!?)]|$)",),
     "load/front_matter.py": (r"(?m)^(?:---|\.\.\.)[ \t]*$", r"(?m)^\+\+\+[ \t]*$"),
     "answer/answer_selection.py": (
         r"(?:an? |the |\W){0,6}[\"'“”‘’`*]{0,3}\.rc\s+files?[\"'“”‘’`*]{0,3}(?:\s+(?:is|are)\b|\s+[-–—]+\s)",

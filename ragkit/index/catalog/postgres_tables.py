@@ -25,10 +25,10 @@ _TRANSLATIONS = {
     "instr(": "strpos(",
 }
 _TYPES = {
-    r"\bINTEGER PRIMARY KEY\b": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-    r"\bINTEGER\b": "bigint",
-    r"\bREAL\b": "double precision",
-    r"\)\s*STRICT(, WITHOUT ROWID)?": ")",
+    re.compile(r"\bINTEGER PRIMARY KEY\b"): "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    re.compile(r"\bINTEGER\b"): "bigint",
+    re.compile(r"\bREAL\b"): "double precision",
+    re.compile(r"\)\s*STRICT(, WITHOUT ROWID)?"): ")",
 }
 
 
@@ -103,7 +103,7 @@ def translate(statement: str) -> str:
         statement = statement.replace(text, other)
     if "CREATE TABLE" in statement:
         for pattern, name in _TYPES.items():
-            statement = re.sub(pattern, name, statement)
+            statement = pattern.sub(name, statement)
     return statement
 
 

@@ -44,7 +44,7 @@ from ragkit.server.jobs import JobRunner
 from ragkit.server.malloc_trim import trim_periodically
 from ragkit.server.metrics import Metrics
 from ragkit.server.middleware import RequestMiddleware
-from ragkit.server.principals import AccessControl, restrict
+from ragkit.server.principals import AccessControl, as_server, restrict
 from ragkit.server.readiness import ReadinessCheck
 from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerLimits, ServerSettings
@@ -206,6 +206,12 @@ def _create_limiters(limits: ServerLimits, metrics: Metrics) -> _Limiters:
     )
 
 
+def _require_ready(kb: ServedKnowledgeBase) -> None:
+    """Raises KnowledgeBaseError if the knowledge base cannot be searched, whoever asks."""
+    with as_server():
+        kb.require_ready()
+
+
 async def _open_context(
     name: str,
     base: Base,
@@ -235,7 +241,7 @@ async def _open_context(
         metrics,
         limiters.embeddings,
         limiters.searches,
-        ReadinessCheck(kb.require_ready),
+        ReadinessCheck(partial(_require_ready, kb)),
         uploads,
         limiters.uploads,
         jobs,

@@ -23,6 +23,7 @@ VERBS = {
     "ask": "answer a question with citations",
     "chat": "answer questions in a conversation",
     "sources": "list the sources with their last run",
+    "access": "say who may read which documents",
     "status": "show what the knowledge base holds",
     "list": "list documents or chunks",
     "show": "show a document or a chunk",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -12,13 +13,14 @@ import click
 
 from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.cli.costs import max_cost_option
-from ragkit.cli.serve_ import TOKEN_ENV, bind_socket, configure_logging, load_tokens
+from ragkit.cli.serve_ import PROXY_SECRET_ENV, TOKEN_ENV, bind_socket, configure_logging, load_tokens
 from ragkit.index.report import IndexReport
 from ragkit.masking import HIDDEN
 from ragkit.records import JSON
 
 if TYPE_CHECKING:
     from ragkit.server.mcp import McpServer
+    from ragkit.server.principals import AccessControl
     from ragkit.server.settings import ServerSettings
 
 
@@ -62,6 +64,7 @@ def command(
     # imported here, because --client-config works without the SDK
     from ragkit.server.mcp import McpServer
     from ragkit.server.mcp_tools import McpAskOptions, McpTools
+    from ragkit.server.principals import AccessControl, restrict
     from ragkit.server.settings import ServerSettings
 
     with context.open_knowledge_base() as kb:
@@ -69,11 +72,15 @@ def command(
         kb.agent(model)  # fail now, not at the first question, if the model cannot be used
         kb.follow()
         index = (lambda: _run_index(context)) if allow_index else None
-        server = McpServer(McpTools(kb, McpAskOptions(model, max_cost), index))
+        options = McpAskOptions(model, max_cost)
         if http:
-            settings = ServerSettings(host, port, load_tokens(context, token_file), hosts, origins)
-            _serve_http(context, server, settings)
+            secret = os.environ.get(PROXY_SECRET_ENV, "")
+            tokens = load_tokens(context, token_file)
+            settings = ServerSettings(host, port, tokens, hosts, origins, proxy_secret=secret)
+            server = McpServer(McpTools(restrict(kb, ""), options, index))
+            _serve_http(context, server, settings, AccessControl({"": kb.access}, secret))
             return
+        server = McpServer(McpTools(kb, options, index))
         context.log(
             f"{format_count(kb.status().documents, 'document')} of {context.place} over stdin and stdout", level=1
         )
@@ -84,7 +91,7 @@ def command(
         asyncio.run(server.serve_stdio())
 
 
-def _serve_http(context: CliContext, server: McpServer, settings: ServerSettings) -> None:
+def _serve_http(context: CliContext, server: McpServer, settings: ServerSettings, access: AccessControl) -> None:
     from ragkit.server.mcp_http import MCP_PATH, create_mcp_app
     from ragkit.server.serve import run, socket_url
 
@@ -94,7 +101,7 @@ def _serve_http(context: CliContext, server: McpServer, settings: ServerSettings
     if context.json:
         context.write_json({"url": address, "kb": context.place})
     configure_logging(context)
-    run(create_mcp_app(server, settings), settings, sock, last=True)
+    run(create_mcp_app(server, settings, access), settings, sock, last=True)
 
 
 def _run_index(context: CliContext) -> IndexReport:

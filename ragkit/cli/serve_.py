@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ragkit.server.settings import ServerSettings
 
 TOKEN_ENV = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
+PROXY_SECRET_ENV = "RAGKIT_PROXY_SECRET"  # noqa: S105 - the name of a variable
 STATE_FILE = "server.sqlite"
 """A directory with this file was served before; without it, only an empty one may be filled."""
 WORKER_ENV = "RAGKIT_SERVER_WORKER"
@@ -112,7 +113,7 @@ def command(
     shares = split_limits(limits, workers, one_rate=counts_together(context))
     settings = ServerSettings(
         host, port, tokens, hosts, origins, models, tools, roots, watch_seconds or 0.0,
-        otel or is_otel_requested(), any_model, shares, retention,
+        otel or is_otel_requested(), any_model, shares, retention, os.environ.get(PROXY_SECRET_ENV, ""),
     )  # fmt: skip
     with ExitStack() as stack:
         bases = {name: stack.enter_context(open_or_create(one)) for name, one in named_contexts(context).items()}
@@ -133,7 +134,7 @@ def command(
     os.environ[TOKEN_ENV] = "\n".join(settings.tokens)
     own_places = dict(context.bases) or {"": context.address or str(context.kb)}
     worker = {"bases": own_places, "config": context.config, "quiet": context.quiet}
-    os.environ[WORKER_ENV] = json.dumps({**worker, "settings": {**asdict(settings), "tokens": []}})
+    os.environ[WORKER_ENV] = json.dumps({**worker, "settings": {**asdict(settings), "tokens": [], "proxy_secret": ""}})
     run_workers("ragkit.cli.serve_:create_worker_application", settings, sock, workers)
 
 
@@ -194,7 +195,9 @@ def create_worker_application() -> FastAPI:
     }
     context = next(iter(contexts.values()))
     tokens = load_tokens(context, None)
-    settings = TypeAdapter(ServerSettings).validate_python({**worker["settings"], "tokens": tokens})
+    settings = TypeAdapter(ServerSettings).validate_python(
+        {**worker["settings"], "tokens": tokens, "proxy_secret": os.environ.get(PROXY_SECRET_ENV, "")}
+    )
     configure_logging(context)
     return create_application({name: open_or_create(one) for name, one in contexts.items()}, settings, alone=False)
 

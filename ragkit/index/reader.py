@@ -98,8 +98,12 @@ class CatalogReader:
         directory: Path,
         lexicon: Callable[[sqlite3.Connection], LexicalIndex],
         derived: ExternalStore | None = None,
+        connection: sqlite3.Connection | None = None,
     ) -> None:
-        """`derived` is the external vector store; without one, dense search uses the catalog's vectors."""
+        """`derived` is the external vector store; without one, dense search uses the catalog's vectors.
+
+        `connection`: an open one to the catalog, whose files were verified; None: verify and open it.
+        """
         self.directory = directory
         self.external_store = derived
         self._open_lexical_index = lexicon
@@ -111,7 +115,7 @@ class CatalogReader:
         self._scanners: dict[str, Scanner] = {}
         self.is_verified = read_checksums(directory) is not None
         """Whether all files were verified on open; otherwise each row is verified when it is read."""
-        self._idle_connections = [open_catalog(directory)]
+        self._idle_connections = [connection or open_catalog(directory)]
 
     def __enter__(self) -> CatalogReader:
         return self
@@ -131,6 +135,11 @@ class CatalogReader:
                 self.external_store.close()
             self._idle_connections.clear()
             self._vector_files.clear()
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it may leave out documents, which its principal may not read."""
+        return False
 
     @contextmanager
     def snapshot(self) -> Iterator[CatalogSnapshot]:
@@ -243,6 +252,11 @@ class CatalogSnapshot:
         self._last_named: tuple[str, NamedDocuments] | None = None
         self._leaves_out_copies = False
         self._chunks_sql = _CHUNKS_WITH_CONTEXT_SQL if Catalog(connection).has_contexts() else _CHUNKS_SQL
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it may leave out documents, which its principal may not read."""
+        return self._reader.is_restricted
 
     def search_dense(self, query: NDArray[np.float32], top_k: int, where: Where = None) -> list[tuple[int, float]]:
         """The chunks nearest to a unit vector, (dimension,): (key, cosine), best first, ties by key."""

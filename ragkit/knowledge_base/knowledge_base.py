@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +13,16 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
 from ragkit.errors import InvalidOption, LoadError, NotAKnowledgeBase
+from ragkit.index.access import Grants, as_grants
+from ragkit.index.access_stores import AccessFile, AccessStore, AccessTable
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.database_url import is_database_url
 from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
+from ragkit.index.restricted_reader import ReadableBm25Index, RestrictedReader
 from ragkit.knowledge_base.filters import Where, filter_notes, filter_source, read_filter
+from ragkit.knowledge_base.restricted_readers import RestrictedReaders
 from ragkit.knowledge_base.source_files import OriginalFile, SourceFiles
 from ragkit.knowledge_base.source_status import SourceStatus, read_source_statuses
 from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
@@ -82,6 +87,9 @@ class KnowledgeBase:
         self._weights_checked = False
         self._contents: LruCache[str, str] = LruCache(MAX_CONTENTS)
         """Descriptions of the contents by generation and filter."""
+        self._get_grants: Callable[[], Grants | None] | None = None
+        self._whole: KnowledgeBase | None = None
+        """The knowledge base of everything, of one that is restricted."""
 
     @classmethod
     def open(
@@ -152,6 +160,29 @@ class KnowledgeBase:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def as_user(self, user: str, groups: Sequence[str] = ()) -> Self:
+        """This knowledge base as a user with groups reads it: without the documents that others may read only.
+
+        Close this one, not the result. Raises InvalidOption for an invalid name.
+        """
+        grants = as_grants(user, groups)
+        return self.restricted_by(lambda: grants)
+
+    def restricted_by(self, get_grants: Callable[[], Grants | None]) -> Self:
+        """Like `as_user`; `get_grants` is asked at each read, and returns None for one that may read everything."""
+        if self.is_restricted:
+            raise InvalidOption("knowledge base", "restricted to a user", "one that was opened, which reads everything")
+        restricted = copy(self)
+        restricted._whole = self
+        restricted._get_grants = get_grants
+        restricted.access = self.access
+        return restricted
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it is read as a user."""
+        return self._whole is not None
+
     def open_writer(self) -> Self:
         """A second instance with the same settings and components, which can write while this one is searched."""
         return type(self)(self.path, self.pipeline, self._components)
@@ -176,12 +207,19 @@ class KnowledgeBase:
     def close(self) -> None:
         """Close all files, and the connections to the database."""
         self._close_reader()
-        if self._shared is not None:
-            self._shared.close()
+        if self._whole is None:
+            if "access" in self.__dict__:
+                self.access.close()
+            if self._shared is not None:
+                self._shared.close()
         if "ledger" in self.__dict__:  # opened on first use
             self.ledger.close()
 
     def _close_reader(self) -> None:
+        if self._whole is not None:
+            return  # the reader belongs to the knowledge base of everything
+        if "_restricted_readers" in self.__dict__:
+            self._restricted_readers.close()
         with self._reader_lock:
             if self._reader is not None:
                 self._reader.close()
@@ -226,6 +264,15 @@ class KnowledgeBase:
         ledger: Ledger = self.__dict__.setdefault("ledger", Ledger(place))
         return ledger
 
+    @cached_property
+    def access(self) -> AccessStore:
+        """The users of the knowledge base, and the rules of who may read what."""
+        return AccessFile(self.path) if self._shared is None else AccessTable(self._shared.url)
+
+    @cached_property
+    def _restricted_readers(self) -> RestrictedReaders:
+        return RestrictedReaders(self.access)
+
     # indexing
 
     @cached_property
@@ -241,6 +288,8 @@ class KnowledgeBase:
     @contextmanager
     def _writing(self, *, create: bool = False) -> Iterator[tuple[Indexer, Writer | None]]:
         """The indexer; for a database the one of the writer's copy, which is published at the end of the block."""
+        if self.is_restricted:
+            raise InvalidOption("knowledge base", "restricted to a user", "one that was opened, to change it")
         if self._shared is None:
             self.close()  # some stores allow one open handle only, and a damaged knowledge base is rebuilt in its place
             yield self._indexer, None
@@ -385,13 +434,21 @@ class KnowledgeBase:
         self.require_exists()
         self.refresh()
         self.close()
-        return copy_knowledge_base(self.path, self.pipeline.store.name, target, overwrite=overwrite)
+        settings = self.access.read()
+        return copy_knowledge_base(self.path, self.pipeline.store.name, target, settings, overwrite=overwrite)
 
     # searching
 
     @property
     def reader(self) -> CatalogReader:
-        """The open read side. Threads share one reader."""
+        """The open read side, of what the principal may read. Threads share one reader."""
+        if self._whole is None:
+            return self._whole_reader()
+        grants = self._get_grants() if self._get_grants is not None else frozenset()
+        whole = self._whole.reader
+        return whole if grants is None else self._whole._restricted_readers.get(whole, grants)
+
+    def _whole_reader(self) -> CatalogReader:
         if self._shared is not None:
             if knowledge_base_exists(self.path):
                 self._shared.refresh_if_old()
@@ -697,10 +754,11 @@ class KnowledgeBase:
         condition = read_filter(where)
         with self.reader.snapshot() as snapshot:
             key = f"{snapshot.arrays.generation} {condition!r}"
-            described = self._contents.get(key)
+            described = self._contents.get(key) if self._whole is None else None
             if described is None:
                 described = describe_contents(snapshot, condition)
-                self._contents.set(key, described)
+                if self._whole is None:  # others may not read what this principal reads
+                    self._contents.set(key, described)
         return described
 
     def first_chunk(self, document_id: str) -> Chunk | None:
@@ -742,6 +800,8 @@ class KnowledgeBase:
         """What the knowledge base holds."""
         with self.reader.snapshot() as snapshot:
             status = read_status(snapshot, self.path, self.pipeline, self._source_files)
+            if snapshot.is_restricted:  # sizes and processes are not those of what the principal may read
+                return replace(status, kb=self.place, vectors=status.chunks, bytes=0)
         if self._shared is None:
             return status
         return replace(status, kb=self.place, database=self._shared.status())
@@ -754,8 +814,9 @@ class KnowledgeBase:
         """
         from ragkit.index.freshness import CHECK_TIMEOUT_S
 
-        store = self.reader.external_store
-        with self.reader.snapshot() as snapshot:
+        reader = self.reader
+        store = reader.external_store
+        with reader.snapshot() as snapshot:
             catalog = Catalog(snapshot.connection)
             outdated = store is not None and not store.is_current(catalog)
             freshness = self._source_files.check_freshness(catalog, CHECK_TIMEOUT_S if timeout_s is None else timeout_s)
@@ -777,7 +838,7 @@ class KnowledgeBase:
         from ragkit.embed.base import ProbingEmbedder
         from ragkit.index.build_fingerprint import check_embedder_weights
 
-        if not len(snapshot.arrays.chunk_keys):
+        if not len(snapshot.arrays.chunk_keys) and not snapshot.is_restricted:
             raise NotAKnowledgeBase(self.place, "holds no documents", "fill it with `ragkit index FOLDER`")
         embedder = self._components.embedder
         if not self._weights_checked and isinstance(embedder, ProbingEmbedder):
@@ -814,12 +875,15 @@ class KnowledgeBase:
     def missing_terms(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms of the lexical index that no chunk contains."""
         with self.reader.snapshot() as snapshot:
-            return Bm25Index(snapshot.connection).missing_terms(terms)
+            return self._term_index(snapshot).missing_terms(terms)
 
     def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
         """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
         with self.reader.snapshot() as snapshot:
-            return Bm25Index(snapshot.connection).find_terms(prefixes)
+            return self._term_index(snapshot).find_terms(prefixes)
+
+    def _term_index(self, snapshot: CatalogSnapshot) -> Bm25Index:
+        return (ReadableBm25Index if snapshot.is_restricted else Bm25Index)(snapshot.connection)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors of texts: (len(texts), dimension)."""
@@ -857,7 +921,17 @@ class KnowledgeBase:
         of a mail, it is the whole file.
         """
         row = self._file_row(source)
-        return None if row is None else self._source_files.read_original(row)
+        if row is None or self._has_hidden_parts(row.source):
+            return None
+        return self._source_files.read_original(row)
+
+    def _has_hidden_parts(self, source: str) -> bool:
+        """Whether a file holds documents that the principal may not read: an archive, a mail, a table of records."""
+        reader = self.reader
+        if not isinstance(reader, RestrictedReader):
+            return False
+        with reader.snapshot() as snapshot:
+            return reader.shares_hidden_content(snapshot, source)
 
     def is_stale(self, source: str) -> bool:
         """Whether the file has changed since it was indexed, or was deleted."""

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragkit.errors import InvalidOption, NotAKnowledgeBase
+from ragkit.index.access import AccessSettings
+from ragkit.index.access_stores import AccessFile, AccessTable, copy_access
 from ragkit.index.catalog.database_url import DatabaseUrl, is_database_url
 from ragkit.index.catalog.directory import (
     CATALOG_FILE,
@@ -35,24 +37,31 @@ from ragkit.pipeline.settings import Pipeline
 _LOCAL_STORE_NOTE = "the store {!r} is in files of this machine: the copy searches its own vectors"
 
 
-def copy_knowledge_base(source: Path, store: str, target: str | os.PathLike[str], *, overwrite: bool) -> CopyReport:
-    """Copy a directory (of a database: the local copy) with the store `store`; see `KnowledgeBase.copy_to`."""
+def copy_knowledge_base(
+    source: Path, store: str, target: str | os.PathLike[str], access: AccessSettings, *, overwrite: bool
+) -> CopyReport:
+    """Copy a directory (of a database: the local copy) with the store `store`; see `KnowledgeBase.copy_to`.
+
+    `access`: its users and rules; those of the target stay if they are empty.
+    """
     started = time.perf_counter()
     with closing(open_catalog(source)) as connection:
         chunks = int(connection.execute("SELECT count(*) FROM chunks WHERE live = 1").fetchone()[0])
     notes: tuple[str, ...] = ()
     if isinstance(target, str) and is_database_url(target):
         with closing(SharedKnowledgeBase(DatabaseUrl.parse(target))) as shared:
-            notes = _copy_to_database(source, shared, overwrite=overwrite)
+            notes = _copy_to_database(source, shared, access, overwrite=overwrite)
             place = str(shared.url)
     else:
-        _copy_to_directory(source, Path(target), overwrite=overwrite)
+        _copy_to_directory(source, Path(target), access, overwrite=overwrite)
         place = str(target)
     report = CopyReport(place_name(source), store, place, chunks, chunks, None, 0, 1.0, (), notes, 0, 0.0)
     return replace(report, seconds=time.perf_counter() - started)
 
 
-def _copy_to_database(source: Path, shared: SharedKnowledgeBase, *, overwrite: bool) -> tuple[str, ...]:
+def _copy_to_database(
+    source: Path, shared: SharedKnowledgeBase, access: AccessSettings, *, overwrite: bool
+) -> tuple[str, ...]:
     """Publish everything that a directory holds, in one transaction."""
     with closing(open_catalog(source, verify_checksums=False)) as connection:
         catalog = Catalog(connection)
@@ -62,6 +71,9 @@ def _copy_to_database(source: Path, shared: SharedKnowledgeBase, *, overwrite: b
     documents = shared.database.count_rows()[0]
     if documents and not overwrite:
         raise InvalidOption("--to-kb", str(shared.url), f"an empty knowledge base: it holds {documents} documents")
+    if access != AccessSettings():  # before anybody can read the documents
+        with closing(AccessTable(shared.url)) as table:
+            table.update(lambda _: access)
     notes: tuple[str, ...] = ()
     new_base = NewKnowledgeBase(fingerprint, lambda connection: Bm25Index(connection).create_tables())
     with shared.write(new_base) as writer:
@@ -87,7 +99,7 @@ def _prepare_clone(writer: Writer, pipeline: Pipeline, identity: str, version: i
             start_recording(connection)
 
 
-def _copy_to_directory(source: Path, target: Path, *, overwrite: bool) -> None:
+def _copy_to_directory(source: Path, target: Path, access: AccessSettings, *, overwrite: bool) -> None:
     if target.exists() and not target.is_dir():
         raise NotAKnowledgeBase(str(target), "is a file", "name a directory")
     if knowledge_base_exists(target) and not overwrite:
@@ -97,6 +109,7 @@ def _copy_to_directory(source: Path, target: Path, *, overwrite: bool) -> None:
     new = target.with_name(f"{target.name}.new")
     with WriterLock(source):
         clone_directory(source, new)
+    copy_access(access if access != AccessSettings() else AccessFile(target).read(), new)
     if target.exists():
         with WriterLock(target):
             shutil.rmtree(target)

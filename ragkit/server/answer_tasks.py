@@ -28,6 +28,7 @@ from ragkit.answer.json_shapes import answer_json
 from ragkit.answer.tool import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
 from ragkit.records import JSON
+from ragkit.server.answer_log import log_answer
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.database import format_time, new_id
@@ -366,6 +367,7 @@ class AnswerTask:
         record = trace_record(result, agent.config)
         finished = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace), "record": record}
         trace = await runner.traces.finish(self.trace_id, "done", finished)
+        log_answer(self.trace_id, [citation.source for citation in answer.citations])
         message: Mapping[str, JSON] = {
             "id": new_id("msg"),
             "role": "assistant",

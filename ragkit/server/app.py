@@ -30,6 +30,7 @@ from ragkit.agent.observers import AgentObserver
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.served import get_builtin_tool
 from ragkit.errors import RagkitError
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server import chat_api, knowledge_base_api, management_api, openai_api, originals_api, schemas, start_api
 from ragkit.server.answer_tasks import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
@@ -43,6 +44,7 @@ from ragkit.server.jobs import JobRunner
 from ragkit.server.malloc_trim import trim_periodically
 from ragkit.server.metrics import Metrics
 from ragkit.server.middleware import RequestMiddleware
+from ragkit.server.principals import AccessControl, as_server, restrict
 from ragkit.server.readiness import ReadinessCheck
 from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerLimits, ServerSettings
@@ -110,7 +112,11 @@ def create_app(
     tools = tuple(map(get_builtin_tool, chosen.tools))
     observers = (_create_exporter(),) if chosen.otel else ()
 
-    served = dict(bases or {"": Base(kb, directory)})
+    served = {
+        name: replace(base, kb=restrict(base.kb, name)) for name, base in (bases or {"": Base(kb, directory)}).items()
+    }
+    stores = {name: base.kb.access for name, base in served.items() if isinstance(base.kb, KnowledgeBase)}
+    access = AccessControl(stores, chosen.proxy_secret)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -164,7 +170,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RagkitError, _handle_ragkit_error)
     app.add_exception_handler(ClientDisconnect, _handle_disconnect)
-    app.add_middleware(RequestMiddleware, settings=chosen, metrics=metrics)
+    app.add_middleware(RequestMiddleware, settings=chosen, metrics=metrics, access=access)
     if bases is not None:
         app.add_middleware(BasePath, names=tuple(bases))
     app.openapi = partial(_openapi_document, app)  # type: ignore[method-assign]
@@ -200,6 +206,12 @@ def _create_limiters(limits: ServerLimits, metrics: Metrics) -> _Limiters:
     )
 
 
+def _require_ready(kb: ServedKnowledgeBase) -> None:
+    """Raises KnowledgeBaseError if the knowledge base cannot be searched, whoever asks."""
+    with as_server():
+        kb.require_ready()
+
+
 async def _open_context(
     name: str,
     base: Base,
@@ -229,7 +241,7 @@ async def _open_context(
         metrics,
         limiters.embeddings,
         limiters.searches,
-        ReadinessCheck(kb.require_ready),
+        ReadinessCheck(partial(_require_ready, kb)),
         uploads,
         limiters.uploads,
         jobs,

@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -150,6 +151,7 @@ def in_transaction(
 
     @wraps(method)
     async def run(self: StoreT, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._state.run(lambda connection: method(self, connection, *args, **kwargs))
+        context = copy_context()  # it says whose the rows are
+        return await self._state.run(lambda connection: context.run(method, self, connection, *args, **kwargs))
 
     return run

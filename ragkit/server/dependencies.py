@@ -18,6 +18,7 @@ from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_re
 from ragkit.server.job_store import JobStore
 from ragkit.server.jobs import JobRunner
 from ragkit.server.metrics import Metrics
+from ragkit.server.principals import CURRENT, check_base, visible_bases
 from ragkit.server.readiness import ReadinessCheck
 from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerSettings
@@ -76,9 +77,11 @@ class AppContext:
     def find_base(self, name: str) -> AppContext:
         """The knowledge base with this name. Raises RequestRejected."""
         if name not in self.bases:
-            available = f"; available: {', '.join(self.bases)}" if self.bases else ""
+            known = visible_bases(self.bases)
+            available = f"; available: {', '.join(known)}" if known else ""
             message = f"knowledge base {name[:80]!r} not found{available}"
             raise RequestRejected(ErrorResponse(404, message, "kb_not_found", param="kb"))
+        check_base(CURRENT.get(), name)
         return self.bases[name]
 
     @property
@@ -133,7 +136,10 @@ async def get_context(request: Request, kb: KbName = None) -> AppContext:
     if kb is not None and in_path not in (None, kb):
         raise invalid_request(f"kb must be {in_path}, as in the path (got {kb})", "kb")
     name = in_path if kb is None else kb
-    return context if name is None else context.find_base(name)
+    if name is None:
+        check_base(CURRENT.get(), context.name)
+        return context
+    return context.find_base(name)
 
 
 ContextDep: TypeAlias = Annotated[AppContext, Depends(get_context)]

@@ -22,6 +22,7 @@ from ragkit.server.database import decode_cursor, encode_cursor, format_time
 from ragkit.server.dependencies import AppContext, ContextDep, JsonObject
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found, to_error_response
 from ragkit.server.metrics import CONTENT_TYPE
+from ragkit.server.principals import require_operator, visible_bases
 from ragkit.usage.meter import use_meter
 
 router = APIRouter()
@@ -104,7 +105,7 @@ async def get_document(
 @router.get("/bases", response_model=schemas.BasesSchema)
 async def list_bases(context: ContextDep) -> Any:
     """List the knowledge bases of the server by name, the default first; none if it has one without a name."""
-    return {"bases": list(context.bases), "current": context.name}
+    return {"bases": visible_bases(context.bases), "current": context.name}
 
 
 @router.get("/status", response_model=schemas.StatusSchema)
@@ -138,6 +139,7 @@ async def get_ready(context: ContextDep) -> Any:
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def get_metrics(context: ContextDep) -> Response:
     """Get metrics in the text format of Prometheus."""
+    require_operator()
     for base in context.bases.values() or (context,):
         written = await asyncio.to_thread(_index_time, base)
         if written is not None:

@@ -22,17 +22,15 @@ from ragkit.index.source_ids import display_name, is_within
 from ragkit.index.web_pages import is_url, normalize_url
 from ragkit.server import management_schemas, schemas
 from ragkit.server.chat_api import Cursor, PageLimit
-from ragkit.server.concurrency import PRINCIPAL
 from ragkit.server.dependencies import AppContext, ContextDep, JsonObject
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
 from ragkit.server.job_store import Job, JobRequest, job_json
+from ragkit.server.principals import may_edit, require_editor
 from ragkit.server.settings import is_loopback
 from ragkit.server.streams import HEARTBEAT_SECONDS, EventStream
 from ragkit.server.upload_names import safe_name
 
 router = APIRouter()
-OWNER = "token-1"
-"""The principal of the first token, which may change the knowledge base."""
 EVENT_INTERVAL_S = 0.25
 """Seconds between two looks at a job for its events."""
 UploadName = Annotated[str, Query(min_length=1, max_length=2000, description="The name: `a.pdf` or `manuals/a.pdf`.")]
@@ -47,18 +45,24 @@ _BINARY: dict[str, Any] = {
 
 
 async def require_owner(context: ContextDep) -> None:
-    """Raises RequestRejected for a token that may not change the knowledge base: all but the first."""
+    """Raises RequestRejected for a token that may not change the knowledge base: neither the first, nor an editor's."""
     if not may_change(context):
-        message = "only the first token of the server may change the knowledge base"
+        message = "only the first token of the server, and users with the role editor, may change the knowledge base"
         raise RequestRejected(ErrorResponse(403, message, "not_owner", "permission_error"))
 
 
 def may_change(context: AppContext) -> bool:
     """Whether the current request may change the knowledge base."""
-    return not context.settings.tokens or PRINCIPAL.get() == OWNER
+    return may_edit(without=not context.settings.tokens)
+
+
+async def require_insight() -> None:
+    """Raises RequestRejected for users who are only readers: jobs and sources name files."""
+    require_editor()
 
 
 Owner = Depends(require_owner)
+Insight = Depends(require_insight)
 
 
 @router.post("/documents", response_model=management_schemas.UploadSchema, dependencies=[Owner], openapi_extra=_BINARY)
@@ -93,7 +97,7 @@ async def index_document(context: ContextDep, document_id: schemas.Id) -> Any:
     return await _submit(context, JobRequest("index", (source,), index=(max(containing, key=len),)))
 
 
-@router.get("/sources", response_model=management_schemas.SourceListSchema)
+@router.get("/sources", response_model=management_schemas.SourceListSchema, dependencies=[Insight])
 async def list_sources(request: Request, context: ContextDep) -> Any:
     """List the sources, the limits of uploads, and what this client may do. Works without a knowledge base."""
     try:
@@ -158,20 +162,25 @@ async def start_job(context: ContextDep, body: Annotated[management_schemas.Star
     return await _submit(context, replace(request, kind="dry_run") if asked.dry_run else request)
 
 
-@router.get("/jobs", response_model=management_schemas.JobListSchema)
+@router.get("/jobs", response_model=management_schemas.JobListSchema, dependencies=[Insight])
 async def list_jobs(context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50) -> Any:
     """List jobs, latest first."""
     jobs, next_cursor = await context.jobs.list(cursor, limit)
     return {"jobs": [_to_json(job) for job in jobs], "next": next_cursor}
 
 
-@router.get("/jobs/{job_id}", response_model=management_schemas.JobSchema)
+@router.get("/jobs/{job_id}", response_model=management_schemas.JobSchema, dependencies=[Insight])
 async def get_job(context: ContextDep, job_id: schemas.Id) -> Any:
     """Get a job with its progress."""
     return _to_json(await context.jobs.get(job_id))
 
 
-@router.get("/jobs/{job_id}/events", response_class=Response, responses={200: schemas.EVENT_STREAM_RESPONSE})
+@router.get(
+    "/jobs/{job_id}/events",
+    response_class=Response,
+    responses={200: schemas.EVENT_STREAM_RESPONSE},
+    dependencies=[Insight],
+)
 async def stream_job(context: ContextDep, job_id: schemas.Id) -> Response:
     """Stream a job as server-sent events: `progress` at every change, and `done` at the end, with the job as data."""
     return EventStream(_job_frames(context, await context.jobs.get(job_id)), _do_nothing)

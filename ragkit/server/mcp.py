@@ -19,6 +19,7 @@ from ragkit.records import JSON
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import to_error_response
 from ragkit.server.mcp_tools import DOCUMENT_URI_PREFIX, McpTools, McpToolSpec
+from ragkit.server.principals import visible_bases
 from ragkit.server.settings import ServerLimits
 
 try:
@@ -84,15 +85,17 @@ class McpServer:
 
     async def _list_tools(self, _: Context, __: PageParams) -> types.ListToolsResult:
         specs: dict[str, McpToolSpec] = {}
-        for base in self._bases.values():
-            specs = {**base, **specs}  # some tools are those of a base with records
-        return types.ListToolsResult(tools=[_to_mcp_tool(spec, self._names) for spec in specs.values()])
+        for name in visible_bases(self._bases):
+            specs = {**self._bases[name], **specs}  # some tools are those of a base with records
+        names = visible_bases(self._names)
+        return types.ListToolsResult(tools=[_to_mcp_tool(spec, names) for spec in specs.values()])
 
     async def _call_tool(self, _: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         given = dict(cast("dict[str, JSON]", params.arguments or {}))
-        chosen = str(given.pop(BASE_ARGUMENT, self._names[0])) if self._names else ""
-        if chosen not in self._bases:
-            return _error_result(error_line(UnknownName("knowledge base", chosen[:80], self._names)))
+        names = visible_bases(self._names)
+        chosen = str(given.pop(BASE_ARGUMENT, next(iter(names), ""))) if self._names else ""
+        if chosen not in visible_bases(self._bases):
+            return _error_result(error_line(UnknownName("knowledge base", chosen[:80], names)))
         spec = self._bases[chosen].get(params.name)
         if spec is None:
             known = tuple(self._bases[chosen])

@@ -20,6 +20,7 @@ from ragkit.server.mcp import McpServer, StreamableHTTPSessionManager
 from ragkit.server.mcp_tools import McpAskOptions, McpTools
 from ragkit.server.metrics import Metrics
 from ragkit.server.middleware import RequestMiddleware
+from ragkit.server.principals import AccessControl, restrict
 from ragkit.server.settings import ServerSettings
 
 MCP_PATH = "/mcp"
@@ -140,11 +141,11 @@ async def _discard(message: Message) -> None:
     """Ignore a response."""
 
 
-def create_mcp_app(server: McpServer, settings: ServerSettings) -> ASGIApp:
-    """An application with the MCP server at MCP_PATH, behind RequestMiddleware."""
+def create_mcp_app(server: McpServer, settings: ServerSettings, access: AccessControl | None = None) -> ASGIApp:
+    """An application with the MCP server at MCP_PATH, behind RequestMiddleware. `access`: the users, if there are."""
     endpoint = McpEndpoint(server)
     app = Starlette(routes=[Route(MCP_PATH, endpoint)], lifespan=lambda _: endpoint.lifespan())
-    return RequestMiddleware(app, settings, Metrics())
+    return RequestMiddleware(app, settings, Metrics(), access)
 
 
 class McpEndpoints:
@@ -174,10 +175,11 @@ def create_mcp_endpoint(
     stateless: bool = False,
 ) -> McpEndpoint | McpEndpoints:
     """The endpoint for the main application, with its default model and limits; `bases`: all by name, `kb` first."""
+    kb = restrict(kb, "")
     ask_options = McpAskOptions(settings.models[0] if settings.models else None)
     if bases is None:
         return McpEndpoint(McpServer(McpTools(kb, ask_options, limits=settings.limits)), stateless=stateless)
-    tools = {name: McpTools(base, ask_options, limits=settings.limits) for name, base in bases.items()}
+    tools = {name: McpTools(restrict(base, name), ask_options, limits=settings.limits) for name, base in bases.items()}
     every = McpEndpoint(McpServer(next(iter(tools.values())), tools), stateless=stateless)
     single = {name: McpEndpoint(McpServer(own), stateless=stateless) for name, own in tools.items()}
     return McpEndpoints(every, single)

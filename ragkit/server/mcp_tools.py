@@ -38,6 +38,7 @@ from ragkit.server.base import ServedKnowledgeBase, SupportsToJson
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.database import decode_cursor, encode_cursor
 from ragkit.server.http_errors import invalid_request
+from ragkit.server.principals import may_edit
 from ragkit.server.settings import ServerLimits
 from ragkit.usage.meter import use_meter
 
@@ -256,6 +257,8 @@ class McpTools:
         """
         if self._run_index is None:
             raise RagkitError("index is not allowed: start the server with --allow-index")
+        if not may_edit(without=True):
+            raise RagkitError("index takes the role editor: ask an owner of the knowledge base")
         report = self._run_index().to_json()
         files = report["files"]
         counts = ", ".join(f"{count} {change}" for change, count in files.items()) if isinstance(files, dict) else ""

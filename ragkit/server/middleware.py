@@ -22,6 +22,7 @@ from ragkit.server.connections import client_name
 from ragkit.server.http_errors import ErrorResponse, to_error_response
 from ragkit.server.logs import REQUEST_ID
 from ragkit.server.metrics import Metrics
+from ragkit.server.principals import CURRENT, USER_HEADER, AccessControl, Principal
 from ragkit.server.rate_limit import RequestRates
 from ragkit.server.settings import ServerSettings, is_loopback
 
@@ -33,8 +34,10 @@ UPLOAD = ("POST", "/documents")
 MAX_LOGGED_PATH = 300
 """Maximum characters of a path in the log."""
 PUBLIC_PREFIX = "/static/"
+OWNER = "token-1"
+"""The name of the first token, whose holder may do everything."""
 SHARED_PREFIX = "/shared/"
-"""Paths of read-only links to sessions, whose ids cannot be guessed: they need no token either."""
+"""Paths of read-only links to sessions, whose ids cannot be guessed: without users they need no token either."""
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECURITY_HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
@@ -68,10 +71,13 @@ class _RequestLog:
 class RequestMiddleware:
     """ASGI middleware; see the module."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, access: AccessControl | None = None
+    ) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._access = access or AccessControl({})
         self._digests = [sha256(token.encode()).digest() for token in settings.tokens]
         self._rates = RequestRates()
         self._allowed_hosts = _allowed_hosts(settings)
@@ -130,16 +136,35 @@ class RequestMiddleware:
         if origin and not (_is_same_origin(origin, host) or origin in self._settings.origins):
             message = f"origin {origin!r} is not allowed: start the server with --allow-origin"
             return ErrorResponse(403, message, "wrong_origin")
-        is_link = scope["method"] == "GET" and scope["path"].startswith(SHARED_PREFIX)
-        if not self._digests or is_link or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
+        CURRENT.set(None)
+        has_users = self._access.has_users()
+        is_link = scope["method"] == "GET" and scope["path"].startswith(SHARED_PREFIX) and not has_users
+        if is_link or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
             return None
-        request_log.token = self._match_token(headers.get("authorization", ""))
-        PRINCIPAL.set(request_log.token)
-        if not request_log.token:
+        signed = headers.get(USER_HEADER, "")
+        if not self._digests and not signed and not has_users:
+            CURRENT.set(Principal("local"))
+            return None
+        principal = self._find_principal(headers.get("authorization", ""), signed)
+        CURRENT.set(principal)
+        if principal is not None:
+            request_log.token = principal.name
+            PRINCIPAL.set(f"{principal.name} {principal.owner_key}".strip())
+        else:
+            PRINCIPAL.set("")
             message = "missing or invalid token: send it as `Authorization: Bearer TOKEN`"
             challenge = {"www-authenticate": "Bearer"}
             return ErrorResponse(401, message, "invalid_api_key", "authentication_error", headers=challenge)
         return None
+
+    def _find_principal(self, authorization: str, signed: str) -> Principal | None:
+        """Who sends a request: by the proxy's header if there is one, else by the token."""
+        if signed:
+            return self._access.find("", signed)
+        scheme, _, token = authorization.partition(" ")
+        if name := self._match_token(authorization):
+            return self._access.server_token(name, is_owner=name == OWNER)
+        return self._access.find(token.strip() if scheme.lower() == "bearer" else "", "")
 
     def _match_token(self, authorization: str) -> str:
         """The name of the token for logs and rate limits; empty if it is invalid."""
@@ -152,8 +177,10 @@ class RequestMiddleware:
     async def _check_rate_limit(self, scope: Scope, request_log: _RequestLog) -> ErrorResponse | None:
         limits, who = self._settings.limits, ""
         rate = limits.requests_per_minute
-        if request_log.token:  # by its digest: replicas may list tokens in any order
+        if request_log.token.startswith("token-"):  # by its digest: replicas may list tokens in any order
             who = self._digests[int(request_log.token.removeprefix("token-")) - 1].hex()
+        elif request_log.token:
+            who = request_log.token
         elif self._digests and scope["path"].startswith(SHARED_PREFIX):
             rate, who = limits.shared_per_minute, PRINCIPAL.get()
         if rate is None or not who:

@@ -24,6 +24,7 @@ from ragkit.server.dependencies import DEFAULT_MODEL, AppContext, ContextDep, Js
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
 from ragkit.server.openai_requests import parse_completion_request
 from ragkit.server.pending_tool_calls import assign_call_ids, serialize_run
+from ragkit.server.principals import visible_bases
 from ragkit.server.schemas import EVENT_STREAM_RESPONSE
 from ragkit.server.streams import HEARTBEAT_SECONDS, EventStream, run_while_connected
 from ragkit.usage.meter import use_meter
@@ -66,7 +67,7 @@ async def create_completion(request: Request, context: ContextDep, body: schemas
 @router.get("/models", response_model=schemas.ModelListSchema)
 async def list_models(context: ContextDep) -> Any:
     """List the models that requests can use."""
-    bases = [f"{DEFAULT_MODEL}/{name}" for name in context.bases]
+    bases = [f"{DEFAULT_MODEL}/{name}" for name in visible_bases(context.bases)]
     names = (*context.models, *bases, context.kb.embedder_name)
     return {"object": "list", "data": [_model_json(name) for name in names]}
 

@@ -25,6 +25,8 @@ BACKLOG = 2048
 """Maximum connections that wait to be accepted."""
 WANTED_FILES = 16_384
 """Open files that the server allows itself, if its user may have so many."""
+HEALTHCHECK_SECONDS = 30
+"""How long a process of several may take to answer the one that started it."""
 SHUTDOWN_MARGIN_S = 5.0
 """Seconds after the shutdown timeout of answers, to send the last responses."""
 
@@ -93,7 +95,11 @@ def run_workers(factory: str, settings: ServerSettings, sock: socket.socket, wor
     raise_file_limit()  # its processes inherit it
     with tempfile.TemporaryDirectory(prefix="ragkit-metrics-") as directory:
         os.environ[MULTIPROC_DIR_ENV] = directory
-        config = uvicorn.Config(factory, factory=True, workers=workers, **_uvicorn_options(settings.limits))
+        options = _uvicorn_options(settings.limits)
+        # uvicorn kills a process that does not answer in time: one that starts on a busy machine is no dead one
+        config = uvicorn.Config(
+            factory, factory=True, workers=workers, timeout_worker_healthcheck=HEALTHCHECK_SECONDS, **options
+        )
         _Workers(config, sockets=[sock]).run()
 
 

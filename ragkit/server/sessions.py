@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from ragkit.records import JSON
 from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction, new_id
 from ragkit.server.http_errors import invalid_request, not_found
+from ragkit.server.principals import is_owned, owned_sql, record_owner
 from ragkit.sql import SqlConnection
 
 MAX_TITLE_CHARS = 80
@@ -77,6 +78,7 @@ class SessionStore(StateStore):
     @in_transaction
     def rename(self, connection: SqlConnection, session: str, title: str) -> dict[str, JSON]:
         """Rename a session."""
+        _load_session(connection, session)
         connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (shorten_title(title), session))
         return _load_session(connection, session)
 
@@ -100,11 +102,12 @@ class SessionStore(StateStore):
     ) -> tuple[list[JSON], str | None]:
         """A page of sessions, most recently used first, and the cursor of the next page; `query`: with this text."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
+        owned, owner = owned_sql("s.id")
         rows = connection.execute(
             f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE (updated, id) < (?, ?) AND (? = '' OR instr(lower(title),"  # noqa: S608
             " ?) > 0 OR EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id AND instr(lower(m.content), ?) > 0))"
-            " ORDER BY updated DESC, id DESC LIMIT ?",
-            (*after, *[query.lower()] * 3, limit + 1),
+            f" AND {owned} ORDER BY updated DESC, id DESC LIMIT ?",
+            (*after, *[query.lower()] * 3, *owner, limit + 1),
         ).fetchall()
         next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
         return [_session_json(row) for row in rows[:limit]], next_cursor
@@ -112,6 +115,9 @@ class SessionStore(StateStore):
     @in_transaction
     def rate(self, connection: SqlConnection, answer: str, feedback: Mapping[str, JSON] | None) -> dict[str, JSON]:
         """Store what a reader says about an answer; None: nothing any more. Returns it as MessageSchema."""
+        of_session = connection.execute("SELECT session FROM messages WHERE id = ?", (answer,)).fetchone()
+        if of_session is None or not is_owned(connection, of_session[0]):
+            raise not_found("answer", "message_not_found")
         where = "WHERE id = ? AND role = 'assistant' AND status != 'running'"
         found = connection.execute(f"SELECT detail FROM messages {where}", (answer,)).fetchone()  # noqa: S608 - constant
         if found is None:
@@ -207,6 +213,7 @@ class SessionStore(StateStore):
         session, now = new_id("sess"), time.time()
         values = (session, shorten_title(title) or NEW_TITLE, now, now)
         connection.execute("INSERT INTO sessions (id, title, created, updated) VALUES (?,?,?,?)", values)
+        record_owner(connection, session)
         return session
 
     def _evict(self, connection: SqlConnection, *, new_conversations: int = 0, new_empty: int = 0) -> None:
@@ -292,7 +299,7 @@ def _delete_from(connection: SqlConnection, session: str, trace: str) -> None:
 
 def _load_session(connection: SqlConnection, session: str) -> dict[str, JSON]:
     row = connection.execute(f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE id = ?", (session,)).fetchone()  # noqa: S608
-    if row is None:
+    if row is None or not is_owned(connection, session):
         raise not_found("session", "session_not_found")
     return _session_json(row)
 

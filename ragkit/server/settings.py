@@ -123,6 +123,8 @@ class ServerSettings:
     """Whether an unknown model name in a request means the default model, instead of an error."""
     limits: ServerLimits = field(default_factory=ServerLimits)
     retention: Retention = field(default_factory=Retention)
+    proxy_secret: str = field(default="", repr=False)
+    """The secret with which a proxy signs the header that says who sends a request. Empty: no such header."""
 
     def __post_init__(self) -> None:
         if self.watch_seconds < 0:
@@ -131,7 +133,11 @@ class ServerSettings:
             register_secret(token)
             if len(token) < 16 or not token.isascii() or not token.isprintable():
                 raise InvalidOption("token", f"{len(token)} characters", "at least 16 printable ASCII characters")
-        if not self.tokens and not is_loopback(self.host):
+        if self.proxy_secret:
+            register_secret(self.proxy_secret)
+            if len(self.proxy_secret) < 32:
+                raise InvalidOption("proxy_secret", f"{len(self.proxy_secret)} characters", "at least 32 characters")
+        if not self.tokens and not self.proxy_secret and not is_loopback(self.host):
             expected = "a loopback address, unless a token is required (set RAGKIT_SERVER_TOKEN)"
             raise InvalidOption("host", self.host, expected)
         if not self.tokens and "*" in self.hosts:

@@ -6,10 +6,11 @@ Every worker holds an advisory lock on its connection, which the database releas
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from ragkit.distribution import DISTRIBUTION
-from ragkit.errors import NotAKnowledgeBase
+from ragkit.errors import DatabaseFailed, NotAKnowledgeBase
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres_tables import PostgresTables, lock_key
 from ragkit.server.state_schema import SCHEMA_VERSION, migrate
@@ -37,7 +38,9 @@ class PostgresState:
         return self._tables.run(work)
 
     def close(self) -> None:
-        """Close the connection, and with it release the lock of this worker."""
+        """Release the lock of this worker, and close the connection."""
+        with suppress(DatabaseFailed):  # then the database releases it when it notices that the connection ended
+            self.run(lambda connection: connection.execute("SELECT pg_advisory_unlock_all()"))
         self._tables.close()
 
     def is_alive(self, connection: SqlConnection, worker: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragkit.sql import SqlConnection
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 TABLES = """
 CREATE TABLE sessions (
@@ -36,12 +36,16 @@ CREATE TABLE rates (client TEXT PRIMARY KEY, remaining REAL NOT NULL, refilled R
 
 -- Runs that are suspended until the caller sends tool results.
 CREATE TABLE suspended (id TEXT PRIMARY KEY, created REAL NOT NULL, run TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+-- Whose a session, a trace or a suspended run is: a user with the rights that it began with. Without one: everyone's.
+CREATE TABLE owners (id TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
 
 UPGRADES = {
     1: "ALTER TABLE traces ADD COLUMN record TEXT NOT NULL DEFAULT '{}'",
     2: "CREATE TABLE IF NOT EXISTS rates (client TEXT PRIMARY KEY, remaining REAL NOT NULL, refilled REAL NOT NULL)"
     " STRICT, WITHOUT ROWID",
+    3: "CREATE TABLE IF NOT EXISTS owners (id TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID",
 }
 """Schema version -> the statement that leads to the next one."""
 

@@ -12,6 +12,7 @@ from ragkit.agent.trace import AgentTrace, TraceSpan
 from ragkit.records import JSON
 from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction
 from ragkit.server.http_errors import not_found
+from ragkit.server.principals import delete_unused_owners, is_owned, owned_sql, record_owner
 from ragkit.server.trace_record import EMPTY_RECORD, without_texts
 from ragkit.sql import SqlConnection
 
@@ -30,6 +31,7 @@ class TraceStore(StateStore):
             " VALUES (?,?,'running',?,?,?,?,'{}','[]','')",
             values,
         )
+        record_owner(connection, trace)
 
     @in_transaction
     def finish(
@@ -62,10 +64,11 @@ class TraceStore(StateStore):
         """A page of traces without spans, latest first, and the cursor of the next page."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
         self._state.mark_interrupted(connection)
+        owned, owner = owned_sql("traces.id")
         rows = connection.execute(
             f"SELECT {_TRACE_COLUMNS} FROM traces WHERE (started, id) < (?, ?) AND (? IS NULL OR session = ?)"  # noqa: S608
-            " ORDER BY started DESC, id DESC LIMIT ?",
-            (*after, session, session, limit + 1),
+            f" AND {owned} ORDER BY started DESC, id DESC LIMIT ?",
+            (*after, session, session, *owner, limit + 1),
         ).fetchall()
         next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
         return [_trace_json(row) for row in rows[:limit]], next_cursor
@@ -88,19 +91,21 @@ class TraceStore(StateStore):
             values = (_dump({**json.loads(record), "turns": [], "tool_calls": []}), trace)
             connection.execute("UPDATE traces SET question = '', record = ? WHERE id = ?", values)
         connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))
+        delete_unused_owners(connection)
 
     @in_transaction
     def save_suspended_run(self, connection: SqlConnection, run: str) -> str:
         """Store a run that waits for tool results of the caller. Returns its id."""
         identity = secrets.token_urlsafe(16)
         connection.execute("INSERT INTO suspended VALUES (?,?,?)", (identity, time.time(), run))
+        record_owner(connection, identity)
         return identity
 
     @in_transaction
     def load_suspended_run(self, connection: SqlConnection, identity: str) -> str | None:
         """A stored run; None if it is unknown or expired."""
         row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None or not is_owned(connection, identity) else str(row[0])
 
 
 MAX_SUSPENDED_S = 3600.0
@@ -129,7 +134,7 @@ def _dump(value: object) -> str:
 
 def _load_trace(connection: SqlConnection, trace: str) -> dict[str, JSON]:
     row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
-    if row is None:
+    if row is None or not is_owned(connection, trace):
         raise not_found("trace", "trace_not_found")
     return {**_trace_json(row), "spans": json.loads(row[8]), **EMPTY_RECORD, **json.loads(row[10])}
 

@@ -12,6 +12,7 @@ from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.concurrency import run_in_thread
 from ragkit.server.dependencies import AppContext
 from ragkit.server.job_store import JobRequest
+from ragkit.server.principals import as_server
 
 LOG = logging.getLogger("ragkit.server")
 CHECK_TIMEOUT_S = 60.0
@@ -30,7 +31,8 @@ async def watch_sources(context: AppContext, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
         try:
-            changes, roots = await run_in_thread(lambda: find_changes(context.kb))
+            with as_server():
+                changes, roots = await run_in_thread(lambda: find_changes(context.kb))
             if any(changes) and changes != queued:
                 limit = context.settings.limits.index_usd
                 await context.jobs.submit(JobRequest("index", index=roots, max_cost_usd=limit))

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx2
 import uvicorn
+from fastapi import FastAPI
 
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, ToolCall
@@ -96,10 +97,10 @@ class _Server(uvicorn.Server):
 class Served:
     """A server that runs in a thread."""
 
-    def __init__(self, kb: KnowledgeBase, settings: ServerSettings) -> None:
+    def __init__(self, kb: KnowledgeBase, settings: ServerSettings, app: FastAPI | None = None) -> None:
         self.kb = kb
         sock = create_socket(settings)
-        self.app = create_app(kb, kb.path, settings)
+        self.app = app or create_app(kb, kb.path, settings)
         self.server = _Server(create_config(self.app, settings))
         self.url = socket_url(sock)
         self.address: tuple[str, int] = sock.getsockname()[:2]

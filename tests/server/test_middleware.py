@@ -101,7 +101,7 @@ def test_an_internal_error_hides_its_details(base: Path, caplog: pytest.LogCaptu
         def broken(*_: object) -> object:
             raise RuntimeError("secret words")
 
-        served.kb.document_rows = broken  # type: ignore[assignment, method-assign]
+        served.app.state.service.kb.document_rows = broken
         result = client.get("/documents", headers={"x-request-id": "mine-3"})
     assert (result.status_code, result.json()["error"]["code"]) == (500, "internal_error")
     assert "secret" not in result.text

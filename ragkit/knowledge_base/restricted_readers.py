@@ -1,0 +1,49 @@
+"""The readers of a knowledge base by what their principals are."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+
+from ragkit.index.access import AccessSettings, Grants
+from ragkit.index.access_stores import AccessStore
+from ragkit.index.reader import CatalogReader
+from ragkit.index.restricted_reader import RestrictedReader
+
+MAX_READERS = 64
+"""Principals whose readers stay open."""
+
+
+class RestrictedReaders:
+    """Opens one reader for each set of grants, and closes those that were used least recently."""
+
+    def __init__(self, access: AccessStore) -> None:
+        self._access = access
+        self._lock = Lock()
+        self._whole: CatalogReader | None = None
+        self._settings = AccessSettings()
+        self._readers: OrderedDict[Grants, RestrictedReader] = OrderedDict()
+
+    def get(self, whole: CatalogReader, grants: Grants) -> RestrictedReader:
+        """The reader for a principal by the rules of this moment; `whole` is the reader of everything."""
+        settings = self._access.read()
+        with self._lock:
+            if whole is not self._whole or settings.rules != self._settings.rules:
+                self._close_all()
+                self._whole, self._settings = whole, settings
+            reader = self._readers.get(grants)
+            if reader is None:
+                reader = self._readers[grants] = RestrictedReader(whole, grants, settings)
+            self._readers.move_to_end(grants)
+            while len(self._readers) > MAX_READERS:
+                self._readers.popitem(last=False)[1].close()  # snapshots that are open end by themselves
+            return reader
+
+    def close(self) -> None:
+        """Close all readers."""
+        with self._lock:
+            self._close_all()
+
+    def _close_all(self) -> None:
+        while self._readers:
+            self._readers.popitem()[1].close()

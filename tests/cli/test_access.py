@@ -1,0 +1,86 @@
+"""`ragkit access` as a user meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ragkit
+
+
+@pytest.fixture
+def base(ragkit: Ragkit, hashing: Path) -> Path:
+    """A knowledge base with a document for everyone, and one that a rule keeps."""
+    folder = hashing.parent / "docs"
+    (folder / "hr").mkdir(parents=True)
+    (folder / "hr" / "salaries.md").write_text("# Salaries\n\nThe director earns 90,000 pounds.\n")
+    (folder / "garden.md").write_text("# Garden\n\nThe director cuts the hedge in May.\n")
+    ragkit("index", folder)
+    return folder
+
+
+@pytest.mark.parametrize("place", ["directory", "database"])
+def test_users_and_rules_are_granted_listed_tested_and_revoked(
+    ragkit: Ragkit, base: Path, place: str, request: pytest.FixtureRequest
+) -> None:
+    kb: tuple[str, ...] = ()
+    if place == "database":
+        kb = ("--kb", request.getfixturevalue("database_url"))
+        ragkit(*kb, "index", base)
+    assert "everyone who reaches" in ragkit(*kb, "access", "list").err
+    token = ragkit(*kb, "access", "grant", "ann", "--group", "hr", "--json").json
+    assert token["token"].startswith("rk_") and token["groups"] == ["hr"]
+    other = ragkit(*kb, "access", "grant", "ann", "--group", "board", "--role", "editor").out.strip()
+    assert other.startswith("rk_") and other != token["token"]
+    ragkit(*kb, "access", "grant", "group:hr", "--path", "hr/**")
+    assert ragkit(*kb, "access", "list").out == (
+        "ann  editor  tokens: 2  groups: hr, board\nhr/**  may be read by: group:hr\n"
+    )
+    listed = ragkit(*kb, "access", "list", "--json")
+    assert listed.lines == [
+        {"user": "ann", "role": "editor", "groups": ["hr", "board"], "tokens": 2},
+        {"path": "hr/**", "allow": ["group:hr"]},
+    ]
+    assert token["token"] not in listed.out
+    found = ragkit(*kb, "access", "test", "ann", "What does the director earn?", "--json").json
+    assert (sorted(found["found"]), found["hidden"]) == (["docs/garden.md", "docs/hr/salaries.md"], [])
+    stranger = ragkit(*kb, "access", "test", "zoe", "What does the director earn?")
+    assert stranger.out == "finds   docs/garden.md\nhidden  docs/hr/salaries.md\n"
+    assert "zoe has no token here" in stranger.err
+    assert "hidden" not in ragkit(*kb, "access", "test", "zoe", "What does the director earn?", "--group", "hr").out
+    ragkit(*kb, "access", "revoke", "ann", "--group", "hr")
+    assert ragkit(*kb, "access", "test", "ann", "director", "--json").json["hidden"] == ["docs/hr/salaries.md"]
+    assert "only owners" in ragkit(*kb, "access", "revoke", "group:hr", "--path", "hr/**").err
+    assert ragkit(*kb, "access", "test", "zoe", "director", "--group", "hr", "--json").json["found"] == [
+        "docs/garden.md"
+    ]
+    ragkit(*kb, "access", "revoke", "ann")
+    assert ragkit(*kb, "access", "list").out == "hr/**  may be read by: owners only\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("grant", "a b"), 2, "name must be 1 to 100 letters, digits and . _ @ + - (got 'a b')"),
+        (("grant", "ann", "--group", "x;y"), 2, "name must be 1 to 100 letters"),
+        (("grant", "team:red", "--path", "a"), 2, "principal must be user:NAME, group:NAME or everyone"),
+        (("grant", "ann", "--path", "/"), 2, "path must be a path or a pattern"),
+        (("grant", "ann", "--path", "a", "--role", "owner"), 2, "give --group and --role without it"),
+        (("grant", "ann", "--role", "king"), 2, "'king' is not one of 'reader', 'editor', 'owner'"),
+        (("revoke", "ann"), 2, "user must be one of: no users (got 'ann')"),
+        (("revoke", "ann", "--path", "a"), 2, "one that `ragkit access list` shows for a"),
+        (("test", "a b", "question"), 2, "name must be"),
+    ],
+)
+def test_mistakes_are_one_clear_line(
+    ragkit: Ragkit, base: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    result = ragkit("access", *arguments, code=None)
+    assert (result.code, message in result.err) == (code, True), result.err
+    assert not (base.parent / ".ragkit" / "access.json").exists()
+
+
+def test_without_a_knowledge_base_nothing_is_granted(ragkit: Ragkit, hashing: Path) -> None:
+    result = ragkit("access", "grant", "ann", code=None)
+    assert result.code and "ragkit index" in result.err and not list(hashing.parent.glob("*/access.json"))

@@ -133,8 +133,9 @@ def command(
             return
     os.environ[TOKEN_ENV] = "\n".join(settings.tokens)
     own_places = dict(context.bases) or {"": context.address or str(context.kb)}
-    worker = {"bases": own_places, "config": context.config, "quiet": context.quiet}
-    os.environ[WORKER_ENV] = json.dumps({**worker, "settings": {**asdict(settings), "tokens": [], "proxy_secret": ""}})
+    public = {name: value for name, value in asdict(settings).items() if name not in ("tokens", "proxy_secret")}
+    worker = {"bases": own_places, "config": context.config, "quiet": context.quiet, "settings": public}
+    os.environ[WORKER_ENV] = json.dumps(worker)
     run_workers("ragkit.cli.serve_:create_worker_application", settings, sock, workers)
 
 

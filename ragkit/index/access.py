@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Literal, TypeAlias
+from unicodedata import normalize
 
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.records import JSON
@@ -58,7 +59,7 @@ class AccessRule:
 
     def matches(self, source: str) -> bool:
         """Whether a source, or a folder or file that contains it, ends with the path."""
-        return _pattern(self.path).search(source) is not None
+        return _pattern(self.path).search(normalize("NFC", source)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +173,10 @@ def _names(value: JSON) -> set[str]:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    parts = re.split(r"(\*\*|\*|\?)", path.strip("/"))
+    parts = re.split(r"(\*\*|\*|\?)", normalize("NFC", path.strip("/")))
     kinds = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile(r"(?:^|/)" + "".join(kinds.get(part, re.escape(part)) for part in parts) + r"(?:$|[/#!])")
+    middle = "".join(kinds.get(part, re.escape(part)) for part in parts)
+    return re.compile(rf"(?:^|/){middle}(?:\Z|[/#!])", re.DOTALL)  # names of files may contain line breaks
 
 
 def to_json(settings: AccessSettings) -> str:

@@ -45,9 +45,9 @@ CURRENT: ContextVar[Principal | None] = ContextVar("ragkit_user", default=None)
 class AccessControl:
     """The users of the knowledge bases of a server by name, and the secret of its proxy."""
 
-    def __init__(self, stores: Mapping[str, AccessStore], secret: str = "") -> None:
+    def __init__(self, stores: Mapping[str, AccessStore], secret: str | None = None) -> None:
         self._stores = stores
-        self._secret = secret
+        self._secret = secret or ""
 
     def has_users(self) -> bool:
         """Whether requests must say who sends them."""

@@ -57,6 +57,10 @@ SETTINGS = AccessSettings(
         ("a.b", "/docs/axb/c", False),
         ("/hr/**", "/docs/hr/a.md", True),
         ("Hr/**", "/docs/hr/a.md", False),
+        ("hr/**", "/docs/hr/a\nb.md", True),
+        ("hr/*.md", "/docs/hr/a\nb.md", True),
+        ("*.md", "/docs/a.md\n", False),
+        ("b\u00fcro/**", "/docs/bu\u0308ro/a.md", True),
     ],
 )
 def test_a_rule_matches_the_end_of_a_source_and_what_is_below(path: str, source: str, matches: bool) -> None:

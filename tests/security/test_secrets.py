@@ -229,6 +229,7 @@ SAID: list[tuple[str, ...]] = [
     ("bench", "--stores", "pgvector,qdrant"), ("eval", "questions.jsonl"), ("why", "hedge", "--expect", "docs/a.md"),
     ("tune", "grid.yaml"), ("pipeline", "list"), ("pipeline", "schema"), ("doctor",), ("sources",), ("models",),
     ("worker",), ("usage",), ("mcp", "--client-config"), ("serve", "--host", "0.0.0.0", "--port", "-1"),
+    ("access", "list"), ("access", "grant", "anna", "--path", "docs/**"), ("access", "test", "anna"),
     ("rm", "nothing"), ("clear", "--yes"),
     *(("pipeline", verb, "ragkit.yaml", "--profile", name, *more)
       for name in PROFILES

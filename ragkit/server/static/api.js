@@ -22,7 +22,8 @@ async function request(method, path, { body, file, signal, refused = false } = {
   const headers = { Accept: "application/json, text/event-stream" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (file) headers["Content-Type"] = "application/octet-stream";
-  if (token) headers.Authorization = `Bearer ${token}`;
+  const sent = token;
+  if (sent) headers.Authorization = `Bearer ${sent}`;
   let response;
   try {
     response = await fetch(path, { method, headers, signal, body: file ?? (body === undefined ? undefined : JSON.stringify(body)), credentials: "omit", referrerPolicy: "no-referrer" });
@@ -31,7 +32,8 @@ async function request(method, path, { body, file, signal, refused = false } = {
     throw new ApiError("The server is not reachable. Check that ragkit serve is running, then try again.");
   }
   if (response.status === 401) {
-    token = await askForToken(refused || token !== "");
+    if (token && token !== sent) return request(method, path, { body, file, signal, refused: true }); // entered since
+    token = await askForToken(refused || sent !== "");
     if (token) sessionStorage.setItem(TOKEN_KEY, token);
     else throw new ApiError("The server requires a token. Reload the page to enter it.", 401);
     return request(method, path, { body, file, signal, refused: true });

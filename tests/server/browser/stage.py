@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
@@ -67,6 +67,7 @@ class StagedKnowledgeBase(KnowledgeBase):
     """A knowledge base with a scripted model; without one, answers are extractive."""
 
     stage: Provider | None = None
+    _whole: Self | None
 
     def agent(
         self,
@@ -76,7 +77,8 @@ class StagedKnowledgeBase(KnowledgeBase):
         **options: Any,
     ) -> RAGAgent:
         """The agent of an answer."""
-        if self.stage is None:
+        stage = (self._whole or self).stage
+        if stage is None:
             return super().agent(model or "extractive", max_cost_usd, memory, **options)
         config = AgentConfig(max_iterations=6, text_tool_calls=False)
-        return RAGAgent(self, self.stage, config, RAGOptions(self.top_k), memory)
+        return RAGAgent(self, stage, config, RAGOptions(self.top_k), memory)

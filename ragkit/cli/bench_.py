@@ -217,6 +217,7 @@ def _load_dataset(context: CliContext, settings: BenchSettings, folder: Path, so
 def _load_chunks(kb: KnowledgeBase, directory: Path, questions: Path | None) -> ExternalVectors:
     """The chunks of a knowledge base with their vectors. Without questions, some chunks are held out as queries."""
     with kb.reader.snapshot() as view:
+        kb.require_vectors()
         arrays = view.arrays
         keys = arrays.chunk_keys.tolist()
         rows = arrays.matrix[arrays.vector_rows]

@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,21 @@ class DocumentSummary:
     """Modification time of its file; None if it has no file."""
 
 
+class RemoteVectors(Protocol):
+    """The vectors of a copy that leaves them in its database. Raises DatabaseFailed."""
+
+    def count(self) -> int:
+        """The number of vectors."""
+
+    def search(
+        self, fingerprint: str, query: NDArray[np.float32], top_k: int, allowed: ChunkKeys
+    ) -> list[tuple[int, str, float]]:
+        """The nearest of the chunks with the keys `allowed`: (key, chunk id, cosine), best first, ties by key."""
+
+    def fetch(self, fingerprint: str, keys: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """The vectors of these chunks."""
+
+
 class CatalogReader:
     """Reads a knowledge base. Close it, or use it as a context manager."""
 
@@ -99,13 +114,17 @@ class CatalogReader:
         lexicon: Callable[[sqlite3.Connection], LexicalIndex],
         derived: ExternalStore | None = None,
         connection: sqlite3.Connection | None = None,
+        remote_vectors: RemoteVectors | None = None,
     ) -> None:
         """`derived` is the external vector store; without one, dense search uses the catalog's vectors.
+
+        `remote_vectors`: where a copy finds the vectors that it left in its database; the caller closes it.
 
         `connection`: an open one to the catalog, whose files were verified; None: verify and open it.
         """
         self.directory = directory
         self.external_store = derived
+        self.remote_vectors = remote_vectors
         self._open_lexical_index = lexicon
         self._closed = False
         self._lock = threading.Lock()
@@ -198,6 +217,8 @@ class CatalogReader:
     def _load_vectors(self, connection: sqlite3.Connection, used: ChunkKeys) -> tuple[NDArray[np.float32], Scanner]:
         """The vectors of the current embedder. Without a checksum file, each row is verified."""
         embedder = Catalog(connection).current_embedder()
+        if embedder is not None and not Catalog(connection).has_vectors():
+            return np.zeros((0, embedder.dimension), np.float32), Scanner()
         if embedder is None:
             if len(used):
                 path, fix = self.directory / CATALOG_FILE, repair_command(self.directory)
@@ -267,6 +288,11 @@ class CatalogSnapshot:
         if results is not None:
             return results
         mask = self._filter_mask(where)
+        if (remote := self._remote_vectors()) is not None:
+            allowed = a.chunk_keys if mask is None else a.chunk_keys[mask]
+            found = remote.search(self._fingerprint(), query, top_k, allowed)
+            ids = self._ids([key for key, _, _ in found])
+            return [(key, score) for key, identity, score in found if ids.get(key) == identity][:top_k]
         rows = a.used_rows if mask is None else np.unique(a.vector_rows[mask])
         # Chunks with equal texts share a row, so the best top_k rows cover the best top_k chunks.
         best, scores = a.scanner.search(a.matrix, query, top_k, rows)
@@ -298,15 +324,33 @@ class CatalogSnapshot:
 
     def cosines(self, query: NDArray[np.float32], keys: Sequence[int]) -> NDArray[np.float32]:
         """Cosine of a unit vector with each of these live chunks: (len(keys),)."""
-        a = self.arrays
-        positions = np.searchsorted(a.chunk_keys, np.asarray(keys, np.int64))
-        return np.asarray(a.matrix[a.vector_rows[positions]] @ query, np.float32)
+        return np.asarray(self.embeddings(keys) @ query, np.float32)
 
     def embeddings(self, keys: Sequence[int]) -> NDArray[np.float32]:
         """The unit vectors of these live chunks: (len(keys), dimension)."""
         a = self.arrays
+        if (remote := self._remote_vectors()) is not None:
+            found = remote.fetch(self._fingerprint(), keys)
+            gone = np.zeros(a.matrix.shape[1], np.float32)  # removed from the database since this generation
+            return np.array([found.get(int(key), gone) for key in keys], np.float32).reshape(len(keys), -1)
         positions = np.searchsorted(a.chunk_keys, np.asarray(keys, np.int64))
         return np.asarray(a.matrix[a.vector_rows[positions]], np.float32)
+
+    def count_vectors(self) -> int:
+        """The number of stored vectors, also of those that no chunk uses."""
+        remote = self._remote_vectors()
+        return len(self.arrays.matrix) if remote is None else remote.count()
+
+    def _remote_vectors(self) -> RemoteVectors | None:
+        """Where the vectors are, if they are not here."""
+        return None if Catalog(self.connection).has_vectors() else self._reader.remote_vectors
+
+    def _fingerprint(self) -> str:
+        return Catalog(self.connection).get_meta("embedder") or ""
+
+    def _ids(self, keys: Sequence[int]) -> dict[int, str]:
+        query = "SELECT key, id FROM chunks WHERE live = 1 AND key IN (SELECT value FROM json_each(?))"
+        return dict(self.connection.execute(query, (json.dumps(list(keys)),)).fetchall())
 
     def search_terms(
         self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS

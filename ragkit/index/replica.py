@@ -31,7 +31,7 @@ from ragkit.index.catalog.directory import (
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.postgres_rows import Row
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS, open_connection
-from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.catalog.sqlite import VECTORS_KEY, Catalog
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.rebuild import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
 from ragkit.index.replica_changes import (
@@ -45,7 +45,7 @@ from ragkit.index.web_pages import WEB_FOLDER
 from ragkit.lexical.bm25_index import Bm25Index
 
 if TYPE_CHECKING:
-    from ragkit.index.catalog.postgres import PostgresCatalog, PulledRows
+    from ragkit.index.catalog.postgres import DatabaseState, PostgresCatalog, PulledRows
 
 WRITER_FOLDER = ".writer"
 """Folder of the writer's copy, inside the readers' one."""
@@ -63,6 +63,14 @@ class Replica:
         """`place` is the address of the database as messages show it."""
         self.directory = directory
         self.place = place
+        self.has_vectors = True
+        """Whether the vectors are copied. Otherwise the database searches them."""
+
+    def is_as_wanted(self, state: DatabaseState) -> bool:
+        """Whether the copy is that of a state, with or without vectors as it should be."""
+        if self.position() != (state.id, state.version):
+            return False
+        return not self._is_other_kind()
 
     def position(self) -> tuple[str, int]:
         """(id of the knowledge base, version) of the copy; ('', 0) if there is none, or it cannot be read."""
@@ -85,10 +93,10 @@ class Replica:
             identity, version = self.position()
             with database.read_changes(version) as changes:
                 state = changes.state
-                if (identity, version) == (state.id, state.version):
+                if self.is_as_wanted(state):
                     return False
                 try:
-                    replaced = identity != state.id or version > state.version
+                    replaced = identity != state.id or version > state.version or self._is_other_kind()
                     if replaced and knowledge_base_exists(self.directory):
                         with database.read_changes(0) as everything:
                             self._fetch_again(everything)
@@ -117,13 +125,18 @@ class Replica:
                     for path in self.directory.glob(name):
                         path.unlink()
 
+    def _is_other_kind(self) -> bool:
+        """Whether the copy has vectors and should not, or the other way round."""
+        with closing(open_catalog(self.directory, verify_checksums=False)) as connection:
+            return Catalog(connection).has_vectors() != self.has_vectors
+
     def _apply(self, changes: PulledRows) -> bool:
         """Write the changes; False if another process wrote some in the meantime."""
         with WriteSession(self.directory, _NEW) as session:
             write_place(self.directory, self.place)
             if read_position(session.catalog)[1] != changes.since:
                 return False
-            write_changes(session, changes)
+            write_changes(session, changes, with_vectors=self.has_vectors)
             write_attachments(self.directory, changes)
         return True
 
@@ -133,7 +146,7 @@ class Replica:
             self._apply(changes)
             return
         with WriterLock(self.directory, timeout_s=MAX_PULL_WAIT_SECONDS):
-            if not always and self.position() == (changes.state.id, changes.state.version):
+            if not always and self.is_as_wanted(changes.state):
                 return  # another process fetched it while this one waited
             folder = self.directory / REBUILD_FOLDER
             shutil.rmtree(folder, ignore_errors=True)
@@ -141,7 +154,7 @@ class Replica:
                 numbers = RecoveredState(self.directory, "").last_file_number
                 with session.catalog.transaction():
                     session.catalog.set_meta("last_file", str(numbers))
-                write_changes(session, changes)
+                write_changes(session, changes, with_vectors=self.has_vectors)
             replace_with_rebuilt(self.directory)
             for name in (WEB_FOLDER, ADDED_FOLDER):
                 shutil.rmtree(self.directory / name, ignore_errors=True)
@@ -169,8 +182,13 @@ class Workspace(Replica):
             self._discard()
             identity = ""
         if not identity and state is not None and state.version:
-            self._readers.pull(database)
-            self._clone()
+            if self._readers.has_vectors:
+                self._readers.pull(database)
+                self._clone()
+            else:
+                self.pull(database)
+                delete_checksums(self.directory)
+                self._start_recording()
         if state is not None and state.version:
             self.pull(database)
         elif create is not None and not knowledge_base_exists(self.directory):
@@ -193,6 +211,9 @@ class Workspace(Replica):
         with WriterLock(self._readers.directory, timeout_s=MAX_PULL_WAIT_SECONDS):
             clone_directory(self._readers.directory, self.directory)
         write_place(self.directory, self.place)
+        self._start_recording()
+
+    def _start_recording(self) -> None:
         path = self.directory / CATALOG_FILE
         with closing(open_connection(path)) as connection, Catalog(connection).transaction():
             start_recording(connection)
@@ -252,12 +273,12 @@ def write_position(catalog: Catalog, identity: str, version: int) -> None:
     catalog.set_meta(REPLICA_KEY, json.dumps({"id": identity, "version": version}))
 
 
-def write_changes(session: WriteSession, changes: PulledRows) -> None:
-    """Write pulled rows to a copy: first the vectors, then everything else in one transaction."""
+def write_changes(session: WriteSession, changes: PulledRows, *, with_vectors: bool = True) -> None:
+    """Write pulled rows to a copy: first the vectors, if it has any, then everything else in one transaction."""
     catalog = session.catalog
     meta = {key: value for key, value in changes.rows("meta") if key not in LOCAL_META}
     current = meta.get("embedder") or catalog.get_meta("embedder") or ""
-    rows_by_hash = _write_vectors(session, changes, current)
+    rows_by_hash = _write_vectors(session, changes, current, with_vectors=with_vectors)
     connection = catalog.connection
     with catalog.transaction():
         _delete_removed(catalog, changes)
@@ -268,12 +289,16 @@ def write_changes(session: WriteSession, changes: PulledRows) -> None:
         catalog.add_contexts((bytes(request), sentence) for request, sentence in changes.rows("contexts"))
         connection.executemany("INSERT OR REPLACE INTO derived VALUES (?,?,?)", changes.rows("derived"))
         write_position(catalog, changes.state.id, changes.state.version)
+        if not with_vectors:
+            catalog.set_meta(VECTORS_KEY, "database")
         with suppress(sqlite3.OperationalError):  # a copy for readers records nothing
             connection.execute("DELETE FROM changed")
 
 
-def _write_vectors(session: WriteSession, changes: PulledRows, current: str) -> Callable[[bytes], int]:
-    """Append the vectors that the new chunks need; returns text hash -> row."""
+def _write_vectors(
+    session: WriteSession, changes: PulledRows, current: str, *, with_vectors: bool
+) -> Callable[[bytes], int]:
+    """Append the vectors that the new chunks need; returns text hash -> row: 0 in a copy without vectors."""
     catalog = session.catalog
     known: dict[bytes, int] = {}
     for embedder in changes.embedders():
@@ -281,7 +306,7 @@ def _write_vectors(session: WriteSession, changes: PulledRows, current: str) -> 
         if embedder.probe is not None and embedder.probe != row.probe:
             with catalog.transaction():
                 catalog.set_probe(row.key, embedder.probe)
-        if embedder.fingerprint != current:
+        if embedder.fingerprint != current or not with_vectors:
             continue
         hashes = changes.text_hashes()
         known = catalog.find_vector_rows(row.key, hashes)
@@ -292,7 +317,7 @@ def _write_vectors(session: WriteSession, changes: PulledRows, current: str) -> 
             file.sync()
             with catalog.transaction():
                 catalog.add_vectors(row.key, first, keys, file.checksums(first, len(keys)).tolist())
-    return known.__getitem__
+    return known.__getitem__ if with_vectors else lambda _: 0
 
 
 def _delete_removed(catalog: Catalog, changes: PulledRows) -> None:

@@ -69,9 +69,8 @@ class RestrictedReader(CatalogReader):
         self._whole = whole
         self._grants = grants
         self._settings = settings
-        super().__init__(
-            whole.directory, ReadableBm25Index, None, open_catalog(whole.directory, verify_checksums=False)
-        )
+        connection = open_catalog(whole.directory, verify_checksums=False)
+        super().__init__(whole.directory, ReadableBm25Index, None, connection, whole.remote_vectors)
 
     @property
     def is_restricted(self) -> bool:

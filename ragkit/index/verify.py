@@ -209,6 +209,8 @@ def _find_vector_problems(connection: sqlite3.Connection, directory: Path) -> It
             message = f"row {wrong[0]} of {embedder.file} must have length 1 (got {lengths[wrong[0]]:.4g})"
             yield VerificationProblem("vectors", message)
         file.close()
+    if not Catalog(connection).has_vectors():
+        return
     missing = _count_rows(
         connection,
         "chunks c WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN embedders e ON e.key = v.embedder"

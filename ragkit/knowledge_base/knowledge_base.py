@@ -242,6 +242,18 @@ class KnowledgeBase:
         """The address of one in a database; None for a directory."""
         return None if self._shared is None else self._shared.url
 
+    def require_vectors(self) -> None:
+        """Check that the local copy of a knowledge base in a database has the vectors.
+
+        Raises:
+            InvalidOption: the copy leaves them in the database.
+        """
+        if self._shared is not None:
+            with self.reader.snapshot() as snapshot:
+                if not Catalog(snapshot.connection).has_vectors():
+                    value, allowed = f"{self._shared.url.max_copy_gb:g}", "an address without it: this reads all vectors"
+                    raise InvalidOption("max_gb", value, allowed)
+
     def follow(self, kind: str = "reader") -> None:
         """Update the local copy in a thread when something is published, until `close`: for servers.
 
@@ -425,7 +437,8 @@ class KnowledgeBase:
 
         Raises:
             NotAKnowledgeBase: nothing was indexed, or the target holds something else.
-            InvalidOption: the target holds documents, and `overwrite` is not set.
+            InvalidOption: the target holds documents, and `overwrite` is not set; or the vectors of this one are in the
+                database only.
             KnowledgeBaseLocked: another process is writing.
             DatabaseFailed: the database cannot be reached.
         """
@@ -433,6 +446,7 @@ class KnowledgeBase:
 
         self.require_exists()
         self.refresh()
+        self.require_vectors()
         self.close()
         settings = self.access.read()
         return copy_knowledge_base(self.path, self.pipeline.store.name, target, settings, overwrite=overwrite)
@@ -461,7 +475,8 @@ class KnowledgeBase:
                 self.require_exists()
                 self._check_store()
                 self._reader_inode = self._catalog_inode()
-                self._reader = CatalogReader(self.path, Bm25Index, self._components.external_store(self.path))
+                store, remote = self._components.external_store(self.path), self._shared and self._shared.vectors
+                self._reader = CatalogReader(self.path, Bm25Index, store, remote_vectors=remote)
             return self._reader
 
     def _catalog_inode(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -18,6 +19,7 @@ from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.directory import CATALOG_FILE, NewKnowledgeBase, knowledge_base_exists
 from ragkit.index.catalog.postgres import EmbedderState, Lease, PostgresCatalog
 from ragkit.index.catalog.postgres_replicas import REPORT_SECONDS, DatabaseStatus, ReplicaReporter, read_database_status
+from ragkit.index.catalog.postgres_vectors import DatabaseVectors, create_vector_index
 from ragkit.index.catalog.schema import open_connection
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.embedding_worker import SharingRunner
@@ -41,6 +43,7 @@ class SharedKnowledgeBase:
         self.database = PostgresCatalog(url)
         self.replica = Replica(url.cache_directory, str(url))
         self.workspace = Workspace(self.replica)
+        self.vectors = DatabaseVectors(url)
         self._refresh_lock = threading.Lock()
         self._checked_at = float("-inf")
         self._follower: threading.Thread | None = None
@@ -58,6 +61,7 @@ class SharedKnowledgeBase:
             self._follower.join()
         self._follower = None
         self._stop.clear()
+        self.vectors.close()
         self.database.close()
 
     def refresh(self) -> bool:
@@ -75,14 +79,19 @@ class SharedKnowledgeBase:
                 if state is None or not state.version:
                     self.replica.drop()
                     return False
-                if self.replica.position() == (state.id, state.version):
-                    return False
-                return self.replica.pull(self.database)
+                self._choose_vectors()
+                return not self.replica.is_as_wanted(state) and self.replica.pull(self.database)
             except DatabaseFailed as error:
                 if not knowledge_base_exists(self.directory):
                     raise
                 _log.warning("%s; the local copy is used", error)
                 return False
+
+    def _choose_vectors(self) -> None:
+        """Leave the vectors in the database if the copy would be larger than the address allows."""
+        bound = self.url.max_copy_gb
+        if not math.isinf(bound):
+            self.replica.has_vectors = self.database.copy_bytes() <= bound * 1e9
 
     def refresh_if_old(self) -> None:
         """Refresh if that was not done for a while, unless a thread follows the database."""
@@ -138,6 +147,7 @@ class SharedKnowledgeBase:
         writer: Writer | None = None
         try:
             with _Heartbeat(self.url, lease):
+                self._choose_vectors()
                 self.workspace.prepare(self.database, create)
                 writer = Writer(self.database, self.workspace, lease)
                 try:
@@ -150,6 +160,8 @@ class SharedKnowledgeBase:
                         writer.publish(last=True)
                     raise
                 writer.publish(last=True)
+                if not math.isinf(self.url.max_copy_gb):
+                    create_vector_index(self.database)
         finally:
             if writer is not None:
                 writer.close()

@@ -73,7 +73,7 @@ def read_status(
         failed=len(failed),
         documents=sum(1 for _ in snapshot.iter_documents()),
         chunks=len(snapshot.arrays.chunk_keys),
-        vectors=len(snapshot.arrays.matrix),
+        vectors=snapshot.count_vectors(),
         bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
         sources=tuple(catalog.roots()),
         settings=asdict(read_build_fingerprint(catalog, path)),

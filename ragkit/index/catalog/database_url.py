@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ CACHE_VARIABLE = "RAGKIT_CACHE"
 """Environment variable with the folder of all caches."""
 _SCHEMES = ("postgresql", "postgres")
 _SCHEMA_NAME = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_]{0,62}")
+_SECONDS = "seconds, from 0 to 86400"
 _EXAMPLE = "like postgresql://user@host:5432/database?schema=manuals"
 
 
@@ -45,10 +47,12 @@ class DatabaseUrl:
     """How long a writer may be silent before another one takes over."""
     address: str = field(repr=False)
     """The address as it was given, with its password."""
+    max_copy_gb: float = math.inf
+    """A larger copy leaves the vectors in the database, which then searches them."""
 
     @classmethod
     def parse(cls, text: str) -> DatabaseUrl:
-        """Parse an address. Its options `schema`, `wait` and `lease` (seconds) are ours; others are PostgreSQL's.
+        """Parse an address. Its options `schema`, `wait`, `lease` (seconds) and `max_gb` are ours; others are PostgreSQL's.
 
         Raises:
             InvalidOption: it is not an address of PostgreSQL, or an option is invalid.
@@ -65,11 +69,12 @@ class DatabaseUrl:
         schema = options.pop("schema", DEFAULT_SCHEMA)
         if not _SCHEMA_NAME.fullmatch(schema):
             raise InvalidOption("schema", schema, "a name of up to 63 ASCII letters, digits and _, without `pg_` first")
-        wait = _read_seconds("wait", options.pop("wait", ""), DEFAULT_WAIT_SECONDS)
-        lease = _read_seconds("lease", options.pop("lease", ""), DEFAULT_LEASE_SECONDS)
+        wait = _read_number("wait", options.pop("wait", ""), DEFAULT_WAIT_SECONDS, _SECONDS, 86_400)
+        lease = _read_number("lease", options.pop("lease", ""), DEFAULT_LEASE_SECONDS, _SECONDS, 86_400)
+        max_gb = _read_number("max_gb", options.pop("max_gb", ""), math.inf, "GB, from 0 to 1000000", 1_000_000)
         query = f"?{urlencode(options)}" if options else ""
         dsn = f"postgresql://{parts.netloc}{parts.path}{query}"
-        return cls(dsn, schema, wait, max(lease, 1.0), text)
+        return cls(dsn, schema, wait, max(lease, 1.0), text, max_gb)
 
     def __str__(self) -> str:
         parts = urlsplit(self.dsn)
@@ -84,20 +89,21 @@ class DatabaseUrl:
     def cache_directory(self) -> Path:
         """The directory of the local copy."""
         name = f"{Path(urlsplit(self.dsn).path).name or 'postgres'}-{self.schema}"
-        digest = blake2b(str(self).encode(), digest_size=8).hexdigest()
+        bound = "" if math.isinf(self.max_copy_gb) else f" {self.max_copy_gb:g} GB"
+        digest = blake2b(f"{self}{bound}".encode(), digest_size=8).hexdigest()
         return _cache_folder(os.environ) / f"{re.sub('[^A-Za-z0-9_.-]', '_', name)}-{digest}"
 
 
-def _read_seconds(name: str, text: str, default: float) -> float:
+def _read_number(name: str, text: str, default: float, allowed: str, maximum: float) -> float:
     if not text:
         return default
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 86_400:
-        raise InvalidOption(name, text, "seconds, from 0 to 86400")
-    return seconds
+        number = -1.0
+    if not 0 <= number <= maximum:
+        raise InvalidOption(name, text, allowed)
+    return number
 
 
 def _cache_folder(environ: Mapping[str, str]) -> Path:

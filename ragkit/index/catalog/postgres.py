@@ -228,6 +228,16 @@ class PostgresCatalog:
         rows = self.run(lambda c: c.execute("SELECT path, digest FROM attachments").fetchall())
         return {decode_row(row)[0]: str(row[1]) for row in rows}
 
+    def copy_bytes(self) -> int:
+        """About how large a copy with vectors is: each takes 4 bytes a dimension, and 1 in the copy that is scanned."""
+        query = (
+            "SELECT (SELECT count(*) FROM chunks) * coalesce((SELECT max(dimension) FROM embedders WHERE fingerprint ="
+            " (SELECT value FROM meta WHERE key = 'embedder')), 0) * 5"
+            " + pg_table_size('documents') + 2 * pg_table_size('chunks')"
+        )
+        row = self.run(lambda c: c.execute(query).fetchone()) or (0,)
+        return int(row[0])
+
     def count_rows(self) -> tuple[int, int, int]:
         """(documents, chunks, sum of the checksums of both)."""
         query = (

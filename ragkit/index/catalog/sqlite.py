@@ -12,6 +12,9 @@ from functools import lru_cache
 
 from ragkit.records import Chunk, Document, Heading, Place
 
+VECTORS_KEY = "vectors"
+"""Key of the place of the vectors, in a copy that leaves them in its database: `database`."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
@@ -68,6 +71,10 @@ class Catalog:
         """A value of the `meta` table."""
         row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
+
+    def has_vectors(self) -> bool:
+        """Whether the vectors are in files beside the catalog; a copy of a database may leave them there."""
+        return self.get_meta(VECTORS_KEY) is None
 
     def set_meta(self, key: str, value: str) -> None:
         """Set a value of the `meta` table."""

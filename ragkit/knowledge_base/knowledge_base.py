@@ -251,8 +251,8 @@ class KnowledgeBase:
         if self._shared is not None:
             with self.reader.snapshot() as snapshot:
                 if not Catalog(snapshot.connection).has_vectors():
-                    value, allowed = f"{self._shared.url.max_copy_gb:g}", "an address without it: this reads all vectors"
-                    raise InvalidOption("max_gb", value, allowed)
+                    value = f"{self._shared.url.max_copy_gb:g}"
+                    raise InvalidOption("max_gb", value, "an address without it: this reads all vectors")
 
     def follow(self, kind: str = "reader") -> None:
         """Update the local copy in a thread when something is published, until `close`: for servers.
@@ -475,7 +475,8 @@ class KnowledgeBase:
                 self.require_exists()
                 self._check_store()
                 self._reader_inode = self._catalog_inode()
-                store, remote = self._components.external_store(self.path), self._shared and self._shared.vectors
+                store = self._components.external_store(self.path)
+                remote = None if self._shared is None else self._shared.vectors
                 self._reader = CatalogReader(self.path, Bm25Index, store, remote_vectors=remote)
             return self._reader
 

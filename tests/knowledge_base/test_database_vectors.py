@@ -169,7 +169,7 @@ def test_vectors_of_another_embedder_are_not_found(opened: Open, docs: Path, dat
     opened().index(docs)
     with closing(DatabaseVectors(DatabaseUrl.parse(database_url))) as vectors:
         assert vectors.count() > 100
-        assert vectors.search("another", np.ones(64, np.float32) / 8, 5, np.arange(500)) == []
+        assert vectors.search("another", np.full(64, 1 / 8, np.float32), 5, np.arange(500)) == []
         assert vectors.fetch("another", [1, 2]) == {}
 
 

@@ -172,11 +172,10 @@ def check_histories(seeds: range, tmp_path: Path, machine: Open) -> None:
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("first", range(0, 20, 10))
-def test_20_histories_give_the_same_content_scores_and_generations_as_a_directory(
-    first: int, tmp_path: Path, machine: Open
+def test_eight_histories_give_the_same_content_scores_and_generations_as_a_directory(
+    tmp_path: Path, machine: Open
 ) -> None:
-    check_histories(range(first, first + 10), tmp_path, machine)
+    check_histories(range(8), tmp_path, machine)
 
 
 @pytest.mark.slow

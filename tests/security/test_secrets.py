@@ -170,7 +170,7 @@ def closed() -> int:
 
 STORE_OPTIONS: dict[str, list[dict[str, Any]]] = {
     "qdrant": [{"url": "{url}", "api_key": KEY}, {"url": f"http://anna:{KEY}@127.0.0.1:{{port}}"}],
-    "pinecone": [{"api_key": KEY, "host": "{url}"}, {"api_key": KEY, "host": "http://127.0.0.1:{port}"}],
+    "pinecone": [{"api_key": KEY, "host": "{url}"}, {"api_key": KEY, "host": "http://127.0.0.1:{port}", "retries": 1}],
     "pgvector": [
         {"dsn": f"postgresql://anna:{KEY}@127.0.0.1:{{port}}/db"},
         {"dsn": f"postgresql://anna:{KEY}@127.0.0.1:notaport/db"},

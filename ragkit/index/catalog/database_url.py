@@ -52,7 +52,7 @@ class DatabaseUrl:
 
     @classmethod
     def parse(cls, text: str) -> DatabaseUrl:
-        """Parse an address. Its options `schema`, `wait`, `lease` (seconds) and `max_gb` are ours; others are PostgreSQL's.
+        """Parse an address. Its options `schema`, `wait`, `lease` (s) and `max_gb` are ours; others are PostgreSQL's.
 
         Raises:
             InvalidOption: it is not an address of PostgreSQL, or an option is invalid.

@@ -118,10 +118,10 @@ class DatabaseVectors:
             yield catalog
         finally:
             with self._lock:
-                if not self._closed:
+                keep = not self._closed
+                if keep:
                     self._idle.append(catalog)
-                    catalog = None
-            if catalog is not None:
+            if not keep:
                 catalog.close()
 
 
@@ -135,11 +135,9 @@ def create_vector_index(catalog: PostgresCatalog) -> None:
             connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
         if embedder is None or embedder.has_index or not _can_index(connection, embedder):
             return
-        connection.execute(
-            sql.SQL("CREATE INDEX CONCURRENTLY {} ON vectors USING hnsw ({} halfvec_ip_ops) WHERE embedder = {}").format(
-                sql.Identifier(_index_name(embedder.key)), _halfvec(embedder), sql.Literal(embedder.key)
-            )
-        )
+        query = sql.SQL("CREATE INDEX CONCURRENTLY {} ON vectors USING hnsw ({} halfvec_ip_ops) WHERE embedder = {}")
+        index = sql.Identifier(_index_name(embedder.key))
+        connection.execute(query.format(index, _halfvec(embedder), sql.Literal(embedder.key)))
 
     catalog.run(create)
 

@@ -47,13 +47,17 @@ def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Content:
 
 def workers(module: str = "run.worker_process") -> list[psutil.Process]:
     """The child processes that run a module of ragkit (`load.parse_worker`: the parsers)."""
-    processes: list[psutil.Process] = []
+    found: dict[int, psutil.Process] = {}
+    parents: dict[int, int] = {}
     for process in psutil.Process().children(recursive=True):
         try:
-            processes += [process] if any(module in argument for argument in process.cmdline()) else []
+            parents[process.pid] = process.ppid()
+            if any(module in argument for argument in process.cmdline()):
+                found[process.pid] = process
         except psutil.Error:
             continue  # the process has ended
-    return processes
+    # a process that one of them has just forked still has its command line
+    return [process for pid, process in found.items() if parents[pid] not in found]
 
 
 def wait_until_none_are_left() -> None:

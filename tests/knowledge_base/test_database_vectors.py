@@ -184,3 +184,11 @@ def vector_indexes(database_url: str) -> list[str]:
     with closing(PostgresCatalog(DatabaseUrl.parse(database_url))) as catalog:
         query = "SELECT relname FROM pg_class WHERE relname LIKE 'vectors_hnsw_%' AND relkind = 'i'"
         return [str(row[0]) for row in catalog.run(lambda c: c.execute(query).fetchall())]
+
+
+def test_settings_of_the_database_stand_in_the_address(database_url: str) -> None:
+    url = DatabaseUrl.parse(f"{database_url}&max_gb=0&options=-c%20work_mem%3D7MB%20-c%20IntervalStyle%3Diso_8601")
+    with closing(PostgresCatalog(url)) as catalog:
+        query = "SELECT current_setting('work_mem'), current_setting('IntervalStyle')"
+        assert catalog.run(lambda c: c.execute(query).fetchone()) == ("7MB", "iso_8601")
+    assert DatabaseUrl.parse("postgresql://host/db?application_name=a+b%20c").dsn.endswith("=a%2Bb%20c")

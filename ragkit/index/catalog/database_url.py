@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from ragkit.errors import InvalidOption
 from ragkit.masking import HIDDEN, mask_passwords, register_secret
@@ -64,7 +64,7 @@ class DatabaseUrl:
             raise InvalidOption("kb", mask_passwords(text), _EXAMPLE) from error
         for secret in {password or "", unquote(password or "")}:
             register_secret(secret)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        options = dict(_parse_query(parts.query))
         register_secret(options.get("password", ""))
         schema = options.pop("schema", DEFAULT_SCHEMA)
         if not _SCHEMA_NAME.fullmatch(schema):
@@ -72,17 +72,17 @@ class DatabaseUrl:
         wait = _read_number("wait", options.pop("wait", ""), DEFAULT_WAIT_SECONDS, _SECONDS, 86_400)
         lease = _read_number("lease", options.pop("lease", ""), DEFAULT_LEASE_SECONDS, _SECONDS, 86_400)
         max_gb = _read_number("max_gb", options.pop("max_gb", ""), math.inf, "GB, from 0 to 1000000", 1_000_000)
-        query = f"?{urlencode(options)}" if options else ""
+        query = f"?{urlencode(options, quote_via=quote)}" if options else ""
         dsn = f"postgresql://{parts.netloc}{parts.path}{query}"
         return cls(dsn, schema, wait, max(lease, 1.0), text, max_gb)
 
     def __str__(self) -> str:
         parts = urlsplit(self.dsn)
-        options = {name: value for name, value in parse_qsl(parts.query) if name != "password"}
+        options = {name: value for name, value in _parse_query(parts.query) if name != "password"}
         user, at, host = parts.netloc.rpartition("@")
         name, colon, password = user.partition(":")
         shown = f"{name}:{HIDDEN}{at}{host}" if colon and password else f"{name}{at}{host}"
-        query = urlencode({**options, "schema": self.schema}, safe="/")
+        query = urlencode({**options, "schema": self.schema}, safe="/", quote_via=quote)
         return f"postgresql://{shown}{parts.path}?{query}"
 
     @property
@@ -113,3 +113,8 @@ def _cache_folder(environ: Mapping[str, str]) -> Path:
     path = Path(environ.get("XDG_CACHE_HOME", ""))
     home = path if path.is_absolute() else Path(environ.get("HOME") or Path.home()) / ".cache"
     return home / "ragkit"
+
+
+def _parse_query(query: str) -> list[tuple[str, str]]:
+    """The options of an address. As in PostgreSQL's client, a `+` is a plus, and a space is `%20`."""
+    return parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)

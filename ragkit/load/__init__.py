@@ -12,6 +12,7 @@ LOADERS: Registry[Loader] = Registry(
     "loader",
     "loaders",
     {
+        "archive": ComponentSpec("ragkit.load.archive:ArchiveLoader", options="ragkit.load.options:ArchiveOptions"),
         "code": ComponentSpec("ragkit.load.code:CodeLoader", options="ragkit.load.options:CodeOptions"),
         "csv": ComponentSpec("ragkit.load.csv_:CsvLoader", options="ragkit.load.options:CsvOptions"),
         "data": ComponentSpec("ragkit.load.data_records:DataLoader", options="ragkit.load.options:DataOptions"),

@@ -23,6 +23,8 @@ BINARY_FORMATS = frozenset(
 )
 """Loaders of binary formats."""
 
+ARCHIVE_HINT = "unpack it and index the folder, or add the loader `archive`"
+
 MIN_NOISE_BYTES = 256
 """Shorter files are never taken for noise by their most frequent byte."""
 
@@ -54,6 +56,7 @@ SIGNATURES = (
 """First bytes -> description of the file type."""
 
 _IMAGE_STARTS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*")
+_ARCHIVE_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\x00")
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _HTML_START = re.compile(
     rb"(?:<\?xml[^>]{0,200}\?>\s*)?(?:(?><!--.{0,2000}?-->)\s*+){0,5}+<(?:!doctype\s+html|html)\b",
@@ -141,11 +144,16 @@ def _reject_binary(data: bytes, source: str) -> None:
     if data[40:44] == b" EMF":
         raise UnsupportedFormat(source, "binary file (EMF image)")
     if data[257:262] == b"ustar":
-        raise UnsupportedFormat(source, "tar archives are not supported", "unpack it and index the folder")
+        raise UnsupportedFormat(source, "tar archives are not supported", ARCHIVE_HINT)
     if data.startswith(b"%!PS"):
         raise UnsupportedFormat(source, "PostScript is not supported", "convert it to PDF, for example with `ps2pdf`")
     if is_binary(data):
         raise UnsupportedFormat(source, "binary file")
+
+
+def is_archive(data: bytes) -> bool:
+    """Whether `data`, which has no loader of its own, starts as a file that the loader `archive` reads."""
+    return data.startswith(_ARCHIVE_STARTS) or data[257:262] == b"ustar"
 
 
 def is_binary(data: bytes) -> bool:
@@ -191,7 +199,7 @@ def _detect_zip_format(data: bytes, source: str) -> str:
     for name, description in _OTHER_ZIP_FORMATS:
         if name in archive:
             raise UnsupportedFormat(source, f"{description} is not supported", "export it as PDF")
-    raise UnsupportedFormat(source, "zip archives are not supported", "unpack it and index the folder")
+    raise UnsupportedFormat(source, "zip archives are not supported", ARCHIVE_HINT)
 
 
 def _detect_ole_format(data: bytes, source: str) -> str:

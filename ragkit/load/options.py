@@ -9,6 +9,7 @@ from ragkit.errors import InvalidOption
 from ragkit.load.ocr_options import OcrOptions
 
 LOADER_VERSIONS: Mapping[str, str] = {
+    "archive": "1",
     "choose": "1",
     "code": "1",
     "doc": "1",
@@ -158,6 +159,11 @@ class ZipOptions:
     def __post_init__(self) -> None:
         for name in ("max_expanded_mb", "max_ratio", "max_entries"):
             require_positive(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class ArchiveOptions(ZipOptions):
+    """Options of the loader `archive`."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ragkit.distribution import install_command
 from ragkit.errors import MissingExtra, RagkitError, UnsupportedFormat
 from ragkit.load import LOADERS
 from ragkit.load.base import AttachmentLoader, Loader
-from ragkit.load.detect import detect_loader
+from ragkit.load.detect import detect_loader, is_archive
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
 from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.secret_files import has_private_key
@@ -30,7 +30,7 @@ PARSER_ERRORS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticE
 """Errors of a parser of an attachment, which must not stop the mail."""
 
 MAX_DEPTH = 5
-"""Files inside files inside files: attachments of attached mails."""
+"""Files inside files inside files: attachments of attached mails, in an archive."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,10 @@ class Router:
         try:
             name = detect_loader(data, source)
         except UnsupportedFormat:
-            if suffix_route is None:
+            other = suffix_route or (self._by_name.get("archive") if is_archive(data) else None)
+            if other is None:
                 raise
-            return suffix_route
+            return other
         if suffix_route is not None and name == LOADER_BY_SUFFIX.get(suffix, "text"):
             return suffix_route
         return self._by_name.get(name, LoaderRoute(name))
@@ -107,6 +108,8 @@ class Router:
                 hint = f"to read its text, {install_command(error.extra)}"
                 raise UnsupportedFormat(source, "binary file (image)", hint) from error
             self._loaders[route] = loader_class(route.options) if route.options is not None else loader_class()
+        if route.name == "archive" and depth:
+            raise UnsupportedFormat(source, "an archive inside another file", "unpack it and index the folder")
         loader = self._loaders[route]
         document = loader.load(data, source)
         if isinstance(loader, AttachmentLoader) and depth < MAX_DEPTH:
@@ -118,9 +121,10 @@ class Router:
         """The attachments that hold text; those that cannot be read are left out, their names stand in the parent."""
         used: Counter[str] = Counter()
         for name, data in files:
-            safe = re.sub(r"[/\\\x00-\x1f]", "_", name).strip() or "attachment"
+            safe = _safe_name(name, folders=parent.format == "archive")
             used[safe] += 1
-            unique = safe if used[safe] == 1 else f"{used[safe]}-{safe}"
+            folder, slash, last = safe.rpartition("/")
+            unique = safe if used[safe] == 1 else f"{folder}{slash}{used[safe]}-{last}"
             try:
                 _, part = self._load(data, f"{parent.source}/{unique}", "", depth)
             except (RagkitError, *PARSER_ERRORS) as error:
@@ -128,6 +132,12 @@ class Router:
                 continue
             if part.text.strip() or part.parts:
                 yield replace(part, metadata={**part.metadata, "parent": parent.source})
+
+
+def _safe_name(name: str, *, folders: bool) -> str:
+    """The name of a file inside a file as the end of a source."""
+    parts = [re.sub(r"[/\\\x00-\x1f]", "_", part).strip() for part in (name.split("/") if folders else [name])]
+    return "/".join(part for part in parts if part not in {"", ".", ".."}) or "attachment"
 
 
 def load_fingerprint(routes: Sequence[LoaderRoute] = ()) -> str:

@@ -129,6 +129,7 @@ def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> N
         "rtf": b"{\\rtf1 words}",
         "parquet": table_data(),
         "sqlite": database(),
+        "archive": sample_files.book({"a": "<h1>x</h1>"}),
         "image": scan_files.save(scan_files.draw(sample_files.pdf([["Several words of a page"]])), "PNG"),
         "data": b"<rows><row><a>x</a></row></rows>",
         "notebook": b'{"cells": [{"cell_type": "markdown", "source": "words"}]}',

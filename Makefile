@@ -36,8 +36,8 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy examples/*.py
 
-# The files of the tests are shared out among so many processes.
-WORKERS ?= 2
+# The files of the tests are shared out among so many processes: more than two cores, since some tests wait.
+WORKERS ?= 3
 test: check
 	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
 

@@ -40,5 +40,5 @@ FULL = {
     "20 readers for ten minutes": 1,
     "files that change while read": 100,
 }
-SMALL = {"kill -9": 15, "kill at a call": 15, "error of a call": 15, "power cut (unsynced lost)": 5, "bit flip": 2}
+SMALL = {"kill -9": 9, "kill at a call": 9, "error of a call": 9, "power cut (unsynced lost)": 3, "bit flip": 2}
 """Trials for each of two stores."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 from statistics import median
 
 from ragkit.load.pdf_layout import PageLayout, PdfLine, is_page_number
@@ -17,7 +18,7 @@ LARGEST = 1.2
 NEAR_PAGES = 2
 """How many pages further a line comes back: left and right pages may differ."""
 OFTEN = 3
-"""Pages near it on which a line comes back that may stand close to the text."""
+"""Pages near it on which a line comes back that may stand close to the text; pages that show where heads stand."""
 APART = 0.9
 """How far a line stands from the text that comes back on fewer pages, as a share of its height."""
 MAX_KEPT = 20
@@ -41,13 +42,16 @@ def take_running_heads(pages: Sequence[PageLayout]) -> list[str]:
     largest = LARGEST * median([line.height for page in pages for line in page.lines if not line.table] or [0])
     edges = [[_Edge(line) for line in _edge_lines(page) if line.height <= largest] for page in pages]
     numbers = list(map(_last_number, pages))
-    kept: list[list[PdfLine]] = []
-    taken: dict[str, None] = {}
+    found: list[list[PdfLine]] = []
     for number, page in enumerate(pages):
         near = range(max(0, number - NEAR_PAGES), min(len(pages), number + NEAR_PAGES + 1))
-        others = [edges[other] for other in near if other != number]
-        running = _running_lines(page, edges[number], others)
-        running += [line for line in _counted_line(numbers, number) if line not in running]
+        running = _running_lines(page, edges[number], [edges[other] for other in near if other != number])
+        found.append(running + [line for line in _counted_line(numbers, number) if line not in running])
+    places = _places_of_heads(edges, found)
+    taken: dict[str, None] = {}
+    kept: list[list[PdfLine]] = []
+    for number, page in enumerate(pages):
+        running = found[number] + _in_place(page, edges[number], places, found[number])
         if number == 0:  # what heads the other pages is often the title here
             running = [line for line in running if line.top > page.height / 2 or is_page_number(line.text)]
         for line in running:
@@ -67,8 +71,42 @@ def _running_lines(page: PageLayout, edges: Sequence[_Edge], others: Sequence[Se
     found = [edge.line for edge in edges if often[id(edge)]]
     ids = {id(line) for line in [*found, *numbers]}
     text = [line for line in page.lines if id(line) not in ids]
-    running = [edge.line for edge in edges if often[id(edge)] >= OFTEN or (often[id(edge)] and _apart(edge.line, text))]
+
+    def is_apart(line: PdfLine) -> bool:
+        return _apart(line, [other for other in text if not _beside(other, line)])
+
+    running = [edge.line for edge in edges if often[id(edge)] >= OFTEN or (often[id(edge)] and is_apart(edge.line))]
     return running + [line for line in numbers if line not in running]
+
+
+def _place(line: PdfLine) -> tuple[int, int]:
+    """Where a line stands, within 4 points, and its size."""
+    return round(line.top / 4), round(line.height)
+
+
+def _places_of_heads(edges: Sequence[Sequence[_Edge]], found: Sequence[Sequence[PdfLine]]) -> set[tuple[int, int]]:
+    """Places that hold a running head on most of the pages with a line there: not that of the first line of a text."""
+    lines = Counter(place for page in edges for place in {_place(edge.line) for edge in page})
+    heads = Counter(
+        place for page in found for place in {_place(line) for line in page if not is_page_number(line.text)}
+    )
+    return {place for place, count in heads.items() if count >= OFTEN and count > lines[place] / 2}
+
+
+def _in_place(
+    page: PageLayout, edges: Sequence[_Edge], places: Set[tuple[int, int]], found: Sequence[PdfLine]
+) -> list[PdfLine]:
+    """Lines that stand apart from the text where other pages have running heads: titles of sections change often."""
+    ids = {id(line) for line in found}
+    lines = [edge.line for edge in edges if id(edge.line) not in ids and _place(edge.line) in places]
+    ids.update(map(id, lines))
+    text = [line for line in page.lines if id(line) not in ids]
+    return [line for line in lines if _apart(line, text)]
+
+
+def _beside(line: PdfLine, other: PdfLine) -> bool:
+    """Whether two lines stand at the same height in the same size."""
+    return abs(line.top - other.top) <= 2 and abs(line.height - other.height) <= 1
 
 
 def _apart(line: PdfLine, text: Sequence[PdfLine]) -> bool:

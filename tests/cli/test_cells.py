@@ -76,7 +76,7 @@ def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, wor
 
 
 def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragkit, built: str) -> None:
-    values = {"INTEGER": (-1, 0, 7, 2**40), "TEXT": ("", "x", '{"a":'), "BLOB": (b"", b"\xff\x00\xff")}
+    values = {"INTEGER": (-1, 2**40), "TEXT": ("", '{"a":'), "BLOB": (b"\xff\x00\xff",)}
     tried = 0
     for where in corrupt_copies(Path("intact", "index.sqlite"), values, seal=False):
         tried += 1
@@ -86,4 +86,4 @@ def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragk
                 where,
                 result,
             )
-    assert tried > 120
+    assert tried > 70

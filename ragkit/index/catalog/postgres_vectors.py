@@ -23,6 +23,8 @@ MAX_LISTED_KEYS = 20_000
 """Up to so many allowed chunks are compared one by one: exact, and faster than an index that finds mostly others."""
 MAX_INDEX_CANDIDATES = 10_000
 """An index search that would need more candidates is a scan instead."""
+MIN_EF_SEARCH = 400
+"""Candidates of a search of the index: recall@10 was .76 with 100, .90 with 400 (114,000 chunks of mixed sentences)."""
 MAX_EF_SEARCH = 1_000
 """The largest `hnsw.ef_search` of pgvector."""
 MIN_INDEXED_VECTORS = 20_000
@@ -186,7 +188,7 @@ def _search_all(connection: Connection, embedder: _Embedder, query: Vector, limi
     ).format(sql.Literal(embedder.key), distance, sql.Literal(limit))
     with connection.transaction():
         if embedder.has_index:
-            connection.execute(f"SET LOCAL hnsw.ef_search = {min(max(limit, 100), MAX_EF_SEARCH)}".encode())
+            connection.execute(f"SET LOCAL hnsw.ef_search = {min(max(limit, MIN_EF_SEARCH), MAX_EF_SEARCH)}".encode())
             connection.execute(b"SET LOCAL hnsw.iterative_scan = strict_order")
             connection.execute(b"SET LOCAL enable_seqscan = off")
         rows = connection.cursor(binary=True).execute(statement).fetchall()

@@ -157,6 +157,7 @@ def moto(python: Path) -> Iterator[str]:
 def put(url: str, path: str, data: bytes = b"", method: str = "PUT") -> None:
     """Write or delete an object, or create a bucket."""
     headers = sign_request(f"{url}/{path}", S3Credentials("key", "secret"), "us-east-1", datetime.now(UTC))
+    headers["Content-Type"] = "text/markdown"  # urllib's default is a form, whose body moto takes for its fields
     urllib.request.urlopen(urllib.request.Request(f"{url}/{path}", data, headers, method=method)).close()
 
 

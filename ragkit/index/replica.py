@@ -85,8 +85,8 @@ class Replica:
     def pull(self, database: PostgresCatalog) -> bool:
         """Update the copy to the published content, in one transaction; returns whether anything was new.
 
-        A copy that is damaged, or of a knowledge base that was replaced or restored to an earlier state, is fetched
-        again.
+        A copy that is damaged, or of a knowledge base that was cleared, replaced or restored to an earlier state, is
+        fetched again: no vector of what was cleared stays.
         """
         deadline = time.monotonic() + MAX_PULL_WAIT_SECONDS
         while True:
@@ -96,7 +96,8 @@ class Replica:
                 if self.is_as_wanted(state):
                     return False
                 try:
-                    replaced = identity != state.id or version > state.version or self._is_other_kind()
+                    replaced = identity != state.id or version > state.version or changes.was_cleared
+                    replaced = replaced or self._is_other_kind()
                     if replaced and knowledge_base_exists(self.directory):
                         with database.read_changes(0) as everything:
                             self._fetch_again(everything)
@@ -178,7 +179,13 @@ class Workspace(Replica):
         self._save_contexts(database)
         state = database.state()
         identity, version = self.position()
-        if state is None or (identity and identity != state.id) or self._is_dirty() or version > state.version:
+        if (
+            state is None
+            or (identity and identity != state.id)
+            or self._is_dirty()
+            or version > state.version
+            or self._was_cleared(database, version)
+        ):
             self._discard()
             identity = ""
         if not identity and state is not None and state.version:
@@ -193,6 +200,11 @@ class Workspace(Replica):
             self.pull(database)
         elif create is not None and not knowledge_base_exists(self.directory):
             self._create(create, state.id if state is not None else "")
+
+    @staticmethod
+    def _was_cleared(database: PostgresCatalog, version: int) -> bool:
+        with database.read_changes(version) as changes:
+            return changes.was_cleared
 
     def _create(self, new_base: NewKnowledgeBase, identity: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)

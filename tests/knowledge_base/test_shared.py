@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -170,6 +171,27 @@ def check_histories(seeds: range, tmp_path: Path, machine: Open) -> None:
                         error.add_note(f"history {seed}, step {step}")
                         raise
         shutil.rmtree(folder)
+
+
+def test_no_copy_keeps_a_vector_of_what_another_machine_cleared(machine: Open, docs: Path) -> None:
+    names = ("one", "two", "reader")
+    embedded = machine("one").index(docs).embedded
+    for name in names:
+        assert machine(name).search("pump")
+    machine("two").clear()
+    for name in names:
+        kb = machine(name)
+        with pytest.raises(NotAKnowledgeBase, match="holds no documents"):
+            kb.search("pump")
+        assert _vectors_of(kb.path) == 0
+    assert machine("one").index(docs).embedded == embedded
+    for name in names:
+        assert machine(name).search("pump")
+
+
+def _vectors_of(directory: Path) -> int:
+    with closing(sqlite3.connect(directory / "index.sqlite")) as connection:
+        return int(connection.execute("SELECT count(*) FROM vectors").fetchone()[0])
 
 
 def test_eight_histories_give_the_same_content_scores_and_generations_as_a_directory(

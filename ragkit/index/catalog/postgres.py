@@ -162,8 +162,7 @@ class PostgresCatalog:
                 self._delete_everything(connection)
             for kind in COLUMNS:
                 self._replace_rows(connection, kind, changes, version)
-            for fingerprint in changes.removed_embedders:
-                connection.execute("DELETE FROM embedders WHERE fingerprint = %s", (fingerprint,))
+            self._remove_embedders(connection, changes.removed_embedders, version)
             for embedder in changes.embedders:
                 _put_embedder(connection, *embedder)
             if changes.embedder:
@@ -354,6 +353,16 @@ class PostgresCatalog:
                 for row in changes.rows(table):
                     copy.write_row((*encode_row(row), version))
 
+    def _remove_embedders(self, connection: Connection, fingerprints: Sequence[str], version: int) -> None:
+        """Delete embedders with their vectors, and record it for the copies."""
+        for fingerprint in fingerprints:
+            connection.execute("DELETE FROM embedders WHERE fingerprint = %s", (fingerprint,))
+            connection.execute(
+                "INSERT INTO removed VALUES ('embedders', %s, %s)"
+                " ON CONFLICT (kind, key) DO UPDATE SET version = excluded.version",
+                (fingerprint, version),
+            )
+
     def _add_missing_vectors(self, connection: Connection, changes: ChangedRows, version: int) -> None:
         """The vectors of the new chunks that were not saved before."""
         fingerprint, dimension, probe = changes.embedder or ("", 0, None)
@@ -455,6 +464,11 @@ class PulledRows:
             cursor.execute(statement)
             for row in cursor:
                 yield decode_row(row)
+
+    @property
+    def was_cleared(self) -> bool:
+        """Whether everything was removed, vectors included, after the version `since`."""
+        return self.since > 0 and bool(self.removed("embedders"))
 
     def removed(self, kind: str) -> list[str]:
         """The keys of removed rows, as text."""

@@ -6,7 +6,10 @@ package creates.
 
 from __future__ import annotations
 
+import os
+import signal
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +49,32 @@ class Postgres:
             # a test server needs no durability
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
+
+    def crash(self) -> None:
+        """End at once, as if the power failed: what was not committed is lost."""
+        pid = int((self._data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGQUIT)
+        while (self._data / "postmaster.pid").exists() or Path(f"/proc/{pid}").exists():
+            time.sleep(0.02)
+
+    def recover(self) -> None:
+        """Start again after `crash`."""
+        if self._server is not None:
+            self._server.ensure_postgres_running()
+        self.wait_until_ready()
+
+    def wait_until_ready(self, seconds: float = 60) -> None:
+        """Return when connections are accepted again."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                psycopg.connect(self.dsn).close()
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
 
     def fresh(self) -> Mapping[str, str]:
         """Empty: each test has its own table anyway."""

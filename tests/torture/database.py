@@ -156,8 +156,14 @@ class Service:
                 row = self._connection.execute(query, (hashes,)).fetchone()
                 self.paid_twice += row[0] if row else 0
             except psycopg.OperationalError:
+                self.close()
                 self._connection = None
         return Fault("slow", seconds=0.02)
+
+    def close(self) -> None:
+        """Close the connection to the database."""
+        if self._connection is not None:
+            self._connection.close()
 
     def texts(self) -> Counter[str]:
         """How often each text of a document was answered."""
@@ -246,6 +252,7 @@ def run_trial(place: Path, kills: int, seed: int) -> Counts:
                 crowd.stop()
             check_end(place, address, service, counts)
     finally:
+        service.close()
         server.stop()
     counts.kills = dict(killed)
     for name, output in crowd.outputs.items():

@@ -41,7 +41,7 @@ VICTIMS = {"writer": 8, "worker": 4, "reader": 4, "session": 2, "backend": 1, "s
 database drops all connections and recovers. `server`: it stops at once, and is started a moment later."""
 WAIT_SECONDS = 0.2, 2.5
 """Between two kills."""
-SPLIT = "split: {name: recursive, chunk_size: 80, chunk_overlap: 0}\n"
+SPLIT = "split: {name: recursive, chunk_size: 60, chunk_overlap: 0}\n"
 EMBED = "embed: {name: openai, model: text-embedding-3-small, dimensions: 48, batch_size: 16, concurrency: 1}\n"
 
 WRITER = """

@@ -205,12 +205,13 @@ class Crowd:
         """The processes of a kind."""
         return [name for name in self._processes if name.startswith(kind)]
 
-    def ended(self) -> list[str]:
-        """The processes that ended by themselves, which are started anew."""
-        names = [name for name, process in self._processes.items() if process.poll() is not None]
-        for name in names:
+    def restart_ended(self) -> list[str]:
+        """Start processes that ended by themselves; returns how, except for workers that found no database."""
+        ended = [name for name, process in self._processes.items() if process.poll() is not None]
+        ends = {name: self.outputs[name].read_text().strip().rpartition("\n")[2] for name in ended}
+        for name in ended:
             self._start(name)
-        return names
+        return [f"{name} ended: {line}" for name, line in ends.items() if "start the database" not in line]
 
     def stop(self) -> None:
         """Kill all of them."""
@@ -244,7 +245,7 @@ def run_trial(place: Path, kills: int, seed: int) -> Counts:
                     for number in chance.sample(sorted(versions), 4):
                         versions[number] += 1
                         write_document(folder, number, versions[number])
-                    counts.other += [f"{name} ended by itself" for name in crowd.ended()]
+                    counts.other += crowd.restart_ended()
                     victim = chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
                     if kill(victim, chance, crowd, server):
                         killed[victim] += 1

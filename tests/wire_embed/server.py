@@ -114,7 +114,11 @@ class WireServer:
             disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
-                raw = self.rfile.read(int(self.headers["Content-Length"]))
+                length = int(self.headers["Content-Length"])
+                raw = self.rfile.read(length)
+                if len(raw) < length:  # the client was killed
+                    self.close_connection = True
+                    return
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 try:
                     request = server.dialect.read(self.path, headers, json.loads(raw))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property, partial
 from inspect import signature
 from threading import Lock
 from typing import cast
@@ -46,12 +46,17 @@ class RetrievedPassages:
     hits: tuple[Hit, ...]
     numbers: tuple[int, ...]
     """The citation number of each hit."""
-    evidence: float
-    """Estimated probability that the hits answer the query, in [0, 1]."""
+    estimate_evidence: Callable[[], float] = field(compare=False, repr=False)
+    """Computes `evidence`; an answer without a model does not need it."""
     numbers_before: int = 0
     """The last citation number of the conversation before the search."""
     blocks: Mapping[int, str] = field(default_factory=dict)
     """The text of each hit as the model sees it, by citation number, in the order of the result."""
+
+    @cached_property
+    def evidence(self) -> float:
+        """Estimated probability that the hits answer the query, in [0, 1]."""
+        return self.estimate_evidence()
 
 
 class RAGTool:
@@ -124,7 +129,7 @@ class RAGTool:
         shown = _within_budget(hits, self._budget)
         before = _shown_ids(context)
         numbers = self._assign_numbers(shown, context)
-        evidence = estimate_evidence(query, shown, self._searcher)
+        evidence = partial(estimate_evidence, query, shown, self._searcher)
         blocks = format_blocks(shown, numbers, self._searcher)
         passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks)
         return ToolResult(_format_result(passages, len(hits) - len(shown)), passages)

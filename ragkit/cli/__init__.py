@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -46,6 +47,9 @@ VERBS = {
 
 SHORT_COMMANDS = frozenset({"status", "search", "ask", "list", "show", "usage"})
 """Commands that multiply no large matrices."""
+GC_THRESHOLD = 50_000
+"""New objects between two collections of garbage: imports create many objects and no garbage, and with the default of
+700 a short command spends 6 % of its time on collections."""
 
 
 class VerbGroup(click.Group):
@@ -120,6 +124,7 @@ def exit_code(error: RagkitError) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: run a command; print errors as one line and exit with their code."""
+    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
     try:
         code = cli.main(arguments, prog_name="ragkit", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):

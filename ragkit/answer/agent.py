@@ -103,6 +103,7 @@ class RAGAgent(Agent):
             passages_budget=options.passages_budget,
             contents=_describe_contents(searcher, provider),
             keeps_numbers=not isinstance(provider, ExtractiveProvider),
+            estimates_evidence=not isinstance(provider, ExtractiveProvider),  # it estimates that of its answer
         )
         records = [AggregateTool(searcher).tool] if isinstance(searcher, Aggregator) and searcher.has_records else []
         rules = f"{options.instructions}\n{AGGREGATE_INSTRUCTIONS}" if records else options.instructions
@@ -339,9 +340,7 @@ class RAGAgent(Agent):
         missing = [(n, str(chunk_id)) for n, chunk_id in enumerate(ids, start=1) if n not in present]
         chunks = [(n, self.searcher.chunk(chunk_id)) for n, chunk_id in missing]
         hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
-        return (
-            [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), float))] if hits else []
-        )
+        return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), None))] if hits else []
 
     def _check_text(self, question: str, result: AgentResult, searches: Sequence[RetrievedPassages]) -> _CheckedText:
         """The text of a model without what was never shown to it, its citations and its outcome."""
@@ -365,7 +364,7 @@ class RAGAgent(Agent):
         )
         outcome = find_outcome(facts)
         abstained = says_not_found(result.content, question)
-        evidence = max((search.evidence for search in searches), default=0.0)
+        evidence = max((search.evidence or 0.0 for search in searches), default=0.0)
         is_judged = not abstained and outcome not in _WITHOUT_STATEMENTS and numbers is not None
         statements = check_statements(text, shown, self.searcher, question) if is_judged else ()
         return _CheckedText(

@@ -35,6 +35,9 @@ MAX_EMBEDDED_UNITS = 8
 time, and in 99 of 100 questions the best unit is among these."""
 UNITS_WITH_NEIGHBOURS = 3
 """Of so many of them, the units before and after are embedded too: their meaning counts for the unit between them."""
+MAX_SCORE_GAP = 2.5
+"""A unit whose lexical features score this much less than those of the best one is not embedded for its own sake:
+cosines that differ by more than 0.45 are rare, and would not make up for it."""
 
 FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
@@ -173,7 +176,9 @@ def build_candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> 
 
 def _select_embedded(units: Sequence[AnswerUnit], scores: NDArray[np.float64]) -> NDArray[np.int64]:
     """Indices of the units to embed, ascending: the best ones, and the neighbours of the very best."""
-    best = np.argsort(-scores, kind="stable")[:MAX_EMBEDDED_UNITS].tolist()
+    order = np.argsort(-scores, kind="stable")[:MAX_EMBEDDED_UNITS]
+    near = scores[order] >= scores.max(initial=-np.inf) - MAX_SCORE_GAP
+    best = order[near | (np.arange(len(order)) < UNITS_WITH_NEIGHBOURS)].tolist()
     beside = (
         i + step
         for i in best[:UNITS_WITH_NEIGHBOURS]

@@ -159,7 +159,8 @@ class McpTools:
         assert isinstance(retrieved, RetrievedPassages)  # noqa: S101 - RAGTool returns it
         hits: list[JSON] = [{**hit_json(hit), "document_id": hit.chunk.document_id} for hit in retrieved.hits]
         data: dict[str, JSON] = {
-            "question": query, "evidence": round(retrieved.evidence, 4), "hits": hits, "usage": meter.usage().to_dict(),
+            "question": query, "evidence": round(retrieved.evidence or 0.0, 4),
+            "hits": hits, "usage": meter.usage().to_dict(),
         }  # fmt: skip
         return replace(result, data=data)
 

@@ -70,7 +70,7 @@ def _restore_hits(suspended: SuspendedRun, evidence: float, kb: ServedKnowledgeB
     hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].name == TOOL_NAME and hits:
-            retrieved = RetrievedPassages("", tuple(hits.values()), tuple(hits), lambda: evidence)
+            retrieved = RetrievedPassages("", tuple(hits.values()), tuple(hits), evidence)
             messages[index] = replace(messages[index], data=retrieved)
             break
     return messages

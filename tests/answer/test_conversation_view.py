@@ -195,16 +195,3 @@ def test_the_quotes_of_a_conversation_without_a_model_are_numbered_on() -> None:
     numbers = [citation.n for answer in (first, second) for citation in answer.citations]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= 2
-
-
-def test_the_evidence_of_a_search_is_estimated_once_and_only_if_asked_for() -> None:
-    calls: list[float] = []
-
-    def estimate() -> float:
-        calls.append(0.5)
-        return 0.5
-
-    passages = RetrievedPassages("hedge", (), (), estimate)
-    assert calls == []
-    assert passages.evidence == passages.evidence == 0.5
-    assert calls == [0.5]

@@ -47,7 +47,7 @@ VERBS = {
 
 SHORT_COMMANDS = frozenset({"status", "search", "ask", "list", "show", "usage"})
 """Commands that multiply no large matrices."""
-GC_THRESHOLD = 50_000
+GC_THRESHOLD = 200_000
 """New objects between two collections of garbage: imports create many objects and no garbage, and with the default of
 700 a short command spends 6 % of its time on collections."""
 

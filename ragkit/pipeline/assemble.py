@@ -19,7 +19,6 @@ from ragkit.index.external_store import ExternalStore, StoreLocation
 from ragkit.index.source_copies import root_name
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
-from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.sources import SOURCES
 from ragkit.load.sources.base import Source
 from ragkit.load.walk import FolderOptions
@@ -193,6 +192,7 @@ class PipelineComponents:
     def build_fingerprint(self) -> BuildFingerprint:
         """The fingerprint of every option that determines chunks and vectors."""
         from ragkit.lexical.analyzer import ANALYZER_VERSION
+        from ragkit.load.options import LOADER_VERSIONS  # the options of all loaders, which searches do not need
 
         load = {
             f"{component.name}.{key}": value

@@ -38,6 +38,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ from ragkit.pipeline.settings import Pipeline
 WARM_UP = 10
 """Questions before the clock starts."""
 _SENTENCE_GAP = re.compile(r"(?<=[.?!])\s+")
-_ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
+_ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)")
 
 PARTS = """
 import json, statistics, sys, time
@@ -149,7 +150,7 @@ class Tree:
 class Server:
     """A running `ragkit serve`, without a model."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=300)
         self._clock = (~process.pid << 3) | 2
         """The CPU clock of the process, as Linux numbers it: exact, and with threads that have ended."""
@@ -178,18 +179,24 @@ class Server:
 def serving(tree: Tree, kb: Path) -> Iterator[Server]:
     """Serve a knowledge base with a version."""
     command = [sys.executable, "-m", "ragkit", "serve", "--kb", str(kb), "--port", "0", "--model", "extractive"]
-    with subprocess.Popen(
-        command,
-        cwd=tree.folder, env=tree.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    ) as process:  # fmt: skip
+    with (
+        tempfile.TemporaryFile() as output,  # not a pipe, which the lines of the requests would fill
+        subprocess.Popen(
+            command, cwd=tree.folder, env=tree.environment, stdout=output, stderr=subprocess.STDOUT
+        ) as process,
+    ):
         try:
-            assert process.stdout is not None
-            port = next((match[1] for line in process.stdout if (match := _ADDRESS.search(line))), None)
-            if port is None:
-                raise SystemExit(f"{tree.folder}: the server did not start")
-            yield Server(process, int(port))
+            yield Server(process, _wait_for_port(process, output))
         finally:
             process.terminate()
+
+
+def _wait_for_port(process: subprocess.Popen[bytes], output: IO[bytes]) -> int:
+    while process.poll() is None:
+        if match := _ADDRESS.search(os.pread(output.fileno(), 1 << 16, 0)):  # leaves the position to the server
+            return int(match[1])
+        time.sleep(0.05)
+    raise SystemExit("the server did not start")
 
 
 def measure(trees: Sequence[Tree], kb: Path, questions: Sequence[str], rounds: int) -> None:

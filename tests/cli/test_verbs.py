@@ -423,5 +423,5 @@ def test_a_short_command_imports_what_it_needs_and_collects_no_garbage(tmp_path:
     output = run("ask", "Who built the mill?", "--model", "extractive", "-q")
     assert "Ada Quill" in output
     collections, *rest = output.splitlines()[-1].split()
-    assert int(collections) <= 4  # each has a start and an end; with the default threshold, there are hundreds
+    assert int(collections) <= 40  # each has a start and an end; with the default threshold, there are hundreds
     assert rest == [str(gc.get_threshold()[0]), "True", "0"]

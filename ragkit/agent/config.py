@@ -12,7 +12,6 @@ from ragkit.agent.coherence_check import CoherenceCheck
 from ragkit.agent.guardrails import Guardrails, ToolOutputScreening
 from ragkit.agent.policy import Approver, ToolPolicy
 from ragkit.errors import InvalidOption, ProviderError, RateLimited
-from ragkit.usage.analytics import AgentAnalytics
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import MeteredCall
 from ragkit.usage.pricing import PriceBook
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ragkit.agent.context_window import ContextWindow
     from ragkit.agent.observers import AgentObserver
     from ragkit.agent.structured_output import ResponseFormat
+    from ragkit.usage.analytics import AgentAnalytics
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ragkit.agent import events as e
 from ragkit.agent.background_tasks import THREAD_POOL
@@ -32,7 +33,9 @@ from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.trace import StepType, TraceSpan
 from ragkit.errors import HandoffFailed, ProviderError, ToolCallLoop, UnknownName, shorten
-from ragkit.usage.analytics import AgentAnalytics
+
+if TYPE_CHECKING:
+    from ragkit.usage.analytics import AgentAnalytics
 
 
 @dataclass(slots=True)

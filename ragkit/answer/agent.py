@@ -30,8 +30,8 @@ from ragkit.answer.extractive import ExtractiveAnswer, ExtractiveProvider
 from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
 from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
 from ragkit.answer.score_calibration import get_calibration
-from ragkit.answer.support import check_statements, quoted_statements, with_support
 from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, SHOWN_PASSAGES_KEY, RAGTool, RetrievedPassages
+from ragkit.answer.verdicts import quoted_statements, with_support
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
 from ragkit.records import JSON, Citation, Document, Hit
@@ -103,6 +103,7 @@ class RAGAgent(Agent):
             passages_budget=options.passages_budget,
             contents=_describe_contents(searcher, provider),
             keeps_numbers=not isinstance(provider, ExtractiveProvider),
+            estimates_evidence=not isinstance(provider, ExtractiveProvider),  # it estimates that of its answer
         )
         records = [AggregateTool(searcher).tool] if isinstance(searcher, Aggregator) and searcher.has_records else []
         rules = f"{options.instructions}\n{AGGREGATE_INSTRUCTIONS}" if records else options.instructions
@@ -339,10 +340,12 @@ class RAGAgent(Agent):
         missing = [(n, str(chunk_id)) for n, chunk_id in enumerate(ids, start=1) if n not in present]
         chunks = [(n, self.searcher.chunk(chunk_id)) for n, chunk_id in missing]
         hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
-        return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), 0.0))] if hits else []
+        return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), None))] if hits else []
 
     def _check_text(self, question: str, result: AgentResult, searches: Sequence[RetrievedPassages]) -> _CheckedText:
         """The text of a model without what was never shown to it, its citations and its outcome."""
+        from ragkit.answer.support import check_statements
+
         messages = (*self._restore_passages(result.messages, result.state), *result.messages)
         shown = _hits_by_number(searches, messages)
         numbers = None if self.config.response_format is not None else shown
@@ -361,7 +364,7 @@ class RAGAgent(Agent):
         )
         outcome = find_outcome(facts)
         abstained = says_not_found(result.content, question)
-        evidence = max((search.evidence for search in searches), default=0.0)
+        evidence = max((search.evidence or 0.0 for search in searches), default=0.0)
         is_judged = not abstained and outcome not in _WITHOUT_STATEMENTS and numbers is not None
         statements = check_statements(text, shown, self.searcher, question) if is_judged else ()
         return _CheckedText(

@@ -30,8 +30,14 @@ MAX_BEGINNINGS = 3
 """Number of documents whose beginnings are read for a question about a file."""
 MAX_UNIT_CHARS = 1000
 """Characters of a unit that are searched for what its kind of question asks."""
-MAX_EMBEDDED_UNITS = 32
-"""Number of units that are embedded, the best ones by lexical features: embedding dominates the run time."""
+MAX_EMBEDDED_UNITS = 12
+"""Number of units that are embedded, the best ones by lexical features, besides neighbours: embedding dominates the run
+time, and in 99 of 100 questions the best unit is among the first six."""
+UNITS_WITH_NEIGHBOURS = 3
+"""Of so many of them, the units before and after are embedded too: their meaning counts for the unit between them."""
+MAX_SCORE_GAP = 2.5
+"""A unit whose lexical features score this much less than those of the best one is not embedded for its own sake:
+cosines that differ by more than 0.45 are rare, and would not make up for it."""
 
 FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
@@ -120,7 +126,7 @@ class AnswerCandidates:
     units: list[AnswerUnit]
     """All units of the passages, in order."""
     kept: NDArray[np.int64]
-    """Indices of the candidates, ascending: the best units by lexical features."""
+    """Indices of the candidates, ascending: the best units by lexical features, and neighbours of the very best."""
     features: NDArray[np.float64]
     """(len(kept), len(FEATURE_WEIGHTS)), columns in the order of the weights."""
 
@@ -161,11 +167,25 @@ def build_candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> 
     """The best units of the passages by lexical features, with all their features."""
     scorer = _LexicalScorer(question, QuestionTerms(question, searcher), hits, searcher)
     scores = scorer.features @ np.array([FEATURE_WEIGHTS[name] for name in _LEXICAL_FEATURES])
-    kept = np.sort(np.argsort(-scores, kind="stable")[:MAX_EMBEDDED_UNITS])
+    kept = _select_embedded(scorer.units, scores)
     units = [scorer.units[i] for i in kept]
     # the columns follow FEATURE_WEIGHTS, which begins with the embedding features
     features = np.hstack([_embedding_features(question, units, kept, searcher), scorer.features[kept]])
     return AnswerCandidates(scorer.units, kept, features)
+
+
+def _select_embedded(units: Sequence[AnswerUnit], scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Indices of the units to embed, ascending: the best ones, and the neighbours of the very best."""
+    order = np.argsort(-scores, kind="stable")[:MAX_EMBEDDED_UNITS]
+    near = scores[order] >= scores.max(initial=-np.inf) - MAX_SCORE_GAP
+    best = order[near | (np.arange(len(order)) < UNITS_WITH_NEIGHBOURS)].tolist()
+    beside = (
+        i + step
+        for i in best[:UNITS_WITH_NEIGHBOURS]
+        for step in (-1, 1)
+        if 0 <= i + step < len(units) and units[i + step].hit_index == units[i].hit_index
+    )
+    return np.array(sorted({*best, *beside}), np.int64)
 
 
 def _embedding_features(
@@ -189,8 +209,12 @@ class _LexicalScorer:
 
     def __init__(self, question: str, terms: QuestionTerms, hits: Sequence[Hit], searcher: Searcher) -> None:
         self.units = extract_answer_units(hits, searcher.find_document)
-        self.unit_terms = [frozenset(extract_terms(unit.text)) for unit in self.units]
+        self._texts = [unit.text for unit in self.units]
+        self._terms = [extract_terms(text) for text in self._texts]
+        self._present = [frozenset(found) for found in self._terms]
+        self._headings = {unit.heading_context: extract_terms(unit.heading_context) for unit in self.units}
         self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
+        self._is_yes_no = bool(detect_question_kinds(question) & QuestionKind.YES_NO)
         names = (f"{hit.chunk.title} {file_words(hit.chunk.source)}" for hit in hits)
         self._kinds = _KindFeatures(question, frozenset(" ".join(names).lower().split()), self.units)
         self._passage_features = _passage_features(terms, hits)
@@ -199,38 +223,36 @@ class _LexicalScorer:
         self.features = np.array(rows).reshape(-1, len(_LEXICAL_FEATURES))
 
     def _unit_features(self, i: int) -> dict[str, float]:
-        unit, present, terms = self.units[i], self.unit_terms[i], self._question_terms
+        unit, text, present, terms = self.units[i], self._texts[i], self._present[i], self._question_terms
         words = terms.coverage(present)
-        context = frozenset(extract_terms(unit.heading_context))
         row = {
             **self._passage_features[unit.hit_index],
             "words": words,
             "words_before": self._coverage_with_neighbour(i, i - 1) - words,
             "words_after": self._coverage_with_neighbour(i, i + 1) - words,
-            "words_under": terms.coverage(present | context) - words,
+            "words_under": terms.coverage(present.union(self._headings[unit.heading_context])) - words,
             "words_alike": terms.prefix_coverage(present),
             "names": terms.name_coverage(present),
             "noun": terms.noun_coverage(present),
-            "pairs": terms.bigram_coverage(extract_terms(unit.text)),
+            "pairs": terms.bigram_coverage(self._terms[i]),
             "heading": self._heading_match(unit),
             "row": float(unit.kind is UnitKind.ROW),
             "code": float(unit.kind is UnitKind.CODE),
             "item": float(unit.kind is UnitKind.ITEM),
-            "title": float(_is_title(unit)),
-            "length": math.log(max(3, len(unit.text.split()))),
-            "open": float(unit.text.endswith(("?", ":"))),
-            "noise": float(_is_noise(unit) or not self._adds_words(present)),
-            "fragment": float(_is_fragment(unit)),
-            **self._kinds.features(unit),
+            "title": float(_is_title(unit.kind, text)),
+            "length": math.log(max(3, len(text.split()))),
+            "open": float(text.endswith(("?", ":"))),
+            "noise": float(_is_noise(unit.kind, text) or not self._adds_words(present)),
+            "fragment": float(_is_fragment(unit.kind, text)),
+            **self._kinds.features(unit, text),
         }
         if feature := _ANSWER_TYPE_FEATURES.get(self._answer_type):
-            row[feature] = float(contains_answer_type(self._answer_type, unit.text, self._question))
+            row[feature] = float(contains_answer_type(self._answer_type, text, self._question))
         return row
 
     def _adds_words(self, present: frozenset[str]) -> bool:
         """Whether a unit says more than the question; to a question for yes or no, it need not."""
-        is_yes_no = detect_question_kinds(self._question) & QuestionKind.YES_NO
-        return bool(is_yes_no or present - self._question_terms.terms)
+        return self._is_yes_no or not present <= self._question_terms.terms
 
     def _heading_match(self, unit: AnswerUnit) -> float:
         """The share of the terms of the lowest heading that are in the question."""
@@ -240,7 +262,7 @@ class _LexicalScorer:
     def _coverage_with_neighbour(self, i: int, neighbour: int) -> float:
         """The coverage of a unit together with its neighbour, if that is in the same passage."""
         adjacent = 0 <= neighbour < len(self.units) and self.units[neighbour].hit_index == self.units[i].hit_index
-        present = self.unit_terms[i] | self.unit_terms[neighbour] if adjacent else self.unit_terms[i]
+        present = self._present[i] | self._present[neighbour] if adjacent else self._present[i]
         return self._question_terms.coverage(present)
 
 
@@ -299,9 +321,9 @@ class _KindFeatures:
         self._defines = re.compile(rf"\b{_INTRODUCED}{quoted}|{quoted}{_COPULA}", re.IGNORECASE) if term else None
         self._begins = re.compile(rf"(?:an? |the |\W){{0,6}}{quoted}{_COPULA}", re.IGNORECASE) if term else None
 
-    def features(self, unit: AnswerUnit) -> dict[str, float]:
-        """The values for one unit."""
-        kinds, text = self._kinds, unit.text[:MAX_UNIT_CHARS]
+    def features(self, unit: AnswerUnit, text: str) -> dict[str, float]:
+        """The values for one unit, `text` is that of the unit."""
+        kinds, text = self._kinds, text[:MAX_UNIT_CHARS]
         row: dict[str, float] = {}
         if self._defines is not None and self._begins is not None:
             row["defines"] = float(self._defines.search(text) is not None)
@@ -341,7 +363,12 @@ def _find_openings(term: str, units: Sequence[AnswerUnit]) -> frozenset[tuple[st
     first: dict[str, list[int]] = {}
     for unit in sorted(units, key=lambda unit: unit.start):
         named = bool(words) and words <= frozenset(re.findall(r"\w+", file_words(unit.source).lower()))
-        if named and unit.kind is UnitKind.SENTENCE and unit.start < _OPENING_CHARS and not _is_title(unit):
+        if (
+            named
+            and unit.kind is UnitKind.SENTENCE
+            and unit.start < _OPENING_CHARS
+            and not _is_title(unit.kind, unit.text)
+        ):
             first.setdefault(unit.source, []).append(unit.start)
     return frozenset((source, start) for source, starts in first.items() for start in starts[:_OPENING_SENTENCES])
 
@@ -352,21 +379,20 @@ def _is_name(term: str, name: str) -> bool:
     return bool(expected) and len(words) <= len(expected) + 2 and " ".join(expected) in " ".join(words)
 
 
-def _is_noise(unit: AnswerUnit) -> bool:
+def _is_noise(kind: UnitKind, text: str) -> bool:
     """Whether most of a unit is not words: rules, dots, symbols, links."""
-    dense = "".join(unit.text.split())
-    letters = sum(character.isalnum() for character in dense)
-    return unit.kind is not UnitKind.CODE and letters < 0.6 * len(dense)
+    dense = "".join(text.split())
+    return kind is not UnitKind.CODE and sum(map(str.isalnum, dense)) < 0.6 * len(dense)
 
 
-def _is_title(unit: AnswerUnit) -> bool:
+def _is_title(kind: UnitKind, text: str) -> bool:
     """Whether a unit is a line of a few words that is no sentence: a title, a name, a running head."""
-    return unit.kind is UnitKind.SENTENCE and len(unit.text.split()) <= 7 and unit.text[-1] not in ".!:;"
+    return kind is UnitKind.SENTENCE and len(text.split()) <= 7 and text[-1] not in ".!:;"
 
 
-def _is_fragment(unit: AnswerUnit) -> bool:
+def _is_fragment(kind: UnitKind, text: str) -> bool:
     """Whether a sentence begins in the middle."""
-    return unit.kind is UnitKind.SENTENCE and len(unit.text) > 1 and unit.text[0].islower() and unit.text[1].islower()
+    return kind is UnitKind.SENTENCE and len(text) > 1 and text[0].islower() and text[1].islower()
 
 
 def _passage_features(terms: QuestionTerms, hits: Sequence[Hit]) -> list[dict[str, float]]:

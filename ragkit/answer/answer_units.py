@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache
 
 from ragkit.answer.blocks import MAX_HEADING_CHARS, MAX_TERM_CHARS, Block, BlockKind, parse_blocks
-from ragkit.records import Chunk, Document, Hit
-from ragkit.split.lines import iter_lines
+from ragkit.records import Chunk, Document, Heading, Hit, extend_heading_path, heading_texts
+from ragkit.split.lines import TextLine, iter_lines
 from ragkit.split.sentence_segmentation import sentence_spans
 
 MIN_STANDALONE_CHARS = 40
@@ -86,6 +87,7 @@ def extract_answer_units(hits: Sequence[Hit], documents: Documents | None = None
     With `documents`, a sentence, list or definition that the chunk cuts is read to its end.
     """
     units: dict[tuple[str, int, bool], AnswerUnit] = {}
+    documents = cache(documents) if documents else None  # several passages may be of one document
     for hit_index, hit in enumerate(hits):
         region = _region(hit.chunk, documents(hit.chunk.document_id) if documents else None)
         extracted = list(_extract_from_region(region, hit_index))
@@ -119,10 +121,10 @@ class _Region:
     text: str
     offset: int
     """Offset of the text in its document."""
+    lines: Sequence[TextLine]
+    """Of `text`."""
     headings: frozenset[int]
     """Offsets in `text` of lines that are headings."""
-    names: frozenset[str]
-    """The title and headings of the chunk, normalized."""
     fenced: bool = False
     document: Document | None = None
 
@@ -137,19 +139,21 @@ def _region(chunk: Chunk, document: Document | None) -> _Region:
     is_markdown = chunk.metadata.get("format", "markdown") in ("markdown", "html")
     if document is None or document.text[chunk.start : chunk.end] != chunk.text:
         text = _read_comments(chunk.text, is_markdown)
-        return _Region(chunk, text, chunk.start, _named_lines(text, names), names)
+        lines = list(iter_lines(text))
+        return _Region(chunk, text, chunk.start, lines, _named_lines(text, lines, names))
     text = document.text
     start, end = _region_start(text, chunk.start), _region_end(text, chunk.end)
     headings = {heading.start - start for heading in document.headings if start <= heading.start < end}
     fenced = document.format == "markdown" and len(re.findall(r"^```", text[:start], re.MULTILINE)) % 2 == 1
     part = _read_comments(text[start:end], is_markdown)
-    return _Region(chunk, part, start, _named_lines(part, names) | headings, names, fenced, document)
+    lines = list(iter_lines(part))
+    return _Region(chunk, part, start, lines, _named_lines(part, lines, names) | headings, fenced, document)
 
 
-def _named_lines(text: str, names: Collection[str]) -> frozenset[int]:
+def _named_lines(text: str, lines: Sequence[TextLine], names: Collection[str]) -> frozenset[int]:
     """The offsets of the lines that are one of the names."""
-    lines = (line for line in iter_lines(text) if line.end - line.text_start <= MAX_HEADING_CHARS)
-    return frozenset(line.text_start for line in lines if _normalize_heading(text[line.text_start : line.end]) in names)
+    short = (line for line in lines if line.end - line.text_start <= MAX_HEADING_CHARS)
+    return frozenset(line.text_start for line in short if _normalize_heading(text[line.text_start : line.end]) in names)
 
 
 def _read_comments(text: str, is_markdown: bool) -> str:
@@ -204,8 +208,7 @@ def _extract_from_region(region: _Region, hit_index: int) -> Iterator[AnswerUnit
         if region.offset + span.start < chunk.end and region.offset + span.end > chunk.start
     }
     for span in spans:
-        body = _to_readable_text(span)
-        if span.group in inside and _WORD.search(body):
+        if span.group in inside and _WORD.search(body := _to_readable_text(span)):
             yield AnswerUnit(
                 hit_index,
                 chunk.source or chunk.document_id,
@@ -274,10 +277,16 @@ class _SpanReader:
     term: Block | None = None
     columns: tuple[str, ...] = ()
     list_lead: str = ""
+    sections: list[Heading] = field(default_factory=list)
+    """The open sections of the document at the last block."""
+    headings_read: int = 0
+    """Headings of the document before the last block."""
 
     def read(self) -> list[_TextSpan]:
         region = self.region
-        blocks = parse_blocks(region.text, region.headings, is_code=region.is_code, fenced=region.fenced)
+        blocks = parse_blocks(
+            region.text, region.headings, is_code=region.is_code, fenced=region.fenced, lines=region.lines
+        )
         for i, block in enumerate(blocks):
             following = blocks[i + 1] if i + 1 < len(blocks) else None
             self._read_block(block, following)
@@ -334,19 +343,27 @@ class _SpanReader:
         return before.kind is BlockKind.TERM and block.kind is BlockKind.PARAGRAPH
 
     def _context(self, block: Block) -> str:
-        region = self.region
-        path: tuple[str, ...] = ()
-        if region.document is not None:
-            path = region.document.heading_path_at(region.offset + block.start)
+        region, path = self.region, self._heading_path(self.region.offset + block.start)
         title = (
             region.chunk.header if not path else " > ".join(dict.fromkeys(filter(None, (region.chunk.title, *path))))
         )
         parts = (title, "" if path else self.heading, self.question)
         return " ".join(filter(None, parts))
 
-    def _add(self, block: Block, start: int, end: int, kind: UnitKind, **changes: object) -> None:
-        span = _TextSpan(start, end, self.region.text[start:end], kind, self.group, self._context(block))
-        self.spans.append(replace(span, is_first=self.is_first, **changes))  # type: ignore[arg-type]
+    def _heading_path(self, offset: int) -> tuple[str, ...]:
+        """`Document.heading_path_at`, for offsets in ascending order: each heading is read once."""
+        headings = self.region.document.headings if self.region.document is not None else ()
+        while self.headings_read < len(headings) and headings[self.headings_read].start <= offset:
+            extend_heading_path(self.sections, headings[self.headings_read])
+            self.headings_read += 1
+        return heading_texts(self.sections, offset)
+
+    def _add(
+        self, block: Block, start: int, end: int, kind: UnitKind, lead: str = "", columns: tuple[str, ...] = ()
+    ) -> None:
+        raw, context = self.region.text[start:end], self._context(block)
+        span = _TextSpan(start, end, raw, kind, self.group, context, lead, columns, is_first=self.is_first)
+        self.spans.append(span)
         self.is_first = False
 
     def _add_sentences(self, block: Block) -> None:
@@ -390,7 +407,8 @@ class _SpanReader:
         before = self.spans[-1] if self.spans else None
         adjacent = before is not None and self.previous is not None and before.end == self.previous.end
         if before is None or not adjacent or before.kind is UnitKind.ROW or len(before.raw) > _MAX_LEAD_CHARS:
-            self._add(block, block.start, block.end, UnitKind.CODE, code=code)
+            self._add(block, block.start, block.end, UnitKind.CODE)
+            self.spans[-1] = replace(self.spans[-1], code=code)
             return
         lead = " ".join(f"{before.lead} {before.raw}".split())
         span = replace(before, end=block.end, raw="", kind=UnitKind.CODE, lead=lead, code=code)

@@ -77,14 +77,20 @@ _SENTENCE = re.compile(r"(?<!\w)[^\W\d_]\w*+[,']?(?: \S+){5,10}[.!?:]$")
 
 
 def parse_blocks(
-    text: str, headings: Collection[int] = (), *, is_code: bool = False, fenced: bool = False
+    text: str,
+    headings: Collection[int] = (),
+    *,
+    is_code: bool = False,
+    fenced: bool = False,
+    lines: Sequence[TextLine] | None = None,
 ) -> list[Block]:
     """The blocks of `text`, in order, without overlap; every character that is not white space is in exactly one.
 
     `headings` are the offsets of lines that are known to be headings. The text of a program (`is_code`) has only
-    paragraphs. `fenced`: the text begins inside a code fence. Linear in the length of `text`.
+    paragraphs. `fenced`: the text begins inside a code fence. `lines` are those of the text, if they are known. Linear
+    in the length of `text`.
     """
-    lines = list(iter_lines(text))
+    lines = list(iter_lines(text)) if lines is None else lines
     if is_code:
         return [_block(BlockKind.PARAGRAPH, run) for run in _runs(lines)]
     blocks: list[Block] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from functools import cache
 
 from ragkit.lexical.analyzer import extract_terms
 
@@ -55,16 +55,17 @@ _OPPOSITES = (
 _PAIRS = tuple(tuple(pair.split("/")) for pair in _OPPOSITES.split())
 
 
-def _stem(word: str) -> str:
-    return extract_terms(word)[0]
+@cache
+def _opposites() -> Mapping[str, frozenset[str]]:
+    """The opposites of each stem. Stemmed on first use: most processes never need them."""
+    opposites: dict[str, set[str]] = {}
+    for pair in _PAIRS:
+        first, second = (extract_terms(word)[0] for word in pair)
+        opposites.setdefault(first, set()).add(second)
+        opposites.setdefault(second, set()).add(first)
+    return {stem: frozenset(others) for stem, others in opposites.items()}
 
 
-_OPPOSITE_OF: MappingProxyType[str, frozenset[str]] = MappingProxyType(
-    {
-        stem: frozenset(_stem(b if _stem(a) == stem else a) for a, b in _PAIRS if stem in (_stem(a), _stem(b)))
-        for stem in {_stem(word) for pair in _PAIRS for word in pair}
-    }
-)
 _TOKENS = re.compile(r"[a-z]+(?:['’][a-z]+)?", re.IGNORECASE)
 _SCOPE_WORDS = 4
 _CLAUSE = re.compile(
@@ -81,7 +82,7 @@ def opposites_in(statement: str, sentence: str) -> list[tuple[str, str]]:
     return [
         (word, other)
         for word in sorted(said - found)
-        for other in sorted(_OPPOSITE_OF.get(word, ()))
+        for other in sorted(_opposites().get(word, ()))
         if other in found and other not in said
     ]
 
@@ -95,7 +96,7 @@ def negation_conflicts(statement: str, sentence: str, context: str = "") -> bool
         context: that sentence with its neighbours, which may deny the same.
     """
     said, present = _stems(statement), _stems(sentence)
-    if any(other in present for word in said.keys() - present.keys() for other in _OPPOSITE_OF.get(word, ())):
+    if any(other in present for word in said.keys() - present.keys() for other in _opposites().get(word, ())):
         return False  # "is not enabled" for "is disabled"
     denied, found = _scopes(statement), _scopes(sentence)
     if denied and not _NEGATION.search(_IDIOMS.sub(" ", context or sentence)):

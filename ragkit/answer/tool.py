@@ -46,8 +46,8 @@ class RetrievedPassages:
     hits: tuple[Hit, ...]
     numbers: tuple[int, ...]
     """The citation number of each hit."""
-    evidence: float
-    """Estimated probability that the hits answer the query, in [0, 1]."""
+    evidence: float | None
+    """Estimated probability that the hits answer the query, in [0, 1]; None if it was not estimated."""
     numbers_before: int = 0
     """The last citation number of the conversation before the search."""
     blocks: Mapping[int, str] = field(default_factory=dict)
@@ -70,6 +70,7 @@ class RAGTool:
         passages_budget: int = DEFAULT_PASSAGES_BUDGET,
         contents: str = "",
         keeps_numbers: bool = True,
+        estimates_evidence: bool = True,
     ) -> None:
         """Create the tool.
 
@@ -81,6 +82,7 @@ class RAGTool:
                 at least one.
             contents: what the documents are, for the model; see `KnowledgeBase.describe_contents`.
             keeps_numbers: whether a passage keeps its number in the conversation; if not, each search counts from 1.
+            estimates_evidence: whether a search estimates the probability that its passages answer the query.
             score_threshold: the minimum cosine of question and passage, in [-1, 1]; None: no minimum. Passages below
                 it are dropped, whatever the retriever ranks by.
         """
@@ -96,6 +98,7 @@ class RAGTool:
         self._budget = passages_budget
         self._contents = contents
         self._keeps_numbers = keeps_numbers
+        self._estimates_evidence = estimates_evidence
         self._lock = Lock()
 
     @property
@@ -124,7 +127,7 @@ class RAGTool:
         shown = _within_budget(hits, self._budget)
         before = _shown_ids(context)
         numbers = self._assign_numbers(shown, context)
-        evidence = estimate_evidence(query, shown, self._searcher)
+        evidence = estimate_evidence(query, shown, self._searcher) if self._estimates_evidence else None
         blocks = format_blocks(shown, numbers, self._searcher)
         passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks)
         return ToolResult(_format_result(passages, len(hits) - len(shown)), passages)

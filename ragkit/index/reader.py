@@ -34,6 +34,7 @@ from ragkit.lexical.document_fields import DOCUMENT_BOOST, NamedDocuments
 from ragkit.lexical.near_duplicates import Passage
 from ragkit.lru_cache import LruCache
 from ragkit.records import JSON, Chunk, ChunkSpan, Document, Metadata
+from ragkit.sqlite_columns import read_integer_columns
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex
 from ragkit.store.native.scanner import Scanner
@@ -207,8 +208,8 @@ class CatalogReader:
             return self._arrays
 
     def _load_arrays(self, connection: sqlite3.Connection, generation: int) -> SnapshotArrays:
-        rows = connection.execute("SELECT key, vector, document FROM chunks WHERE live = 1 ORDER BY key").fetchall()
-        keys, vectors, documents = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 3).T)
+        columns = ("key", "vector", "document")
+        keys, vectors, documents = read_integer_columns(connection, columns, "chunks WHERE live = 1")
         used = _unique_sorted(vectors)
         matrix, scanner = self._load_vectors(connection, used)
         used_rows = None if len(used) == len(matrix) else used
@@ -297,7 +298,9 @@ class CatalogSnapshot:
         # Chunks with equal texts share a row, so the best top_k rows cover the best top_k chunks.
         best, scores = a.scanner.search(a.matrix, query, top_k, rows)
         score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
-        chosen = np.isin(a.vector_rows, best) if mask is None else np.isin(a.vector_rows, best) & mask
+        is_best = np.zeros(len(a.matrix), np.bool_)
+        is_best[best] = True
+        chosen = is_best[a.vector_rows] if mask is None else is_best[a.vector_rows] & mask
         pairs = zip(a.chunk_keys[chosen].tolist(), a.vector_rows[chosen].tolist(), strict=True)
         results = [(key, score_of[row]) for key, row in pairs]
         return sorted(results, key=lambda pair: (-pair[1], pair[0]))[:top_k]

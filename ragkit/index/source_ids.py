@@ -16,7 +16,8 @@ _ESCAPED_BYTE = re.compile(r"\\x([0-9a-f]{2})")
 
 def source_id(path: Path) -> str:
     r"""The path as text; bytes that are not valid UTF-8 become \xHH."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    name = str(path)
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def source_path(name: str) -> Path:

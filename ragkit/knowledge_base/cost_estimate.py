@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, TokenizingEmbedder
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
-from ragkit.index.report import EmbeddingEstimate
 from ragkit.usage.meter import Meter
 from ragkit.usage.pricing import PriceBook
 from ragkit.usage.tokens import Tokens, estimate_tokens
@@ -17,6 +16,7 @@ from ragkit.usage.tokens import Tokens, estimate_tokens
 if TYPE_CHECKING:
     from ragkit.agent.agent import Agent
     from ragkit.agent.memory import ConversationMemory
+    from ragkit.index.report import EmbeddingEstimate
 
 PASSAGE_TOKENS = 250
 """Tokens of one passage in the prompt: a default chunk of 200 tokens, its number and source."""
@@ -44,6 +44,8 @@ def embedding_cost(embedder: EmbeddingProvider, tokens: int, prices: PriceBook |
 
 def estimate_embedding_cost(embedder: EmbeddingProvider, tokens: int) -> EmbeddingEstimate:
     """The estimated cost of embedding `tokens` tokens."""
+    from ragkit.index.report import EmbeddingEstimate
+
     cost = embedding_cost(embedder, tokens)
     return EmbeddingEstimate(embedder_name(embedder), tokens, cost, exact=isinstance(embedder, TokenizingEmbedder))
 

@@ -907,7 +907,8 @@ class KnowledgeBase:
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
         """Unit vector of a question: (dimension,)."""
-        return self._components.embedder.embed_query(question)
+        searched = self._components.question_vectors.get(question)
+        return self._components.embedder.embed_query(question) if searched is None else searched
 
     def stored_calibration(self) -> ScoreCalibration | None:
         """The score calibration of the embedder, measured by `index`; None if the budget did not allow it."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ragkit.index.catalog.directory import place_name
 from ragkit.index.catalog.sqlite import Catalog
-from ragkit.index.report import FileFailure
 from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.stored_settings import read_build_fingerprint
 from ragkit.records import JSON
@@ -17,6 +16,7 @@ from ragkit.records import JSON
 if TYPE_CHECKING:
     from ragkit.index.catalog.postgres_replicas import DatabaseStatus
     from ragkit.index.reader import CatalogSnapshot
+    from ragkit.index.report import FileFailure
     from ragkit.knowledge_base.source_files import SourceFiles
     from ragkit.pipeline.settings import Pipeline
 
@@ -62,6 +62,8 @@ def read_status(
     snapshot: CatalogSnapshot, path: Path, pipeline: Pipeline, source_files: SourceFiles
 ) -> KnowledgeBaseStatus:
     """The status of the knowledge base at `path`, as the snapshot sees it; compares indexed files with the disk."""
+    from ragkit.index.report import FileFailure
+
     catalog = Catalog(snapshot.connection)
     files = catalog.files().values()
     failed = [FileFailure(row.source, row.reason, row.hint) for row in files if row.status == "failed"]

@@ -10,6 +10,7 @@ adjacent term pairs, and gives a term in half of the chunks a weight above 0.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections import Counter
@@ -25,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ragkit.errors import InvalidOption
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkBoosts, ChunkKeys, ExtraTerms
 from ragkit.lru_cache import LruCache
+from ragkit.sqlite_columns import read_integer_columns
 
 K1 = 1.2
 """Term frequency saturation."""
@@ -151,9 +153,12 @@ class Bm25Index:
         """BM25 scores of these chunks, (len(keys),); 0 without a match and for unknown keys."""
         lengths, scores = self._score_all(terms, extra)
         requested = np.asarray(keys, np.int64)
-        known = np.isin(requested, lengths.keys)
         result = np.zeros(len(requested), np.float32)
-        result[known] = scores[np.searchsorted(lengths.keys, requested[known])]
+        if not len(lengths.keys):
+            return result
+        positions = np.minimum(np.searchsorted(lengths.keys, requested), len(lengths.keys) - 1)
+        known = lengths.keys[positions] == requested
+        result[known] = scores[positions[known]]
         return result
 
     def idf(self, terms: Sequence[str]) -> Bm25Scores:
@@ -209,7 +214,8 @@ class Bm25Index:
         ordered pairs of Metzler and Croft, SIGIR 2005, doi:10.1145/1076034.1076115.
         """
         asked, lengths = tuple(terms), self._load_lengths()
-        extra = {term: weight for term, weight in sorted(extra.items()) if self._is_rare(term)}
+        rare = self._find_rare(extra)
+        extra = {term: weight for term, weight in sorted(extra.items()) if term in rare}
         query = (*asked, *extra.items())
         last = self._last_scores
         if last is not None and last[0] == query and last[1].stamp == lengths.stamp:
@@ -225,11 +231,15 @@ class Bm25Index:
         self._last_scores = (query, lengths, scores.astype(np.float32))
         return lengths, self._last_scores[2]
 
-    def _is_rare(self, term: str) -> bool:
-        """Whether at most `MAX_EXTRA_TERM_CHUNKS` chunks contain a term."""
+    def _find_rare(self, terms: Iterable[str]) -> frozenset[str]:
+        """Those of the terms that are in some chunks, and in at most `MAX_EXTRA_TERM_CHUNKS`."""
+        encoded = {encode_term(term): term for term in terms}
+        if not encoded:
+            return frozenset()
         self._execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.@_terms USING fts5vocab(main, @, row)")
-        found = self._execute("SELECT doc FROM temp.@_terms WHERE term = ?", (encode_term(term),)).fetchone()
-        return found is None or found[0] <= MAX_EXTRA_TERM_CHUNKS
+        statement = "SELECT term FROM temp.@_terms WHERE term IN (SELECT value FROM json_each(?)) AND doc <= ?"
+        found = self._execute(statement, (json.dumps(list(encoded)), MAX_EXTRA_TERM_CHUNKS))
+        return frozenset(encoded[term] for (term,) in found)
 
     def _find_postings(self, term: str, lengths: _LengthTable) -> _Postings:
         """The postings of a term. They are kept: the searches of one question share terms, questions common words."""
@@ -253,10 +263,9 @@ class Bm25Index:
         return known or _cache_lengths(self._read_lengths(stamp))
 
     def _read_lengths(self, stamp: int) -> _LengthTable:
-        rows = self._execute("SELECT key, length FROM @_lengths ORDER BY key").fetchall()
-        table = np.array(rows, np.int64).reshape(-1, 2)
-        mean = max(1.0, float(table[:, 1].mean())) if len(table) else 1.0
-        return _LengthTable(stamp, table[:, 0].copy(), np.asarray(K1 * (1 - B + B * table[:, 1] / mean), np.float64))
+        keys, lengths = read_integer_columns(self._connection, ("key", "length"), f"{self._table}_lengths")
+        mean = max(1.0, float(lengths.mean())) if len(lengths) else 1.0
+        return _LengthTable(stamp, keys, np.asarray(K1 * (1 - B + B * lengths / mean), np.float64))
 
     def _renew_stamp(self) -> None:
         """Set a new unique stamp, which invalidates cached lengths."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -102,10 +103,14 @@ def _must_be_equal(token: str) -> bool:
 
 
 _HASHES = _TokenHashes()
-_MULTIPLIERS = np.random.default_rng(17).integers(0, 1 << 63, BANDS * BAND_ROWS, np.uint64) * np.uint64(2) + np.uint64(
-    1
-)
 _SHINGLE_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+
+
+@cache
+def _multipliers() -> NDArray[np.uint64]:
+    """Odd factors, one for each value of a signature; computed on first use, since searches need none."""
+    drawn = np.random.default_rng(17).integers(0, 1 << 63, BANDS * BAND_ROWS, np.uint64)
+    return drawn * np.uint64(2) + np.uint64(1)
 
 
 def digest_passages(texts: Sequence[str], headings: Sequence[str]) -> PassageDigests:
@@ -142,12 +147,12 @@ def _band_hashes(passages: Sequence[NDArray[np.uint64]], seeds: NDArray[np.uint6
     """The bands of passages of token hashes. `seeds`: (n,), what must be equal."""
     shingles = [_shingle_hashes(tokens) for tokens in passages]
     starts = np.cumsum([0, *(len(own) for own in shingles[:-1])])
-    mixed = _mix(np.concatenate(shingles))
+    mixed, multipliers = _mix(np.concatenate(shingles)), _multipliers()
     bands = np.empty((len(passages), BANDS), np.uint32)
     for band in range(BANDS):
         value = seeds + np.uint64(band)
         for row in range(BAND_ROWS):
-            permuted = (mixed * _MULTIPLIERS[band * BAND_ROWS + row]) >> np.uint64(32)
+            permuted = (mixed * multipliers[band * BAND_ROWS + row]) >> np.uint64(32)
             value = _mix(value ^ np.minimum.reduceat(permuted, starts))
         bands[:, band] = value >> np.uint64(32)
     return bands

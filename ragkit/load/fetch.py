@@ -18,7 +18,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.file_io import MB
-from ragkit.load.options import require_positive
+from ragkit.load.option_checks import require_positive
 
 READ_SIZE = 65_536
 MAX_REDIRECTS = 5

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ragkit.errors import InvalidOption
 from ragkit.load.ocr_options import OcrOptions
+from ragkit.load.option_checks import require_positive
 
 LOADER_VERSIONS: Mapping[str, str] = {
     "archive": "1",
@@ -48,12 +49,6 @@ LOADER_VERSIONS: Mapping[str, str] = {
 
 Kept here, not in the loaders, so that a fingerprint needs no import of a vendor package.
 """
-
-
-def require_positive(name: str, value: float) -> None:
-    """Raises InvalidOption unless `value` is above 0."""
-    if not value > 0:
-        raise InvalidOption(name, value, "> 0")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ragkit.errors import LoadError, LoadLimitExceeded, RagkitError
 from ragkit.load.file_io import MB, FileChanged, FileStat, hash_content, read_bytes_with_stat
-from ragkit.load.options import require_positive
+from ragkit.load.option_checks import require_positive
 from ragkit.load.parser_state import set_reads_scans
 from ragkit.load.router import Router
 from ragkit.load.saved_document import LOADER_NAME, SAVED_DOCUMENT_SUFFIX, load_document

@@ -12,7 +12,7 @@ from pathlib import Path
 from ragkit.errors import InvalidOption, LoadError
 from ragkit.load.file_io import MB, FileStat, describe_file_type, describe_os_error, read_bytes
 from ragkit.load.ignore_rules import IgnoreRules
-from ragkit.load.options import require_positive
+from ragkit.load.option_checks import require_positive
 from ragkit.load.secret_files import is_secret_name, secret_reason
 
 KB_MARKER_FILE = "ragkit-kb.json"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, Rows, TokenizingEmbedder
+from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, Row, Rows, TokenizingEmbedder
 from ragkit.errors import InvalidOption, PipelineError
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.directory import NewKnowledgeBase
@@ -19,10 +19,10 @@ from ragkit.index.external_store import ExternalStore, StoreLocation
 from ragkit.index.source_copies import root_name
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
-from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.sources import SOURCES
 from ragkit.load.sources.base import Source
 from ragkit.load.walk import FolderOptions
+from ragkit.lru_cache import LruCache
 from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.runners import RUNNERS, LocalOptions, RayOptions
 from ragkit.pipeline.sections import ADDRESS_OPTIONS
@@ -67,6 +67,10 @@ CATALOG_STORES = frozenset({"sqlite", MEMORY_STORE})
 external store."""
 
 
+MAX_QUESTION_VECTORS = 64
+"""Vectors of questions that are kept."""
+
+
 class PipelineComponents:
     """The components of a pipeline, created on first use."""
 
@@ -93,6 +97,8 @@ class PipelineComponents:
         self._loader_fingerprints: dict[str, str] = {}
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._rewriters: dict[RewriteOptions, QueryRewriter] = {}
+        self.question_vectors: LruCache[str, Row] = LruCache(MAX_QUESTION_VECTORS)
+        """The vectors of the last questions that were searched, by `embedder`: an answer needs them again."""
 
     def create_runner(self, workers: int = 0) -> BuildRunner:
         """The runner of the pipeline, for one build; `workers` overrides its option unless it is 0.
@@ -186,6 +192,7 @@ class PipelineComponents:
     def build_fingerprint(self) -> BuildFingerprint:
         """The fingerprint of every option that determines chunks and vectors."""
         from ragkit.lexical.analyzer import ANALYZER_VERSION
+        from ragkit.load.options import LOADER_VERSIONS  # the options of all loaders, which searches do not need
 
         load = {
             f"{component.name}.{key}": value
@@ -346,7 +353,7 @@ class PipelineComponents:
             component = ComponentConfig(mode, options(**({"top_k": top_k} if top_k else {})) if options else None)
         retriever = _find_component(RETRIEVERS, component.name, Retriever)
         build = cast("Callable[[object, RetrieverDependencies], Retriever]", retriever)
-        dependencies = RetrieverDependencies(passages, self._query_embedder or self.embedder)
+        dependencies = RetrieverDependencies(passages, self._query_embedder or self.embedder, self.question_vectors)
         if not isinstance(component.options, SearchOptions):  # a plugin without ragkit's stages
             return build(component.options, dependencies)
         stages = StageFactory(self._get_reranker, self._get_rewriter)

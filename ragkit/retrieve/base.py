@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ragkit.embed.base import EmbeddingProvider, Row, Rows
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.lexical.near_duplicates import Passage
+from ragkit.lru_cache import LruCache
 from ragkit.records import JSON, Chunk, ChunkSpan, Hit
 
 Where: TypeAlias = Mapping[str, JSON] | None
@@ -84,6 +85,15 @@ class RetrieverDependencies:
     chunk_index: ChunkIndex
     embedder: EmbeddingProvider
     """The embedder of the chunks."""
+    question_vectors: LruCache[str, Row] | None = None
+    """Keeps the vectors of questions for whoever needs them after the search."""
+
+    def embed_question(self, question: str) -> Row:
+        """The vector of a question: (dimension,)."""
+        row = self.embedder.embed_query(question)
+        if self.question_vectors is not None:
+            self.question_vectors.set(question, row)
+        return row
 
 
 @dataclass(frozen=True)

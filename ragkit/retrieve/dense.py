@@ -18,7 +18,7 @@ class DenseRetriever(Retriever):
         top_k = validate_top_k(self._options.top_k if top_k is None else top_k)
         if not question.strip():
             return []
-        query = self._dependencies.embedder.embed_query(question)
+        query = self._dependencies.embed_question(question)
         ranking = self._dependencies.chunk_index.search_dense(query, top_k, where)
         min_score = self._options.min_score
         hits = ranking if min_score is None else [pair for pair in ranking if pair[1] >= min_score]

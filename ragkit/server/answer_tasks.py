@@ -467,5 +467,6 @@ def _shown_ids(result: AgentResult, before: Sequence[str], answer: Answer | None
 def _summarize_tool_result(event: ToolEnded) -> str:
     if isinstance(event.data, RetrievedPassages):
         count = len(event.data.hits)
-        return f"{count} passage{'' if count == 1 else 's'}, evidence {event.data.evidence:.2f}"
+        evidence = "" if event.data.evidence is None else f", evidence {event.data.evidence:.2f}"
+        return f"{count} passage{'' if count == 1 else 's'}{evidence}"
     return event.content[:MAX_SUMMARY_CHARS]

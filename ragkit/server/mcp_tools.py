@@ -26,8 +26,8 @@ from ragkit.answer.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.answer.aggregate_tool import AggregateFunction, AggregateTool
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json, hit_json
-from ragkit.answer.support import NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.answer.tool import TOOL_NAME, RAGTool, RetrievedPassages
+from ragkit.answer.verdicts import NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.errors import BudgetExceeded, RagkitError, RunError
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.reader import DocumentSummary
@@ -159,7 +159,8 @@ class McpTools:
         assert isinstance(retrieved, RetrievedPassages)  # noqa: S101 - RAGTool returns it
         hits: list[JSON] = [{**hit_json(hit), "document_id": hit.chunk.document_id} for hit in retrieved.hits]
         data: dict[str, JSON] = {
-            "question": query, "evidence": round(retrieved.evidence, 4), "hits": hits, "usage": meter.usage().to_dict(),
+            "question": query, "evidence": round(retrieved.evidence or 0.0, 4),
+            "hits": hits, "usage": meter.usage().to_dict(),
         }  # fmt: skip
         return replace(result, data=data)
 

@@ -13,6 +13,7 @@ from ragkit.answer.answer_selection import (
     MAX_BEGINNINGS,
     MAX_EMBEDDED_UNITS,
     MAX_PASSAGES,
+    UNITS_WITH_NEIGHBOURS,
     AnswerCandidates,
     build_candidates,
     rank_answer_units,
@@ -155,6 +156,29 @@ def test_only_the_best_units_are_embedded() -> None:
     ranked, units = rank_answer_units("Which sack of barley went to the inn?", [hit(many)], searcher)
     assert len(searcher.embedded) == len(ranked) == MAX_EMBEDDED_UNITS
     assert len(units) == 60
+
+
+def test_the_neighbours_of_the_very_best_units_are_embedded_too() -> None:
+    before = [f"Sack number {n} of this year's barley went to the inn." for n in range(20)]
+    after = [f"Nothing was said in the yard about harvest number {n}." for n in range(20)]
+    flood = "The flood of 1921 took the roof and most of the grain away."
+    searcher = Words()
+    question = "When did the flood take the roof, and how much barley went to the inn?"
+    ranked, _ = rank_answer_units(question, [hit(" ".join([*before, flood, *after]))], searcher)
+    assert ranked[0].text == flood
+    assert {before[-1], flood, after[0]} <= set(searcher.embedded)
+    assert MAX_EMBEDDED_UNITS < len(searcher.embedded) <= MAX_EMBEDDED_UNITS + 2 * UNITS_WITH_NEIGHBOURS
+
+
+def test_a_neighbour_in_another_passage_is_not_embedded() -> None:
+    barley = [f"Sack number {n} of this year's barley went to the inn." for n in range(20)]
+    flood = "The flood of 1921 took the roof and most of the grain away."
+    searcher = Words()
+    hits = [hit(flood), hit("Nothing was said in the yard about the harvest.", source="/yard.txt")]
+    hits.append(hit(" ".join(barley), source="/inn.txt"))
+    rank_answer_units("When did the flood take the roof, and what barley went to the inn?", hits, searcher)
+    assert flood in searcher.embedded
+    assert "Nothing was said in the yard about the harvest." not in searcher.embedded
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragkit.answer.answer_units import UnitKind, extract_answer_units
+from ragkit.records import Document, Heading
 from tests.answer.hits import hit
 
 
@@ -181,6 +182,31 @@ def test_text_shared_by_two_passages_appears_once_and_complete() -> None:
         (0, len(sentence) + 1, end),
         (1, 0, sentence),
     ]
+
+
+def test_a_document_of_several_passages_is_read_once_with_its_headings() -> None:
+    text = "# Mill\n\n## Wheel\n\nIt has forty buckets of larch wood.\n\n## Roof\n\nThe flood of 1921 took the roof."
+    sections = tuple(
+        Heading(text.index(f"{'#' * level} {name}"), level, name)
+        for level, name in ((1, "Mill"), (2, "Wheel"), (2, "Roof"))
+    )
+    document = Document(text, source="/a.txt", format="markdown", headings=sections)
+    read: list[str] = []
+
+    def find(document_id: str) -> Document:
+        read.append(document_id)
+        return document
+
+    starts = [text.index("It has"), text.index("The flood")]
+    hits = [hit(text[start : text.index(".", start) + 1], start=start) for start in starts]
+    units = extract_answer_units(hits, find)
+    assert len(read) == 1
+    assert [(unit.heading_context, unit.body[:8]) for unit in units] == [
+        ("Mill > Wheel", "It has f"),
+        ("Mill > Roof", "The floo"),
+    ]
+    for unit in units:
+        assert unit.heading_context == " > ".join(document.heading_path_at(unit.start))
 
 
 def test_no_passages_have_no_statements() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -395,3 +396,32 @@ def test_an_interrupted_run_exits_with_130_and_keeps_completed_work(house: Path,
     assert written > 0
     assert total - written <= again <= total - written + 256  # one batch may be written but not yet recorded
     assert ragkit("verify").out.endswith("sound\n")
+
+
+def test_a_short_command_imports_what_it_needs_and_collects_no_garbage(tmp_path: Path) -> None:
+    (tmp_path / "mill.md").write_text("# Mill\n\nThe mill was built in 1790 by the carpenter Ada Quill.\n")
+    code = (
+        "import atexit, gc, sys\n"
+        "from ragkit.cli import main\n"
+        "collected = []\n"
+        "gc.callbacks.append(lambda phase, info: collected.append(phase))\n"
+        "def report():\n"
+        "    loaded = {'ragkit.answer.support', 'ragkit.load.options'} & set(sys.modules)\n"
+        "    print(len(collected), gc.get_threshold()[0], gc.get_freeze_count() > 0, len(loaded))\n"
+        "atexit.register(report)\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+    )
+    environment = {**os.environ, "RAGKIT_KB": str(tmp_path / "kb")}
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-c", code, *arguments]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    run("index", "mill.md", "--pipeline", "fast", "-q")
+    output = run("ask", "Who built the mill?", "--model", "extractive", "-q")
+    assert "Ada Quill" in output
+    collections, *rest = output.splitlines()[-1].split()
+    assert int(collections) <= 40  # each has a start and an end; with the default threshold, there are hundreds
+    assert rest == [str(gc.get_threshold()[0]), "True", "0"]

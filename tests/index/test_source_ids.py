@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ragkit.index.added_documents import ADDED_ROOT
 from ragkit.index.source_ids import display_name, is_within, source_id, source_path
+from ragkit.index.source_resolver import SourceResolver
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,12 @@ def test_names_below_the_working_directory_are_displayed_relative_to_it() -> Non
     assert display_name("/work/docs/a.md", Path("/work")) == "docs/a.md"
     assert display_name("/else/a.md", Path("/work")) == "/else/a.md"
     assert display_name("/work", Path("/work")) == "/work"
+
+
+def test_only_files_below_the_folders_of_copies_are_copies(tmp_path: Path) -> None:
+    resolver = SourceResolver(tmp_path / "pages", tmp_path / "documents", tmp_path / "sources")
+    copy = resolver.added.copy_path("notes about pages")
+    assert resolver.source_id(copy) == "notes about pages"
+    assert resolver.source_id(tmp_path / "documents") == ADDED_ROOT
+    for path in (tmp_path / "documents2" / copy.name, tmp_path / "a.txt", Path("documents") / copy.name):
+        assert resolver.source_id(path) == str(path)

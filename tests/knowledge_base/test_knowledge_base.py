@@ -11,6 +11,7 @@ from threading import Thread
 import pytest
 
 import ragkit
+from ragkit.embed.base import PROBE_TEXT, Row
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import (
     InvalidFilter,
@@ -60,6 +61,27 @@ def test_index_search_and_ask(tmp_path: Path, docs: Path) -> None:
         assert document is not None
         assert document.text[hit.chunk.start : hit.chunk.end] == hit.chunk.text
         assert kb.ask("When is the hedge cut?").citations[0].verified
+
+
+def test_an_answer_embeds_its_question_once_whatever_was_asked_before(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[str] = []
+    embed = HashingEmbedder.embed_query
+
+    def record(embedder: HashingEmbedder, text: str) -> Row:
+        embedded.append(text)
+        return embed(embedder, text)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_query", record)
+    questions = ["When is the hedge cut?", "Where does the saw hang?", "When is the hedge cut?"]
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
+        kb.index(docs)
+        embedded.clear()
+        answers = [kb.ask(question, model="extractive") for question in questions]
+    assert [text for text in embedded if text != PROBE_TEXT] == questions
+    assert answers[0].to_json()["citations"] == answers[2].to_json()["citations"]
+    assert (answers[0].text, answers[0].evidence) == (answers[2].text, answers[2].evidence)
 
 
 def test_the_first_chunk_of_a_document_is_its_beginning(tmp_path: Path) -> None:

@@ -294,3 +294,18 @@ def test_a_table_name_that_is_no_identifier_is_rejected(connection: sqlite3.Conn
 def test_every_list_of_terms_needs_its_key(lexicon: Bm25Index) -> None:
     with pytest.raises(ValueError, match="argument 2 is longer"):
         lexicon.add([1], [["wing"], ["tail"]])
+
+
+def test_extra_terms_count_unless_many_chunks_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragkit.lexical.bm25_index.MAX_EXTRA_TERM_CHUNKS", 2)
+    with in_memory({1: ["wing", "C++"], 2: ["wing"], 3: ["wing", "東京"]}) as lexicon:
+        common = lexicon.search(["wing"], 3)
+        assert lexicon.search(["wing"], 3, extra={"wing": 5.0, "none": 5.0}) == common
+        assert lexicon.search((), 3, extra={"wing": 5.0, "none": 5.0}) == []
+        assert [key for key, _ in lexicon.search((), 3, extra={"C++": 1.0, "東京": 2.0})] == [3, 1]
+        assert lexicon.scores((), [1, 2, 3, 9], {"C++": 1.0}).tolist()[1:] == [0, 0, 0]
+        assert lexicon.scores((), [9, 1], {"C++": 1.0})[1] > 0
+
+
+def test_an_empty_index_scores_nothing(lexicon: Bm25Index) -> None:
+    assert lexicon.scores(["wing"], [1, 2]).tolist() == [0, 0]

@@ -8,7 +8,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from ragkit.errors import InvalidOption
-from ragkit.load.options import require_positive
+from ragkit.load.option_checks import require_positive
 
 
 def _require_web_url(url: str, option: str = "url") -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ragkit.index.catalog.checksums import (
+    _BLOCK_BYTES,
     CHECKSUM_FILE,
     delete_checksums,
     find_changed_files,
@@ -74,3 +76,16 @@ def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     write_file_durably(tmp_path / "x", b"two")
     assert (tmp_path / "x").read_bytes() == b"two"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("size", [0, 1, _BLOCK_BYTES - 1, _BLOCK_BYTES, _BLOCK_BYTES + 1, 3 * _BLOCK_BYTES + 5])
+def test_a_file_of_any_size_is_compared_to_its_last_byte(tmp_path: Path, size: int) -> None:
+    data = bytes(number % 251 for number in range(size))
+    path = tmp_path / "a"
+    path.write_bytes(data)
+    write_checksums(tmp_path, ["a"])
+    assert read_checksums(tmp_path) == {"a": {"size": size, "crc": zlib.crc32(data)}}
+    assert find_changed_files(tmp_path) == []
+    if size:
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        assert [change.file for change in find_changed_files(tmp_path)] == ["a"]

@@ -9,6 +9,7 @@ text next to it, so that an edit changes only nearby boundaries; greedy packing 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -65,7 +66,7 @@ def _overlap_starts(segments: SegmentArray, token_index: TokenIndex, overlap: in
 def _cheapest_path(segments: SegmentArray, token_index: TokenIndex, carry_starts: OffsetArray, limit: int) -> list[int]:
     """The indices of the segments that start a chunk, and the number of segments."""
     boundary_costs = [*segments.costs.tolist(), 0]
-    fill_costs = [_EMPTY_CHUNK_COST * unused * unused // (limit * limit) for unused in range(limit + 1)]
+    fill_costs = _fill_costs(limit)
     carry_tokens = token_index.token_counts_before(carry_starts).tolist()
     token_starts = token_index.token_counts_before(segments.starts).tolist()
     ends = token_index.token_counts_before(segments.ends).tolist()
@@ -90,6 +91,12 @@ def _cheapest_path(segments: SegmentArray, token_index: TokenIndex, carry_starts
     while boundaries[-1]:
         boundaries.append(previous[boundaries[-1]])
     return boundaries[::-1]
+
+
+@lru_cache(maxsize=8)
+def _fill_costs(limit: int) -> list[int]:
+    """The cost of a chunk with each number of unused tokens, from 0 to `limit`."""
+    return [_EMPTY_CHUNK_COST * unused * unused // (limit * limit) for unused in range(limit + 1)]
 
 
 def _chunk_spans(

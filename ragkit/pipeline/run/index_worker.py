@@ -94,7 +94,7 @@ def _index_texts(
     components: PipelineComponents, chunks: Sequence[Chunk], source: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """The texts to embed, and the terms for the lexical index."""
-    texts = tuple(components.embedding_text(chunk) for chunk in chunks)
+    texts = tuple(components.embedding_texts(chunks))
     name = Path(source).stem  # the lexical index finds files by name too
     return texts, tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
 

@@ -88,8 +88,10 @@ def index(folder: Path, kb: Path, pipeline: str, tree: Path | None = None) -> Ti
     )
     peak = _PeakMemory(process.pid)
     assert process.stdout is not None
-    output = process.stdout.read()
-    _, _, usage = os.wait4(process.pid, 0)  # with the processes that it waited for
+    with process.stdout as stdout:
+        output = stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)  # with the processes that it waited for
+    process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.perf_counter() - started_at
     return Timing(wall, usage.ru_utime + usage.ru_stime, peak.stop(), int(json.loads(output)["embedded"]))
 

@@ -83,7 +83,8 @@ def sentence_spans(text: str) -> list[CharSpan]:
     Linear in the length of `text`.
     """
     sentences: list[CharSpan] = []
-    for begin, end in _text_runs(text):
+    for start, end in _text_runs(text):
+        begin = start
         for stop in _STOP.finditer(text, begin, end):
             first, last = stop.span()
             if first > begin and last < end and _ends_sentence(text, stop, begin, end):

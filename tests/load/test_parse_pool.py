@@ -53,6 +53,36 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[LoaderRo
     return [LoaderRoute("hostile", suffixes=(".bad",))]
 
 
+SENDS_FRAMES_AT_ONCE = """
+import sys
+from ragkit.load.file_io import FileStat
+from ragkit.load.ipc import WORKING, encode_frame, encode_result, read_request
+from ragkit.load.parsing import ParsedFile
+from ragkit.records import Document
+requests, replies = sys.stdin.buffer, sys.stdout.buffer
+read_request(requests)
+replies.write(encode_frame({"ready": True}))
+replies.flush()
+while (task := read_request(requests)) is not None:
+    text = task.path.read_text()
+    result = encode_result(ParsedFile(task, Document(text), "hash", task.stat, "text"), last=False)
+    replies.write(encode_frame(WORKING) * 3 + result[:20])
+    replies.flush()
+    replies.write(result[20:])
+    replies.flush()
+"""
+
+
+def test_frames_that_arrive_together_or_in_pieces_are_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
+    monkeypatch.setattr("ragkit.load.parse_pool._STARTUP_CODE", path + SENDS_FRAMES_AT_ONCE)
+    texts = [f"text {number} " * number * 1000 for number in range(1, 20)]  # up to three reads
+    with ParsePool(1) as pool:
+        assert [text_or_reason(outcome) for outcome in pool.parse(tasks(tmp_path, texts))] == texts
+
+
 @pytest.mark.parametrize("jobs", [0, 1, 3])
 def test_results_come_in_the_order_of_tasks(tmp_path: Path, jobs: int) -> None:
     parse_tasks = tasks(tmp_path, [f"text {n}" for n in range(50)])

@@ -74,7 +74,7 @@ _SECTION = re.compile(r"(?:^|\s)(?:section|sect\d)(?=$|\s)")
 
 _PLACED_TAGS = _word_set("aside body footer header html title")
 """Elements whose flags depend on those around them."""
-_FLAG_ATTRIBUTES = ("role", "id", "style", "hidden")
+_FLAG_ATTRIBUTES = frozenset({"role", "id", "style", "hidden"})
 """Attributes beside `class` that flags depend on."""
 _MAX_CACHED_CLASS_CHARS = 200
 _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
@@ -222,7 +222,7 @@ class PageReader:
         if (
             tag in _PLACED_TAGS
             or len(names) > _MAX_CACHED_CLASS_CHARS
-            or any(attribute in attributes for attribute in _FLAG_ATTRIBUTES)
+            or not _FLAG_ATTRIBUTES.isdisjoint(attributes)
         ):
             flags = self._find_flags(tag, attributes)
         else:  # most elements: nothing but these two counts

@@ -219,11 +219,7 @@ class PageReader:
 
     def _flags_for(self, tag: str, attributes: Mapping[str, str]) -> tuple[str, ...]:
         names = attributes.get("class", "")
-        if (
-            tag in _PLACED_TAGS
-            or len(names) > _MAX_CACHED_CLASS_CHARS
-            or not _FLAG_ATTRIBUTES.isdisjoint(attributes)
-        ):
+        if tag in _PLACED_TAGS or len(names) > _MAX_CACHED_CLASS_CHARS or not _FLAG_ATTRIBUTES.isdisjoint(attributes):
             flags = self._find_flags(tag, attributes)
         else:  # most elements: nothing but these two counts
             flags = _known_flags(tag, names)

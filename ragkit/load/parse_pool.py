@@ -121,6 +121,12 @@ class ParsePool:
             for future in waiting:
                 future.cancel()
 
+    def parse_one(self, task: ParseTask) -> ParsedFile | ParseFailure:
+        """The result of one task, without a thread that waits for it. Raises as `parse`."""
+        if self._closed:
+            raise RagkitError("the ParsePool is closed: create a new one")
+        return self._run_task(task) if self.jobs else parse_file(task, self._router, self.limits)
+
     def _submit(self, task: ParseTask) -> Future[ParsedFile | ParseFailure]:
         with self._lock:
             if self._closed:

@@ -88,6 +88,7 @@ def test_results_come_in_the_order_of_tasks(tmp_path: Path, jobs: int) -> None:
     parse_tasks = tasks(tmp_path, [f"text {n}" for n in range(50)])
     with ParsePool(jobs) as pool:
         assert [text_or_reason(outcome) for outcome in pool.parse(parse_tasks)] == [f"text {n}" for n in range(50)]
+        assert text_or_reason(pool.parse_one(parse_tasks[7])) == "text 7"
 
 
 def test_results_are_equal_with_and_without_processes(tmp_path: Path) -> None:
@@ -274,6 +275,8 @@ def test_a_closed_pool_raises(tmp_path: Path) -> None:
     pool.close()
     with pytest.raises(RagkitError, match="the ParsePool is closed: create a new one"):
         list(pool.parse(tasks(tmp_path, ["x"])))
+    with pytest.raises(RagkitError, match="the ParsePool is closed: create a new one"):
+        pool.parse_one(tasks(tmp_path, ["x"])[0])
 
 
 def test_routes_and_their_options_reach_the_process(tmp_path: Path) -> None:

@@ -43,12 +43,19 @@ class IndexWorker:
         """The result for each file, in order. Parsers work ahead: load seconds are the time spent waiting for them."""
         started_at = time.perf_counter()
         for outcome in self._pool.parse(tasks):
-            seconds = time.perf_counter() - started_at
-            if isinstance(outcome, ParsedFile):
-                yield prepare_document(self._components, outcome, seconds)
-            else:
-                yield outcome
+            yield self._finish(outcome, time.perf_counter() - started_at)
             started_at = time.perf_counter()
+
+    def prepare_one(self, task: ParseTask) -> PreparedFile | ParseFailure:
+        """The result for one file; faster than `prepare`, which works ahead."""
+        started_at = time.perf_counter()
+        outcome = self._pool.parse_one(task)
+        return self._finish(outcome, time.perf_counter() - started_at)
+
+    def _finish(self, outcome: ParsedFile | ParseFailure, load_seconds: float) -> PreparedFile | ParseFailure:
+        if isinstance(outcome, ParseFailure):
+            return outcome
+        return prepare_document(self._components, outcome, load_seconds)
 
     def embed(self, texts: Sequence[str]) -> EmbeddedTexts:
         """The vectors of texts, and the seconds that they took."""

@@ -127,7 +127,7 @@ def worker_main() -> None:
             while True:
                 task = pickle.load(requests)  # noqa: S301 - as above
                 try:
-                    [answer] = worker.prepare([task])
+                    answer = worker.prepare_one(task)
                 except RagkitError as error:
                     _send(replies, error)
                 else:

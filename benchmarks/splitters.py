@@ -120,7 +120,7 @@ def measure(
     """Recall, IoU, number and length of the chunks, as cells of the table."""
     embedder, scores = components.embedder, list[tuple[float, float]]()
     for name, text in corpora.items():
-        rows = embedder.embed_texts([components.embedding_text(chunk) for chunk in chunks[name]])
+        rows = embedder.embed_texts(components.embedding_texts(chunks[name]))
         for question in (question for question in questions if question.corpus == name):
             best = np.argsort(-(rows @ embedder.embed_query(question.text)), kind="stable")[:top_k]
             scores.append(score_question(len(text), question, [chunks[name][int(place)] for place in best]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
+from operator import attrgetter
 
 from ragkit.records import Document, Place
 
@@ -47,10 +47,14 @@ def format_lines(first: int, last: int) -> str:
 
 def place_at(text: str, places: Sequence[Place], offset: int) -> Place:
     """The place of one character; `places` is not empty."""
-    place = places[max(0, bisect_right(places, offset, key=lambda item: item.start) - 1)]
+    place = places[max(0, bisect_right(places, offset, key=_start_of) - 1)]
     if place.unit not in ("line", "row"):
         return place
-    return replace(place, start=offset, number=place.number + text.count("\n", place.start, offset))
+    number = place.number + text.count("\n", place.start, offset)
+    return Place(offset, place.unit, number, place.last, place.section, place.columns)
+
+
+_start_of = attrgetter("start")
 
 
 def format_places(first: Place, last: Place) -> str:
@@ -74,10 +78,20 @@ def compact_places(text: str, places: Sequence[Place]) -> tuple[Place, ...]:
     """The places without those that follow from the previous one by counting line breaks."""
     kept: list[Place] = []
     for place in places:
-        far = not kept or place.start - kept[-1].start > MAX_GAP_CHARS
-        if far or place != place_at(text, kept[-1:], place.start):
+        if not kept or place.start - kept[-1].start > MAX_GAP_CHARS or not _follows(text, kept[-1], place):
             kept.append(place)
     return tuple(kept)
+
+
+def _follows(text: str, before: Place, place: Place) -> bool:
+    """Whether `place_at` finds the place if only the one before it is known."""
+    if before.unit not in ("line", "row"):
+        return place == place_at(text, (before,), place.start)
+    return (
+        place.number - before.number == text.count("\n", before.start, place.start)
+        and place.unit == before.unit
+        and (place.last, place.section, place.columns) == (before.last, before.section, before.columns)
+    )
 
 
 def _format_cells(first: Place, last: Place) -> str:

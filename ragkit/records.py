@@ -87,6 +87,14 @@ class Place:
     columns: str = ""
     """The columns of a row of a sheet: `A:D`."""
 
+    def moved(self, start: int) -> Place:
+        """The same place for a text that begins at `start`."""
+        return Place(start, self.unit, self.number, self.last, self.section, self.columns)
+
+    def to_row(self) -> list[JSON]:
+        """The arguments of the constructor."""
+        return [self.start, self.unit, self.number, self.last, self.section, self.columns]
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -177,9 +185,14 @@ class Chunk:
     def header(self) -> str:
         """What the embedder and the lexical index get before the text: title and heading path on one line, then the
         context."""
-        parts = [self.title, *(part for part in self.heading if part != self.title)]
-        path = " > ".join(part for part in parts if part)
-        return "\n".join(line for line in (path, self.context) if line)
+        return join_header(self.title, self.heading, self.context)
+
+
+def join_header(title: str, heading: Sequence[str], context: str = "") -> str:
+    """`Chunk.header` of a chunk with these values."""
+    parts = [title, *(part for part in heading if part != title)]
+    path = " > ".join(part for part in parts if part)
+    return "\n".join(line for line in (path, context) if line)
 
 
 @dataclass(frozen=True, slots=True)

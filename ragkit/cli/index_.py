@@ -20,6 +20,7 @@ from ragkit.index.report import ContextEstimate, EmbeddingEstimate, IndexReport
 from ragkit.index.source_ids import display_name
 from ragkit.index.web_pages import is_url
 from ragkit.knowledge_base.index_options import IndexOptions
+from ragkit.load.parser_state import collect_rarely
 from ragkit.load.sources import SOURCES
 from ragkit.records import JSON
 
@@ -117,6 +118,7 @@ def command(
 
             show = partial(_print_result, context, progress)
             return watch_sources(context, kb, [Path(source) for source in sources], run, show)
+        collect_rarely()  # one run, whose rows live until they are written
         try:
             report = kb.index(*sources, options=run)
         except BudgetExceeded as error:

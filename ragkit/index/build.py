@@ -466,8 +466,9 @@ class Build:
         if self._options.dry_run:
             return None
         with self._catalog.transaction():
-            for pending in documents:
-                self._insert_document(pending, live=self._publish_early)
+            keys = [key for pending in documents for key in self._insert_document(pending, live=self._publish_early)]
+            terms = [terms for pending in documents for terms in pending.prepared.terms]
+            self._stages.lexical_index.add(keys, terms)  # at once: many small files are one call
             if not self._publish_early:
                 return None
             self._catalog.put_files(self._pending_file_rows)
@@ -476,14 +477,15 @@ class Build:
         self._pending_file_rows.clear()
         return generation
 
-    def _insert_document(self, pending: _PendingDocument, *, live: bool) -> None:
+    def _insert_document(self, pending: _PendingDocument, *, live: bool) -> range:
+        """Write a document and its chunks, without their terms; returns the keys of the chunks."""
         prepared, file_row = pending.prepared, pending.file_row
         key = self._catalog.add_document(prepared.document, file_row.content_hash, file_row.recipe, live=live)
         rows = [self._vector_rows[text_hash] for text_hash in pending.text_hashes]
         keys = self._catalog.add_chunks(key, prepared.chunks, rows, live=live)
-        self._stages.lexical_index.add(keys, prepared.terms)
         self._pending_file_rows.append(replace(file_row, document=key))
         self._staged_documents += [] if live else [key]
+        return keys
 
     def _count_chunk_changes(self, pending: _PendingDocument) -> None:
         """Compare a document's chunks with those of its previous version."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from threading import Lock
 
 import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
@@ -24,6 +23,8 @@ MAX_TERM_CHARS = 64
 
 _MAX_CACHED_TOKEN_CHARS = 40
 """Tokens up to this length are cached; longer ones rarely repeat."""
+_MAX_CACHED_TOKENS = 1 << 17
+"""Tokens of a large folder in one language; some 20 MB."""
 
 # Combining marks, which Python's \w does not match, of scripts that write vowels as marks. Whole blocks, since marks
 # and letters are mixed; the punctuation inside the blocks (danda, Thai and Khmer signs) is left out.
@@ -140,7 +141,7 @@ def extract_terms(text: str) -> list[str]:
         tokens = _TOKEN.findall(unicodedata.normalize("NFKC", _EXCESS_MARKS.sub(r"\1", plain)))
     terms: list[str] = []
     for token in tokens:
-        terms += _cached_token_terms(token) if len(token) <= _MAX_CACHED_TOKEN_CHARS else _token_terms(token)
+        terms += _TOKEN_TERMS[token]
     return terms or [term for token in tokens for term in _token_terms(token, keep_stop_words=True)]
 
 
@@ -153,13 +154,26 @@ def is_mostly_latin(text: str) -> bool:
     return 2 * latin >= len(letters)
 
 
-@lru_cache(maxsize=1 << 16)
-def _cached_token_terms(token: str) -> tuple[str, ...]:
-    return _token_terms(token)
+class _TokenTerms(dict[str, tuple[str, ...]]):
+    """Token -> its terms. Faster than `lru_cache`, which orders its entries at every hit."""
+
+    def __missing__(self, token: str) -> tuple[str, ...]:
+        terms = _token_terms(token)
+        if len(token) <= _MAX_CACHED_TOKEN_CHARS:
+            if len(self) >= _MAX_CACHED_TOKENS:
+                self.clear()
+            self[token] = terms
+        return terms
+
+
+_TOKEN_TERMS = _TokenTerms()
 
 
 def _token_terms(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...]:
     """The terms of one token."""
+    if token.isascii() and (token.isdigit() or (token.isalpha() and (token.islower() or token.istitle()))):
+        word = token.lower()  # most tokens: one form without parts
+        return () if word in STOP_WORDS and not keep_stop_words else (_stem_word(word)[:MAX_TERM_CHARS],)
     terms: list[str] = []
     for index, run in enumerate(_UNSPACED_RUN.split(token)):  # odd: scripts without spaces
         if index % 2:

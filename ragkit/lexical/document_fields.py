@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
@@ -126,15 +126,17 @@ def period_terms(text: str) -> list[str]:
     """The years, quarters, dates and versions of a text: `year 2022`, `quarter 2`, `date 2022-07-01`, `version 2.3`."""
     if not _PERIOD_HINT.search(text):
         return []
-    found = [f"year {match[0]}" for match in _CENTURY_YEAR.finditer(text)]
-    found += [f"year 20{match[1]}" for match in _FISCAL_YEAR.finditer(text)]
-    found += [f"quarter {match[1] or match[2]}" for match in _QUARTER.finditer(text)]
-    found += [f"quarter {match.lastindex}" for match in _QUARTER_WORD.finditer(text)]
-    found += [f"date {year}-{month}-{day}" for year, month, day in _ISO_DATE.findall(text)]
-    for day, month, year in _DAY_FIRST.findall(text):
-        found.append(f"date {year}-{_month_number(month):02}-{int(day):02}")
-    for month, day, year in _MONTH_FIRST.findall(text):
-        found.append(f"date {year}-{_month_number(month):02}-{int(day):02}")
+    years = [f"year {match[0]}" for match in _CENTURY_YEAR.finditer(text)]
+    found = years + [f"year 20{match[1]}" for match in _FISCAL_YEAR.finditer(text)]
+    if "q" in text or "Q" in text:
+        found += [f"quarter {match[1] or match[2]}" for match in _QUARTER.finditer(text)]
+        found += [f"quarter {match.lastindex}" for match in _QUARTER_WORD.finditer(text)]
+    if years:  # every date holds one
+        found += [f"date {year}-{month}-{day}" for year, month, day in _ISO_DATE.findall(text)]
+        for day, month, year in _DAY_FIRST.findall(text):
+            found.append(f"date {year}-{_month_number(month):02}-{int(day):02}")
+        for month, day, year in _MONTH_FIRST.findall(text):
+            found.append(f"date {year}-{_month_number(month):02}-{int(day):02}")
     found += [f"version {match[1]}" for match in _VERSION.finditer(text.replace("_", " "))]
     return list(dict.fromkeys(found))
 
@@ -184,11 +186,17 @@ def _readable_name(source: str) -> str:
     return " ".join((*path.parent.parts[-1:], path.stem)).strip("/")
 
 
+@lru_cache(maxsize=1 << 15)
+def _terms_of_word(word: str) -> tuple[str, ...]:
+    """The terms of a word that is no stop word, without years."""
+    if word.lower() in STOP_WORDS:
+        return ()
+    return tuple(term for term in extract_terms(word) if not _CENTURY_YEAR.fullmatch(term))
+
+
 def _word_terms(text: str) -> list[str]:
     """The distinct terms of the words of a text; stop words and years, which `period_terms` has, are left out."""
-    words = [word for word in _WORD.findall(text) if word.lower() not in STOP_WORDS]
-    terms = dict.fromkeys(term for word in words for term in extract_terms(word))
-    return [term for term in terms if not _CENTURY_YEAR.fullmatch(term)]
+    return list(dict.fromkeys(chain.from_iterable(map(_terms_of_word, _WORD.findall(text)))))
 
 
 def _short_texts(metadata: Metadata, keys: frozenset[str]) -> Iterator[str]:

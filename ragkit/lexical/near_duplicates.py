@@ -118,21 +118,34 @@ def digest_passages(texts: Sequence[str], headings: Sequence[str]) -> PassageDig
     exact = np.zeros(len(texts), np.int64)
     bands = np.zeros((len(texts), BANDS), np.uint32)
     chosen: list[int] = []
-    hashes: list[NDArray[np.uint64]] = []
-    seeds: list[int] = []
-    for number, (text, heading) in enumerate(zip(texts, headings, strict=True)):
-        tokens = _TOKEN.findall(text)
-        if sum(map(len, tokens)) < MIN_LETTERS:
-            continue
-        row = np.array([_HASHES[token] for token in tokens], np.uint64)
-        key = " ".join(_TOKEN.findall(heading)).lower().encode("utf-8", "replace")
-        exact[number] = _hash(row.tobytes(), key) or 1
-        chosen.append(number)
-        hashes.append(row)
-        seeds.append(_hash(row[row & np.uint64(1) == 1].tobytes(), key))
-    if chosen:
-        bands[chosen] = _band_hashes(hashes, np.array(seeds, np.int64).view(np.uint64))
+    lengths: list[int] = []
+    tokens: list[str] = []
+    for number, text in enumerate(texts):
+        own = _TOKEN.findall(text)
+        if sum(map(len, own)) >= MIN_LETTERS:
+            chosen.append(number)
+            lengths.append(len(own))
+            tokens += own
+    if not chosen:
+        return PassageDigests(exact, bands)
+    hashes = np.fromiter(map(_HASHES.__getitem__, tokens), np.uint64, len(tokens))
+    keys = [" ".join(_TOKEN.findall(headings[number])).lower().encode("utf-8", "replace") for number in chosen]
+    ends = np.cumsum(lengths)
+    is_fixed = hashes & np.uint64(1) == 1
+    fixed_ends = np.cumsum(is_fixed)[ends - 1]
+    exact[chosen] = [value or 1 for value in _hash_slices(hashes, ends, keys)]
+    seeds = np.array(_hash_slices(hashes[is_fixed], fixed_ends, keys), np.int64).view(np.uint64)
+    bands[chosen] = _band_hashes(hashes, ends, seeds)
     return PassageDigests(exact, bands)
+
+
+def _hash_slices(values: NDArray[np.uint64], ends: NDArray[np.int64], keys: Sequence[bytes]) -> list[int]:
+    """The hash of each run of values, up to each end, with its key."""
+    raw, found, start = values.tobytes(), list[int](), 0
+    for end, key in zip((ends * values.itemsize).tolist(), keys, strict=True):
+        found.append(_hash(raw[start:end], key))
+        start = end
+    return found
 
 
 def _hash(*parts: bytes) -> int:
@@ -143,28 +156,39 @@ def _hash(*parts: bytes) -> int:
     return int.from_bytes(state.digest(), "little", signed=True)
 
 
-def _band_hashes(passages: Sequence[NDArray[np.uint64]], seeds: NDArray[np.uint64]) -> Bands:
-    """The bands of passages of token hashes. `seeds`: (n,), what must be equal."""
-    shingles = [_shingle_hashes(tokens) for tokens in passages]
-    starts = np.cumsum([0, *(len(own) for own in shingles[:-1])])
-    mixed, multipliers = _mix(np.concatenate(shingles)), _multipliers()
-    bands = np.empty((len(passages), BANDS), np.uint32)
+def _band_hashes(tokens: NDArray[np.uint64], ends: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Bands:
+    """The bands of passages. `tokens`: of all passages, each up to its end; `seeds`: (n,), what must be equal."""
+    shingles, starts = _shingle_hashes(tokens, ends)
+    mixed, multipliers = _mix(shingles), _multipliers()
+    permuted = np.empty_like(mixed)
+    bands = np.empty((len(ends), BANDS), np.uint32)
     for band in range(BANDS):
         value = seeds + np.uint64(band)
         for row in range(BAND_ROWS):
-            permuted = (mixed * multipliers[band * BAND_ROWS + row]) >> np.uint64(32)
-            value = _mix(value ^ np.minimum.reduceat(permuted, starts))
+            np.multiply(mixed, multipliers[band * BAND_ROWS + row], out=permuted)
+            value = _mix(value ^ (np.minimum.reduceat(permuted, starts) >> np.uint64(32)))
         bands[:, band] = value >> np.uint64(32)
     return bands
 
 
-def _shingle_hashes(tokens: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    width = min(SHINGLE_WORDS, len(tokens))
-    count = len(tokens) - width + 1
-    total = np.zeros(count, np.uint64)
-    for place in range(width):
-        total += tokens[place : place + count] * np.uint64(_SHINGLE_FACTORS[place])
-    return total
+def _shingle_hashes(
+    tokens: NDArray[np.uint64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The hash of each shingle of all passages, and the place of the first one of each passage."""
+    starts = np.append(0, ends[:-1])
+    widths = np.minimum(ends - starts, SHINGLE_WORDS)
+    padded = np.append(tokens, np.zeros(SHINGLE_WORDS - 1, np.uint64))
+    total = np.zeros(len(tokens), np.uint64)
+    for place in range(SHINGLE_WORDS):
+        total += padded[place : place + len(tokens)] * np.uint64(_SHINGLE_FACTORS[place])
+    is_shingle = np.ones(len(tokens), bool)
+    for place in range(1, SHINGLE_WORDS):  # the last tokens of a passage begin none
+        is_shingle[(ends - place)[widths > place]] = False
+    for number in np.flatnonzero(widths < SHINGLE_WORDS).tolist():  # the whole passage is one
+        own = tokens[starts[number] : ends[number]]
+        total[starts[number]] = np.sum(own * np.array(_SHINGLE_FACTORS[: len(own)], np.uint64))
+    counts = ends - starts - widths + 1
+    return total[is_shingle], np.cumsum(counts) - counts
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
 
 from ragkit.load.html_selection import mark_forms, mark_other_articles, select_main_blocks
 from ragkit.load.html_table import TableCell, TableGrid
@@ -69,6 +71,13 @@ _MAY_HOLD_TEXT = re.compile(r"article|body|column|content|main|post-text|entry|w
 
 _SECTION = re.compile(r"(?:^|\s)(?:section|sect\d)(?=$|\s)")
 """Classes of sections with a heading."""
+
+_PLACED_TAGS = _word_set("aside body footer header html title")
+"""Elements whose flags depend on those around them."""
+_FLAG_ATTRIBUTES = frozenset({"role", "id", "style", "hidden"})
+"""Attributes beside `class` that flags depend on."""
+_MAX_CACHED_CLASS_CHARS = 200
+_NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 MENU_ROLES = _word_set("alertdialog banner contentinfo dialog menu menubar navigation search toolbar")
 
@@ -145,13 +154,15 @@ class PageReader:
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Handle a start tag."""
-        self._locate_text()
+        if self._text_run:
+            self._locate_text()
+        attributes = attributes or _NO_ATTRIBUTES  # that of lxml is slow
         flags = self._flags_for(tag, attributes)
         if tag == "meta":
             self._read_meta(attributes)
         elif tag == "html" and attributes.get("lang"):
             self.meta["lang"] = attributes["lang"]
-        if not self._flag_counts["skip"] and _starts_block(tag, flags):
+        if (tag in BLOCK_TAGS or flags) and not self._flag_counts["skip"] and _starts_block(tag, flags):
             self._flush()
             self._begin_element(tag, attributes)
         elif tag == "br":
@@ -162,9 +173,14 @@ class PageReader:
 
     def end(self, tag: str) -> None:
         """Handle an end tag; closes the unclosed elements inside it."""
-        self._locate_text()
+        if self._text_run:
+            self._locate_text()
         while self._open_elements:
             last = self._open_elements.pop()
+            if not last.flags and last.tag not in BLOCK_TAGS:
+                if last.tag == tag:
+                    return
+                continue
             if self._flag_counts["skip"] == ("skip" in last.flags) and _starts_block(last.tag, last.flags):
                 self._flush()
                 self._end_element(last.tag)
@@ -202,6 +218,17 @@ class PageReader:
     # Elements
 
     def _flags_for(self, tag: str, attributes: Mapping[str, str]) -> tuple[str, ...]:
+        names = attributes.get("class", "")
+        if tag in _PLACED_TAGS or len(names) > _MAX_CACHED_CLASS_CHARS or not _FLAG_ATTRIBUTES.isdisjoint(attributes):
+            flags = self._find_flags(tag, attributes)
+        else:  # most elements: nothing but these two counts
+            flags = _known_flags(tag, names)
+        if tag == "a" and not (self._kind_stack[-1][0] == "h" and "#" in attributes.get("href", "#")):
+            return (*flags, "link")  # a heading that links to itself is none
+        return flags
+
+    def _find_flags(self, tag: str, attributes: Mapping[str, str]) -> tuple[str, ...]:
+        """The flags of an element, without `link`."""
         flags = []
         if (
             tag == "title"
@@ -220,8 +247,6 @@ class PageReader:
             flags.append("menu")
         elif not flags and _is_beside_text(tag, attributes):
             flags.append("beside")
-        if tag == "a" and not (self._kind_stack[-1][0] == "h" and "#" in attributes.get("href", "#")):
-            flags.append("link")  # a heading that links to itself is none
         if tag == "pre":
             flags.append("pre")
         if tag in ("ul", "ol", "menu", "dir"):
@@ -330,6 +355,12 @@ class PageReader:
         share = min(1.0, self._link_chars / max(1, len(text)))
         self.blocks.append(LayoutBlock(kind, text, level, region, header, place, share))
         self._text_line = self._link_chars = 0
+
+
+@lru_cache(maxsize=4096)
+def _known_flags(tag: str, names: str) -> tuple[str, ...]:
+    """The flags, without `link`, of an element outside `_PLACED_TAGS` with this `class` and no `_FLAG_ATTRIBUTES`."""
+    return PageReader()._find_flags(tag, {"class": names} if names else {})
 
 
 def _starts_block(tag: str, flags: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ import json
 import pickle
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any, BinaryIO, TypeVar, get_args
 
 from ragkit.errors import LoadError, LoadLimitExceeded, UnsupportedFormat
@@ -106,7 +106,7 @@ def _encode_document(document: Document) -> dict[str, JSON]:
         "title": document.title,
         "pages": list(document.page_starts),
         "headings": [heading.to_row() for heading in document.headings],
-        "places": [list[JSON](astuple(place)) for place in document.places],
+        "places": [place.to_row() for place in document.places],
         "metadata": document.metadata,
         "format": document.format,
         "language": document.language,

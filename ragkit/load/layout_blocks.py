@@ -65,12 +65,14 @@ def join_blocks(blocks: Iterable[LayoutBlock], offset: int = 0) -> TextLayout:
         elif block.header:
             headings.append(Heading(start, TABLE_LEVEL, block.header, end))
         if block.place is not None:
-            places.append(replace(block.place, start=start - offset))
+            places.append(block.place.moved(start - offset))
         parts += [gap, block.text]
         length, before, header = length + len(block.text), block.kind, block.header
     text = "".join(parts)
     kept = compact_places(text, places)
-    return TextLayout(text, tuple(headings), tuple(replace(place, start=place.start + offset) for place in kept))
+    return TextLayout(
+        text, tuple(headings), tuple(place.moved(place.start + offset) for place in kept) if offset else kept
+    )
 
 
 def shift_layout(layout: TextLayout, offset: int) -> TextLayout:
@@ -79,7 +81,7 @@ def shift_layout(layout: TextLayout, offset: int) -> TextLayout:
         replace(heading, start=heading.start + offset, end=None if heading.end is None else heading.end + offset)
         for heading in layout.headings
     )
-    places = (replace(place, start=place.start + offset) for place in layout.places)
+    places = (place.moved(place.start + offset) for place in layout.places)
     return TextLayout(layout.text, tuple(headings), tuple(places))
 
 

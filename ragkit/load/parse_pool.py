@@ -121,6 +121,12 @@ class ParsePool:
             for future in waiting:
                 future.cancel()
 
+    def parse_one(self, task: ParseTask) -> ParsedFile | ParseFailure:
+        """The result of one task, without a thread that waits for it. Raises as `parse`."""
+        if self._closed:
+            raise RagkitError("the ParsePool is closed: create a new one")
+        return self._run_task(task) if self.jobs else parse_file(task, self._router, self.limits)
+
     def _submit(self, task: ParseTask) -> Future[ParsedFile | ParseFailure]:
         with self._lock:
             if self._closed:
@@ -220,6 +226,11 @@ class _ParserProcess:
             env=_process_environment(),
             start_new_session=True,  # Ctrl-C on the terminal reaches the parent alone
         )
+        assert self._process.stdout is not None  # noqa: S101 - a pipe
+        self._reply_pipe = self._process.stdout
+        self._poller = select.poll()
+        self._poller.register(self._reply_pipe, select.POLLIN)
+        self._received = bytearray()
 
     def initialize(self, setup: bytes) -> None:
         """Send the setup, and wait until the process is ready. Raises RagkitError when it cannot start."""
@@ -280,22 +291,19 @@ class _ParserProcess:
 
     def _read(self, size: int, deadline: float) -> bytes:
         """Exactly `size` bytes. Raises ParserExited when the process exits or the deadline passes."""
-        pipe = self._process.stdout
-        if pipe is None:
-            raise ParserExited(self._process.wait())
-        poller = select.poll()
-        poller.register(pipe, select.POLLIN)
-        received = bytearray()
+        received = self._received
         while len(received) < size:
-            if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            if not self._poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 self.kill()
                 self._process.wait()
                 raise ParserExited(None)
-            chunk = os.read(pipe.fileno(), min(size - len(received), MB))
+            chunk = os.read(self._reply_pipe.fileno(), MB)  # most often a whole frame: one call instead of three
             if not chunk:
                 raise ParserExited(self._process.wait())
             received += chunk
-        return bytes(received)
+        wanted = bytes(received[:size])
+        del received[:size]
+        return wanted
 
 
 def _process_environment() -> dict[str, str]:

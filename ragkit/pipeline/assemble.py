@@ -258,18 +258,23 @@ class PipelineComponents:
         pairs = zip(chunks, sentences, strict=True)
         return assign_chunk_ids((replace(chunk, context=text) for chunk, text in pairs), self.current_fingerprint(""))
 
-    def embedding_text(self, chunk: Chunk) -> str:
-        """The text of a chunk that is embedded: its header, if the splitter of its file adds one, and its text."""
-        from ragkit.split.chunks import embedding_text
+    def embedding_texts(self, chunks: Sequence[Chunk]) -> list[str]:
+        """The texts that are embedded of the chunks of one document: the header, if the splitter of its file adds one,
+        and the text."""
+        from ragkit.split.chunks import cut_header, join_embedding_text
 
-        splitter = self._find_splitter(chunk.source)
+        splitter = self._find_splitter(chunks[0].source) if chunks else None
         context = _context_options(splitter) if splitter is not None else None
-        return embedding_text(
-            chunk,
-            self._token_starts,
-            with_headings=splitter is None or _has_header(splitter),
-            max_context_tokens=context.max_tokens if context is not None else 0,
-        )
+        limit = context.max_tokens if context is not None else 0
+        with_headings = splitter is None or _has_header(splitter)
+        headers: dict[tuple[str, tuple[str, ...]], str] = {}
+        texts: list[str] = []
+        for chunk in chunks:
+            path = (chunk.title, chunk.heading)
+            if path not in headers:
+                headers[path] = cut_header(*path, self._token_starts) if with_headings else ""
+            texts.append(join_embedding_text(chunk, headers[path], self._token_starts, limit))
+        return texts
 
     def _find_splitter(self, source: str) -> ComponentConfig | None:
         """The first splitter that matches a name."""
@@ -405,7 +410,7 @@ class PipelineComponents:
         embedder = self.embedder
         return embedder.token_starts if isinstance(embedder, TokenizingEmbedder) else estimate_token_starts
 
-    @property
+    @cached_property
     def _max_tokens(self) -> int | None:
         """The token limit of the embedder, or None if it is unknown."""
         embedder = self.embedder

@@ -33,10 +33,12 @@ class ComponentConfig:
 
     def matches(self, source: str) -> bool:
         """Whether the component is for a file or URL of this name. Ignores case."""
+        if not self.only:
+            return True
         path = urlsplit(source).path if "://" in source else source
         name = PurePosixPath(path).name.lower()
         patterns = [f"*{entry.lower()}" if entry.startswith(".") else entry.lower() for entry in self.only]
-        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)

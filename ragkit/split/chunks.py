@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ragkit.places import describe_place
-from ragkit.records import Chunk, Document, Heading, content_id, extend_heading_path, heading_texts
+from ragkit.records import Chunk, Document, Heading, content_id, extend_heading_path, heading_texts, join_header
 from ragkit.split.base import Splitter, TokenStartsFunction
 from ragkit.split.lines import LineNumbers, skip_whitespace
 from ragkit.split.text_boundaries import last_word_end
@@ -44,44 +44,56 @@ def build_chunks(
             fit. None: no limit.
     """
     spans = splitter.spans(document, token_starts, _reserved_tokens(splitter, header_tokens, max_tokens))
-    line_numbers, headings = LineNumbers(document.text), _HeadingPaths(document)
+    line_numbers, headings, ids = LineNumbers(document.text), _HeadingPaths(document), _ChunkIds(fingerprint)
+    owner = document.source or document.id
     chunks: list[Chunk] = []
     covered = 0
     for start, end in spans:
-        if not document.text[start:end].strip():
+        if document.text[start].isspace() and not document.text[start:end].strip():
             continue  # indentation that is longer than a chunk
         new_start = skip_whitespace(document.text, max(start, covered), end)
         lines = line_numbers.line_at(start), line_numbers.line_at(end - 1)
+        text, heading = document.text[start:end], headings.path_at(new_start)
         chunk = Chunk(
-            id="",
+            id=ids.create(owner, text, join_header(document.title, heading)),
             document_id=document.id,
             source=document.source,
-            text=document.text[start:end],
+            text=text,
             start=start,
             end=end,
             start_line=lines[0],
             end_line=lines[1],
             page=document.page_at(new_start),
-            heading=headings.path_at(new_start),
+            heading=heading,
             title=document.title,
             metadata=document.metadata,
             place=describe_place(document, start, end, lines),
         )
         chunks.append(chunk)
         covered = end
-    return assign_chunk_ids(chunks, fingerprint)
+    return chunks
 
 
 def assign_chunk_ids(chunks: Iterable[Chunk], fingerprint: str) -> list[Chunk]:
     """The chunks of one document with new ids, in order. See `build_chunks`."""
-    seen: Counter[tuple[str, str]] = Counter()
-    result: list[Chunk] = []
-    for chunk in chunks:
-        number = seen[chunk.text, chunk.header]
-        seen[chunk.text, chunk.header] += 1
-        parts = (chunk.source or chunk.document_id, chunk.text, chunk.header, fingerprint, str(number))
-        result.append(replace(chunk, id=content_id(*parts)))
-    return result
+    ids = _ChunkIds(fingerprint)
+    return [
+        replace(chunk, id=ids.create(chunk.source or chunk.document_id, chunk.text, chunk.header)) for chunk in chunks
+    ]
+
+
+class _ChunkIds:
+    """The ids of the chunks of one document."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self._fingerprint = fingerprint
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def create(self, owner: str, text: str, header: str) -> str:
+        """The id of the next chunk, of the source or document `owner`."""
+        number = self._seen[text, header]
+        self._seen[text, header] = number + 1
+        return content_id(owner, text, header, self._fingerprint, str(number))
 
 
 def embedding_text(
@@ -96,16 +108,26 @@ def embedding_text(
     Title and headings with more than MAX_HEADER_TOKENS tokens lose headings from the middle of the path, then words
     from the end. A context with more than `max_context_tokens` tokens loses words from its end.
     """
-    header = _build_header(chunk, token_starts) if with_headings else ""
+    header = cut_header(chunk.title, chunk.heading, token_starts) if with_headings else ""
+    return join_embedding_text(chunk, header, token_starts, max_context_tokens)
+
+
+def join_embedding_text(chunk: Chunk, header: str, token_starts: TokenStartsFunction, max_context_tokens: int) -> str:
+    """`embedding_text` of a chunk with this `cut_header`."""
     context = _cut_to_tokens(chunk.context, token_starts, max_context_tokens)
     return "\n".join(line for line in (header, context, chunk.text) if line)
 
 
-def _build_header(chunk: Chunk, token_starts: TokenStartsFunction) -> str:
-    path = [chunk.title, *(heading for heading in chunk.heading if heading != chunk.title)]
+def cut_header(title: str, heading: Sequence[str], token_starts: TokenStartsFunction) -> str:
+    """Title and headings on one line, cut to MAX_HEADER_TOKENS tokens as `embedding_text` does."""
+    path = [title, *(part for part in heading if part != title)]
     parts = [" ".join(part[:_MAX_HEADER_CHARS].split()) for part in path if part.strip()]
     header = " > ".join(parts)
-    while len(parts) > 2 and len(token_starts(header)) > MAX_HEADER_TOKENS:
+    while len(parts) > 2:
+        if len(token_starts(header)) <= MAX_HEADER_TOKENS:
+            if len(header) <= _MAX_HEADER_CHARS:
+                return header
+            break
         del parts[1]
         header = " > ".join(parts)
     return _cut_to_tokens(header[:_MAX_HEADER_CHARS], token_starts, MAX_HEADER_TOKENS)

@@ -32,11 +32,14 @@ def iter_lines(text: str) -> Iterator[TextLine]:
     start = _line_start(text, 0, first)
     after_blank = False
     for gap in _LINE_BREAK_AND_SPACE.finditer(text, first):
-        yield TextLine(start, first, rstrip_end(text, first, gap.start()), after_blank)
-        between = gap.group()
-        first = gap.end()
-        start = _line_start(text, gap.start(), first)
-        after_blank = between != "\n" and len(_LINE_BREAK.findall(between)) > 1
+        stop, following = gap.span()
+        end = rstrip_end(text, first, stop) if text[stop - 1].isspace() else stop
+        yield TextLine(start, first, end, after_blank)
+        first = following
+        if following - stop == 1:  # most line breaks
+            start, after_blank = first, False
+        else:
+            start, after_blank = _line_start(text, stop, first), len(_LINE_BREAK.findall(gap.group())) > 1
     if first < len(text):
         yield TextLine(start, first, rstrip_end(text, first, len(text)), after_blank)
 

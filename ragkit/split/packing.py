@@ -8,7 +8,9 @@ text next to it, so that an edit changes only nearby boundaries; greedy packing 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -65,7 +67,7 @@ def _overlap_starts(segments: SegmentArray, token_index: TokenIndex, overlap: in
 def _cheapest_path(segments: SegmentArray, token_index: TokenIndex, carry_starts: OffsetArray, limit: int) -> list[int]:
     """The indices of the segments that start a chunk, and the number of segments."""
     boundary_costs = [*segments.costs.tolist(), 0]
-    fill_costs = [_EMPTY_CHUNK_COST * unused * unused // (limit * limit) for unused in range(limit + 1)]
+    fill_costs = _fill_costs(limit)
     carry_tokens = token_index.token_counts_before(carry_starts).tolist()
     token_starts = token_index.token_counts_before(segments.starts).tolist()
     ends = token_index.token_counts_before(segments.ends).tolist()
@@ -73,23 +75,28 @@ def _cheapest_path(segments: SegmentArray, token_index: TokenIndex, carry_starts
     best_costs = [0] + [1 << 62] * count
     previous = [0] * (count + 1)
     for first in range(count):
-        cost_before = best_costs[first]
-        max_end, max_end_without_overlap = carry_tokens[first] + limit, token_starts[first] + limit
-        end = first
-        while end < count and ends[end] <= max_end_without_overlap:
-            cost = cost_before + boundary_costs[end + 1]
-            unused = max_end - ends[end]
-            if unused >= 0:
-                cost += fill_costs[unused]
-            elif end > first:  # a single long segment may replace some of the overlap at no cost
-                cost += _LOST_OVERLAP_COST
-            end += 1
+        cost_before, max_end = best_costs[first], carry_tokens[first] + limit
+        last = bisect_right(ends, token_starts[first] + limit, first)  # those up to here fit without overlap
+        fitting = bisect_right(ends, max_end, first, last)
+        for end in range(first + 1, fitting + 1):
+            cost = cost_before + boundary_costs[end] + fill_costs[max_end - ends[end - 1]]
+            if cost < best_costs[end]:
+                best_costs[end], previous[end] = cost, first
+        for end in range(fitting + 1, last + 1):
+            # a single long segment may replace some of the overlap at no cost
+            cost = cost_before + boundary_costs[end] + (_LOST_OVERLAP_COST if end > first + 1 else 0)
             if cost < best_costs[end]:
                 best_costs[end], previous[end] = cost, first
     boundaries = [count]
     while boundaries[-1]:
         boundaries.append(previous[boundaries[-1]])
     return boundaries[::-1]
+
+
+@lru_cache(maxsize=8)
+def _fill_costs(limit: int) -> list[int]:
+    """The cost of a chunk with each number of unused tokens, from 0 to `limit`."""
+    return [_EMPTY_CHUNK_COST * unused * unused // (limit * limit) for unused in range(limit + 1)]
 
 
 def _chunk_spans(

@@ -82,7 +82,17 @@ def sentence_spans(text: str) -> list[CharSpan]:
     Spans are trimmed and do not overlap; every character that is not white space is in exactly one.
     Linear in the length of `text`.
     """
-    return [sentence for start, end in _text_runs(text) for sentence in _sentences_between(text, start, end)]
+    sentences: list[CharSpan] = []
+    for start, end in _text_runs(text):
+        begin = start
+        for stop in _STOP.finditer(text, begin, end):
+            first, last = stop.span()
+            if first > begin and last < end and _ends_sentence(text, stop, begin, end):
+                sentences.append((begin, last))
+                begin = skip_whitespace(text, last, end)
+        if begin < end:
+            sentences.append((begin, end))
+    return sentences
 
 
 def _text_runs(text: str) -> Iterator[CharSpan]:
@@ -156,16 +166,6 @@ def _is_long(text: str, line: TextLine) -> bool:
 def _may_continue(character: str) -> bool:
     """Whether a character is a lower-case letter, or of a script without case."""
     return character.isalpha() and not character.isupper()
-
-
-def _sentences_between(text: str, start: int, end: int) -> Iterator[CharSpan]:
-    begin = start
-    for stop in _STOP.finditer(text, start, end):
-        if stop.start() > begin and stop.end() < end and _ends_sentence(text, stop, begin, end):
-            yield begin, stop.end()
-            begin = skip_whitespace(text, stop.end(), end)
-    if begin < end:
-        yield begin, end
 
 
 def _ends_sentence(text: str, stop: re.Match[str], begin: int, end: int) -> bool:

@@ -18,7 +18,8 @@ characters without a token start count as one more token, which bounds the lengt
 
 _EAST_ASIAN = "\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD_PIECE = re.compile(rf"[^\W{_EAST_ASIAN}]{{1,8}}|[^\s]")
-_WHITESPACE_CODES = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
+_IS_WHITESPACE = np.array([chr(code).isspace() for code in range(0x3002)])
+"""By code point; no character from the last one on is white space."""
 
 
 def estimate_token_starts(text: str) -> OffsetArray:
@@ -60,9 +61,9 @@ class TokenIndex:
 
     def _skip_leading_whitespace(self, starts: OffsetArray) -> OffsetArray:
         """Move token starts from the space before a word, where some tokenizers place them, to the word."""
-        if not len(starts) or not np.isin(self.code_points[starts], _WHITESPACE_CODES).any():
+        if not len(starts) or not _are_whitespace(self.code_points[starts]).any():
             return starts
-        visible = np.flatnonzero(~np.isin(self.code_points, _WHITESPACE_CODES))
+        visible = np.flatnonzero(~_are_whitespace(self.code_points))
         if not len(visible):
             return starts
         word = np.append(visible, len(self.text))[np.searchsorted(visible, starts)]
@@ -70,13 +71,17 @@ class TokenIndex:
         return np.where(word < next_start, word, starts)
 
 
+def _are_whitespace(code_points: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    return _IS_WHITESPACE.take(np.minimum(code_points, len(_IS_WHITESPACE) - 1))
+
+
 def _fill_long_gaps(starts: OffsetArray, length: int) -> OffsetArray:
     """The starts, plus one for every MAX_TOKEN_CHARS characters without a start."""
     edges = np.concatenate([[0], starts, [length]])
-    missing = (np.diff(edges) - 1) // MAX_TOKEN_CHARS
-    np.maximum(missing, 0, out=missing)
-    if not missing.any():
+    gaps = edges[1:] - edges[:-1]
+    if gaps.max() <= MAX_TOKEN_CHARS:
         return starts
+    missing = np.maximum((gaps - 1) // MAX_TOKEN_CHARS, 0)
     owners = np.repeat(edges[:-1], missing)
     firsts = np.repeat(np.cumsum(missing) - missing, missing)
     extra = owners + MAX_TOKEN_CHARS * (np.arange(len(owners)) - firsts + 1)

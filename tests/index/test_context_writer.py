@@ -87,7 +87,7 @@ def test_chunks_of_every_splitter_have_contexts_and_fit_into_the_embedder(tmp_pa
         for chunk in chunks:
             assert TEXT[chunk.start : chunk.end] == chunk.text
             assert chunk.context.endswith("</chunk>")
-            text = components.embedding_text(chunk)
+            [text] = components.embedding_texts([chunk])
             assert text.endswith(f"\n{chunk.text}")
             assert components._count_tokens([text]) < 256
             assert len(components._token_starts(text)) - len(components._token_starts(chunk.text)) <= 40 + 12

@@ -84,3 +84,23 @@ def test_bands_meet_as_often_as_the_exact_likeness_says() -> None:
     for differences in met.values():
         assert len(differences) > 100
         assert abs(np.mean(differences)) < 0.05
+
+
+def test_the_digests_of_passages_do_not_depend_on_those_beside_them() -> None:
+    rng = random.Random(5)
+    words = ["the", "Pump", "42", "not", "valve", "<", "déjà", "水", "opens", "x" * 120]
+    texts = [" ".join(rng.choices(words, k=rng.choice([0, 1, 2, 3, 40, 90]))) for _ in range(300)]
+    headings = [rng.choice(["", "Setup", "Setup 水"]) for _ in texts]
+    together = digest_passages(texts, headings)
+    for number, (text, heading) in enumerate(zip(texts, headings, strict=True)):
+        alone = digest_passages([text], [heading])
+        assert alone.exact[0] == together.exact[number]
+        assert alone.bands[0].tolist() == together.bands[number].tolist()
+    assert 50 < np.count_nonzero(together.exact) < 300
+
+
+def test_digests_stay_those_that_a_catalog_holds() -> None:
+    text = "The pump opens the valve 3 times, not twice. " * 4
+    digests = digest_passages([text, "x" * 150, "x" * 60 + " " + "y" * 60], ["Setup", "", "A b"])
+    assert digests.exact.tolist() == [-1180101621117849246, -7648228953273108917, 420933056477117229]
+    assert digests.bands[:, :2].tolist() == [[2485131322, 3646191887], [481429264, 2039117902], [1174233, 4284435132]]

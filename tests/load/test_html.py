@@ -276,3 +276,12 @@ def test_a_section_is_text_although_its_heading_names_what_stands_beside_text(st
     assert load(f'{filler}{start}<h3 id="cookies">Cookies</h3><p>They are kept.</p>{end}').text.endswith(
         "\n\nCookies\n\nThey are kept."
     )
+
+
+def test_elements_of_one_class_differ_by_their_other_attributes() -> None:
+    page = """<div class="note">one</div><div class="note" hidden>two</div>
+    <div class="note" style="display:none">three</div><div class="note" role="navigation">four</div>
+    <div class="note" id="breadcrumbs">five</div><div class="note">six</div>
+    <div class="navbar">seven</div><div class="note">eight <a class="note" href="/x">link</a></div>"""
+    assert text(page) == "one\n\nsix\n\neight link"
+    assert text(page.replace("note", "x" * 300)) == text(page)  # too long to be kept

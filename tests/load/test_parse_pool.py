@@ -53,11 +53,42 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[LoaderRo
     return [LoaderRoute("hostile", suffixes=(".bad",))]
 
 
+SENDS_FRAMES_AT_ONCE = """
+import sys
+from ragkit.load.file_io import FileStat
+from ragkit.load.ipc import WORKING, encode_frame, encode_result, read_request
+from ragkit.load.parsing import ParsedFile
+from ragkit.records import Document
+requests, replies = sys.stdin.buffer, sys.stdout.buffer
+read_request(requests)
+replies.write(encode_frame({"ready": True}))
+replies.flush()
+while (task := read_request(requests)) is not None:
+    text = task.path.read_text()
+    result = encode_result(ParsedFile(task, Document(text), "hash", task.stat, "text"), last=False)
+    replies.write(encode_frame(WORKING) * 3 + result[:20])
+    replies.flush()
+    replies.write(result[20:])
+    replies.flush()
+"""
+
+
+def test_frames_that_arrive_together_or_in_pieces_are_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "import json, sys; sys.path[:] = json.loads(sys.argv[1])\n"
+    monkeypatch.setattr("ragkit.load.parse_pool._STARTUP_CODE", path + SENDS_FRAMES_AT_ONCE)
+    texts = [f"text {number} " * number * 1000 for number in range(1, 20)]  # up to three reads
+    with ParsePool(1) as pool:
+        assert [text_or_reason(outcome) for outcome in pool.parse(tasks(tmp_path, texts))] == texts
+
+
 @pytest.mark.parametrize("jobs", [0, 1, 3])
 def test_results_come_in_the_order_of_tasks(tmp_path: Path, jobs: int) -> None:
     parse_tasks = tasks(tmp_path, [f"text {n}" for n in range(50)])
     with ParsePool(jobs) as pool:
         assert [text_or_reason(outcome) for outcome in pool.parse(parse_tasks)] == [f"text {n}" for n in range(50)]
+        assert text_or_reason(pool.parse_one(parse_tasks[7])) == "text 7"
 
 
 def test_results_are_equal_with_and_without_processes(tmp_path: Path) -> None:
@@ -244,6 +275,8 @@ def test_a_closed_pool_raises(tmp_path: Path) -> None:
     pool.close()
     with pytest.raises(RagkitError, match="the ParsePool is closed: create a new one"):
         list(pool.parse(tasks(tmp_path, ["x"])))
+    with pytest.raises(RagkitError, match="the ParsePool is closed: create a new one"):
+        pool.parse_one(tasks(tmp_path, ["x"])[0])
 
 
 def test_routes_and_their_options_reach_the_process(tmp_path: Path) -> None:

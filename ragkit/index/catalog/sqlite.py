@@ -7,8 +7,9 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from operator import attrgetter
 
 from ragkit.records import Chunk, Document, Heading, Place
 
@@ -117,7 +118,7 @@ class Catalog:
 
     def put_files(self, rows: Iterable[FileRow]) -> None:
         """Insert or replace file rows."""
-        values = [astuple(row) for row in rows]
+        values = [_file_values(row) for row in rows]
         self.connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)
 
     def delete_files(self, sources: Iterable[str]) -> None:
@@ -259,6 +260,7 @@ class Catalog:
 
 
 _EMBEDDERS_SQL = "SELECT key, fingerprint, dimension, file, file_id, rows, probe FROM embedders"
+_file_values = attrgetter(*(field.name for field in fields(FileRow)))
 _FILE_COLUMNS = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
 
 
@@ -304,7 +306,7 @@ def _positions_to_json(document: Document) -> str:
     """The column `page_starts`: a list of pages, or an object if the document has places too."""
     if not document.places:
         return json.dumps(document.page_starts)
-    return json.dumps({"pages": document.page_starts, "places": [astuple(place) for place in document.places]})
+    return json.dumps({"pages": document.page_starts, "places": [place.to_row() for place in document.places]})
 
 
 @lru_cache(maxsize=16)  # the passages of one search are often from few documents

@@ -43,12 +43,19 @@ class IndexWorker:
         """The result for each file, in order. Parsers work ahead: load seconds are the time spent waiting for them."""
         started_at = time.perf_counter()
         for outcome in self._pool.parse(tasks):
-            seconds = time.perf_counter() - started_at
-            if isinstance(outcome, ParsedFile):
-                yield prepare_document(self._components, outcome, seconds)
-            else:
-                yield outcome
+            yield self._finish(outcome, time.perf_counter() - started_at)
             started_at = time.perf_counter()
+
+    def prepare_one(self, task: ParseTask) -> PreparedFile | ParseFailure:
+        """The result for one file; faster than `prepare`, which works ahead."""
+        started_at = time.perf_counter()
+        outcome = self._pool.parse_one(task)
+        return self._finish(outcome, time.perf_counter() - started_at)
+
+    def _finish(self, outcome: ParsedFile | ParseFailure, load_seconds: float) -> PreparedFile | ParseFailure:
+        if isinstance(outcome, ParseFailure):
+            return outcome
+        return prepare_document(self._components, outcome, load_seconds)
 
     def embed(self, texts: Sequence[str]) -> EmbeddedTexts:
         """The vectors of texts, and the seconds that they took."""
@@ -94,7 +101,7 @@ def _index_texts(
     components: PipelineComponents, chunks: Sequence[Chunk], source: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """The texts to embed, and the terms for the lexical index."""
-    texts = tuple(components.embedding_text(chunk) for chunk in chunks)
+    texts = tuple(components.embedding_texts(chunks))
     name = Path(source).stem  # the lexical index finds files by name too
     return texts, tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ragkit.errors import RagkitError, WorkerError
 from ragkit.index.build_runner import PreparedFile
 from ragkit.load.parse_worker import exit_with_parent
+from ragkit.load.parser_state import collect_rarely
 from ragkit.load.parsing import ParseFailure, ParseTask
 
 if TYPE_CHECKING:
@@ -119,13 +120,14 @@ def worker_main() -> None:
     os.dup2(2, 1)  # output of a component must not mix with replies
     pipeline, parent = pickle.load(requests)  # noqa: S301 - written by `WorkerProcess`
     exit_with_parent(parent)
+    collect_rarely()
     with closing(IndexWorker(PipelineComponents(pipeline))) as worker:
         _send(replies, "ready")
         with suppress(EOFError):
             while True:
                 task = pickle.load(requests)  # noqa: S301 - as above
                 try:
-                    [answer] = worker.prepare([task])
+                    answer = worker.prepare_one(task)
                 except RagkitError as error:
                     _send(replies, error)
                 else:

@@ -1,0 +1,62 @@
+"""The benchmark of an index run measures what its report says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[3]
+sys.path.insert(0, str(PROJECT / "benchmarks"))
+
+import index_throughput  # noqa: E402
+from index_throughput import AGAINST, EMBEDDER, INDEX, LIBRARY, Timing, format_row, summarize  # noqa: E402
+
+
+def test_figures_are_medians_of_the_rounds_and_of_the_ratios_of_each_round() -> None:
+    timings = {
+        INDEX: [Timing(9, 4, 100, 500), Timing(5, 2, 300, 500), Timing(7, 10, 200, 500)],
+        EMBEDDER: [Timing(3, 2), Timing(1, 1), Timing(2, 9)],
+        LIBRARY: [Timing(4, 20), Timing(4, 20), Timing(4, 45)],
+    }
+    rows = summarize(timings, 500)
+    assert rows[INDEX] == {"wall": 7, "cpu": 4, "of_embedder": 0.5, "peak_mb": 300, "outside": 2}
+    assert rows[EMBEDDER] == {"wall": 2, "cpu": 2, "of_embedder": 1}
+    assert rows[LIBRARY] == {"wall": 4, "cpu": 20, "of_embedder": 0.1}
+    assert "outside 2.000 s CPU / 1,000 chunks   at most 300 MB" in format_row(INDEX, rows[INDEX], 500)
+    assert "outside" not in format_row(EMBEDDER, rows[EMBEDDER], 500)
+
+
+def test_every_row_is_measured_in_each_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").mkdir()
+    for number in range(9):
+        (tmp_path / "docs" / f"{number}.txt").write_text(f"Pump {number} fills the dewar in {number + 20} minutes.")
+    library = "import sys; print([1.5, float(len(open(sys.argv[1]).read()) > 100)])"
+    monkeypatch.setattr(index_throughput, "SENTENCE_TRANSFORMERS", library)
+    options = [
+        "--pipeline",
+        "fast",
+        "--rounds",
+        "2",
+        "--against",
+        str(PROJECT),
+        "--st-python",
+        sys.executable,
+        "--json",
+    ]
+    monkeypatch.setattr(sys, "argv", ["index_throughput.py", str(tmp_path / "docs"), *options])
+    index_throughput.main()
+    report = json.loads(capsys.readouterr().out)
+    assert (report["chunks"], report["pipeline"], report["rounds"]) == (9, "fast", 2)
+    rows = report["rows"]
+    assert [*rows] == [INDEX, AGAINST, EMBEDDER, LIBRARY]
+    assert rows[LIBRARY]["cpu"] == 1
+    for name in (INDEX, AGAINST):
+        assert rows[name]["cpu"] > rows[EMBEDDER]["cpu"] > 0
+        assert 30 < rows[name]["peak_mb"] < 1000
+        assert rows[name]["outside"] > 0
+    assert report["versions"]["python"].startswith("3.")

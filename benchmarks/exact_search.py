@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--stores", nargs="*", default=[], choices=["memory", "sqlite"])
     arguments = parser.parse_args()
     print(
-        f"python {platform.python_version()}, numpy {np.__version__}, numkong {version('numkong')}, "
+        f"python {platform.python_version()}, numpy {np.__version__}, simsimd {version('simsimd')}, "
         f"sqlite {sqlite3.sqlite_version}, {sys.platform} {platform.machine()}; "
         f"{arguments.rows} x {arguments.dimension}, {arguments.queries} queries, {arguments.rounds} rounds"
     )

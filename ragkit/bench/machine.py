@@ -26,7 +26,7 @@ def describe_machine() -> dict[str, JSON]:
         "python": platform.python_version(),
         "versions": {
             "ragkit": _installed_version(DISTRIBUTION),
-            **{n: _installed_version(n) for n in ("numpy", "numkong")},
+            **{n: _installed_version(n) for n in ("numpy", "simsimd")},
         },
         "load_before": round(os.getloadavg()[0], 2),
     }

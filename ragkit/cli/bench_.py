@@ -18,7 +18,7 @@ from ragkit.bench.results import BenchBaseline, BenchResult, read_baseline, to_s
 from ragkit.bench.run import BenchRun
 from ragkit.bench.settings import BenchSettings, read_settings
 from ragkit.cli import EXIT_ERROR
-from ragkit.cli.bench_output import BenchProgress, print_comparison, print_results
+from ragkit.cli.bench_progress import BenchProgress
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
@@ -114,6 +114,7 @@ class BenchPlan:
 def _run_benchmark(context: CliContext, plan: BenchPlan) -> int:
     """Run the benchmark and report the results; returns the exit code."""
     write_report = _load_report_writer() if plan.out else None
+    print_results = None if context.json else _load_printer()
     if not plan.tolerance >= 0:
         raise InvalidOption("--tolerance", plan.tolerance, ">= 0")
 
@@ -121,7 +122,7 @@ def _run_benchmark(context: CliContext, plan: BenchPlan) -> int:
         path = str(write_report(plan.out, result)) if write_report and plan.out else None
         if context.json:
             context.write_json({**result.to_json(), "report": path, "regressions": [*regressions]})
-        else:
+        elif print_results:
             print_results(result)
         if path:
             context.log(f"report: {path}")
@@ -159,6 +160,13 @@ def _load_report_writer() -> Callable[[Path, BenchResult], Path]:
     return write_report
 
 
+def _load_printer() -> Callable[[BenchResult], None]:
+    """The printer of tables, imported before the benchmark so that a missing extra fails early. Raises MissingExtra."""
+    from ragkit.cli.bench_output import print_results
+
+    return print_results
+
+
 @command.command("compare")
 @click.argument("before", type=Path)
 @click.argument("after", type=Path, required=False)
@@ -169,7 +177,12 @@ def compare_(context: CliContext, before: Path, after: Path | None) -> None:
     With one directory, compare its last two runs.
     """
     comparison = compare_runs(before, after)
-    context.write_json(_comparison_json(comparison)) if context.json else print_comparison(comparison)
+    if context.json:
+        context.write_json(_comparison_json(comparison))
+        return
+    from ragkit.cli.bench_output import print_comparison
+
+    print_comparison(comparison)
 
 
 def _comparison_json(comparison: BenchComparison) -> dict[str, JSON]:

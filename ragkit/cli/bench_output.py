@@ -1,42 +1,26 @@
-"""Prints benchmarks: progress on stderr, tables on stdout."""
+"""Prints the tables of benchmarks on stdout. Adapts the package `rich`."""
 
 from __future__ import annotations
 
 import sys
 
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from ragkit.bench.compare import BenchComparison, MetricDifference
 from ragkit.bench.results import BenchResult
-from ragkit.bench.run import BenchEvent, StoreDropped
 from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, format_number, incomplete_stores
-from ragkit.cli.common import CliContext
-from ragkit.cli.progress import ProgressBar
+from ragkit.errors import MissingExtra
+
+try:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+except ModuleNotFoundError as error:
+    raise MissingExtra("printing the tables of a benchmark", extra="bench") from error
 
 PLAIN_WIDTH = 118
 """Width of tables that are not printed to a terminal."""
 NOTABLE_CHANGE = 0.05
 """Smaller relative changes are not colored."""
-
-
-class BenchProgress(ProgressBar):
-    """Shows the progress of a benchmark. Use it in a `with` block."""
-
-    def __init__(self, context: CliContext) -> None:
-        columns = BarColumn(bar_width=30), TimeElapsedColumn(), TextColumn("{task.description}")
-        super().__init__(context, lambda: columns)
-
-    def handle_event(self, event: BenchEvent) -> None:
-        """Show one event."""
-        if isinstance(event, StoreDropped):
-            self._context.log(f"{event.label} dropped: {event.reason}")
-        else:
-            line = f"{event.number} of {event.total} steps: {event.label}, {event.action}"
-            self.update(event.number, event.total, line, description=f"{event.label}: {event.action}")
 
 
 def print_results(result: BenchResult) -> None:

@@ -123,7 +123,7 @@ def command(
             report = kb.index(*sources, options=run)
         except BudgetExceeded as error:
             if not isinstance(error, BudgetTooSmall):
-                context.log("what was paid for is kept: run the same command to resume")
+                progress.log("what was paid for is kept: run the same command to resume")
             raise
     _print_result(context, progress, report)
     return EXIT_PARTIAL_FAILURE if report.failures else 0

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 from ragkit.cli.common import CliContext
+from ragkit.cli.terminal import replace_control_chars
 from ragkit.index.report import FileRead, IndexEvent, PlanCreated, TextsEmbedded
 from ragkit.index.source_ids import display_name
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn, TaskID
-
 LOG_INTERVAL_S = 15.0
 """Seconds between two log lines."""
+_REDRAW_INTERVAL_S = 0.1
+_BAR_WIDTH = 30
+_ERASE_LINE = "\r\x1b[K"
 
 
 class ProgressBar:
     """A progress bar, or log lines without a terminal. Use it in a `with` block."""
 
-    def __init__(self, context: CliContext, columns: Callable[[], Sequence[ProgressColumn]] = tuple) -> None:
-        """`columns` creates the columns of the bar; by default, those of Rich."""
+    def __init__(self, context: CliContext) -> None:
         self._context = context
-        self._columns = columns
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._logged_at = time.monotonic()
+        self._started_at = self._logged_at = time.monotonic()
+        self._drawn_at = -_REDRAW_INTERVAL_S
+        self._is_drawn = False
         self._stopped = False
 
     def __enter__(self) -> Self:
@@ -39,38 +38,58 @@ class ProgressBar:
     def stop(self) -> None:
         """Remove the bar; later updates are ignored. Idempotent."""
         self._stopped = True
-        if self._bar is not None:
-            self._bar.stop()
+        self._erase()
 
-    def update(self, done: int, total: int | None, line: str, **fields: str) -> None:
-        """Show `done` of `total` with the fields of the columns; without a terminal, log `line`."""
+    def log(self, line: str, *, level: int = 0) -> None:
+        """Print a line above the bar; the next update draws the bar again."""
+        self._erase()
+        self._context.log(line, level=level)
+
+    def update(self, done: int, total: int | None, line: str, *, description: str = "", details: str = "") -> None:
+        """Show `done` of `total` between a description and details; without a terminal, log `line`."""
         if self._stopped or self._context.quiet:
             return
+        now = time.monotonic()
         if sys.stderr.isatty():
-            self._update_bar(done, total, fields)
-        elif time.monotonic() - self._logged_at >= LOG_INTERVAL_S:
-            self._logged_at = time.monotonic()
+            if now - self._drawn_at >= _REDRAW_INTERVAL_S or done == total:
+                self._drawn_at = now
+                self._draw(format_bar(done, total, description, details, now - self._started_at))
+        elif now - self._logged_at >= LOG_INTERVAL_S:
+            self._logged_at = now
             self._context.log(line)
 
-    def _update_bar(self, done: int, total: int | None, fields: Mapping[str, Any]) -> None:
-        if self._bar is None or self._task is None:
-            # imported here to keep runs without a terminal fast
-            from rich.console import Console
-            from rich.progress import Progress
+    def _draw(self, text: str) -> None:
+        # one column is left free: a full line would make some terminals begin a new one
+        text = replace_control_chars(text)[: shutil.get_terminal_size().columns - 1]
+        sys.stderr.write(_ERASE_LINE + text)
+        sys.stderr.flush()
+        self._is_drawn = True
 
-            self._bar = Progress(*self._columns(), console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(**{"description": "", "total": total, **fields})
-            self._bar.start()
-        self._bar.update(self._task, completed=done, total=total, **fields)
+    def _erase(self) -> None:
+        if self._is_drawn:
+            sys.stderr.write(_ERASE_LINE)
+            sys.stderr.flush()
+            self._is_drawn = False
+
+
+def format_bar(done: int, total: int | None, description: str, details: str, seconds: float) -> str:
+    """A bar with its texts, and the remaining time, estimated from the mean speed so far."""
+    share = min(done / total, 1.0) if total else 0.0
+    filled = int(share * _BAR_WIDTH)
+    bar = "━" * filled + "─" * (_BAR_WIDTH - filled)
+    parts = [description, bar, f"{done:,}/{total:,}" if total else f"{done:,}", details]
+    if share > 0:
+        remaining = int(seconds * (1 - share) / share)
+        parts.append(f"{remaining // 60}:{remaining % 60:02} left")
+    return " ".join(filter(None, parts))
 
 
 class IndexProgress(ProgressBar):
     """Shows the progress of an index run. Use it in a `with` block."""
 
     def __init__(self, context: CliContext) -> None:
-        super().__init__(context, _index_columns)
+        super().__init__(context)
         self._total_files = self._files_read = self._chunks = self._embedded = 0
-        self._started_at = time.monotonic()
 
     def handle_event(self, event: IndexEvent) -> None:
         """Show one event."""
@@ -80,7 +99,7 @@ class IndexProgress(ProgressBar):
             self._files_read += 1
             self._chunks += event.chunks
             if event.error:
-                self._context.log(f"{display_name(event.source)}: {event.error}", level=1)
+                self.log(f"{display_name(event.source)}: {event.error}", level=1)
         elif isinstance(event, TextsEmbedded):
             self._embedded += event.texts
         if self._total_files:
@@ -95,16 +114,4 @@ class IndexProgress(ProgressBar):
             f"{self._files_read} of {self._total_files} files read, {self._embedded:,} chunks embedded ({rate:.0f}/s)"
         )
         total = max(estimate, self._embedded) or None
-        self.update(self._embedded, total, line, description="indexing", rate=files)
-
-
-def _index_columns() -> Sequence[ProgressColumn]:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-    return (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(compact=True),
-    )
+        self.update(self._embedded, total, line, description="indexing", details=files)

@@ -23,7 +23,7 @@ EMBEDDERS: Registry[EmbeddingProvider] = Registry(
         "hashing": ComponentSpec("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
         "minilm": ComponentSpec("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
         "ollama": _service("Ollama", "ollama"),
-        "onnx": ComponentSpec("ragkit.embed.onnx:OnnxEmbedder", options="ragkit.embed.options:OnnxOptions"),
+        "onnx": ComponentSpec("ragkit.embed.onnx:OnnxEmbedder", "onnx", "ragkit.embed.options:OnnxOptions"),
         "openai": _service("OpenAI", "openai"),
         "sentence_transformers": ComponentSpec(
             "ragkit.embed.sentence_transformers:SentenceTransformersEmbedder",

@@ -1,10 +1,11 @@
-"""An embedding model of a user's, exported to ONNX, with its tokenizer, in a folder. Needs no extra and no download."""
+"""An embedding model of a user's, exported to ONNX, with its tokenizer, in a folder. Needs no download."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -16,12 +17,16 @@ from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.batches import batch_by_length, run_batches_in_threads, usable_cpu_count
 from ragkit.embed.onnx_folder import OnnxFolder, Pooling, read_folder
 from ragkit.embed.options import OnnxOptions
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, MissingExtra
 from ragkit.records import content_id
 from ragkit.usage.meter import record_embedding
 
 if TYPE_CHECKING:
-    from ragkit.embed.onnx_graph import FolderTokenizer, OnnxGraph
+    from ragkit.embed.onnx_graph import OnnxGraph
+    from ragkit.embed.onnx_tokenizer import FolderTokenizer
+
+if find_spec("tokenizers") is None:  # imported with the first text only; reported here, before any work
+    raise MissingExtra("the embedder 'onnx'", extra="onnx")
 
 _OPTION = "embed.path"
 _BLOCK = 1 << 20
@@ -144,7 +149,7 @@ class OnnxEmbedder:
     @cached_property
     def _tokenizer(self) -> FolderTokenizer:
         # imported here, so that reading the fingerprint does not import the package
-        from ragkit.embed.onnx_graph import FolderTokenizer  # noqa: PLC0415
+        from ragkit.embed.onnx_tokenizer import FolderTokenizer  # noqa: PLC0415
 
         with self._lock:
             return FolderTokenizer(self._folder, self._max_tokens, _OPTION)

@@ -1,4 +1,4 @@
-"""Run the graph and the tokenizer of a model folder of a user's. Adapts the packages `onnxruntime` and `tokenizers`."""
+"""Run the graph of a model folder of a user's. Adapts the package `onnxruntime`."""
 
 from __future__ import annotations
 
@@ -7,49 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
-from ragkit.embed.base import replace_surrogates
 from ragkit.embed.onnx_folder import OnnxFolder
 from ragkit.embed.onnx_session import RUN_ERRORS
-from ragkit.embed.wordpiece import MAX_TEXT_CHARS, WordPieceTokenizer
 from ragkit.errors import InvalidOption
 
 Output = NDArray[np.floating]
 Ids = list[int]
 
-_CHARS_PER_TOKEN = 20
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
-
-
-class FolderTokenizer(WordPieceTokenizer):
-    """The tokenizer of a folder. Thread-safe."""
-
-    def __init__(self, folder: OnnxFolder, max_tokens: int, option: str) -> None:
-        """Raises InvalidOption."""
-        path = folder.path / "tokenizer.json"
-        try:
-            super().__init__(path.read_bytes(), max_tokens)
-            self._cutting = Tokenizer.from_file(str(path))
-        except Exception as error:  # the package raises bare exceptions
-            raise InvalidOption(option, str(path), f"the tokenizer of a model ({error})") from error
-        self._cutting.no_padding()
-        self._cutting.enable_truncation(max_tokens)
-        self._cutting.encode_special_tokens = True
-        self._max_chars = max(MAX_TEXT_CHARS, max_tokens * _CHARS_PER_TOKEN)
-
-    def token_ids(self, texts: Sequence[str]) -> list[Ids]:
-        """Token ids of every text, including special tokens, truncated to the limit of the model."""
-        encodings = self._cutting.encode_batch_fast([self._cut(text) for text in texts])
-        return [encoding.ids for encoding in encodings]
-
-    def pair_ids(self, first: str, others: Sequence[str]) -> list[tuple[Ids, Ids]]:
-        """(token ids, types of the tokens) of `first` with each of the others, truncated to the limit."""
-        pairs = [(self._cut(first), self._cut(other)) for other in others]
-        return [(encoding.ids, encoding.type_ids) for encoding in self._cutting.encode_batch(pairs)]
-
-    def _cut(self, text: str) -> str:
-        return replace_surrogates(text[: self._max_chars])
 
 
 class OnnxGraph:

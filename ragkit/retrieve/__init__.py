@@ -27,7 +27,7 @@ RERANKERS: Registry[Reranker] = Registry(
         ),
         "jina": ComponentSpec("ragkit.retrieve.rerank_jina:JinaReranker"),
         "mmr": ComponentSpec("ragkit.retrieve.rerank:MmrReranker"),
-        "onnx": ComponentSpec("ragkit.retrieve.rerank_onnx:OnnxReranker"),
+        "onnx": ComponentSpec("ragkit.retrieve.rerank_onnx:OnnxReranker", "onnx"),
         "sentences": ComponentSpec("ragkit.retrieve.rerank_sentences:SentenceReranker"),
     },
 )

@@ -1,9 +1,10 @@
-"""Reranking by a cross-encoder of a user's, exported to ONNX, in a folder. Needs no extra and no download."""
+"""Reranking by a cross-encoder of a user's, exported to ONNX, in a folder. Needs no download."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -13,14 +14,18 @@ import numpy as np
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.embed.batches import batch_by_length, run_batches_in_threads, usable_cpu_count
 from ragkit.embed.onnx_folder import read_folder
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, MissingExtra
 from ragkit.records import Hit
 from ragkit.retrieve.base import RerankScores
 from ragkit.retrieve.options import RerankOptions
 from ragkit.usage.meter import record_rerank
 
 if TYPE_CHECKING:
-    from ragkit.embed.onnx_graph import FolderTokenizer, OnnxGraph
+    from ragkit.embed.onnx_graph import OnnxGraph
+    from ragkit.embed.onnx_tokenizer import FolderTokenizer
+
+if find_spec("tokenizers") is None:  # imported with the first question only; reported here, before any work
+    raise MissingExtra("the reranker 'onnx'", extra="onnx")
 
 _OPTION = "rerank.model"
 _TOKEN_BUDGET = 512
@@ -63,7 +68,8 @@ class OnnxReranker:
 
     @cached_property
     def _tokenizer(self) -> FolderTokenizer:
-        from ragkit.embed.onnx_graph import FolderTokenizer  # noqa: PLC0415  # loads the package at the first question
+        # loads the package at the first question
+        from ragkit.embed.onnx_tokenizer import FolderTokenizer  # noqa: PLC0415
 
         with self._lock:
             return FolderTokenizer(self._folder, self._folder.max_tokens, _OPTION)

@@ -1,6 +1,7 @@
 """Looks up prices of models: price files first, then the package genai-prices, then the list `model_limits.json`.
 
-Only the bundled data is used, never its online updater. An unknown price is None, not 0.
+Only the bundled data is used, never its online updater. An unknown price is None, not 0. The package comes with the
+extras of the services that cost money; without it, the list alone is used.
 """
 
 from __future__ import annotations
@@ -116,8 +117,9 @@ class PriceBook:
 
 
 def bundled_models(at: datetime) -> Iterator[ModelInfo]:
-    """All models of the package genai-prices, with the prices at a point in time."""
-    for provider in _bundled_snapshot().providers:
+    """All models of the package genai-prices, with the prices at a point in time; none without the package."""
+    snapshot = _bundled_snapshot()
+    for provider in snapshot.providers if snapshot else ():
         for known in provider.models:
             yield _to_model_info(provider.id, known, at)
 
@@ -167,11 +169,12 @@ def _bundled_cost(provider: str, model: str, tokens: Tokens) -> float | None:
         cache_read_tokens=tokens.cached_tokens or None,
         cache_write_tokens=tokens.cache_write_tokens or None,
     )
+    snapshot = _bundled_snapshot()
     try:
-        calculation = _bundled_snapshot().calc(usage, model, provider or None, None, None)
+        calculation = snapshot.calc(usage, model, provider or None, None, None) if snapshot else None
     except ValueError:  # the model has no price for one of the kinds of tokens
         return None
-    return float(calculation.total_price)
+    return float(calculation.total_price) if calculation else None
 
 
 @lru_cache(maxsize=4096)
@@ -181,16 +184,22 @@ def _is_bundled(provider: str, model: str) -> bool:
 
 
 def _find_bundled(provider: str, model: str) -> ModelInfo | None:
+    snapshot = _bundled_snapshot()
+    if snapshot is None:
+        return None
     try:
-        owner, known = _bundled_snapshot().find_provider_model(model, None, provider or None, None)
+        owner, known = snapshot.find_provider_model(model, None, provider or None, None)
     except LookupError:
         return None
     return _to_model_info(owner.id, known, datetime.now(tz=UTC))
 
 
-def _bundled_snapshot() -> DataSnapshot:
-    from genai_prices import data_snapshot  # noqa: PLC0415 - as above
-
+def _bundled_snapshot() -> DataSnapshot | None:
+    """The data of the package; None if it is not installed."""
+    try:
+        from genai_prices import data_snapshot  # noqa: PLC0415 - as above
+    except ModuleNotFoundError:
+        return None
     return data_snapshot._bundled_snapshot()  # ignores an updater that the application may have started
 
 

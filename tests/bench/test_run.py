@@ -211,4 +211,4 @@ def test_the_machine_is_described_by_its_processor_and_versions() -> None:
     result = describe_machine()
     assert result["cpu"]
     assert isinstance(result["versions"], dict)
-    assert set(result["versions"]) == {"ragkit", "numpy", "numkong"}
+    assert set(result["versions"]) == {"ragkit", "numpy", "simsimd"}

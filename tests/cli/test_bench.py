@@ -169,3 +169,14 @@ def test_an_interrupt_keeps_the_measurements(settings: Path) -> None:
     assert (sqlite["status"], sqlite["figures"]["build_rate"] > 0) == ("interrupted", True)
     [written] = (settings.parent / "results" / "runs").iterdir()
     assert json.loads(written.read_text())["stores"][0] == sqlite
+
+
+def test_without_rich_tables_are_refused_before_the_benchmark_and_json_works(
+    settings: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.delitem(sys.modules, "ragkit.cli.bench_output", raising=False)
+    refused = ragkit("bench", "--settings", settings, code=1)
+    assert "printing the tables of a benchmark needs an optional dependency" in refused.err
+    assert "ragkit-kb[bench]" in refused.err
+    assert ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite").json["stores"][0]["status"] == "ok"

@@ -15,8 +15,8 @@ from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, ProbingEmbedder, 
 from ragkit.embed.onnx import OnnxEmbedder
 from tests.embed.exported_models import write_minilm
 
-CORE = [name for name in EMBEDDERS if not EMBEDDERS.extra(name) and name != "onnx"]
-"""Embedders that need neither an extra nor a folder."""
+CORE = [name for name in EMBEDDERS if not EMBEDDERS.extra(name)]
+"""Embedders that need no extra."""
 UNUSUAL_TEXTS = [
     "",
     " \n\t",

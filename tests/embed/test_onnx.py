@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,13 +14,15 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from ragkit import KnowledgeBase, Pipeline
+from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider, ProbingEmbedder, TokenizingEmbedder
 from ragkit.embed.minilm import MiniLM
 from ragkit.embed.onnx import OnnxEmbedder
 from ragkit.embed.onnx_folder import read_folder
 from ragkit.embed.options import OnnxOptions
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, MissingExtra
 from ragkit.records import JSON, Chunk, Hit
+from ragkit.retrieve import RERANKERS
 from ragkit.retrieve.options import RerankOptions
 from ragkit.retrieve.rerank_onnx import OnnxReranker
 from ragkit.usage.meter import Meter, use_meter
@@ -352,3 +355,14 @@ def test_questions_of_other_languages_meet_the_vectors_of_a_multilingual_model(q
     with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
         kb.index(docs)
         assert Path(kb.search(question)[0].source).name == "cat.txt"
+
+
+def test_without_tokenizers_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for module in ("ragkit.embed.onnx", "ragkit.retrieve.rerank_onnx"):
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(MissingExtra, match=r"the embedder 'onnx' needs .*pip install 'ragkit-kb\[onnx\]'"):
+        EMBEDDERS.find("onnx")
+    with pytest.raises(MissingExtra, match=r"the reranker 'onnx' needs .*pip install 'ragkit-kb\[onnx\]'"):
+        RERANKERS.find("onnx")
+    assert EMBEDDERS.find("minilm")().embed_query("the bundled model needs no package").shape == (384,)

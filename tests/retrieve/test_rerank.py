@@ -20,6 +20,7 @@ from ragkit.retrieve.rerank_sentences import SentenceReranker
 from tests.embed.exported_models import write_reranker
 from tests.retrieve.passages import chunk
 
+LOCAL_RERANKERS = [name for name in RERANKERS if RERANKERS.extra(name) in {"", "onnx"} and name != "jina"]
 SCORES = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}
 
 
@@ -177,7 +178,7 @@ def test_a_sentence_is_embedded_once_for_all_questions() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n", "?", "word", "漢字かな", "\ud800"])
-@pytest.mark.parametrize("name", [name for name in RERANKERS if not RERANKERS.extra(name) and name != "jina"])
+@pytest.mark.parametrize("name", LOCAL_RERANKERS)
 def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str, tmp_path: Path) -> None:
     build = RERANKERS.find(name)
     model = str(write_reranker(tmp_path, identity=True)) if name == "onnx" else ""

@@ -48,6 +48,7 @@ MADE: Mapping[str, Sequence[str]] = {
         r"\W+".join(rf"\b{c}\w*" for c in "abc"),
         r"(?<!\w)a(?!\w)",
     ),
+    "embed/wordpiece.py": (r"[^ \t\n\r\u3000!-/\u4e00-\u9fff]+|[!-/\u4e00-\u9fff]", r"[ \t\n\r\u3000!-/\u4e00-\u9fff]"),
     "evaluate/action_drafts.py": (r"(Can|May|Must|Should) a be ([a-z]+?)(ed|en|t|n)( .*)?$",),
     "evaluate/answer_matching.py": (r"(?<!\d)1(?!\d)",),
     "evaluate/document_outline.py": (r"\b(?:an?|your|each|every|this) a\b(?! [a-z])|\bas\b",),

@@ -77,7 +77,7 @@ def test_every_store_has_a_frozen_dataclass_of_options() -> None:
 def test_the_registry_and_the_options_import_no_adapter() -> None:
     code = (
         "import sys, ragkit.store, ragkit.store.options, ragkit.store.vector_store, ragkit.store.filters.language\n"
-        "heavy = {'sqlite3', 'numkong', 'hypothesis', 'pytest', 'ragkit.store.backends.memory', 'ragkit.testing'}\n"
+        "heavy = {'sqlite3', 'simsimd', 'hypothesis', 'pytest', 'ragkit.store.backends.memory', 'ragkit.testing'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

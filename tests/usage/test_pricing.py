@@ -1,9 +1,11 @@
 """Prices from the bundled catalogue and from overrides."""
 
 import socket
+import sys
 
 import pytest
 
+from ragkit.usage import pricing
 from ragkit.usage.pricing import ModelInfo, Price, PriceBook, split_model_name
 from ragkit.usage.tokens import Tokens
 
@@ -78,3 +80,17 @@ def test_prices_are_not_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_name_is_split_at_its_first_colon() -> None:
     assert split_model_name("ollama:llama3.2:3b") == ("ollama", "llama3.2:3b")
     assert split_model_name("gpt-4o-mini") == ("", "gpt-4o-mini")
+
+
+def test_without_genai_prices_the_list_and_price_files_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {info.name for info in BOOK.models()}
+    pricing._is_bundled.cache_clear()
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    try:
+        assert PriceBook({}).chat_cost("openai", "gpt-4o-mini", Tokens(10, 10)) == pytest.approx(7.5e-6)
+        assert PriceBook({}).chat_cost("nobody", "gpt-4o-mini", Tokens(10, 10)) is None
+        override = {"openai:gpt-4o-mini": ModelInfo("openai", "gpt-4o-mini", price=Price(1.0, 2.0))}
+        assert PriceBook(override).chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000, 0)) == pytest.approx(1.0)
+        assert 0 < len({info.name for info in BOOK.models()}) < len(known)
+    finally:
+        pricing._is_bundled.cache_clear()

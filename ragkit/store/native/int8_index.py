@@ -13,8 +13,8 @@ dozen, are scored from the original rows, so that the results are exactly those 
 from __future__ import annotations
 
 import numpy as np
-from numkong import cdist
 from numpy.typing import NDArray
+from simsimd import cdist
 
 from ragkit.store.base import UNIT_TOLERANCE, Rows
 from ragkit.store.native.exact_search import AllowedRows, RowNumbers, kth_score_floor, to_mask

@@ -21,8 +21,16 @@ from ragkit.bench.machine import describe_machine, package_versions
 from ragkit.bench.measure import BenchJob
 from ragkit.bench.numpy_reference import REFERENCE_NAME
 from ragkit.bench.results import BenchResult, Measurement, QueryLatencies, StoreResult, StoreStatus
-from ragkit.bench.settings import BenchEntry, BenchSettings, SweepPoint, available_cores, expand_variables
+from ragkit.bench.settings import (
+    SERVER_ADDRESS_OPTIONS,
+    BenchEntry,
+    BenchSettings,
+    SweepPoint,
+    available_cores,
+    expand_variables,
+)
 from ragkit.bench.store_process import StoreProcess, StoreProcessFailed, StoreTimeout, drop_page_cache, folder_bytes
+from ragkit.config.convert import get_field_hints
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.records import JSON
 from ragkit.store import STORES
@@ -214,10 +222,10 @@ class BenchRun:
 
     def _make_job(self, entry: BenchEntry) -> BenchJob:
         settings = self._settings
-        options = expand_variables(entry.options)
         options_class = None if entry.name == REFERENCE_NAME else STORES.options_class(entry.name)
-        known = {option.name for option in fields(options_class)} if options_class else set()
-        on_server = any(options.get(option) for option in ("host", "uri", "url", "dsn"))
+        known = get_field_hints(options_class) if options_class else {}
+        options = expand_variables(entry.options, known)
+        on_server = any(options.get(option) for option in SERVER_ADDRESS_OPTIONS)
         if "path" in known and "path" not in options and not on_server:
             self._store_dir(entry).mkdir(parents=True, exist_ok=True)
             options["path"] = str(self._store_dir(entry) / "store")

@@ -16,7 +16,8 @@ from ragkit.bench.compare import BenchComparison, check_comparable, compare_runs
 from ragkit.bench.datasets import Dataset, ExternalVectors, generate_dataset, read_hdf5, write_dataset
 from ragkit.bench.results import BenchBaseline, BenchResult, read_baseline, to_saved_results
 from ragkit.bench.run import BenchRun
-from ragkit.bench.settings import BenchSettings, read_settings
+from ragkit.bench.settings import BenchSettings
+from ragkit.bench.settings_file import read_settings
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.bench_output import BenchProgress, print_comparison, print_results
 from ragkit.cli.common import CliContext, with_common_options

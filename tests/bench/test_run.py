@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,8 @@ from ragkit.bench.datasets import Dataset, generate_dataset
 from ragkit.bench.machine import describe_machine
 from ragkit.bench.results import METRIC_DESCRIPTIONS, BenchResult, StoreResult
 from ragkit.bench.run import BenchRun, BenchStep, StoreDropped, format_sweep_point
-from ragkit.bench.settings import BenchSettings, available_cores, parse_settings
-from tests.bench.conftest import SMALL
+from ragkit.bench.settings import BenchEntry, BenchSettings, available_cores
+from tests.bench.conftest import SMALL, settings_of
 
 
 def by_label(outcome: BenchResult) -> dict[str, StoreResult]:
@@ -81,10 +83,11 @@ def test_the_result_describes_the_machine(ran: tuple[BenchResult, list[object]])
 
 
 def bench(
-    folder: Path, stores: list[dict[str, object]], **more: object
+    folder: Path, stores: list[dict[str, Any]], **more: object
 ) -> tuple[dict[str, StoreResult], list[StoreDropped]]:
     events: list[object] = []
-    settings = parse_settings({**SMALL, "rounds": 1, "stores": stores, "shares": [], **more})
+    entries = tuple(BenchEntry(**store) for store in stores)  # a file with such mistakes is not read at all
+    settings = replace(settings_of({**SMALL, "rounds": 1, "shares": [], **more}), stores=entries)
     data = generate_dataset(folder / "data", 300, 8, queries=20)
     outcome = BenchRun(settings, data, events.append).run()
     return by_label(outcome), [item for item in events if isinstance(item, StoreDropped)]
@@ -131,7 +134,7 @@ def test_a_store_that_times_out_keeps_its_measurements(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_killed_is_a_row_too_and_the_others_go_on(tmp_path: Path) -> None:
-    settings = parse_settings({**SMALL, "rounds": 1, "shares": []})
+    settings = settings_of({**SMALL, "rounds": 1, "shares": []})
     killed: list[int] = []
 
     def tell(event: object) -> None:

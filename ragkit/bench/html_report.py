@@ -8,6 +8,7 @@ from html import escape
 
 from ragkit.bench.results import BenchResult
 from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, incomplete_stores
+from ragkit.bench.verdict import decide
 
 ALT_TEXTS = {
     "recall-qps": "Queries per second on one thread against recall, one line per store",
@@ -29,6 +30,8 @@ th { color: #666; font-weight: 600; vertical-align: bottom; white-space: normal;
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
 td.text { text-align: left; white-space: normal; }
 tr.reference td { color: #777; font-style: italic; } img { width: 100%; height: auto; margin: .8rem 0; }
+.verdict { border-left: 4px solid #D55E00; padding: .1rem 1rem; margin: 1.4rem 0; background: #faf7f4; }
+.verdict h2 { margin-top: .5rem; } .verdict p { color: #222; }
 footer { margin-top: 3rem; font-size: .8rem; color: #777; }
 """
 
@@ -38,6 +41,7 @@ def render_bench_report(outcome: BenchResult, plots: Mapping[str, bytes]) -> str
     sections = [
         f"<h1>Vector stores on {escape(str(outcome.data['name']))}</h1>",
         "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in describe_conditions(outcome)) + "</ul>",
+        _render_verdict(outcome),
         *(_render_picture(name, png) for name, png in plots.items()),
         *(_render_table(table) for table in build_tables(outcome)),
         _render_incomplete(outcome),
@@ -49,6 +53,14 @@ def render_bench_report(outcome: BenchResult, plots: Mapping[str, bytes]) -> str
     head = "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
     body = "\n".join(sections)
     return f"{head}<title>ragkit bench</title><style>{STYLE}</style>\n{body}</html>\n"
+
+
+def _render_verdict(outcome: BenchResult) -> str:
+    verdict = decide(outcome)
+    if verdict is None:
+        return ""
+    first, *others = (escape(sentence) for sentence in verdict.sentences)
+    return f"<section class=verdict><h2>Verdict</h2><p><strong>{first}</strong> {' '.join(others)}</p></section>"
 
 
 def _render_picture(name: str, png: bytes) -> str:

@@ -14,6 +14,7 @@ from ragkit.bench.compare import BenchComparison, MetricDifference
 from ragkit.bench.results import BenchResult
 from ragkit.bench.run import BenchEvent, StoreDropped
 from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, format_number, incomplete_stores
+from ragkit.bench.verdict import decide
 from ragkit.cli.common import CliContext
 from ragkit.cli.progress import ProgressBar
 
@@ -53,6 +54,10 @@ def print_results(result: BenchResult) -> None:
     for label, status, reason in rows:
         message = f"{status}: {reason}" if status else reason
         console.print(Text.assemble((label, "bold"), "  ", (message, "yellow")))
+    verdict = decide(result)
+    if verdict:
+        console.print()
+        console.print(Text.assemble(("Verdict", "bold"), "  ", " ".join(verdict.sentences)))
 
 
 def print_comparison(comparison: BenchComparison) -> None:

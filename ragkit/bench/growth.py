@@ -26,7 +26,7 @@ class Growth:
 
     def at(self, rows: float) -> float:
         """Milliseconds at a number of rows."""
-        return (self.ms + self.slope * (rows - self.rows)) * (rows / self.rows) ** self.exponent
+        return (self.ms + self.slope * (rows - self.rows)) * math.pow(rows / self.rows, self.exponent)
 
 
 def fit_growth(kind: SearchKind, measured: tuple[int, float], *, small_rows: int, ratio: float) -> Growth | None:

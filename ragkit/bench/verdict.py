@@ -74,6 +74,18 @@ class Alternative:
     ms_there: float
     """Its time there, in milliseconds."""
 
+    def to_json(self, rows: int) -> dict[str, JSON]:
+        """One of `alternatives` of the verdict; `rows` is the measured number."""
+        return {
+            "label": self.choice.label,
+            "setting": dict(self.choice.setting),
+            "recall": round(self.choice.recall, 4),
+            "p50_ms": round(self.choice.p50_ms, 4),
+            "from_rows": self.from_rows,
+            "p50_ms_there": round(self.ms_there, 4),
+            "extrapolated": self.from_rows > rows,
+        }
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -97,21 +109,14 @@ class Verdict:
             "store": self.store.label,
             "current": self.current.label if self.current else None,
             "stay": self.store == self.current,
-            "recall": self.store.recall,
-            "p50_ms": self.store.p50_ms,
+            "recall": round(self.store.recall, 4),
+            "p50_ms": round(self.store.p50_ms, 4),
             "rows": self.rows,
             "small_rows": self.small_rows,
             "min_recall": MIN_RECALL,
             "fast_enough_ms": FAST_ENOUGH_MS,
-            "alternatives": [
-                {
-                    "label": other.choice.label, "setting": dict(other.choice.setting), "recall": other.choice.recall,
-                    "p50_ms": other.choice.p50_ms, "from_rows": other.from_rows, "p50_ms_there": other.ms_there,
-                    "extrapolated": other.from_rows > self.rows,
-                }
-                for other in self.alternatives
-            ],
-        }  # fmt: skip
+            "alternatives": [other.to_json(self.rows) for other in self.alternatives],
+        }
 
 
 def result_json(outcome: BenchResult) -> dict[str, JSON]:
@@ -258,10 +263,12 @@ class _Words:
         faster = min(others, key=lambda choice: choice.p50_ms, default=None)
         if faster is None:
             return f"No other measured store that finds {MIN_RECALL:g} of the nearest is clearly faster."
-        saved = self.store.p50_ms - faster.p50_ms
+        saved = format_number(self.store.p50_ms - faster.p50_ms)
+        if not self.store.is_good_enough:
+            return f"{_describe(faster)} would save {saved} ms."
         return (
-            f"{_describe(faster)} would save {format_number(saved)} ms, and a search within {FAST_ENOUGH_MS:g} ms"
-            " is fast enough: people notice 100 ms."
+            f"A search within {FAST_ENOUGH_MS:g} ms is fast enough (people notice 100 ms):"
+            f" {_describe(faster)} would save {saved} ms only."
         )
 
     def _outlook(self) -> str:

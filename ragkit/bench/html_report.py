@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from html import escape
 
 from ragkit.bench.results import BenchResult
+from ragkit.bench.styles import store_colour
 from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, incomplete_stores
 from ragkit.bench.verdict import decide
 
@@ -38,12 +39,13 @@ footer { margin-top: 3rem; font-size: .8rem; color: #777; }
 
 def render_bench_report(outcome: BenchResult, plots: Mapping[str, bytes]) -> str:
     """The HTML report with inlined plots (PNG, by name)."""
+    colours = {store.entry.label: store_colour(store.entry.name) for store in outcome.stores}
     sections = [
         f"<h1>Vector stores on {escape(str(outcome.data['name']))}</h1>",
         "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in describe_conditions(outcome)) + "</ul>",
         _render_verdict(outcome),
         *(_render_picture(name, png) for name, png in plots.items()),
-        *(_render_table(table) for table in build_tables(outcome)),
+        *(_render_table(table, colours) for table in build_tables(outcome)),
         _render_incomplete(outcome),
         _render_versions(outcome),
         f"<footer>Run {escape(outcome.run_id)} of <code>ragkit bench</code>,"
@@ -67,12 +69,13 @@ def _render_picture(name: str, png: bytes) -> str:
     return f"<img alt='{escape(ALT_TEXTS.get(name, name))}' src='data:image/png;base64,{b64encode(png).decode()}'>"
 
 
-def _render_table(table: ResultTable) -> str:
+def _render_table(table: ResultTable, colours: Mapping[str, str]) -> str:
     first = len(table.rows) - table.reference_rows
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     rows = "".join(
         f"<tr{' class=reference' if number >= first else ''}>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
+        + f"<td style='color:{colours[row[0]]}'>{escape(row[0])}</td>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
         + "</tr>"
         for number, row in enumerate(table.rows)
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from ragkit.bench.compare import BenchComparison, check_comparable, compare_runs, find_regressions
 from ragkit.bench.datasets import Dataset, ExternalVectors, generate_dataset, read_hdf5, write_dataset
+from ragkit.bench.metric_names import metric_name, metric_unit
 from ragkit.bench.results import BenchBaseline, BenchResult, read_baseline, to_saved_results
 from ragkit.bench.run import BenchRun, CurrentStore
 from ragkit.bench.settings import BenchSettings
@@ -181,7 +182,8 @@ def _comparison_json(comparison: BenchComparison) -> dict[str, JSON]:
         "differences": [
             {
                 "label": change.label, "setting": change.sweep_point, "figure": change.metric, "before": change.before,
-                "after": change.after, "better_by": change.relative_change,
+                "after": change.after, "better_by": change.relative_change, "store": change.store,
+                "name": metric_name(change.metric), "unit": metric_unit(change.metric),
             }
             for change in comparison.differences
         ],

@@ -27,7 +27,9 @@ def test_every_store_answers_exactly_under_every_condition(ran: tuple[BenchResul
         figures = line.medians()
         assert line.status == "ok"
         recalls = {name: value for name, value in figures.items() if "recall" in name}
-        assert recalls == {"recall": 1.0, "f50:recall": 1.0, "f1:recall": 1.0, "recall_after": 1.0}, line.entry.label
+        quarter = {} if line.entry.label == "floor" else {"recall_quarter": 1.0}
+        expected = {"recall": 1.0, "f50:recall": 1.0, "f1:recall": 1.0, "recall_after": 1.0, **quarter}
+        assert recalls == expected, line.entry.label
 
 
 def test_each_metric_is_measured(ran: tuple[BenchResult, list[object]]) -> None:
@@ -44,6 +46,23 @@ def test_each_metric_is_measured(ran: tuple[BenchResult, list[object]]) -> None:
     assert figures["asked"] == 20
     assert figures["disk_bytes"] > 600 * 16 * 4
     assert figures["delete_rate"] == pytest.approx(6 / figures["delete_ms"] * 1e3)
+
+
+def test_a_quarter_of_the_rows_is_measured_beside_all(ran: tuple[BenchResult, list[object]]) -> None:
+    outcome = ran[0]
+    assert outcome.data["small_rows"] == 150
+    for label in ("sqlite", "memory"):
+        figures = by_label(outcome)[label].medians()
+        assert figures["recall_quarter"] == 1.0  # against the exact results of these rows alone
+        assert 0 < figures["p50_ms_quarter"] < 50
+        assert figures["p50_ms_beside_quarter"] > 0
+    assert "p50_ms_quarter" not in by_label(outcome)["floor"].medians()
+
+
+def test_a_quarter_of_few_rows_is_not_measured(tmp_path: Path) -> None:
+    lines, _ = bench(tmp_path, [{"name": "sqlite"}])
+    assert lines["sqlite"].status == "ok"
+    assert "p50_ms_quarter" not in lines["sqlite"].medians()
 
 
 def test_the_reference_measures_the_read_time(ran: tuple[BenchResult, list[object]]) -> None:
@@ -79,6 +98,7 @@ def test_the_result_describes_the_machine(ran: tuple[BenchResult, list[object]])
     assert isinstance(settings, dict)
     assert machine["cores"] == len(available_cores())
     assert (data["rows"], data["dimension"], data["queries"]) == (600, 16, 20)
+    assert "store" not in data  # the rows are of no knowledge base
     assert (settings["rounds"], settings["threads"], settings["seed"], settings["shares"]) == (2, 2, 1, [0.5, 0.01])
 
 

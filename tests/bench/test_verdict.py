@@ -195,6 +195,7 @@ def test_the_page_begins_with_the_verdict() -> None:
     text = render_bench_report(outcome(4000, kept("sqlite", 0.4)), {"latency": b"png"})
     assert "<strong>For 4,000 rows stay with sqlite (0.4 ms, exact).</strong>" in text
     assert text.index("<h2>Verdict</h2>") < text.index("<img")
+    assert "<code>ragkit bench --generate 100000</code> measures more." in text
 
 
 def test_an_exact_search_grows_by_a_line_and_a_graph_by_a_power() -> None:

@@ -7,12 +7,17 @@ import re
 import signal
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from rich.console import Console
 
+from ragkit.bench.compare import BenchComparison, MetricDifference
+from ragkit.bench.styles import store_colour
+from ragkit.cli.bench_output import print_comparison
 from tests.cli.conftest import Ragkit, start
 
 SETTINGS = """
@@ -189,3 +194,19 @@ def test_an_interrupt_keeps_the_measurements(settings: Path) -> None:
     assert (sqlite["status"], sqlite["figures"]["build_rate"] > 0) == ("interrupted", True)
     [written] = (settings.parent / "results" / "runs").iterdir()
     assert json.loads(written.read_text())["stores"][0] == sqlite
+
+
+def test_a_comparison_has_the_colour_of_each_store_and_its_sweep_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(force_terminal=True, color_system="truecolor", width=120, file=StringIO())
+    monkeypatch.setattr("ragkit.cli.bench_output._create_console", lambda: console)
+    differences = (
+        MetricDifference("mine", '{"ef_search": 16}', "f1:p50_ms", 1.0, 1234.5, "faiss"),
+        MetricDifference("sqlite", "{}", "add_rate", 5.0, 6.0, "sqlite"),
+    )
+    print_comparison(BenchComparison("a", "b", differences, {}))
+    text = console.file.getvalue() if isinstance(console.file, StringIO) else ""
+    red, green, blue = bytes.fromhex(store_colour("faiss")[1:])
+    assert f"\x1b[38;2;{red};{green};{blue}mmine, ef_search 16" in text
+    for cell in ("latency p50, filter 1\u00a0%", "1 ms", "1,234 ms", "123,350% worse"):
+        assert cell in text
+    assert "sqlite" not in text  # the rate of adding says the same as its time

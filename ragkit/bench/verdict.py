@@ -126,13 +126,13 @@ def result_json(outcome: BenchResult) -> dict[str, JSON]:
 
 
 def decide(outcome: BenchResult) -> Verdict | None:
-    """The verdict on a result; None if no store on disk or on a server was measured."""
+    """The verdict on a result; None if no store that keeps its rows was measured."""
     choices = [*_iter_choices(outcome)]
     best = [choice for choice in choices if choice.recall >= MIN_RECALL]
     current = _find_current(outcome, choices)
-    if not choices or (current is None and not best):
+    if not choices:
         return None
-    store = _recommend(current, best)
+    store = _recommend(current, best) if best else max(choices, key=lambda choice: choice.recall)
     rows = int(str(outcome.data["rows"]))
     small = int(str(outcome.data.get("small_rows") or 0))
     alternatives = tuple(_find_alternatives(store, best, rows))
@@ -185,7 +185,7 @@ def _find_current(outcome: BenchResult, choices: Sequence[Choice]) -> Choice | N
 
 def _recommend(current: Choice | None, best: Sequence[Choice]) -> Choice:
     """The current store if nothing is to be gained; else the fastest exact one, or the fastest of all."""
-    if current is not None and (current.is_good_enough or not best):
+    if current is not None and current.is_good_enough:
         return current
     enough = [choice for choice in best if choice.is_exact and choice.is_good_enough]
     chosen = min(enough or best, key=lambda choice: choice.p50_ms)
@@ -236,6 +236,12 @@ class _Words:
 
     def sentences(self) -> Iterator[str]:
         """What to use, why, from which size on something else, and what filters change."""
+        if not self.best:
+            yield (
+                f"For {self._count(self.rows)} no measured store finds {MIN_RECALL:g} of the nearest;"
+                f" {_describe(self.store)} comes closest: let it search more, or measure an exact store."
+            )
+            return
         yield self._head()
         yield self._reason()
         yield self._outlook()

@@ -140,7 +140,15 @@ def test_what_keeps_nothing_is_no_choice() -> None:
     reference.entry = BenchEntry("numpy", "numpy brute force")
     assert decide(outcome(1000, line_of("memory", 0.1), reference)) is None
     assert decide(outcome(1000, StoreResult(BenchEntry("sqlite"), "failed", "broken"))) is None
-    assert decide(outcome(1000, kept("lancedb ivf_pq", 1.0, 0.5))) is None  # nothing finds enough
+
+
+def test_that_no_store_finds_enough_is_said() -> None:
+    verdict = verdict_of(1000, kept("lancedb ivf_pq", 1.0, 0.5), kept("faiss ivfpq", 2.0, 0.97), store="lancedb")
+    assert verdict.sentences == (
+        "For 1,000 chunks no measured store finds 0.98 of the nearest; faiss ivfpq (2 ms at recall 0.97) comes closest:"
+        " let it search more, or measure an exact store.",
+    )
+    assert verdict.to_json()["stay"] is False
 
 
 def test_a_point_of_the_curve_with_enough_recall_counts() -> None:

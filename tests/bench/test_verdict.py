@@ -173,10 +173,12 @@ def test_what_filters_change_is_said() -> None:
     lines = (
         kept("sqlite", 1.0, quarter=0.25),
         kept("pgvector hnsw", 1.3, 0.99, quarter=1.1, **{"f1:p50_ms": 18.4, "f1:recall": 0.941}),
+        kept("chroma", 1.2, 0.99, quarter=1.0, **{"f1:p50_ms": 32.5}),
+        kept("faiss hnsw", 0.4, 0.99, quarter=0.3),
     )
     assert verdict_of(50_000, *lines).sentences[3] == (
-        "With filters pgvector hnsw takes up to 18.4 ms and finds at least 0.941 of the nearest;"
-        " sqlite takes up to 1 ms."
+        "With filters chroma takes up to 32.5 ms and finds all of the nearest; pgvector hnsw takes up to 18.4 ms"
+        " and finds at least 0.941 of the nearest; sqlite takes up to 1 ms."
     )
 
 

@@ -252,11 +252,13 @@ class _Words:
                 f"For {self._count(self.rows)} no measured store finds {MIN_RECALL:g} of the nearest;"
                 f" {_describe(self.store)} comes closest: let it search more, or measure an exact store."
             )
+            yield from self._load()
             return
         yield self._head()
         yield self._reason()
         yield self._outlook()
         yield from self._filters()
+        yield from self._load()
 
     @property
     def _unit(self) -> str:
@@ -309,6 +311,16 @@ class _Words:
         if self.store.growth.at(self.rows * REACH) <= FAST_ENOUGH_MS:
             return f"Up to {reach} {name} stays within {FAST_ENOUGH_MS:g} ms: {source}."
         return f"No measured store is clearly faster than {name} up to {reach}: {source}."
+
+    def _load(self) -> Iterator[str]:
+        """A warning if other work kept all cores busy when the benchmark began."""
+        machine = self.outcome.machine
+        load, cores = float(str(machine["load_before"])), int(str(machine["cores"]))
+        if load >= cores:
+            yield (
+                f"The machine was busy (load {load:.0f} on {cores} cores): times of some ms and more are too long, and"
+                " sizes that follow from them too small; measure again when it is idle."
+            )
 
     def _there(self, item: Alternative) -> str:
         return f"{item.choice.label} ({format_number(item.ms_there)} ms {item.choice.quality})".replace(

@@ -182,6 +182,17 @@ def test_what_filters_change_is_said() -> None:
     )
 
 
+def test_a_busy_machine_is_named() -> None:
+    result = outcome(4000, kept("sqlite", 0.4, quarter=0.25))
+    idle, busy = (replace(result, machine={**result.machine, "load_before": load}) for load in (1.9, 24.77))
+    warning = (
+        "The machine was busy (load 25 on 2 cores): times of some ms and more are too long, and sizes that follow from"
+        " them too small; measure again when it is idle."
+    )
+    verdicts = decide(idle), decide(busy)
+    assert [warning in verdict.sentences for verdict in verdicts if verdict] == [False, True]
+
+
 def test_the_json_has_the_text_and_the_figures() -> None:
     lines = (kept("sqlite", 0.4, quarter=0.25), kept("faiss hnsw", 0.2, 0.985, quarter=0.15))
     tree = result_json(outcome(4000, *lines, store="sqlite"))

@@ -99,7 +99,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StoreVerdict:
     """Which store to use for the measured rows, and from which size on another."""
 
     store: Choice
@@ -136,7 +136,7 @@ def result_json(outcome: BenchResult) -> dict[str, JSON]:
     return {**outcome.to_json(), "verdict": verdict.to_json() if verdict else None}
 
 
-def decide(outcome: BenchResult) -> Verdict | None:
+def decide(outcome: BenchResult) -> StoreVerdict | None:
     """The verdict on a result; None if no store that keeps its rows was measured."""
     choices = [*_iter_choices(outcome)]
     best = [choice for choice in choices if choice.recall >= MIN_RECALL]
@@ -148,7 +148,7 @@ def decide(outcome: BenchResult) -> Verdict | None:
     small = int(str(outcome.data.get("small_rows") or 0))
     alternatives = tuple(_find_alternatives(store, best, rows))
     words = _Words(outcome, store, current, best, alternatives, rows, small)
-    return Verdict(store, current, rows, small, alternatives, tuple(words.sentences()))
+    return StoreVerdict(store, current, rows, small, alternatives, tuple(words.sentences()))
 
 
 def _iter_choices(outcome: BenchResult) -> Iterator[Choice]:

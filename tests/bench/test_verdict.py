@@ -10,7 +10,7 @@ from ragkit.bench.growth import MIN_EXPONENT, fit_growth
 from ragkit.bench.html_report import render_bench_report
 from ragkit.bench.results import BenchResult, Measurement, StoreResult
 from ragkit.bench.settings import BenchEntry
-from ragkit.bench.verdict import Verdict, decide, result_json, round_size
+from ragkit.bench.verdict import StoreVerdict, decide, result_json, round_size
 from ragkit.records import JSON
 from tests.bench.conftest import line_of, outcome_of
 
@@ -33,7 +33,7 @@ def outcome(rows: int, *lines: StoreResult, **data: JSON) -> BenchResult:
     return replace(result, data={**result.data, "rows": rows, "small_rows": rows // 4, **data})
 
 
-def verdict_of(rows: int, *lines: StoreResult, **data: JSON) -> Verdict:
+def verdict_of(rows: int, *lines: StoreResult, **data: JSON) -> StoreVerdict:
     verdict = decide(outcome(rows, *lines, **data))
     assert verdict is not None
     return verdict

@@ -5,7 +5,7 @@ RagkitError
 ├── UnknownName                   a name that is not registered
 │   └── UnknownModel              a model that is not in the price data
 ├── InvalidOption                 an option with a value out of range
-├── PipelineError                 an invalid pipeline file, with every problem in it
+├── PipelineError                 an invalid file of settings, with every problem in it
 ├── LoadError                     a file that cannot be parsed
 │   ├── UnsupportedFormat         no loader for this format
 │   └── LoadLimitExceeded         a limit of time, memory or size was exceeded
@@ -126,7 +126,10 @@ class InvalidOption(RagkitError):
 
 
 class PipelineError(RagkitError):
-    """An invalid pipeline file. `problems` holds one line for each problem: `file:line:column: ...`."""
+    """An invalid pipeline file, or another file of settings: of a grid, of prices, of a benchmark.
+
+    `problems` holds one line for each problem: `file:line:column: ...`.
+    """
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(tuple(problems))

@@ -6,12 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragkit.bench.metric_names import format_metric, metric_name
 from ragkit.bench.results import BenchBaseline, SavedStoreResult
 from ragkit.errors import InvalidOption, MissingExtra
 
 RECALL_TOLERANCE = 0.01
 """The absolute drop in recall that is accepted."""
-HIGHER_IS_BETTER = ("recall", "qps_1", "qps_n", "build_rate", "add_rate", "delete_rate", "read_gb_s", "recall_after")
+HIGHER_IS_BETTER = (
+    "recall",
+    "qps_1",
+    "qps_n",
+    "build_rate",
+    "add_rate",
+    "delete_rate",
+    "read_gb_s",
+    "recall_after",
+    "recall_quarter",
+)
 CHECKED_METRICS = ("recall", "recall_after", "p50_ms", "qps_n", "build_rate", "disk_bytes")
 """The metrics that `--check` compares, with recall and p50 of each filter. The others vary too much between runs."""
 NEUTRAL_METRICS = ("asked", "raw_bytes", "import_s", "put_s")
@@ -28,6 +39,8 @@ class MetricDifference:
     metric: str
     before: float
     after: float
+    store: str = ""
+    """The registered name of the store."""
 
     @property
     def relative_change(self) -> float:
@@ -81,8 +94,9 @@ def _store_regressions(before: SavedStoreResult, after: SavedStoreResult, tolera
         change = MetricDifference(before.label, "{}", metric, value, after.metrics[metric])
         dropped = change.after < change.before - RECALL_TOLERANCE
         if dropped if "recall" in metric else change.relative_change < -tolerance:
-            values = f"{change.before:.4g} -> {change.after:.4g}"
-            regressions.append(f"{change.label}: {metric} {values} ({-change.relative_change:.0%} worse)")
+            values = f"{format_metric(metric, change.before)} -> {format_metric(metric, change.after)}"
+            worse = f"{-change.relative_change:.0%} worse"
+            regressions.append(f"{change.label}: {metric_name(metric)} {values} ({worse})")
     return regressions
 
 
@@ -119,11 +133,12 @@ def compare_runs(a: Path, b: Path | None = None) -> BenchComparison:
         rows = connection.execute(
             """
             WITH medians AS (
-                SELECT 1 AS side, label, setting, figure, median(value) AS value FROM read_parquet($before) GROUP BY ALL
+                SELECT 1 AS side, label, store, setting, figure, median(value) AS value
+                FROM read_parquet($before) GROUP BY ALL
                 UNION ALL
-                SELECT 2, label, setting, figure, median(value) FROM read_parquet($after) GROUP BY ALL
+                SELECT 2, label, store, setting, figure, median(value) FROM read_parquet($after) GROUP BY ALL
             )
-            SELECT x.label, x.setting, x.figure, x.value, y.value
+            SELECT x.label, x.setting, x.figure, x.value, y.value, y.store
             FROM medians x JOIN medians y USING (label, setting, figure)
             WHERE x.side = 1 AND y.side = 2 ORDER BY x.label, x.setting, x.figure
             """,
@@ -133,7 +148,7 @@ def compare_runs(a: Path, b: Path | None = None) -> BenchComparison:
         stores = {run: set(connection.execute(labels, [str(run)]).fetchall()) for run in (before, after)}
     runs = ((before, after), (after, before))
     only = {run.stem: tuple(label for (label,) in sorted(stores[run] - stores[other])) for run, other in runs}
-    differences = tuple(MetricDifference(*row) for row in rows if row[2] not in NEUTRAL_METRICS)
+    differences = tuple(MetricDifference(*row) for row in rows if row[2].rpartition(":")[2] not in NEUTRAL_METRICS)
     return BenchComparison(before.stem, after.stem, differences, only)
 
 

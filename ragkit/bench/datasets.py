@@ -23,6 +23,7 @@ FILTER_FIELD = "bucket"
 BUCKETS = 10_000
 BLOCK_ROWS = 20_000
 """Rows that are generated, normalized or compared at once."""
+MIN_SMALL_ROWS = 100
 CLUSTER_SPREAD = 0.8
 """Mean distance of a generated row from its cluster centre, which has length 1."""
 
@@ -38,6 +39,11 @@ class Dataset:
     """Number of rows that a store is built with; the rows after them are added later."""
     seed: int
     """Selects the rows to delete."""
+
+    @property
+    def small_count(self) -> int:
+        """Number of rows of the smaller size at which times are measured too, a quarter; 0 if it is below 100."""
+        return self.base_count // 4 if self.base_count >= 4 * MIN_SMALL_ROWS else 0
 
     @property
     def rows(self) -> Rows:

@@ -50,10 +50,14 @@ class GroundTruth:
 
 
 def condition_masks(data: Dataset, shares: Sequence[float]) -> dict[str, Mask]:
-    """The matching rows by condition: `all` base rows, each filter, and `after` all additions and deletions."""
+    """The matching rows by condition.
+
+    `all` base rows, the first `quarter` of them, each filter, and `after` all additions and deletions.
+    """
     buckets = data.buckets
     built = np.arange(len(buckets)) < data.base_count
     masks = {"all": built, **{condition_name(share): built & (buckets < bucket_limit(share)) for share in shares}}
+    masks["quarter"] = np.arange(len(buckets)) < data.small_count
     masks["after"] = np.ones(len(buckets), np.bool_)
     masks["after"][data.deleted_rows] = False
     return masks

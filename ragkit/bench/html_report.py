@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from html import escape
 
 from ragkit.bench.results import BenchResult
+from ragkit.bench.styles import store_colour
 from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, incomplete_stores
+from ragkit.bench.verdict import decide
 
 ALT_TEXTS = {
     "recall-qps": "Queries per second on one thread against recall, one line per store",
@@ -15,6 +18,7 @@ ALT_TEXTS = {
     "filters": "Latency of each store by filter selectivity",
     "build-disk": "Build rate, disk usage and peak memory of each store",
 }
+CODE = re.compile("`([^`]+)`")
 STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 2.5rem auto; max-width: 62rem;
@@ -29,17 +33,21 @@ th { color: #666; font-weight: 600; vertical-align: bottom; white-space: normal;
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
 td.text { text-align: left; white-space: normal; }
 tr.reference td { color: #777; font-style: italic; } img { width: 100%; height: auto; margin: .8rem 0; }
+.verdict { border-left: 4px solid #D55E00; padding: .1rem 1rem; margin: 1.4rem 0; background: #faf7f4; }
+.verdict h2 { margin-top: .5rem; } .verdict p { color: #222; }
 footer { margin-top: 3rem; font-size: .8rem; color: #777; }
 """
 
 
 def render_bench_report(outcome: BenchResult, plots: Mapping[str, bytes]) -> str:
     """The HTML report with inlined plots (PNG, by name)."""
+    colours = {store.entry.label: store_colour(store.entry.name) for store in outcome.stores}
     sections = [
         f"<h1>Vector stores on {escape(str(outcome.data['name']))}</h1>",
         "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in describe_conditions(outcome)) + "</ul>",
+        _render_verdict(outcome),
         *(_render_picture(name, png) for name, png in plots.items()),
-        *(_render_table(table) for table in build_tables(outcome)),
+        *(_render_table(table, colours) for table in build_tables(outcome)),
         _render_incomplete(outcome),
         _render_versions(outcome),
         f"<footer>Run {escape(outcome.run_id)} of <code>ragkit bench</code>,"
@@ -51,16 +59,25 @@ def render_bench_report(outcome: BenchResult, plots: Mapping[str, bytes]) -> str
     return f"{head}<title>ragkit bench</title><style>{STYLE}</style>\n{body}</html>\n"
 
 
+def _render_verdict(outcome: BenchResult) -> str:
+    verdict = decide(outcome)
+    if verdict is None:
+        return ""
+    first, *others = (CODE.sub(r"<code>\1</code>", escape(sentence)) for sentence in verdict.sentences)
+    return f"<section class=verdict><h2>Verdict</h2><p><strong>{first}</strong> {' '.join(others)}</p></section>"
+
+
 def _render_picture(name: str, png: bytes) -> str:
     return f"<img alt='{escape(ALT_TEXTS.get(name, name))}' src='data:image/png;base64,{b64encode(png).decode()}'>"
 
 
-def _render_table(table: ResultTable) -> str:
+def _render_table(table: ResultTable, colours: Mapping[str, str]) -> str:
     first = len(table.rows) - table.reference_rows
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     rows = "".join(
         f"<tr{' class=reference' if number >= first else ''}>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
+        + f"<td style='color:{colours[row[0]]}'>{escape(row[0])}</td>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
         + "</tr>"
         for number, row in enumerate(table.rows)
     )

@@ -27,6 +27,8 @@ from ragkit.store import STORES
 from ragkit.store.base import Filter, Rows, Store
 from ragkit.store.vector_store import VectorStore
 
+SERVER_NAME_OPTIONS = ("collection", "table", "namespace")
+"""Options that name a collection on a server; the benchmark fills in a name of its own."""
 MIN_QUERIES = 20
 """Queries of a round that run even after its time limit."""
 
@@ -168,6 +170,24 @@ class StoreBench:
             "delete_rate": deleted / deleting.seconds,
             "p50_ms_after": after["p50_ms"],
             "recall_after": after["recall"],
+        }
+
+    def measure_quarter(self) -> dict[str, JSON]:
+        """Run the queries on all rows and on a second store with a quarter of them, one after the other."""
+        everything = self._run_queries("after", None, self._job.queries)
+        self.close(clear=not self._job.options.get("path"))
+        options, path = dict(self._job.options), self._job.options.get("path")
+        names = [option for option in SERVER_NAME_OPTIONS if option in options and not path]
+        options |= {option: f"{options[option]}_quarter" for option in names}
+        if isinstance(path, str):
+            options["path"] = f"{path}-quarter"
+        self._store = VectorStore.create(self._job.store_name, **options)
+        self._add_rows(0, self._data.small_count)
+        quarter = self._run_queries("quarter", None, self._job.queries)
+        return {
+            "p50_ms_quarter": quarter["p50_ms"],
+            "recall_quarter": quarter["recall"],
+            "p50_ms_beside_quarter": everything["p50_ms"],
         }
 
     def measure_bandwidth(self) -> dict[str, JSON]:

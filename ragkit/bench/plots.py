@@ -1,37 +1,49 @@
 """Plots a result: recall against throughput, latencies, filters, build and storage.
 
-The colours are the colour-blind safe palette of Okabe and Ito, two of them darkened to be legible as text. Every line
-also has its own marker and label.
+Every store has its own colour (`ragkit.bench.styles`), the marker says how it searches, and every line has its label.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ragkit.bench.ground_truth import condition_name
 from ragkit.bench.numpy_reference import REFERENCE_NAME
 from ragkit.bench.results import BenchResult, StoreResult
+from ragkit.bench.styles import StoreStyle, search_kind, store_styles
 from ragkit.bench.tables import format_number, format_share, read_lower_bound
+from ragkit.bench.verdict import EXACT
 from ragkit.errors import MissingExtra
 
 try:
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 except ImportError as error:
     raise MissingExtra("plots of a benchmark", extra="bench") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#C98A00", "#3A9BD1", "#7A5195", "#8C6D31", "#4D4D4D", "#B2182B")
-MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p", "h", "<")
+LineStyle: TypeAlias = "tuple[float, tuple[float, float]]"
 INK, PALE, GRID = "#222222", "#777777", "#E4E4E4"
 DPI = 144
 WIDTH_INCHES = 9.6
 LABEL_POINTS = 9
+KIND_NOTE = "circle: exact, triangle: graph, square: quantized"
+LINE_STYLES: Mapping[str, LineStyle] = {"graph": (0, (5, 1.5)), "quantized": (0, (1.5, 1))}
+"""Dashes of the kinds of search other than exact, for the lines of one store to differ."""
+RECALL_STEP = 0.001
+"""Recalls closer to 1 than this are drawn close to 1."""
+LOWEST_END = 0.99
+"""The recall axis begins here at the latest, so that a thousandth does not fill it."""
+RECALL_TICKS = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0)
 
 
 def render_plots(outcome: BenchResult) -> dict[str, bytes]:
@@ -39,11 +51,7 @@ def render_plots(outcome: BenchResult) -> dict[str, bytes]:
     stores = [store for store in outcome.stores if "p50_ms" in store.medians()]
     if not stores:
         return {}
-    styles = {
-        store.entry.label: (COLOURS[number % len(COLOURS)], MARKERS[(number + number // 10) % len(MARKERS)])
-        for number, store in enumerate(s for s in outcome.stores if s.entry.name != REFERENCE_NAME)
-    }
-    styles |= {store.entry.label: (PALE, "o") for store in outcome.stores if store.entry.name == REFERENCE_NAME}
+    styles = store_styles([store.entry for store in outcome.stores])
     figures = {
         "recall-qps": _plot_recall_qps(outcome, stores, styles),
         "latency": _plot_latency(outcome, stores, styles),
@@ -53,8 +61,8 @@ def render_plots(outcome: BenchResult) -> dict[str, bytes]:
     return {name: _to_png(figure) for name, figure in figures.items() if figure is not None}
 
 
-PlotStyles = Mapping[str, tuple[str, str]]
-"""Colour and marker by label."""
+PlotStyles = Mapping[str, StoreStyle]
+"""The style of each label."""
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -85,26 +93,47 @@ def spread_labels(positions: Sequence[float], gap: float, low: float, high: floa
     return result
 
 
+def recall_position(recall: ArrayLike) -> NDArray[np.float64]:
+    """The place of a recall on its axis, which has as much room between 0.9 and 0.99 as between 0 and 0.9."""
+    return -np.log10(1 + RECALL_STEP - np.asarray(recall, np.float64))
+
+
+def _recall_at(position: ArrayLike) -> NDArray[np.float64]:
+    """The inverse of `recall_position`."""
+    return 1 + RECALL_STEP - 10 ** -np.asarray(position, np.float64)
+
+
+def _speed(medians: Mapping[str, float]) -> float:
+    """Queries per second at the median latency, which single slow queries do not change."""
+    return 1e3 / medians["p50_ms"]
+
+
 def _plot_recall_qps(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
+    recalls = [medians["recall"] for store in stores for _, medians in store.curve_points()]
+    if min(recalls) >= EXACT:
+        return _plot_speed(outcome, stores, styles)
     top_k = outcome.settings["top_k"]
-    subtitle = f"queries per second on one thread, by recall@{top_k}; up and to the right is better"
-    figure, axes = _new_figure("Recall against throughput", subtitle, outcome, 5.8)
+    subtitle = f"one thread; up and to the right is better; {KIND_NOTE}"
+    figure, axes = _new_figure("Recall against speed", subtitle, outcome, 5.8)
     ends: list[tuple[str, float, float]] = []
     all_points: list[tuple[float, float]] = []
     for store in stores:
-        colour, marker = styles[store.entry.label]
-        points = [(medians["recall"], medians["qps_1"]) for _, medians in store.curve_points()]
+        style = styles[store.entry.label]
+        points = [(medians["recall"], _speed(medians)) for _, medians in store.curve_points()]
         best = pareto_front(points)
         all_points += [] if store.entry.name == REFERENCE_NAME else points
-        axes.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.35, ms=6, mew=0)
-        axes.plot(*zip(*best, strict=True), f"-{marker}", color=colour, lw=1.8, ms=7, mec="white", mew=0.8)
+        axes.plot(*zip(*points, strict=True), style.marker, color=style.colour, alpha=0.35, ms=6, mew=0)
+        axes.plot(*zip(*best, strict=True), f"-{style.marker}", color=style.colour, lw=1.8, ms=7, mec="white", mew=0.8)
         ends.append((store.entry.label, *best[-1]))
-    low = min([recall for recall, _ in all_points] or [0.99])
-    span = max(1 - low, 0.002)
-    axes.set_xlim(low - 0.06 * span, 1 + 0.03 * span)
+    axes.set_xscale("function", functions=(recall_position, _recall_at))
+    left, right = (float(recall_position(end)) for end in (min([*recalls, LOWEST_END]), 1.0))
+    axes.set_xlim(*(float(_recall_at(end)) for end in (left - 0.04 * (right - left), right + 0.03 * (right - left))))
+    axes.xaxis.set_major_locator(FixedLocator([tick for tick in RECALL_TICKS if tick >= axes.get_xlim()[0]]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
     axes.set_yscale("log")
     axes.set_xlabel(f"recall@{top_k}")
-    axes.set_ylabel("queries per second, one thread")
+    axes.set_ylabel("queries per second at the median latency")
     front = pareto_front(all_points)
     if len(front) > 1:
         axes.plot(*zip(*front, strict=True), color=INK, lw=7, alpha=0.10, solid_capstyle="round", zorder=0)
@@ -123,12 +152,35 @@ def _plot_recall_qps(outcome: BenchResult, stores: Sequence[StoreResult], styles
     return figure
 
 
+def _plot_speed(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
+    """One row for each store instead of a recall axis on which all stores have the same place."""
+    best = {store.entry.label: max(_speed(medians) for _, medians in store.curve_points()) for store in stores}
+    ordered = sorted(stores, key=lambda store: best[store.entry.label])
+    subtitle = f"one thread; every store found all of the {outcome.settings['top_k']} nearest (recall 1)"
+    figure, axes = _new_figure("Speed", subtitle, outcome, 1.9 + 0.36 * len(ordered), across=(0.2, 0.96), grid="x")
+    for place, store in enumerate(ordered):
+        style, speed = styles[store.entry.label], best[store.entry.label]
+        axes.plot(speed, place, style.marker, color=style.colour, ms=8.5, mec="white", mew=0.8)
+        axes.annotate(
+            format_number(speed), (speed, place), (9, 0), textcoords="offset points", va="center",
+            fontsize=LABEL_POINTS, color=INK,
+        )  # fmt: skip
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xlim(low / 1.3, high * 1.6)
+    axes.set_ylim(-0.6, len(ordered) - 0.2)
+    _label_stores(axes, ordered, styles)
+    axes.set_xlabel("queries per second at the median latency")
+    _format_ticks(axes, "x")
+    return figure
+
+
 def _plot_latency(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
     ordered = sorted(stores, key=lambda store: -store.medians()["p50_ms"])
     subtitle, height = "one thread; large marker: p50, ring: p95, bar: p99", 1.9 + 0.36 * len(ordered)
     figure, axes = _new_figure("Query latency", subtitle, outcome, height, across=(0.2, 0.96), grid="x")
     for place, store in enumerate(ordered):
-        colour, marker = styles[store.entry.label]
+        colour, marker = styles[store.entry.label].colour, styles[store.entry.label].marker
         medians = store.medians()
         p50, p95, p99 = medians["p50_ms"], medians["p95_ms"], medians["p99_ms"]
         axes.plot([p50, p99], [place, place], color=colour, lw=2.2, alpha=0.45, solid_capstyle="butt")
@@ -162,11 +214,11 @@ def _plot_filters(outcome: BenchResult, stores: Sequence[StoreResult], styles: P
     measured = [store for store in stores if any(name in store.medians() for name in names)]
     if not measured:
         return None
-    subtitle = "median latency, by the share of the rows that the filter selects; ring: recall below 0.99"
+    subtitle = f"median latency, by the share of the rows that the filter selects; ring: recall below 0.99; {KIND_NOTE}"
     figure, axes = _new_figure("Filtered queries", subtitle, outcome, 5.4)
     ends: list[tuple[str, float, float]] = []
     for store in measured:
-        colour, marker = styles[store.entry.label]
+        colour, marker = styles[store.entry.label].colour, styles[store.entry.label].marker
         medians = store.medians()
         points = [(1.0, medians["p50_ms"], medians["recall"])]
         for share in sorted(shares, reverse=True):
@@ -174,7 +226,8 @@ def _plot_filters(outcome: BenchResult, stores: Sequence[StoreResult], styles: P
             if f"{name}:p50_ms" in medians:
                 points.append((share, medians[f"{name}:p50_ms"], medians[f"{name}:recall"]))
         axes.plot(
-            [x for x, _, _ in points], [y for _, y, _ in points], f"-{marker}",
+            [x for x, _, _ in points], [y for _, y, _ in points], marker=marker,
+            ls=LINE_STYLES.get(search_kind(store.entry), "-"),
             color=colour, lw=1.6, ms=6.5, mec="white", mew=0.7, alpha=0.9,
         )  # fmt: skip
         for x, y, recall in points:
@@ -197,19 +250,46 @@ def _plot_filters(outcome: BenchResult, stores: Sequence[StoreResult], styles: P
 def _plot_storage(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
     ordered = sorted(stores, key=lambda store: store.medians().get("build_rate", 0.0))
     figure = Figure(figsize=(WIDTH_INCHES, 2.1 + 0.33 * len(ordered)), dpi=DPI)
-    panels = figure.subplots(1, 3, sharey=True)
-    colours = [styles[store.entry.label][0] for store in ordered]
-    titles = ("build rate, rows per second", "disk usage / size of the rows", "peak memory / size of the rows")
-    for axes, title, name in zip(panels, titles, ("build_rate", "disk", "memory"), strict=True):
+    panels = figure.subplots(1, 3, sharey=True, width_ratios=(1.35, 1, 1))
+    colours = [styles[store.entry.label].colour for store in ordered]
+    titles = ("build, rows per second (time)", "disk usage / size of the rows", "peak memory / size of the rows")
+    _draw_rates(panels[0], ordered, styles)
+    for axes, name in zip(panels[1:], ("disk", "memory"), strict=True):
         _draw_bars(axes, [_storage_value(store.medians(), name) for store in ordered], colours)
+    for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
     panels[0].set_ylim(-0.6, len(ordered) - 0.4)
     _label_stores(panels[0], ordered, styles)
     height = figure.get_figheight()
     figure.subplots_adjust(left=0.17, right=0.98, top=1 - 1.05 / height, bottom=0.48 / height, wspace=0.09)
-    subtitle = "build rate: higher is better; disk usage and memory: lower is better"
+    subtitle = "build rate, on a logarithmic axis: higher is better; disk usage and memory: lower is better"
     _draw_title(figure, "Build and storage", subtitle, outcome)
     return figure
+
+
+def _draw_rates(axes: Axes, stores: Sequence[StoreResult], styles: PlotStyles) -> None:
+    """One mark per store on a logarithmic axis, with the rate and the time; a bar would have an arbitrary start."""
+    _style_axes(axes, "x")
+    axes.set_xscale("log")
+    for place, store in enumerate(stores):
+        style, medians = styles[store.entry.label], store.medians()
+        if "build_rate" in medians:
+            axes.plot(medians["build_rate"], place, style.marker, color=style.colour, ms=8, mec="white", mew=0.8)
+    low, high = axes.get_xlim()
+    axes.set_xlim(low / 1.3, high * (high / low) ** 0.8)  # room for the text of the fastest
+    for place, store in enumerate(stores):
+        medians = store.medians()
+        if "build_rate" in medians:
+            seconds = f" ({format_number(medians['build_s'])} s)" if "build_s" in medians else ""
+            axes.annotate(
+                format_number(medians["build_rate"]) + seconds, (medians["build_rate"], place), (8, 0),
+                textcoords="offset points", va="center", fontsize=8.5, color=INK,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+            )  # fmt: skip
+    powers = range(math.ceil(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    axes.xaxis.set_major_locator(FixedLocator([10.0**power for power in powers]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _draw_bars(axes: Axes, values: Sequence[float | None], colours: Sequence[str]) -> None:
@@ -281,7 +361,7 @@ def _format_ticks(axes: Axes, which: str) -> None:
 def _label_stores(axes: Axes, stores: Sequence[StoreResult], styles: PlotStyles) -> None:
     axes.set_yticks(range(len(stores)), [store.entry.label for store in stores], fontsize=9.5)
     for tick, store in zip(axes.get_yticklabels(), stores, strict=True):
-        tick.set_color(styles[store.entry.label][0])
+        tick.set_color(styles[store.entry.label].colour)
 
 
 def _label_lines(axes: Axes, ends: Sequence[tuple[str, float, float]], styles: PlotStyles) -> None:
@@ -296,8 +376,8 @@ def _label_lines(axes: Axes, ends: Sequence[tuple[str, float, float]], styles: P
     for (label, x, y), position in zip(ends, positions, strict=True):
         axes.annotate(
             label, (x, y), (right + 16 * DPI / 72, position), textcoords="figure pixels", va="center",
-            annotation_clip=False, fontsize=LABEL_POINTS, color=styles[label][0],
-            arrowprops={"arrowstyle": "-", "color": styles[label][0], "lw": 0.7, "alpha": 0.6, "relpos": (0, 0.5),
+            annotation_clip=False, fontsize=LABEL_POINTS, color=styles[label].colour,
+            arrowprops={"arrowstyle": "-", "color": styles[label].colour, "lw": 0.7, "alpha": 0.6, "relpos": (0, 0.5),
                         "shrinkA": 1, "shrinkB": 4},
         )  # fmt: skip
 

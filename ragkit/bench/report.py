@@ -16,6 +16,7 @@ from pathlib import Path
 from ragkit.bench.html_report import render_bench_report
 from ragkit.bench.plots import render_plots
 from ragkit.bench.results import BenchResult
+from ragkit.bench.verdict import result_json
 from ragkit.errors import MissingExtra
 
 try:
@@ -44,7 +45,7 @@ def write_report(directory: Path, outcome: BenchResult) -> Path:
         parquet = BytesIO()
         pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), parquet)
         _write_atomically(directory / folder / f"{outcome.run_id}.parquet", parquet.getvalue())
-    text = json.dumps(outcome.to_json(), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(result_json(outcome), indent=1, ensure_ascii=False) + "\n"
     (directory / "runs").mkdir(exist_ok=True)
     _write_atomically(directory / "runs" / f"{outcome.run_id}.json", text.encode())
     plots = render_plots(outcome)

@@ -18,17 +18,31 @@ from typing import cast
 from ragkit.bench import ground_truth
 from ragkit.bench.datasets import Dataset
 from ragkit.bench.machine import describe_machine, package_versions
-from ragkit.bench.measure import BenchJob
+from ragkit.bench.measure import SERVER_NAME_OPTIONS, BenchJob
 from ragkit.bench.numpy_reference import REFERENCE_NAME
 from ragkit.bench.results import BenchResult, Measurement, QueryLatencies, StoreResult, StoreStatus
-from ragkit.bench.settings import BenchEntry, BenchSettings, SweepPoint, available_cores, expand_variables
+from ragkit.bench.settings import (
+    SERVER_ADDRESS_OPTIONS,
+    BenchEntry,
+    BenchSettings,
+    SweepPoint,
+    available_cores,
+    expand_variables,
+)
 from ragkit.bench.store_process import StoreProcess, StoreProcessFailed, StoreTimeout, drop_page_cache, folder_bytes
+from ragkit.config.convert import get_field_hints
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.records import JSON
 from ragkit.store import STORES
 
-SERVER_NAME_OPTIONS = ("collection", "table", "namespace")
-"""Options that name a collection on a server; the benchmark fills in a name of its own."""
+
+@dataclass(frozen=True)
+class CurrentStore:
+    """The store that a knowledge base uses."""
+
+    name: str
+    method: str = ""
+    """The value of its option `method`; empty if it has none."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +71,19 @@ BenchEvent = BenchStep | StoreDropped
 class BenchRun:
     """One benchmark. `result` has the measurements so far at any time, also after an interrupt."""
 
-    def __init__(self, settings: BenchSettings, data: Dataset, notify: Callable[[BenchEvent], None]) -> None:
-        self._settings, self._data, self._notify = settings, data, notify
+    def __init__(
+        self,
+        settings: BenchSettings,
+        data: Dataset,
+        notify: Callable[[BenchEvent], None],
+        current: CurrentStore | None = None,
+    ) -> None:
+        """`current` is the store of the knowledge base that the data is from, if there is one."""
+        self._settings, self._data, self._notify, self._current = settings, data, notify, current
         self._run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
         self._machine = describe_machine()
         self._store_runs = [_StoreRun(StoreResult(entry), settings.store_seconds) for entry in settings.stores]
-        steps = 4 + settings.rounds * (2 + len(settings.shares))
+        steps = (5 if data.small_count else 4) + settings.rounds * (2 + len(settings.shares))
         sweeps = [len([*entry.sweep_points()]) - 1 for entry in settings.stores]
         self._step_count = sum(steps + settings.rounds * points for points in sweeps)
         self._steps_done = 0
@@ -76,7 +97,10 @@ class BenchRun:
             "dimension": self._data.rows.shape[1],
             "queries": len(self._data.queries),
             "fingerprint": self._data.fingerprint(),
+            "small_rows": self._data.small_count,
         }
+        if self._current is not None:
+            data |= {"store": self._current.name, "method": self._current.method}
         stores = tuple(run.result for run in self._store_runs)
         return BenchResult(self._run_id, self._machine, data, self._settings_json(), stores)
 
@@ -152,6 +176,8 @@ class BenchRun:
     def _finish_store(self, store_run: _StoreRun) -> None:
         self._run_step(store_run, "adding and deleting", "measure_writes")
         entry = store_run.result.entry
+        if self._data.small_count and entry.name != REFERENCE_NAME:
+            self._run_step(store_run, "querying with a quarter of the rows", "measure_quarter")
         figures = store_run.result.medians()
         dollars = entry.dollars_per_million_queries
         if dollars is None and entry.dollars_per_hour is not None and "qps_1" in figures:
@@ -214,10 +240,10 @@ class BenchRun:
 
     def _make_job(self, entry: BenchEntry) -> BenchJob:
         settings = self._settings
-        options = expand_variables(entry.options)
         options_class = None if entry.name == REFERENCE_NAME else STORES.options_class(entry.name)
-        known = {option.name for option in fields(options_class)} if options_class else set()
-        on_server = any(options.get(option) for option in ("host", "uri", "url", "dsn"))
+        known = get_field_hints(options_class) if options_class else {}
+        options = expand_variables(entry.options, known)
+        on_server = any(options.get(option) for option in SERVER_ADDRESS_OPTIONS)
         if "path" in known and "path" not in options and not on_server:
             self._store_dir(entry).mkdir(parents=True, exist_ok=True)
             options["path"] = str(self._store_dir(entry) / "store")

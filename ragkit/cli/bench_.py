@@ -14,9 +14,12 @@ import numpy as np
 
 from ragkit.bench.compare import BenchComparison, check_comparable, compare_runs, find_regressions
 from ragkit.bench.datasets import Dataset, ExternalVectors, generate_dataset, read_hdf5, write_dataset
+from ragkit.bench.metric_names import metric_name, metric_unit
 from ragkit.bench.results import BenchBaseline, BenchResult, read_baseline, to_saved_results
-from ragkit.bench.run import BenchRun
-from ragkit.bench.settings import BenchSettings, read_settings
+from ragkit.bench.run import BenchRun, CurrentStore
+from ragkit.bench.settings import BenchSettings
+from ragkit.bench.settings_file import read_settings
+from ragkit.bench.verdict import result_json
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.bench_progress import BenchProgress
 from ragkit.cli.common import CliContext, with_common_options
@@ -121,7 +124,7 @@ def _run_benchmark(context: CliContext, plan: BenchPlan) -> int:
     def report(result: BenchResult, regressions: list[str]) -> None:
         path = str(write_report(plan.out, result)) if write_report and plan.out else None
         if context.json:
-            context.write_json({**result.to_json(), "report": path, "regressions": [*regressions]})
+            context.write_json({**result_json(result), "report": path, "regressions": [*regressions]})
         elif print_results:
             print_results(result)
         if path:
@@ -133,11 +136,11 @@ def _run_benchmark(context: CliContext, plan: BenchPlan) -> int:
         tempfile.TemporaryDirectory(prefix="ragkit-bench-", dir=plan.scratch) as folder,
         BenchProgress(context) as progress,
     ):
-        data = _load_dataset(context, plan.settings, Path(folder) / "data", plan.source)
+        data, current = _load_dataset(context, plan.settings, Path(folder) / "data", plan.source)
         if plan.baseline:
             settings = plan.settings
             check_comparable(plan.baseline, data.fingerprint(), settings.top_k, settings.thread_count)
-        run = BenchRun(plan.settings, data, progress.handle_event)
+        run = BenchRun(plan.settings, data, progress.handle_event, current)
         try:
             result = run.run()
         except KeyboardInterrupt:
@@ -192,7 +195,8 @@ def _comparison_json(comparison: BenchComparison) -> dict[str, JSON]:
         "differences": [
             {
                 "label": change.label, "setting": change.sweep_point, "figure": change.metric, "before": change.before,
-                "after": change.after, "better_by": change.relative_change,
+                "after": change.after, "better_by": change.relative_change, "store": change.store,
+                "name": metric_name(change.metric), "unit": metric_unit(change.metric),
             }
             for change in comparison.differences
         ],
@@ -212,19 +216,24 @@ def _select_stores(settings: BenchSettings, stores: str | None) -> BenchSettings
     return replace(settings, stores=tuple(e for e in settings.stores if {e.label, e.name} & {*selected}))
 
 
-def _load_dataset(context: CliContext, settings: BenchSettings, folder: Path, source: DatasetSource) -> Dataset:
-    """The dataset: from a file, from the knowledge base, or generated."""
+def _load_dataset(
+    context: CliContext, settings: BenchSettings, folder: Path, source: DatasetSource
+) -> tuple[Dataset, CurrentStore | None]:
+    """The dataset: from a file, from the knowledge base with its store, or generated."""
     if source.hdf5 is not None:
-        return write_dataset(folder, read_hdf5(source.hdf5), queries=settings.queries, seed=settings.seed)
+        return write_dataset(folder, read_hdf5(source.hdf5), queries=settings.queries, seed=settings.seed), None
     missing = source.questions is None and context.kb == Path(".ragkit") and not context.kb.exists()
     if source.generated or missing:
         if not source.generated:
             context.log("no knowledge base found (use --kb DIR): using generated vectors")
         data = settings.data
-        return generate_dataset(folder, data.rows, data.dimension, queries=settings.queries, seed=settings.seed)
+        generated = generate_dataset(folder, data.rows, data.dimension, queries=settings.queries, seed=settings.seed)
+        return generated, None
     with context.open_knowledge_base() as kb:
         vectors = _load_chunks(kb, context.kb, source.questions)
-    return write_dataset(folder, vectors, queries=settings.queries, seed=settings.seed)
+        store = kb.pipeline.store
+    current = CurrentStore(store.name, str(getattr(store.options, "method", "")))
+    return write_dataset(folder, vectors, queries=settings.queries, seed=settings.seed), current
 
 
 def _load_chunks(kb: KnowledgeBase, directory: Path, questions: Path | None) -> ExternalVectors:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 
 from ragkit.bench.compare import BenchComparison, MetricDifference
+from ragkit.bench.metric_names import format_metric, is_shown, metric_name, metric_order
 from ragkit.bench.results import BenchResult
-from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, format_number, incomplete_stores
+from ragkit.bench.run import format_sweep_point
+from ragkit.bench.styles import store_colour
+from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, incomplete_stores
+from ragkit.bench.verdict import decide
 from ragkit.errors import MissingExtra
 
 try:
@@ -28,15 +34,20 @@ def print_results(result: BenchResult) -> None:
     console = _create_console()
     for note in describe_conditions(result):
         console.print(Text(note, style="dim"))
+    colours = {store.entry.label: store_colour(store.entry.name) for store in result.stores}
     for table in build_tables(result):
         console.print()
-        console.print(_render_table(table))
+        console.print(_render_table(table, colours))
     rows = incomplete_stores(result)
     if rows:
         console.print()
     for label, status, reason in rows:
         message = f"{status}: {reason}" if status else reason
         console.print(Text.assemble((label, "bold"), "  ", (message, "yellow")))
+    verdict = decide(result)
+    if verdict:
+        console.print()
+        console.print(Text.assemble(("Verdict", "bold"), "  ", " ".join(verdict.sentences)))
 
 
 def print_comparison(comparison: BenchComparison) -> None:
@@ -46,11 +57,16 @@ def print_comparison(comparison: BenchComparison) -> None:
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for position, column in enumerate(("store", "figure", "before", "after", "")):
         table.add_column(column, justify="right" if position > 1 else "left")
+    shown = [item for item in comparison.differences if is_shown(item.metric)]
+    shown.sort(key=lambda item: (item.label, item.sweep_point, metric_order(item.metric)))
     last = ""
-    for change in comparison.differences:
-        label = change.label if change.sweep_point == "{}" else f"{change.label} {change.sweep_point}"
-        before, after = format_number(change.before), format_number(change.after)
-        table.add_row("" if label == last else label, change.metric, before, after, _format_change(change))
+    for item in shown:
+        label = _format_point(item)
+        if last and label != last:
+            table.add_section()
+        values = (format_metric(item.metric, value) for value in (item.before, item.after))
+        name = Text("" if label == last else label, style=store_colour(item.store))
+        table.add_row(name, metric_name(item.metric), *values, _format_change(item))
         last = label
     console.print(table)
     for run, labels in comparison.only_in.items():
@@ -58,14 +74,20 @@ def print_comparison(comparison: BenchComparison) -> None:
             console.print(f"only in {run}: {', '.join(labels)}")
 
 
+def _format_point(difference: MetricDifference) -> str:
+    """The label with the options of the sweep point: `faiss hnsw, ef_search 16`."""
+    point = format_sweep_point(json.loads(difference.sweep_point))
+    return f"{difference.label}, {point}" if point else difference.label
+
+
 def _format_change(difference: MetricDifference) -> Text:
     change = difference.relative_change
     style = "" if abs(change) < NOTABLE_CHANGE else "green" if change > 0 else "red"
     word = "" if abs(change) < 0.005 else " better" if change > 0 else " worse"
-    return Text(f"{abs(change):.0%}{word}", style=style)
+    return Text(f"{abs(change):,.0%}{word}", style=style)
 
 
-def _render_table(table: ResultTable) -> RichTable:
+def _render_table(table: ResultTable, colours: Mapping[str, str]) -> RichTable:
     rendered = RichTable(
         title=Text.assemble((table.title, "bold"), ("  " + table.note, "dim")),
         title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False,
@@ -74,7 +96,8 @@ def _render_table(table: ResultTable) -> RichTable:
         rendered.add_column(column, justify="right" if position else "left", no_wrap=not position)
     first = len(table.rows) - table.reference_rows
     for position, row in enumerate(table.rows):
-        rendered.add_row(*row, style="dim italic" if position >= first else "")
+        label = Text(row[0], style=colours[row[0]])
+        rendered.add_row(label, *row[1:], style="dim italic" if position >= first else "")
     return rendered
 
 

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
+from ragkit.config.yaml_nodes import SET_OPTION, SourceLocation
 from ragkit.errors import InvalidOption
-from ragkit.pipeline.yaml_nodes import SET_OPTION, SourceLocation
 from ragkit.usage.model_info import MIN_CONTEXT_WINDOW
 
 if TYPE_CHECKING:

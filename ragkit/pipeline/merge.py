@@ -10,9 +10,7 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ragkit.errors import did_you_mean
-from ragkit.pipeline import discovery
-from ragkit.pipeline.yaml_nodes import (
+from ragkit.config.yaml_nodes import (
     ConfigProblem,
     MappingNode,
     Node,
@@ -22,7 +20,9 @@ from ragkit.pipeline.yaml_nodes import (
     assign_profile,
     must_be,
 )
-from ragkit.pipeline.yaml_parser import MAX_CHARACTERS, ConfigReadError, create_source, parse_yaml
+from ragkit.config.yaml_parser import MAX_CHARACTERS, ConfigReadError, create_source, parse_yaml
+from ragkit.errors import did_you_mean
+from ragkit.pipeline import discovery
 
 MAX_EXTENDS_DEPTH = 10
 """Maximum length of a chain of files that extend one another."""

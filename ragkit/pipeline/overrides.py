@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragkit.pipeline.merge import scalar_text
-from ragkit.pipeline.yaml_nodes import (
+from ragkit.config.yaml_nodes import (
     SET_OPTION,
     ConfigProblem,
     KeyNode,
@@ -17,7 +16,8 @@ from ragkit.pipeline.yaml_nodes import (
     SourceLocation,
     SourceText,
 )
-from ragkit.pipeline.yaml_parser import ConfigReadError, parse_yaml
+from ragkit.config.yaml_parser import ConfigReadError, parse_yaml
+from ragkit.pipeline.merge import scalar_text
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragkit.errors import PipelineError, closest_match, did_you_mean
-from ragkit.pipeline import discovery
-from ragkit.pipeline.components import AnswerOptions, ComponentConfig, ValueOrigin
-from ragkit.pipeline.convert import OptionsReader, unknown_option
-from ragkit.pipeline.merge import ExtendsResolver, apply_profile, parse_mapping
-from ragkit.pipeline.overrides import Override, apply_overrides
-from ragkit.pipeline.requirements import missing_requirements
-from ragkit.pipeline.routing import check_routing, parse_only
-from ragkit.pipeline.sections import BUILT_IN_PROVIDERS, SECTIONS, Section, describe_import_error, section_keys
-from ragkit.pipeline.serialize import format_template
-from ragkit.pipeline.variables import substitute_variables
-from ragkit.pipeline.yaml_nodes import (
+from ragkit.config.convert import OptionsReader, unknown_option
+from ragkit.config.variables import substitute_variables
+from ragkit.config.yaml_nodes import (
     ConfigProblem,
     KeyNode,
     MappingNode,
@@ -31,7 +22,16 @@ from ragkit.pipeline.yaml_nodes import (
     format_problems,
     must_be,
 )
-from ragkit.pipeline.yaml_parser import ConfigReadError
+from ragkit.config.yaml_parser import ConfigReadError
+from ragkit.errors import PipelineError, closest_match, did_you_mean
+from ragkit.pipeline import discovery
+from ragkit.pipeline.components import AnswerOptions, ComponentConfig, ValueOrigin
+from ragkit.pipeline.merge import ExtendsResolver, apply_profile, parse_mapping
+from ragkit.pipeline.overrides import Override, apply_overrides
+from ragkit.pipeline.requirements import missing_requirements
+from ragkit.pipeline.routing import check_routing, parse_only
+from ragkit.pipeline.sections import BUILT_IN_PROVIDERS, SECTIONS, Section, describe_import_error, section_keys
+from ragkit.pipeline.serialize import format_template
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ragkit.config.convert import field_default, is_required, settable_fields
 from ragkit.masking import HIDDEN, is_secret, mask_passwords
-from ragkit.pipeline.convert import field_default, is_required, settable_fields
 from ragkit.pipeline.serialize import options_to_dict, to_flow_yaml, yaml_equal
 from ragkit.pipeline.settings import Pipeline
 

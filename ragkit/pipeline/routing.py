@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragkit.config.convert import ConversionError, convert_value
+from ragkit.config.yaml_nodes import ConfigProblem, Node, ScalarNode, SequenceNode, must_be
 from ragkit.pipeline.components import ComponentConfig
-from ragkit.pipeline.convert import ConversionError, convert_value
 from ragkit.pipeline.sections import FOLDER_LOADER, Section
-from ragkit.pipeline.yaml_nodes import ConfigProblem, Node, ScalarNode, SequenceNode, must_be
 
 _GLOB_CHARACTERS = frozenset("*?[")
 

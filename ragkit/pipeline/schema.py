@@ -16,8 +16,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin
 
+from ragkit.config.convert import TypeHint, field_default, get_field_hints, is_required, settable_fields
 from ragkit.pipeline.components import AnswerOptions, ComponentConfig
-from ragkit.pipeline.convert import TypeHint, field_default, get_field_hints, is_required, settable_fields
 from ragkit.pipeline.sections import FOLDER_LOADER, SECTIONS, Section, section_keys
 from ragkit.records import JSON
 

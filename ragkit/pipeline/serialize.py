@@ -8,9 +8,9 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragkit.pipeline.convert import field_default, is_required, settable_fields
-from ragkit.pipeline.yaml_nodes import MappingNode, Node, SequenceNode, iter_scalars
-from ragkit.pipeline.yaml_parser import resolve_scalar
+from ragkit.config.convert import field_default, is_required, settable_fields
+from ragkit.config.yaml_nodes import MappingNode, Node, SequenceNode, iter_scalars
+from ragkit.config.yaml_parser import resolve_scalar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

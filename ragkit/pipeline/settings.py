@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragkit.config.yaml_nodes import ConfigProblem, SourceLocation, SourceText, format_problems
 from ragkit.errors import PipelineError
 from ragkit.masking import HIDDEN, is_secret, mask_passwords
 from ragkit.pipeline import discovery
@@ -19,7 +20,6 @@ from ragkit.pipeline.requirements import missing_requirements
 from ragkit.pipeline.runners import LocalOptions
 from ragkit.pipeline.sections import SECTIONS, Section
 from ragkit.pipeline.serialize import options_to_dict, to_flow_yaml, yaml_equal
-from ragkit.pipeline.yaml_nodes import ConfigProblem, SourceLocation, SourceText, format_problems
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

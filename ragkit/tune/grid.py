@@ -24,16 +24,8 @@ from math import prod
 from pathlib import Path
 from typing import Literal
 
-from ragkit.errors import InvalidOption, PipelineError, closest_match, did_you_mean
-from ragkit.evaluate.metrics import RANKING_METRICS
-from ragkit.pipeline import discovery
-from ragkit.pipeline.convert import OptionsReader
-from ragkit.pipeline.merge import display_path, read_utf8, unknown_pipeline_message
-from ragkit.pipeline.overrides import Override
-from ragkit.pipeline.sections import section_keys
-from ragkit.pipeline.serialize import format_template
-from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.yaml_nodes import (
+from ragkit.config.convert import OptionsReader
+from ragkit.config.yaml_nodes import (
     ConfigProblem,
     KeyNode,
     MappingNode,
@@ -46,7 +38,15 @@ from ragkit.pipeline.yaml_nodes import (
     format_problems,
     must_be,
 )
-from ragkit.pipeline.yaml_parser import ConfigReadError, create_source, parse_yaml
+from ragkit.config.yaml_parser import ConfigReadError, create_source, parse_yaml
+from ragkit.errors import InvalidOption, PipelineError, closest_match, did_you_mean
+from ragkit.evaluate.metrics import RANKING_METRICS
+from ragkit.pipeline import discovery
+from ragkit.pipeline.merge import display_path, read_utf8, unknown_pipeline_message
+from ragkit.pipeline.overrides import Override
+from ragkit.pipeline.sections import section_keys
+from ragkit.pipeline.serialize import format_template
+from ragkit.pipeline.settings import Pipeline
 
 MAX_TRIALS = 1000
 """Maximum number of combinations."""

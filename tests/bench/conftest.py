@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from ragkit.bench.datasets import Dataset, generate_dataset
 from ragkit.bench.results import BenchResult, Measurement, QueryLatencies, StoreResult
 from ragkit.bench.run import BenchRun
-from ragkit.bench.settings import BenchEntry, BenchSettings, parse_settings
+from ragkit.bench.settings import BenchEntry, BenchSettings
+from ragkit.bench.settings_file import parse_settings
 from ragkit.records import JSON
 
 SMALL: dict[str, object] = {
@@ -19,9 +21,14 @@ SMALL: dict[str, object] = {
 }  # fmt: skip
 
 
+def settings_of(tree: dict[str, object]) -> BenchSettings:
+    """The settings of a file with this content: JSON is YAML too."""
+    return parse_settings(json.dumps(tree))
+
+
 @pytest.fixture(scope="session")
 def small_settings() -> BenchSettings:
-    return parse_settings(SMALL)
+    return settings_of(SMALL)
 
 
 @pytest.fixture(scope="session")

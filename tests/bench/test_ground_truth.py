@@ -27,6 +27,7 @@ def test_the_threshold_is_the_kth_best_of_a_full_sort_under_every_condition(
     number = np.arange(505)
     masks = {
         "all": number < 500,
+        "quarter": number < 125,
         "f50": (number < 500) & (data.buckets < 5000),
         "f10": (number < 500) & (data.buckets < 1000),
         "after": ~np.isin(number, data.deleted_rows),

@@ -13,13 +13,16 @@ import duckdb
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from ragkit.bench.compare import MetricDifference, check_comparable, compare_runs, find_regressions, higher_is_better
 from ragkit.bench.html_report import render_bench_report
-from ragkit.bench.plots import pareto_front, render_plots, spread_labels
+from ragkit.bench.plots import pareto_front, recall_position, render_plots, spread_labels
 from ragkit.bench.report import write_report
 from ragkit.bench.results import BenchBaseline, BenchResult, Measurement, StoreResult, read_baseline, to_saved_results
 from ragkit.bench.settings import BenchEntry
+from ragkit.bench.styles import store_colour
 from ragkit.bench.tables import build_tables, describe_conditions, format_number, incomplete_stores, read_lower_bound
 from ragkit.errors import InvalidOption
 from tests.bench.conftest import line_of, outcome_of
@@ -117,6 +120,68 @@ def test_every_picture_is_drawn_and_none_is_blank() -> None:
         assert 0.01 < float(np.mean(image[..., :3].min(axis=2) < 0.9)) < 0.5
 
 
+def drawn(outcome: BenchResult, monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The charts of a result before they become PNG files."""
+    figures: list[Figure] = []
+
+    def keep(figure: Figure) -> bytes:
+        figures.append(figure)
+        return b""
+
+    monkeypatch.setattr("ragkit.bench.plots._to_png", keep)
+    return dict(zip(render_plots(outcome), figures, strict=True))
+
+
+def test_the_recall_axis_has_room_where_recalls_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    [axes] = drawn(full(), monkeypatch)["recall-qps"].axes
+    assert axes.get_xlabel() == "recall@10"
+    low, high = axes.get_xlim()
+    assert (low < 0.9, high > 1) == (True, True)
+    places = [float(axes.transAxes.inverted().transform(axes.transData.transform((x, 1)))[0]) for x in (0.9, 0.99, 1.0)]
+    # on a linear axis the step from 0.99 to 1 would have a tenth of the room
+    assert 0.02 < places[0] < 0.1
+    assert 0.4 < places[1] < 0.6
+    assert 0.9 < places[2] < 1
+    assert recall_position([0.5, 0.9, 0.99, 1.0]).tolist() == sorted(recall_position([0.5, 0.9, 0.99, 1.0]).tolist())
+
+
+def test_a_small_difference_of_recall_does_not_fill_the_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    [axes] = drawn(outcome_of(line_of("a", recall=0.998), line_of("b")), monkeypatch)["recall-qps"].axes
+    assert axes.get_xlabel() == "recall@10"
+    assert axes.get_xlim()[0] < 0.99
+
+
+def test_without_a_difference_there_is_no_recall_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    [axes] = drawn(outcome_of(line_of("slow", 30.0), line_of("quick", 0.1)), monkeypatch)["recall-qps"].axes
+    assert axes.get_xlabel() == "queries per second at the median latency"
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["slow", "quick"]
+    assert [float(np.asarray(line.get_xdata())[0]) for line in axes.get_lines()] == pytest.approx([1e3 / 30, 1e4])
+
+
+def test_the_speed_is_that_of_the_median_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = line_of("a", 2.0, qps_1=7.0)  # a few very slow queries
+    [axes] = drawn(outcome_of(line), monkeypatch)["recall-qps"].axes
+    assert [float(np.asarray(mark.get_xdata())[0]) for mark in axes.get_lines()] == [500.0]
+
+
+def test_build_rates_have_a_logarithmic_axis_and_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line_of("slow", build_rate=900.0, build_s=11.0), line_of("quick", build_rate=359_000.0, build_s=0.028)]
+    rates, disk, _ = drawn(outcome_of(*lines), monkeypatch)["build-disk"].axes
+    assert (rates.get_xscale(), disk.get_xscale()) == ("log", "linear")
+    assert [text.get_text() for text in rates.texts] == ["900 (11.0 s)", "359,000 (0.028 s)"]
+    shown = rates.get_window_extent()
+    assert all(text.get_window_extent().x1 < shown.x1 for text in rates.texts)
+
+
+def test_a_store_has_its_colour_in_every_chart_and_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for others in ([], [line_of("quick"), line_of("other", 3.0)]):
+        for figure in drawn(outcome_of(*others, curve_line()), monkeypatch).values():
+            colours = {str(part.get_color()) for axes in figure.axes for part in axes.get_lines()}
+            colours |= {to_hex(part.get_facecolor()).upper() for axes in figure.axes for part in axes.patches}
+            assert store_colour("faiss") in colours
+
+
 def test_without_filters_there_is_no_picture_of_them() -> None:
     line = line_of("quick")
     line.measurements = [figure for figure in line.measurements if ":" not in figure.name]
@@ -126,7 +191,8 @@ def test_without_filters_there_is_no_picture_of_them() -> None:
 def test_the_html_page_is_self_contained() -> None:
     text = render_bench_report(full(), {"latency": b"png"})
     assert "src='data:image/png;base64,cG5n'" in text
-    assert "<td>quick</td><td>1.0000</td>" in text
+    assert f"<td style='color:{store_colour('memory')}'>quick</td><td>1.0000</td>" in text
+    assert "<h2>Verdict</h2>" not in text  # no store of this result keeps its rows
     assert "is &lt;not&gt; here" in text
     assert re.findall(r"(?:src|href)='(?!data:)[^']*'|https?://|<script|@import|url\(", text) == []
 
@@ -150,6 +216,7 @@ def test_results_accumulate_in_a_directory(tmp_path: Path) -> None:
     queries = duckdb.execute(f"SELECT count(*), max(ms) FROM read_parquet('{tmp_path}/queries/*.parquet')").fetchall()
     assert queries == [(16, 30.0)]
     tree = json.loads((tmp_path / "runs" / f"{first.run_id}.json").read_text())
+    assert tree["verdict"] is None
     assert [item["setting"] for item in tree["stores"][3]["curve"]] == [{}, {"ef": 8}, {"ef": 32}]
     assert tree["stores"][4] == {
         "label": "gone", "store": "nowhere", "status": "missing", "reason": "is <not> here", "versions": {},
@@ -225,17 +292,17 @@ def test_a_change_within_the_tolerance_is_not_a_regression() -> None:
 
 def test_a_regression_is_reported_with_both_values() -> None:
     assert regressions_of(line_of("a", 1.2)) == [
-        "a: p50_ms 1 -> 1.2 (20% worse)",
-        "a: qps_n 2000 -> 1667 (17% worse)",
-        "a: f50:p50_ms 1 -> 1.2 (20% worse)",
-        "a: f1:p50_ms 1 -> 1.2 (20% worse)",
+        "a: latency p50 1 ms -> 1.2 ms (20% worse)",
+        "a: queries, all threads 2,000/s -> 1,667/s (17% worse)",
+        "a: latency p50, filter 50\u00a0% 1 ms -> 1.2 ms (20% worse)",
+        "a: latency p50, filter 1\u00a0% 1 ms -> 1.2 ms (20% worse)",
     ]
     assert regressions_of(line_of("a", 1.2), tolerance=0.25) == []
 
 
 def test_a_recall_may_fall_by_a_hundredth_only() -> None:
     assert regressions_of(line_of("a", recall=0.991)) == []
-    assert regressions_of(line_of("a", recall=0.98)) == ["a: recall 1 -> 0.98 (2% worse)"]
+    assert regressions_of(line_of("a", recall=0.98)) == ["a: recall 1.0000 -> 0.9800 (2% worse)"]
 
 
 def test_a_store_that_no_longer_runs_is_a_regression() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,8 @@ from ragkit.bench.datasets import Dataset, generate_dataset
 from ragkit.bench.machine import describe_machine
 from ragkit.bench.results import METRIC_DESCRIPTIONS, BenchResult, StoreResult
 from ragkit.bench.run import BenchRun, BenchStep, StoreDropped, format_sweep_point
-from ragkit.bench.settings import BenchSettings, available_cores, parse_settings
-from tests.bench.conftest import SMALL
+from ragkit.bench.settings import BenchEntry, BenchSettings, available_cores
+from tests.bench.conftest import SMALL, settings_of
 
 
 def by_label(outcome: BenchResult) -> dict[str, StoreResult]:
@@ -25,7 +27,9 @@ def test_every_store_answers_exactly_under_every_condition(ran: tuple[BenchResul
         figures = line.medians()
         assert line.status == "ok"
         recalls = {name: value for name, value in figures.items() if "recall" in name}
-        assert recalls == {"recall": 1.0, "f50:recall": 1.0, "f1:recall": 1.0, "recall_after": 1.0}, line.entry.label
+        quarter = {} if line.entry.label == "floor" else {"recall_quarter": 1.0}
+        expected = {"recall": 1.0, "f50:recall": 1.0, "f1:recall": 1.0, "recall_after": 1.0, **quarter}
+        assert recalls == expected, line.entry.label
 
 
 def test_each_metric_is_measured(ran: tuple[BenchResult, list[object]]) -> None:
@@ -42,6 +46,23 @@ def test_each_metric_is_measured(ran: tuple[BenchResult, list[object]]) -> None:
     assert figures["asked"] == 20
     assert figures["disk_bytes"] > 600 * 16 * 4
     assert figures["delete_rate"] == pytest.approx(6 / figures["delete_ms"] * 1e3)
+
+
+def test_a_quarter_of_the_rows_is_measured_beside_all(ran: tuple[BenchResult, list[object]]) -> None:
+    outcome = ran[0]
+    assert outcome.data["small_rows"] == 150
+    for label in ("sqlite", "memory"):
+        figures = by_label(outcome)[label].medians()
+        assert figures["recall_quarter"] == 1.0  # against the exact results of these rows alone
+        assert 0 < figures["p50_ms_quarter"] < 50
+        assert figures["p50_ms_beside_quarter"] > 0
+    assert "p50_ms_quarter" not in by_label(outcome)["floor"].medians()
+
+
+def test_a_quarter_of_few_rows_is_not_measured(tmp_path: Path) -> None:
+    lines, _ = bench(tmp_path, [{"name": "sqlite"}])
+    assert lines["sqlite"].status == "ok"
+    assert "p50_ms_quarter" not in lines["sqlite"].medians()
 
 
 def test_the_reference_measures_the_read_time(ran: tuple[BenchResult, list[object]]) -> None:
@@ -77,14 +98,16 @@ def test_the_result_describes_the_machine(ran: tuple[BenchResult, list[object]])
     assert isinstance(settings, dict)
     assert machine["cores"] == len(available_cores())
     assert (data["rows"], data["dimension"], data["queries"]) == (600, 16, 20)
+    assert "store" not in data  # the rows are of no knowledge base
     assert (settings["rounds"], settings["threads"], settings["seed"], settings["shares"]) == (2, 2, 1, [0.5, 0.01])
 
 
 def bench(
-    folder: Path, stores: list[dict[str, object]], **more: object
+    folder: Path, stores: list[dict[str, Any]], **more: object
 ) -> tuple[dict[str, StoreResult], list[StoreDropped]]:
     events: list[object] = []
-    settings = parse_settings({**SMALL, "rounds": 1, "stores": stores, "shares": [], **more})
+    entries = tuple(BenchEntry(**store) for store in stores)  # a file with such mistakes is not read at all
+    settings = replace(settings_of({**SMALL, "rounds": 1, "shares": [], **more}), stores=entries)
     data = generate_dataset(folder / "data", 300, 8, queries=20)
     outcome = BenchRun(settings, data, events.append).run()
     return by_label(outcome), [item for item in events if isinstance(item, StoreDropped)]
@@ -131,7 +154,7 @@ def test_a_store_that_times_out_keeps_its_measurements(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_killed_is_a_row_too_and_the_others_go_on(tmp_path: Path) -> None:
-    settings = parse_settings({**SMALL, "rounds": 1, "shares": []})
+    settings = settings_of({**SMALL, "rounds": 1, "shares": []})
     killed: list[int] = []
 
     def tell(event: object) -> None:

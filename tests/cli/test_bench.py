@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from rich.console import Console
 
+from ragkit.bench.compare import BenchComparison, MetricDifference
+from ragkit.bench.styles import store_colour
+from ragkit.cli.bench_output import print_comparison
 from tests.cli.conftest import Ragkit, start
 
 SETTINGS = """
@@ -25,7 +31,7 @@ shares: [0.5]
 stores:
   - {name: sqlite}
   - {name: numpy, label: floor}
-  - {name: nowhere}
+  - {name: pgvector, options: {dsn: "${NO_SUCH_DSN}"}}
 """
 
 
@@ -43,8 +49,9 @@ def test_tables_go_to_stdout_and_a_missing_store_is_a_row(settings: Path, ragkit
     assert {"Queries", "Filtered queries", "Build and storage"} <= {*titles}
     first = next(line for line in result.out.splitlines() if line.strip().startswith("sqlite"))
     assert first.split()[:2] == ["sqlite", "1.0000"]
-    assert "nowhere  missing: unknown store 'nowhere'" in result.out
-    assert "nowhere dropped" in result.err
+    assert "pgvector  missing: dsn must be an environment variable that is set (got '${NO_SUCH_DSN}')" in result.out
+    assert "pgvector dropped" in result.err
+    assert "Verdict  For 300 rows stay with sqlite (" in result.out
 
 
 def test_json_is_one_object_with_all_measurements(settings: Path, ragkit: Ragkit) -> None:
@@ -53,6 +60,8 @@ def test_json_is_one_object_with_all_measurements(settings: Path, ragkit: Ragkit
     [sqlite] = result["stores"]
     assert (sqlite["label"], sqlite["status"], sqlite["figures"]["recall"]) == ("sqlite", "ok", 1.0)
     assert (result["report"], result["regressions"]) == (None, [])
+    assert result["verdict"]["store"] == "sqlite"
+    assert result["verdict"]["text"].startswith("For 200 rows stay with sqlite (")
 
 
 def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Path, ragkit: Ragkit) -> None:
@@ -64,6 +73,8 @@ def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Pa
     held_back = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite").json
     assert (held_back["data"]["name"], held_back["data"]["queries"]) == ("chunks of .ragkit: 53 rows x 64", 6)
     assert held_back["stores"][0]["figures"]["recall"] == 1.0
+    assert (held_back["data"]["store"], held_back["data"]["method"]) == ("sqlite", "")
+    assert held_back["verdict"]["text"].startswith("For your 53 chunks stay with sqlite (")
     questions = settings.parent / "questions.txt"
     questions.write_text("What of thing 7?\n\nWhat of thing 14?\n")
     requested = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--questions", questions).json
@@ -102,20 +113,34 @@ def test_results_are_written_checked_and_compared(settings: Path, ragkit: Ragkit
     tree["stores"][0]["figures"]["p50_ms"] = 1e-9
     baseline.write_text(json.dumps(tree))
     worse = ragkit(*again, "--tolerance", "1000", code=1)
-    assert "worse: sqlite: p50_ms 1e-09 ->" in worse.err
+    assert "worse: sqlite: latency p50 1e-09 ms -> " in worse.err
     ragkit("bench", "--settings", settings, "--check", baseline, "-k", "3", code=2)
 
     compared = ragkit("bench", "compare", "results").out
     assert "sqlite" in compared
-    assert "p50_ms" in compared
+    assert "latency p50, filter 50\u00a0%" in compared
+    assert " ms " in compared
+    assert not re.search(r"\w+_(ms|s|rate|1|n|bytes)\b", compared)  # no key of the files
     result = ragkit("bench", "compare", "results", "results", "--json").json
     assert result["before"] == result["after"]
     assert {item["label"] for item in result["differences"]} == {"sqlite"}
     assert {item["better_by"] for item in result["differences"]} == {0.0}
+    names = {item["figure"]: (item["store"], item["name"], item["unit"]) for item in result["differences"]}
+    assert names["p50_ms"] == ("sqlite", "latency p50", "ms")
+    assert names["f50:recall"] == ("sqlite", "recall, filter 50\u00a0%", "")
 
 
 def test_a_benchmark_without_results_fails(settings: Path, ragkit: Ragkit) -> None:
-    ragkit("bench", "--settings", settings, "--stores", "nowhere", code=1)
+    ragkit("bench", "--settings", settings, "--stores", "pgvector", code=1)
+
+
+def test_every_mistake_of_the_settings_is_reported_with_its_place(settings: Path, ragkit: Ragkit) -> None:
+    settings.write_text("rounds: 0\nstores:\n  - {name: sqlit}\n  - {name: faiss, options: {methd: flat}}\n")
+    result = ragkit("bench", "--settings", settings, code=1)
+    heads = [line for line in result.err.splitlines() if not line.startswith("  ")]
+    assert [head.removeprefix(str(settings))[:7] for head in heads] == [":1:9: r", ":3:12: ", ":4:29: "]
+    assert "unknown store 'sqlit' (did you mean 'sqlite'?)" in result.err
+    assert result.out == ""
 
 
 @pytest.mark.parametrize(
@@ -125,7 +150,7 @@ def test_a_benchmark_without_results_fails(settings: Path, ragkit: Ragkit) -> No
         (
             ["--stores", "sqlit,b"],
             "unknown store of these settings 'sqlit' (did you mean 'sqlite'?); "
-            "available: sqlite, floor, numpy, nowhere",
+            "available: sqlite, floor, numpy, pgvector",
         ),
         (["--rounds", "0"], "rounds must be >= 1 (got 0)"),
         (["--generate", "300", "--hdf5", "x"], "--generate, --hdf5, --questions must be used one at a time"),
@@ -158,7 +183,7 @@ def test_an_interrupt_keeps_the_measurements(settings: Path) -> None:
     process = start("bench", "--settings", settings, "--out", "results", "--json", cwd=settings.parent)
     deadline = time.monotonic() + 60
     assert process.stderr is not None
-    while "nowhere dropped" not in process.stderr.readline():
+    while "pgvector dropped" not in process.stderr.readline():
         assert time.monotonic() < deadline
     time.sleep(2)
     process.send_signal(signal.SIGINT)
@@ -180,3 +205,19 @@ def test_without_rich_tables_are_refused_before_the_benchmark_and_json_works(
     assert "printing the tables of a benchmark needs an optional dependency" in refused.err
     assert "ragkit-kb[bench]" in refused.err
     assert ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite").json["stores"][0]["status"] == "ok"
+
+
+def test_a_comparison_has_the_colour_of_each_store_and_its_sweep_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(force_terminal=True, color_system="truecolor", width=120, file=StringIO())
+    monkeypatch.setattr("ragkit.cli.bench_output._create_console", lambda: console)
+    differences = (
+        MetricDifference("mine", '{"ef_search": 16}', "f1:p50_ms", 1.0, 1234.5, "faiss"),
+        MetricDifference("sqlite", "{}", "add_rate", 5.0, 6.0, "sqlite"),
+    )
+    print_comparison(BenchComparison("a", "b", differences, {}))
+    text = console.file.getvalue() if isinstance(console.file, StringIO) else ""
+    red, green, blue = bytes.fromhex(store_colour("faiss")[1:])
+    assert f"\x1b[38;2;{red};{green};{blue}mmine, ef_search 16" in text
+    for cell in ("latency p50, filter 1\u00a0%", "1 ms", "1,234 ms", "123,350% worse"):
+        assert cell in text
+    assert "sqlite" not in text  # the rate of adding says the same as its time

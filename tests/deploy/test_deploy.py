@@ -36,6 +36,23 @@ def compose() -> dict[str, Any]:
     return found
 
 
+def test_the_servers_of_stores_have_the_addresses_that_the_benchmark_reads() -> None:
+    lines = (DEPLOY / "stores.env").read_text("utf-8").splitlines()
+    values = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+    text = (ROOT / "configs" / "bench-full.yaml").read_text("utf-8")
+    named = set(re.findall(r"\$\{(\w+)", text)) - {"PINECONE_API_KEY"}  # a service
+    assert set(values) == named
+    services = documents(DEPLOY / "stores.compose.yaml")[0]["services"]
+    published = [port for service in services.values() for port in service["ports"]]
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    ports = {port.split(":")[1] for port in published}
+    assert {port for value in values.values() for port in re.findall(r"(?:^|:)(\d+)(?=/|$)", value)} == ports
+    user = services["pgvector"]["environment"]
+    address = "postgresql://{POSTGRES_USER}:{POSTGRES_PASSWORD}@127.0.0.1:5433/{POSTGRES_DB}".format_map(user)
+    assert values["PGVECTOR_DSN"] == address
+    assert all("healthcheck" in service for service in services.values())  # `up --wait` waits for them
+
+
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_a_manifest_follows_the_schema_of_kubernetes(path: Path) -> None:
     for manifest in documents(path):

@@ -267,6 +267,13 @@ EVALUATION = (
     ),
     Mistake("A baseline that does not exist", "eval --auto 2 --baseline before.json --retrieval-only", indexed),
     Mistake("A typo in a store of a benchmark", "bench --stores fais --generate 100 --dim 8"),
+    Mistake(
+        "Typos in the settings of a benchmark",
+        "bench --settings mine.yaml",
+        indexed_with_file(
+            "mine.yaml", "rounds: 0\nstores:\n  - {name: faiss, options: {methd: flat}}\n  - {name: pgvektor}\n"
+        ),
+    ),
     Mistake("A passage that is not indexed", f"why {QUESTION} --expect docs/other.md", indexed),
     Mistake("Nothing is expected", f"why {QUESTION}", indexed),
 )

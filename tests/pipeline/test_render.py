@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ragkit.config.convert import settable_fields
 from ragkit.masking import is_secret
 from ragkit.pipeline import discovery
 from ragkit.pipeline.components import ComponentConfig
-from ragkit.pipeline.convert import settable_fields
 from ragkit.pipeline.render import render_mermaid_diagram, render_resolved, render_text_diagram
 from ragkit.pipeline.settings import Pipeline
 from ragkit.store.options import MemoryOptions

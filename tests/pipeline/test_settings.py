@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragkit.agent.providers import PROVIDERS
+from ragkit.config.convert import OptionsReader, is_required, settable_fields
+from ragkit.config.yaml_nodes import ConfigProblem, MappingNode
+from ragkit.config.yaml_parser import create_source, parse_yaml
 from ragkit.embed.options import HashingOptions, MiniLMOptions
 from ragkit.errors import PipelineError
 from ragkit.load.options import MarkdownOptions, PypdfOptions
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline import discovery
 from ragkit.pipeline.components import AnswerOptions, ComponentConfig
-from ragkit.pipeline.convert import OptionsReader, is_required, settable_fields
 from ragkit.pipeline.sections import SECTIONS, Section
 from ragkit.pipeline.serialize import options_to_dict, to_flow_yaml
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.yaml_nodes import ConfigProblem, MappingNode
-from ragkit.pipeline.yaml_parser import create_source, parse_yaml
 from ragkit.retrieve.options import HybridOptions
 from ragkit.store.options import MemoryOptions
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 class Postgres:
     """One server with the database `postgres`, in which every user has all rights."""
 
-    def __init__(self) -> None:
+    def __init__(self, durable: bool = False) -> None:
+        """With `durable`, writes are flushed as by default, which benchmarks need and tests do not."""
+        self._durable = durable
         # not pytest's directory: the user of the server may have no access, and the path of a socket must be short
         self._scratch = tempfile.TemporaryDirectory(prefix="ragkit-pg-")
         Path(self._scratch.name).chmod(0o755)
@@ -45,10 +47,10 @@ class Postgres:
         self._server = get_server(self._data, cleanup_mode="stop")
         if self._server.get_uri() != self.dsn:
             raise RuntimeError(f"PostgreSQL listens at {self._server.get_uri()}, and {self.dsn} was wanted")
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            # a test server needs no durability
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("SELECT pg_reload_conf()")
+        if not self._durable:
+            with psycopg.connect(self.dsn, autocommit=True) as connection:
+                connection.execute("ALTER SYSTEM SET fsync = off")
+                connection.execute("SELECT pg_reload_conf()")
 
     def crash(self) -> None:
         """End at once, as if the power failed: what was not committed is lost."""

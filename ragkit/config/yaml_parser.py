@@ -14,7 +14,7 @@ from ruamel.yaml import events as yaml_events
 from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from ragkit.pipeline.yaml_nodes import (
+from ragkit.config.yaml_nodes import (
     ConfigProblem,
     KeyNode,
     MappingNode,

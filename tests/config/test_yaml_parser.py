@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragkit.pipeline.yaml_nodes import (
+from ragkit.config.yaml_nodes import (
     ConfigProblem,
     MappingNode,
     Node,
@@ -19,7 +19,7 @@ from ragkit.pipeline.yaml_nodes import (
     SequenceNode,
     format_problems,
 )
-from ragkit.pipeline.yaml_parser import (
+from ragkit.config.yaml_parser import (
     MAX_CHARACTERS,
     MAX_NODES,
     ConfigReadError,

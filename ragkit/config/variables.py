@@ -1,4 +1,4 @@
-"""Substitute `${NAME}`, `${NAME:-default}` and `$$` in the values of a parsed pipeline file.
+"""Substitute `${NAME}`, `${NAME:-default}` and `$$` in the values of a parsed YAML file.
 
 Keys are not substituted. The value of a variable is never parsed as more than one scalar.
 """
@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ragkit.config.yaml_nodes import ConfigProblem, MappingNode, Node, ScalarNode, SequenceNode
+from ragkit.config.yaml_parser import resolve_scalar
 from ragkit.errors import did_you_mean
-from ragkit.pipeline.yaml_nodes import ConfigProblem, MappingNode, Node, ScalarNode, SequenceNode
-from ragkit.pipeline.yaml_parser import resolve_scalar
 
 _VARIABLE_PATTERN = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
 

@@ -1,4 +1,4 @@
-"""The tree of a parsed pipeline file, and problems with their location in it. Does not read files."""
+"""The tree of a parsed YAML file, and problems with their location in it. Does not read files."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def iter_scalars(node: Node) -> Iterator[ScalarNode]:
 
 @dataclass(frozen=True)
 class ConfigProblem:
-    """A problem with a pipeline file."""
+    """A problem with a file of settings."""
 
     location: SourceLocation
     message: str

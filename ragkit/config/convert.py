@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from ragkit.config.yaml_nodes import ConfigProblem, KeyNode, MappingNode, Node, ScalarNode, SequenceNode, must_be
+from ragkit.config.yaml_parser import resolve_scalar
 from ragkit.errors import InvalidOption, closest_match, did_you_mean
-from ragkit.pipeline.yaml_nodes import ConfigProblem, KeyNode, MappingNode, Node, ScalarNode, SequenceNode, must_be
-from ragkit.pipeline.yaml_parser import resolve_scalar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -122,14 +122,16 @@ class OptionsReader:
     """Fields that are set later: without a value in the file they become '' if they are required or default to None."""
     address_options: frozenset[str] = frozenset()
     """If the file sets one of these, deferred fields keep their default."""
+    preset: Mapping[str, object] = field(default_factory=dict)
+    """Values of fields that the caller has read itself, or that are not from the file."""
 
     def read(self, table: MappingNode, at: KeyNode | None = None) -> DataclassInstance | None:
         """The options, or None after adding to `problems`. `at` is the key of the mapping."""
         before = len(self.problems)
-        values = self._convert_values(table)
+        values = {**self.preset, **self.convert_values(table)}
         key = at or table
         for name in self._required_names():
-            if name not in self.deferred_options and table.get(name) is None:
+            if name not in {*self.deferred_options, *self.preset} and table.get(name) is None:
                 expected = describe_hint(get_field_hints(self.options_class)[name])
                 message = f"missing option {name!r}{self._of_owner} ({expected})"
                 self.problems.append(ConfigProblem(key.location, message))
@@ -151,10 +153,11 @@ class OptionsReader:
         has_address = bool(present_keys & self.address_options)
         return [f.name for f in unset if is_required(f) or (field_default(f) is None and not has_address)]
 
-    def _convert_values(self, table: MappingNode) -> dict[str, object]:
+    def convert_values(self, table: MappingNode) -> dict[str, object]:
+        """The valid values of a mapping, without those of `preset`, after adding the others to `problems`."""
         hints = get_field_hints(self.options_class)
         values: dict[str, object] = {}
-        for key, node in table.pairs:
+        for key, node in table.without(*self.preset).pairs:
             if key.text not in hints:
                 self.problems.append(unknown_option(key, self._of_owner, list(hints)))
                 continue

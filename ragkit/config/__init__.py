@@ -1,0 +1,1 @@
+"""Read YAML into dataclasses, and report every mistake with its place: `file:line:column`."""

@@ -21,6 +21,11 @@ from ragkit.split.semantic import SemanticSplitter
 from ragkit.split.token_index import estimate_token_starts
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.where_syntax import parse_where
+from tests.fuzz.data_targets import filters, records, support
+from tests.fuzz.page_targets import layout, ocr
+from tests.fuzz.reader import Reader
+from tests.fuzz.upload_target import uploads
+from tests.load.ole_files import message_file
 
 SUFFIXES: Sequence[str] = (
     *(".txt", ".md", ".rst", ".html", ".csv", ".json", ".jsonl", ".eml", ".py", ".sql", ".toml", ".yaml"),
@@ -152,11 +157,42 @@ def calls(data: bytes) -> None:
     assert text.startswith(parser.text_before_calls(text))
 
 
+def rtf(data: bytes) -> None:
+    """A text in RTF."""
+    check_file(b"\0" + b"{\\rtf1" + data, [".rtf"])
+
+
+MESSAGE_PARTS = ("0037", "1000", "0C1A", "0E04", "007D", "3707", "1013", "0065")
+"""Numbers of the properties: subject, body, sender, recipients, headers, file name, HTML, address."""
+
+
+def msg(data: bytes) -> None:
+    """An Outlook message of any properties, attachments and streams, in a valid or a damaged file."""
+    reader = Reader(data)
+    texts = {reader.choice(MESSAGE_PARTS): reader.text() for _ in range(reader.number(8))}
+    attached = [(reader.text(), reader.bytes(reader.number(200))) for _ in range(reader.number(3))]
+    streams = {f"__substg1.0_{reader.choice(MESSAGE_PARTS)}{reader.choice(('0102', '001E', '0003'))}": reader.bytes(200)
+               for _ in range(reader.number(4))}  # fmt: skip
+    file = bytearray(message_file(texts, attached, streams))
+    while reader.left > 2:
+        file[reader.number(1 << 16) % len(file)] = reader.number(256)
+    check_file(b"\0" + bytes(file), [".msg"])
+
+
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "calls": calls,
+    "filters": filters,
     "formats": formats,
+    "layout": layout,
     "loader": loader,
+    "msg": msg,
+    "ocr": ocr,
     "pipeline": pipeline,
+    "records": records,
+    "rtf": rtf,
     "split": split,
+    "support": support,
+    "uploads": uploads,
     "where": where,
 }
+"""Each has a folder of seeds and findings in tests/fuzz/corpus."""

@@ -353,6 +353,32 @@ def test_a_git_branch_is_followed_by_blobs(ragkit: Ragkit, workplace: Path) -> N
     assert "git fetch failed" in result.json["failures"][0]["error"]
 
 
+@pytest.mark.parametrize("damage", ["zeroed list of shallow commits", "lock left by a kill", "cut packs", "no objects"])
+def test_a_damaged_copy_of_a_repository_is_fetched_anew(ragkit: Ragkit, workplace: Path, damage: str) -> None:
+    Path("repo").mkdir()
+    git("init", "-q", "-b", "main")
+    for number in range(3):
+        Path(f"repo/{number}.md").write_text(f"# {number}\n\nPump {number} is red.")
+    git("add", "-A")
+    git("commit", "-q", "-m", "one")
+    configure("  - {name: git, repository: ./repo, ref: main}\n")
+    ragkit("index", "-q")
+    [copy] = Path(".ragkit/sources").rglob("repository.git")
+    if damage == "zeroed list of shallow commits":
+        (copy / "shallow").write_bytes(bytes(41))
+    elif damage == "lock left by a kill":
+        (copy / "shallow.lock").touch()
+    else:
+        for path in (path for path in (copy / "objects").rglob("*") if path.is_file()):
+            path.chmod(0o600)
+            path.write_bytes(path.read_bytes()[:20] if damage == "cut packs" else b"")
+    Path("repo/1.md").write_text("# 1\n\nPump 1 is green.")
+    git("commit", "-q", "-a", "-m", "two")
+    assert files(ragkit("index", "--json")) == {"updated": 1, "unchanged": 2}
+    assert [path.name for path in copy.parent.glob("repository.*")] == ["repository.git"]
+    assert files(ragkit("index", "--json")) == {"unchanged": 3}
+
+
 def test_mails_of_a_maildir_stay_when_they_are_read_and_go_when_deleted(ragkit: Ragkit, workplace: Path) -> None:
     for part in ("cur", "new", "tmp", ".Archive/cur", ".Archive/new"):
         Path("mail", part).mkdir(parents=True)

@@ -118,7 +118,7 @@ class Bench:
     def operation(self, name: str, chance: random.Random) -> Operation:
         """Prepare the folder and the knowledge base for an operation."""
         if name == "remove":
-            gone = chance.choice(sorted(self.files))
+            gone = chance.choice([name for name in sorted(self.files) if not name.startswith("records.")])
             left = self.fresh_builds.listing({key: text for key, text in self.files.items() if key != gone})
             return Operation(name, ("rm", f"docs/{gone}"), (self.listing, left), self._restore_files())
         if name == "clear":

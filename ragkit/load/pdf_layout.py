@@ -178,7 +178,7 @@ def _crosses(box: Piece | PdfLine, gutters: Sequence[float]) -> bool:
 
 
 def _without_tables(pieces: Sequence[Piece], tables: Sequence[PdfTable]) -> list[Piece]:
-    """The pieces outside tables. Positions decide, for tables cut and join pieces; what only stands over a table stays."""
+    """The pieces outside tables. Positions decide, for tables cut and join pieces; what stands over a table stays."""
     return [piece for piece in pieces if not any(_holds(table, piece) for table in tables)]
 
 

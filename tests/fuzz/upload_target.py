@@ -56,7 +56,7 @@ def uploads(data: bytes) -> None:
     _check_archive(body)
     client, folder = _server()
     answer = client.post("/v1/documents", params={"name": name, "index": "false"}, content=body,
-                         headers={"content-type": kind.encode()})  # fmt: skip
+                         headers={"content-type": kind})  # fmt: skip
     files = [path for path in folder.rglob("*") if path.is_file()]
     if answer.status_code != 200:
         assert 400 <= answer.status_code < 500, (answer.status_code, answer.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -201,6 +202,17 @@ def test_a_broken_or_empty_sitemap_removes_nothing(ragkit: Ragkit, workplace: Pa
     result = ragkit("index", "--accept-deletions", "--json", code=7)
     assert files(result) == {"unchanged": 5, "failed": 1}
     assert len(sources_of(ragkit)) == 5
+
+
+def test_copies_that_cannot_be_written_end_the_run_with_one_line(ragkit: Ragkit, workplace: Path, site: Site) -> None:
+    fill_sitemap_site(site, 3)
+    configure(f"  - {{name: sitemap, url: '{site.url}/sitemap.xml'}}\n")
+    ragkit("index", "-q")
+    [state] = Path(".ragkit/sources").rglob("*.sqlite")
+    shutil.rmtree(state.parent)
+    state.parent.touch()
+    result = ragkit("index", "-q", code=1)
+    assert re.fullmatch(r"error: .* cannot be written [(].*[)]: .*then run the same command again\n", result.err)
 
 
 def test_pages_that_answer_503_keep_their_text(ragkit: Ragkit, workplace: Path, site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import tempfile
 from functools import cache
@@ -38,7 +39,9 @@ def _server() -> tuple[httpx2.Client, Path]:
     os.environ["XDG_CONFIG_HOME"] = place = tempfile.mkdtemp()
     kb = KnowledgeBase.open(Path(place) / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n"))
     served = Served(kb, ServerSettings(port=0, limits=LIMITS))
-    return served.client(), kb.path / "uploads"
+    client = served.client()
+    atexit.register(client.close)
+    return client, kb.path / "uploads"
 
 
 @cache

@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = _numbers(chosen)
     if chosen.plan:
         _print_plan(board, tree, wanted)
+        _write_table(board, tree, chosen.table)
         return 0
     if not chosen.add:
         for subject, kinds in wanted.items():
@@ -92,9 +93,12 @@ def _write_results(board: Board, tree: str, chosen: argparse.Namespace) -> None:
     """Update the files after each part of a run, so that a stopped run keeps its results."""
     if chosen.json:
         write_board(chosen.json, board, tree)
-        if chosen.table:
-            text = f"{summary(board, tree, DETAILS)}\n\n{table(board, tree, FULL, NAMES)}"
-            write_table(chosen.table, text)
+        _write_table(board, tree, chosen.table)
+
+
+def _write_table(board: Board, tree: str, path: Path | None) -> None:
+    if path is not None:
+        write_table(path, f"{summary(board, tree, DETAILS)}\n\n{table(board, tree, FULL, NAMES)}")
 
 
 def _print_rates(board: Board, tree: str) -> None:
@@ -139,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--replay", metavar="KIND/STORE/NAME", help="repeat one trial, by the name printed with its fault"
     )
-    parser.add_argument("--plan", action="store_true", help="print what is missing on this version, and run nothing")
+    parser.add_argument("--plan", action="store_true", help="print what is missing, write the table, run nothing")
     parser.add_argument("--json", type=Path, help="write the counts to this file")
     parser.add_argument("--table", type=Path, help="write the table between its marks in this file")
     parser.add_argument("--add", action="store_true", help="add to the counts of this version in the file")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import sqlite3
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from email.message import EmailMessage
+from functools import cache
 from html import escape
 
 from tests.torture.folder import Files, paragraphs_of
@@ -194,6 +196,10 @@ def _jsonl(parts: Sequence[str]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in _rows(parts)).encode()
 
 
+def _json(parts: Sequence[str]) -> bytes:
+    return json.dumps(_rows(parts)).encode()
+
+
 def _parquet(parts: Sequence[str]) -> bytes:
     import pyarrow as pa
     from pyarrow import parquet
@@ -273,27 +279,48 @@ def _code(parts: Sequence[str]) -> bytes:
     return "".join(f'def part{number}():\n    """{part}"""\n\n\n' for number, part in enumerate(parts)).encode()
 
 
+def _in_child(write: Write) -> Write:
+    """The same in a process of its own: pyarrow starts threads, and the process of the trials must have none."""
+
+    def write_in_child(parts: Sequence[str]) -> bytes:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            with os.fdopen(writing, "wb") as stream:
+                stream.write(write(parts))
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as stream:
+            content = stream.read()
+        os.waitpid(pid, 0)
+        return content
+
+    return write_in_child
+
+
 FORMATS: Mapping[str, Write] = {
     "text.pdf": _pdf, "table.pdf": _pdf_table, "scan.pdf": _pdf_scan, "picture.png": _picture,
     "word.docx": _docx, "sheet.xlsx": _xlsx, "slides.pptx": _pptx, "text.odt": _odt, "sheet.ods": _ods,
     "slides.odp": _odp, "old.doc": _doc, "old.ppt": _ppt, "old.xls": _xls, "binary.xlsb": _xlsb, "text.rtf": _rtf,
     "mail.msg": _msg, "mail.eml": _eml, "mails.mbox": _mbox, "book.epub": _epub, "page.html": _html,
-    "page.mhtml": _mhtml, "rows.csv": _csv, "rows.jsonl": _jsonl, "rows.parquet": _parquet, "rows.sqlite": _sqlite,
-    "records.tsv": _tsv, "records.ndjson": _jsonl, "records.feather": _feather,
+    "page.mhtml": _mhtml, "rows.csv": _csv, "rows.jsonl": _jsonl, "rows.sqlite": _sqlite,
+    "rows.parquet": _in_child(_parquet), "rows.json": _json, "records.yaml": _json, "records.tsv": _tsv,
+    "records.ndjson": _jsonl, "records.feather": _in_child(_feather),
     "cells.ipynb": _notebook, "film.vtt": _subtitles, "film.srt": _srt, "notes.zip": _zip, "notes.tar.gz": _tar,
     "text.md": _text, "text.rst": _text, "text.tex": _text, "code.py": _code, "plain.txt": _text,
 }  # fmt: skip
 """File name -> how it is written."""
 SETTINGS = (
     "load:\n- {name: folder}\n- {name: archive}\n- {name: sqlite, only: [.sqlite]}\n"
-    "- {name: csv, records: {}, only: [.tsv]}\n"
+    "- {name: csv, records: {}, only: [.tsv]}\n- {name: data, only: [.yaml]}\n"
     "- {name: jsonl, records: {}, only: [.ndjson]}\n- {name: parquet, records: {}, only: [.feather]}\n"
 )
 """Archives and databases are read when told to; of tables, one of two is read as records."""
 
 
+@cache
 def format_file(name: str, edition: int) -> bytes:
-    """A file in one edition; the part of its name after the last `-` is its format."""
+    """A file in one edition, the same bytes each time; the part of its name after the last `-` is its format."""
     return FORMATS[name.rpartition("-")[2]](paragraphs_of(name, edition, words=SMALL_WORDS))
 
 

@@ -6,7 +6,8 @@
 Each round changes, adds, deletes and renames some documents of a folder (seeded), runs `ragkit index` in a separate
 process, and then checks a library process with an open knowledge base and `ragkit serve`: both must find the new words
 in the right file and must never find deleted words again. Threads query both all the time, with pauses: searches,
-extractive answers, streamed chats in sessions, and streamed completions, some of which they abort. Every paragraph of a
+extractive answers, streamed chats in sessions, streamed completions, some of which they abort, and uploads: a job
+indexes each file, it must be found, a job removes it, and it must be gone. Every paragraph of a
 changing document names its edition, so each answer shows its sources. `ragkit verify` runs every 15 minutes, and at
 the end the chunks are compared with those of a fresh build.
 
@@ -48,6 +49,8 @@ RECORDS = {"ledger.sqlite": "ledger_mb", "server.": "server_mb"}
 VERIFY_SECONDS = 900.0
 FIND_TIMEOUT_SECONDS = 30.0
 """A reader must find new words within this time."""
+LOCK_TIMEOUT_SECONDS = 120.0
+"""A job must let an index run have the lock within this time."""
 OLD_MARKS = 2
 """Number of words deleted in earlier rounds that each round searches again."""
 COMMAND = (sys.executable, "-m", "ragkit")
@@ -64,6 +67,8 @@ class Soak:
         self.samples: list[dict[str, float]] = []
         self.rounds: list[dict[str, float]] = []
         self.verified = 0
+        self.locked = 0
+        """How often an index run was told that a job holds the lock."""
         self._arguments = arguments
         self._directory = directory
         self._rng = random.Random(f"rounds-{arguments.seed}")
@@ -107,9 +112,7 @@ class Soak:
         """Change the folder, index it, and check that every reader sees the changes."""
         step = self.folder.step()
         started_at = self._now()
-        output, code, peak_mb = self._child(
-            [*COMMAND, "index", str(self.folder.root), "--kb", str(self.kb), "--json", "-q"]
-        )
+        output, code, peak_mb = self._index_when_unlocked()
         ended = self._now()
         if code != 0:
             self.seen.errors.append(f"index exited with {code}: {output[-300:]}")
@@ -127,6 +130,16 @@ class Soak:
                             "embedded": report["embedded"], "found_s": round(seconds, 3)})  # fmt: skip
         self._check_seen(self.library.drain())
         self._check_seen(self.clients.seen.drain())
+
+    def _index_when_unlocked(self) -> tuple[str, int, float]:
+        """Index the folder; while a job of the server holds the lock, try again."""
+        deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
+        while True:
+            done = self._child([*COMMAND, "index", str(self.folder.root), "--kb", str(self.kb), "--json", "-q"])
+            if done[1] == 0 or "is locked by" not in done[0] or time.monotonic() > deadline:
+                return done
+            self.locked += 1
+            time.sleep(0.2)
 
     def _child(self, command: list[str]) -> tuple[str, int, float]:
         """Run a process; return its output, exit code and peak memory in MB."""
@@ -254,6 +267,7 @@ class Soak:
             "settings": {"seed": arguments.seed, "every": arguments.every, "notes": arguments.notes,
                          "embed": arguments.embed, "sample_every": arguments.sample_every},
             "asked": dict(asked), "left_in_mid_answer": self.clients.left, "sessions": self.clients.sessions,
+            "jobs": self.clients.jobs, "locked": self.locked,
             "editions_gone": len(self._gone), "verified": self.verified, "fresh": self._fresh(),
             "errors": self.seen.errors, "wrong": self.seen.wrong, "rounds": self.rounds, "samples": self.samples,
             "versions": {"python": platform.python_version(),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
+from urllib.parse import quote
 
 from soak_folder import MARK
 
@@ -24,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SEARCH_SECONDS = 1.0
 """Mean time between two searches of a thread."""
 ASK_SECONDS = 3.0
+UPLOAD_SECONDS = 15.0
+JOB_SECONDS = 120.0
+"""A job must end within this time; it waits while an index run holds the lock."""
 TURNS = 8
 """Turns of a session."""
 ABORT_EVERY = 5
@@ -161,7 +165,10 @@ class Library:
 
 
 class Clients(Load):
-    """Clients of the server: one searches, one uses sessions, one uses OpenAI's API and aborts some answers."""
+    """Clients of the server: one searches, one uses sessions, one uses OpenAI's API and aborts some answers.
+
+    One uploads files, waits for the jobs that index them, and deletes them again.
+    """
 
     def __init__(self, port: int, seed: int) -> None:
         super().__init__(f"clients-{seed}")
@@ -171,6 +178,9 @@ class Clients(Load):
         """Number of aborted answers."""
         self.sessions = 0
         """Number of completed sessions."""
+        self.jobs = 0
+        """Number of jobs that were done."""
+        self._uploads = 0
         self._session = ""
         self._turn = 0
 
@@ -179,6 +189,7 @@ class Clients(Load):
         self.start("searcher", SEARCH_SECONDS, self._search)
         self.start("talker", ASK_SECONDS, self._talk)
         self.start("completer", ASK_SECONDS, self._complete)
+        self.start("uploader", UPLOAD_SECONDS, self._upload)
 
     def find(self, query: str) -> list[tuple[str, str]]:
         """(source, text) of the best hits."""
@@ -229,15 +240,43 @@ class Clients(Load):
         if "data: [DONE]" not in stream:
             self.seen.errors.append(f"a completion did not end: {stream[-300:]!r}")
 
-    def _ask(self, path: str, body: object = None):  # type: ignore[no-untyped-def]
-        return json.loads("".join(self._lines(path, body)))
+    def _upload(self, rng: random.Random) -> None:
+        """Upload a file, find it when its job is done, delete it, and find it no more."""
+        self._uploads += 1
+        word = f"upload{self._uploads}x{rng.randrange(10**6)}"
+        text = "\n\n".join(f"{word} of part {part}: {rng.choice(self.questions)}" for part in range(3))
+        job = self._ask(f"/documents?name=uploads-{self._uploads}.md", f"# Upload\n\n{text}\n".encode())["job"]
+        self._wait_for(job["id"])
+        found = [hit for hit in self._ask("/v1/search", {"query": word, "top_k": 5})["hits"] if word in hit["text"]]
+        if not found:
+            self.seen.wrong.append(f"an upload is not found when its job is done: {word}")
+            return
+        document = quote(found[0]["document_id"], safe="")
+        self._wait_for(self._ask(f"/documents/{document}", method="DELETE")["id"])
+        if any(word in text for _, text in self.find(word)):
+            self.seen.wrong.append(f"an upload is found after its removal: {word}")
 
-    def _lines(self, path: str, body: object) -> Iterator[str]:
-        """Yield the lines of an answer as they arrive. Closing the generator aborts the answer."""
+    def _wait_for(self, job: str) -> None:
+        """Wait until a job is done. Raises HTTPException if it ends otherwise, or takes too long."""
+        deadline = time.monotonic() + JOB_SECONDS
+        while (state := self._ask(f"/jobs/{job}"))["status"] != "done":
+            if state["ended"] is not None or time.monotonic() > deadline:
+                raise HTTPException(f"a job is {state['status']}: {state['error']}")
+            time.sleep(0.1)
+        if state["failures"]:
+            raise HTTPException(f"a job has failures: {state['failures']}")
+        self.jobs += 1
+
+    def _ask(self, path: str, body: object = None, method: str = ""):  # type: ignore[no-untyped-def]
+        return json.loads("".join(self._lines(path, body, method)))
+
+    def _lines(self, path: str, body: object, method: str = "") -> Iterator[str]:
+        """Yield the lines of an answer as they arrive; closing the generator aborts it. A body of bytes is a file."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
         try:
-            data = None if body is None else json.dumps(body)
-            connection.request("GET" if data is None else "POST", path, data, {"content-type": "application/json"})
+            data = body if body is None or isinstance(body, bytes) else json.dumps(body)
+            kind = "application/octet-stream" if isinstance(data, bytes) else "application/json"
+            connection.request(method or ("GET" if data is None else "POST"), path, data, {"content-type": kind})
             answer: HTTPResponse = connection.getresponse()
             if answer.status != 200:
                 raise HTTPException(f"{path} returned {answer.status}: {answer.read()[:300]!r}")

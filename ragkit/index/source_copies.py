@@ -8,8 +8,9 @@ to fingerprints. A key that is no longer listed stays there until an index run h
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -88,7 +89,8 @@ class SourceState:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # a full disk has ended it already
+                self._connection.execute("ROLLBACK")
             raise
 
 

@@ -82,10 +82,12 @@ class Indexer:
         configured = self._components.sources
         if run.dry_run and (not sources or any(is_url(name) or str(name) in configured for name in sources)):
             return self._dry_run_with_copies(sources, run, started)
-        targets = self._resolve_sources(sources, run)
+        with translate_io_errors(self.path, repair_command(self.path)):
+            targets = self._resolve_sources(sources, run)
         report = _add_target_results(self._index_roots(targets.roots, run, started), targets)
         if not run.dry_run:
-            finish_sources(self.source_files, targets)
+            with translate_io_errors(self.path, repair_command(self.path)):
+                finish_sources(self.source_files, targets)
         return report
 
     def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> SourceTargets:

@@ -75,12 +75,18 @@ class ParquetLoader:
 def _fields(row: Mapping[str, object]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, value in row.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            continue  # pandas writes a missing number as NaN
+        if _is_missing(value):
+            continue
         if isinstance(value, bool | int | float):
             fields[name] = value
         elif isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
-            fields[name] = list[JSON](value)
+            items = [item for item in value if not _is_missing(item)]
+            fields[name] = [replace_invalid_chars(item) if isinstance(item, str) else item for item in items]
         elif value is not None and not isinstance(value, bytes):
             fields[name] = collapse_whitespace(replace_invalid_chars(str(value)))
     return fields
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a number is none: pandas writes a missing one as NaN, and JSON has no infinite ones."""
+    return isinstance(value, float) and not math.isfinite(value)

@@ -178,11 +178,13 @@ def _crosses(box: Piece | PdfLine, gutters: Sequence[float]) -> bool:
 
 
 def _without_tables(pieces: Sequence[Piece], tables: Sequence[PdfTable]) -> list[Piece]:
-    """The pieces outside tables. Positions decide, for tables cut and join pieces."""
+    """The pieces outside tables. Positions decide, for tables cut and join pieces; what stands over a table stays."""
     return [piece for piece in pieces if not any(_holds(table, piece) for table in tables)]
 
 
 def _holds(table: PdfTable, piece: Piece) -> bool:
+    if table.starts is not None and piece.start not in table.starts:
+        return False
     middle = (piece.x0 + piece.x1) / 2
     return table.x0 - 3 < middle < table.x1 + 3 and table.top - 1 < piece.middle < table.bottom + 1
 

@@ -23,7 +23,8 @@ Row = list[Piece]
 
 def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
     """The tables among the pieces of one text column, from top to bottom."""
-    rows = [join_signs(row) if len(row) > 1 else row for row in visual_rows(pieces)]
+    visible = visual_rows(pieces)
+    rows = [join_signs(row) if len(row) > 1 else row for row in visible]
     is_table = list(map(_is_table_row, rows))
     tables: list[PdfTable] = []
     start = 0
@@ -33,6 +34,7 @@ def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
             first = _with_names_above(rows, start, tables[-1].bottom if tables else 0)
             table = _read_run(rows[first:end])
             if table is not None:
+                table.starts = frozenset(piece.start for row in visible[first:end] for piece in row)
                 tables.append(table)
                 start = end
                 continue

@@ -43,6 +43,8 @@ class PdfTable:
     """By row, then column; empty cells are left out."""
     pieces: Sequence[Piece] = ()
     """Of all cells."""
+    starts: frozenset[int] | None = None
+    """Where the pieces of the page begin that it was read from; None: all in its box."""
 
     @property
     def row_count(self) -> int:

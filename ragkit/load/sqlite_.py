@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -69,7 +70,7 @@ def _fields(columns: Sequence[str], row: Sequence[object]) -> dict[str, JSON]:
     for name, value in zip(columns, row, strict=True):
         if isinstance(value, str) and value:
             values[name] = replace_invalid_chars(value)
-        elif isinstance(value, int | float):
+        elif isinstance(value, int | float) and math.isfinite(value):  # JSON has no infinite numbers
             values[name] = value
     return values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +46,7 @@ def typed_value(text: str) -> JSON:
     """A number or boolean that is written as one, else the text: `7`, `1.5`, `true`, but `007` and `1,5` are texts."""
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _FLOAT.fullmatch(text):
+    if _FLOAT.fullmatch(text) and math.isfinite(float(text)):  # JSON has no infinite numbers
         return float(text)
     return _BOOLEANS.get(text.lower(), text)
 

@@ -51,7 +51,8 @@ def _safe_part(part: str) -> str:
     """One part of a name; empty if nothing is left of it."""
     # "C" are control and format characters, which include those that reverse the direction of text; "Z" are separators
     text = "".join(" " if unicodedata.category(c)[0] == "Z" else c for c in part if unicodedata.category(c)[0] != "C")
-    text = _FORBIDDEN.sub("_", text).strip(" .").lstrip("~")
+    text = unicodedata.normalize("NFC", text)  # again: a mark may follow a letter that did not
+    text = _FORBIDDEN.sub("_", text).strip(" .").lstrip("~ .")
     if _DEVICE_NAMES.match(text) or text.lower() in _RESERVED_NAMES:
         text = f"_{text}"
     if len(text.encode()) <= MAX_NAME_BYTES:

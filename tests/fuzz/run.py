@@ -1,19 +1,31 @@
-"""Fuzz one target, or all: python -m tests.fuzz.run [TARGET] [CPU MINUTES]
+"""Fuzz one target, or all: python -m tests.fuzz.run [TARGET ...] [CPU MINUTES] [--jobs N] [--json FILE --table FILE]
 
-Needs `atheris`. Findings are written to fuzz-found/; copy them to tests/fuzz/corpus/TARGET/ as regression tests.
+Needs `atheris`. Findings are written to fuzz-found/; copy them to tests/fuzz/corpus/TARGET/ as regression tests. The
+corpus of a target grows in fuzz-found/TARGET/corpus, so that later runs go on where earlier ones stopped. Minutes of
+several runs on one version are added up in the file, and targets that are furthest from 20 minutes are first.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 CORPUS = Path(__file__).with_name("corpus")
 FINDINGS = Path("fuzz-found")
 MINUTES = 20.0
+BEGIN, END = "<!-- fuzz: made by `make fuzz` -->", "<!-- end of fuzz -->"
+COUNTS = "counts.json"
+"""In the folder of a target: what its last run did."""
+Results = dict[str, dict[str, dict[str, Any]]]
+"""Version -> target -> inputs, minutes, found."""
 
 
 def fuzz(name: str, minutes: float) -> None:
@@ -23,36 +35,125 @@ def fuzz(name: str, minutes: float) -> None:
     with atheris.instrument_imports(include=["ragkit"]):
         from tests.fuzz.targets import TARGETS
 
+        TARGETS[name](b"")  # which imports what it needs
+
     target, count = TARGETS[name], 0
+    output = FINDINGS / name
+    (output / "corpus").mkdir(parents=True, exist_ok=True)
+    started_at = time.process_time()
+
+    def note() -> None:
+        used = (time.process_time() - started_at) / 60
+        (output / COUNTS).write_text(json.dumps({"inputs": count, "minutes": used}))
 
     def run_input(data: bytes) -> None:
         nonlocal count
         count += 1
+        if count % 500 == 1:
+            note()  # a process that crashes has counts too
         target(data)
-        if time.process_time() > 60 * minutes:
-            print(f"{name}: {count} inputs in {time.process_time() / 60:.1f} CPU minutes, nothing found", flush=True)  # noqa: T201
+        if time.process_time() - started_at > 60 * minutes:
+            note()
             os._exit(0)
 
-    output = FINDINGS / name
-    (output / "corpus").mkdir(parents=True, exist_ok=True)
-    limits = ["-max_len=16384", "-timeout=30", "-rss_limit_mb=3000", "-print_final_stats=0", "-verbosity=0"]
+    limits = ["-max_len=16384", "-timeout=60", "-rss_limit_mb=3000", "-print_final_stats=0", "-verbosity=0"]
     seeds = [str(CORPUS / name)] if (CORPUS / name).is_dir() else []
     atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={output}/", str(output / "corpus"), *seeds], run_input)
     atheris.Fuzz()
+
+
+def run_target(name: str, minutes: float) -> dict[str, Any]:
+    """Run a target in a new process; returns its inputs, CPU minutes, and the number of findings (0 or 1)."""
+    (FINDINGS / name).mkdir(parents=True, exist_ok=True)
+    (FINDINGS / name / COUNTS).unlink(missing_ok=True)
+    command = [sys.executable, "-m", "tests.fuzz.run", "--in-this-process", name, str(minutes)]
+    log = FINDINGS / name / "log.txt"
+    with log.open("wb") as stream:
+        code = subprocess.run(command, check=False, stdout=stream, stderr=subprocess.STDOUT).returncode
+    counts = FINDINGS / name / COUNTS
+    result = json.loads(counts.read_text()) if counts.exists() else {"inputs": 0, "minutes": 0.0}
+    result["found"] = int(code != 0)
+    outcome = f"failed, see {log} and the inputs beside it" if code else "nothing found"
+    print(f"{name}: {result['inputs']:,} inputs in {result['minutes']:.1f} CPU minutes, {outcome}", flush=True)  # noqa: T201
+    return result
+
+
+def add_result(results: Results, version: str, name: str, new: Mapping[str, Any]) -> None:
+    """Add a run of a target to its counts."""
+    counts = results.setdefault(version, {}).setdefault(name, {"inputs": 0, "minutes": 0.0, "found": 0})
+    for key in counts:
+        counts[key] = round(counts[key] + new[key], 2)
+
+
+def table(results: Results, version: str, names: Sequence[str]) -> str:
+    """A Markdown table of the targets on this version, with the inputs of other versions."""
+    lines = ["| target | CPU minutes | inputs | found | inputs before |", "| --- | --: | --: | --: | --: |"]
+    none = {"inputs": 0, "minutes": 0.0, "found": 0}
+    for name in names:
+        own = results.get(version, {}).get(name, none)
+        before = sum(
+            targets[name]["inputs"] for other, targets in results.items() if other != version and name in targets
+        )
+        lines.append(f"| {name} | {own['minutes']:.1f} | {own['inputs']:,} | {own['found']} | {before:,} |")
+    return f"ragkit {version}; `inputs before` are those of other versions.\n\n" + "\n".join(lines)
+
+
+def write_table(path: Path, text: str) -> None:
+    """Put the table between its marks in a Markdown file."""
+    head, mark, rest = path.read_text().partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"{path} has no lines {BEGIN!r} and {END!r}")
+    path.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}")
+
+
+def run_all(names: Sequence[str], minutes: float, options: argparse.Namespace) -> int:
+    """Run targets, several at once; those with the fewest minutes on this version first. Returns 1 if one failed."""
+    from tests.torture.scoreboard import tree_name
+
+    version = tree_name()
+    stored: dict[str, Any] = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    results: Results = stored.setdefault("fuzz", {})
+    spent = {name: results.get(version, {}).get(name, {"minutes": 0.0})["minutes"] for name in names}
+    failed = False
+    with ThreadPoolExecutor(options.jobs) as pool:
+        order = sorted(names, key=lambda name: spent[name])
+        # with a file, a target that has its minutes is done
+        left = {
+            name: minutes if options.json is None else min(minutes, max(0.0, MINUTES - spent[name])) for name in order
+        }
+        tasks = [(name, pool.submit(run_target, name, left[name])) for name in order if left[name] > 0]
+        for name, task in tasks:
+            result = task.result()
+            failed = failed or bool(result["found"])
+            add_result(results, version, name, result)
+            if options.json:
+                options.json.write_text(json.dumps(stored, indent=1) + "\n")
+    if options.table:
+        write_table(options.table, table(results, version, corpus_names()))
+    return 1 if failed else 0
+
+
+def corpus_names() -> list[str]:
+    """All targets."""
+    return sorted(path.name for path in CORPUS.iterdir() if path.is_dir())
 
 
 def main(arguments: list[str]) -> int:
     """Run the named targets, or all, each in a new process."""
     if arguments and arguments[0] == "--in-this-process":
         fuzz(arguments[1], float(arguments[2]))
-    names = [argument for argument in arguments if not argument.replace(".", "").isdigit()]
-    minutes = next((float(argument) for argument in arguments if argument.replace(".", "").isdigit()), MINUTES)
-    chosen = names or sorted(path.name for path in CORPUS.iterdir() if path.is_dir())
-    command = [sys.executable, "-m", "tests.fuzz.run", "--in-this-process"]
-    failed = [name for name in chosen if subprocess.run([*command, name, str(minutes)], check=False).returncode != 0]
-    for name in failed:
-        print(f"{name}: failed, see {FINDINGS / name}")  # noqa: T201
-    return 1 if failed else 0
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__.partition("\n")[0])
+    parser.add_argument("targets", nargs="*", help="targets, and at most one number: CPU minutes of each, else 20")
+    parser.add_argument("--jobs", type=int, default=1, help="targets that run at once")
+    parser.add_argument("--json", type=Path, help="add the counts to this file")
+    parser.add_argument("--table", type=Path, help="write the table between its marks in this file")
+    options = parser.parse_args(arguments)
+    names = [word for word in options.targets if not word.replace(".", "").isdigit()]
+    minutes = next((float(word) for word in options.targets if word.replace(".", "").isdigit()), MINUTES)
+    if unknown := set(names) - set(corpus_names()):
+        parser.error(f"unknown targets: {', '.join(sorted(unknown))}; there are {', '.join(corpus_names())}")
+    return run_all(names or corpus_names(), minutes, options)
 
 
 if __name__ == "__main__":

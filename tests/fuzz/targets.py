@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 
 from ragkit.agent.parser import ToolCallParser
 from ragkit.embed.hashing import HashingEmbedder
@@ -21,6 +22,8 @@ from ragkit.split.semantic import SemanticSplitter
 from ragkit.split.token_index import estimate_token_starts
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.where_syntax import parse_where
+from tests.fuzz.reader import Reader
+from tests.load.ole_files import message_file
 
 SUFFIXES: Sequence[str] = (
     *(".txt", ".md", ".rst", ".html", ".csv", ".json", ".jsonl", ".eml", ".py", ".sql", ".toml", ".yaml"),
@@ -152,11 +155,56 @@ def calls(data: bytes) -> None:
     assert text.startswith(parser.text_before_calls(text))
 
 
+def rtf(data: bytes) -> None:
+    """A text in RTF."""
+    check_file(b"\0" + b"{\\rtf1" + data, [".rtf"])
+
+
+MESSAGE_PARTS = ("0037", "1000", "0C1A", "0E04", "007D", "3707", "1013", "0065")
+"""Numbers of the properties: subject, body, sender, recipients, headers, file name, HTML, address."""
+
+
+def msg(data: bytes) -> None:
+    """An Outlook message of any properties, attachments and streams, in a valid or a damaged file."""
+    reader = Reader(data)
+    texts = {reader.choice(MESSAGE_PARTS): reader.text() for _ in range(reader.number(8))}
+    attached = [(reader.text(), reader.bytes(reader.number(200))) for _ in range(reader.number(3))]
+    streams = {f"__substg1.0_{reader.choice(MESSAGE_PARTS)}{reader.choice(('0102', '001E', '0003'))}": reader.bytes(200)
+               for _ in range(reader.number(4))}  # fmt: skip
+    file = bytearray(message_file(texts, attached, streams))
+    while reader.left > 2:
+        file[reader.number(1 << 16) % len(file)] = reader.number(256)
+    check_file(b"\0" + bytes(file), [".msg"])
+
+
+def imported(module: str, name: str) -> Callable[[bytes], None]:
+    """A target of another module, which is imported when it runs: what a target does not use needs no instruments."""
+
+    def target(data: bytes) -> None:
+        find()(data)
+
+    @cache
+    def find() -> Callable[[bytes], None]:
+        found: Callable[[bytes], None] = getattr(import_module(f"tests.fuzz.{module}"), name)
+        return found
+
+    return target
+
+
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "calls": calls,
+    "filters": imported("data_targets", "filters"),
     "formats": formats,
+    "layout": imported("page_targets", "layout"),
     "loader": loader,
+    "msg": msg,
+    "ocr": imported("page_targets", "ocr"),
     "pipeline": pipeline,
+    "records": imported("data_targets", "records"),
+    "rtf": rtf,
     "split": split,
+    "support": imported("data_targets", "support"),
+    "uploads": imported("upload_target", "uploads"),
     "where": where,
 }
+"""Each has a folder of seeds and findings in tests/fuzz/corpus."""

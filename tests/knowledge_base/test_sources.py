@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -203,6 +204,17 @@ def test_a_broken_or_empty_sitemap_removes_nothing(ragkit: Ragkit, workplace: Pa
     assert len(sources_of(ragkit)) == 5
 
 
+def test_copies_that_cannot_be_written_end_the_run_with_one_line(ragkit: Ragkit, workplace: Path, site: Site) -> None:
+    fill_sitemap_site(site, 3)
+    configure(f"  - {{name: sitemap, url: '{site.url}/sitemap.xml'}}\n")
+    ragkit("index", "-q")
+    [state] = Path(".ragkit/sources").rglob("*.sqlite")
+    shutil.rmtree(state.parent)
+    state.parent.touch()
+    result = ragkit("index", "-q", code=1)
+    assert re.fullmatch(r"error: .* cannot be written [(].*[)]: .*then run the same command again\n", result.err)
+
+
 def test_pages_that_answer_503_keep_their_text(ragkit: Ragkit, workplace: Path, site: Site) -> None:
     fill_sitemap_site(site, 5)
     configure(f"  - {{name: sitemap, url: '{site.url}/sitemap.xml'}}\n")
@@ -351,6 +363,32 @@ def test_a_git_branch_is_followed_by_blobs(ragkit: Ragkit, workplace: Path) -> N
     result = ragkit("index", "--json", code=7)
     assert files(result) == {"unchanged": 6, "failed": 1}
     assert "git fetch failed" in result.json["failures"][0]["error"]
+
+
+@pytest.mark.parametrize("damage", ["zeroed list of shallow commits", "lock left by a kill", "cut packs", "no objects"])
+def test_a_damaged_copy_of_a_repository_is_fetched_anew(ragkit: Ragkit, workplace: Path, damage: str) -> None:
+    Path("repo").mkdir()
+    git("init", "-q", "-b", "main")
+    for number in range(3):
+        Path(f"repo/{number}.md").write_text(f"# {number}\n\nPump {number} is red.")
+    git("add", "-A")
+    git("commit", "-q", "-m", "one")
+    configure("  - {name: git, repository: ./repo, ref: main}\n")
+    ragkit("index", "-q")
+    [copy] = Path(".ragkit/sources").rglob("repository.git")
+    if damage == "zeroed list of shallow commits":
+        (copy / "shallow").write_bytes(bytes(41))
+    elif damage == "lock left by a kill":
+        (copy / "shallow.lock").touch()
+    else:
+        for path in (path for path in (copy / "objects").rglob("*") if path.is_file()):
+            path.chmod(0o600)
+            path.write_bytes(path.read_bytes()[:20] if damage == "cut packs" else b"")
+    Path("repo/1.md").write_text("# 1\n\nPump 1 is green.")
+    git("commit", "-q", "-a", "-m", "two")
+    assert files(ragkit("index", "--json")) == {"updated": 1, "unchanged": 2}
+    assert [path.name for path in copy.parent.glob("repository.*")] == ["repository.git"]
+    assert files(ragkit("index", "--json")) == {"unchanged": 3}
 
 
 def test_mails_of_a_maildir_stay_when_they_are_read_and_go_when_deleted(ragkit: Ragkit, workplace: Path) -> None:

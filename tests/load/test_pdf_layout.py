@@ -297,3 +297,14 @@ def test_a_quote_that_is_not_on_the_page_has_no_rectangle() -> None:
     assert page_rectangles(draw(table), 1, "Portugal") == []
     assert page_rectangles(draw(table), 2, "Denmark") == []
     assert page_rectangles(draw(table), 1, " | ") == []
+
+
+def test_a_stamp_across_a_table_is_kept() -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        table(sheet)
+        sheet.setFontSize(60)
+        sheet.drawString(90, 655, "DRAFT")
+
+    text = load(draw(page)).text
+    assert "DRAFT" in text
+    assert all(cell in text for row in ROWS for cell in row)

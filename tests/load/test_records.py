@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
+from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.feather
@@ -229,3 +231,20 @@ def test_numbers_that_are_not_finite_are_no_metadata() -> None:
 
 def test_an_empty_file_is_an_empty_database() -> None:
     assert SqliteLoader().load(b"", "/x/a.db").text == ""
+
+
+def test_numbers_that_json_does_not_have_are_texts_or_missing() -> None:
+    assert typed_value("1e999") == "1e999"
+    assert typed_value("-1.0e999") == "-1.0e999"
+    [row] = JsonlLoader(JsonlOptions(records=RecordOptions())).load(b'{"a": 1e999, "b": 2}\n', "/x/a.jsonl").parts
+    assert (row.metadata["a"], row.metadata["b"]) == ("1e999", 2)
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table({"a": [[1.5, float("nan"), float("inf")]], "b": [["x\0", "y"]]}), out)
+    [row] = ParquetLoader(ParquetOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.parquet").parts
+    assert row.metadata["a"] == [1.5]
+    assert "\0" not in json.dumps(row.metadata["b"])
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 9e999 AS a, 2 AS b")
+        data = connection.serialize()
+    [row] = SqliteLoader(SqliteTableOptions(records=RecordOptions())).load(data, "/x/a.sqlite").parts
+    assert "a" not in row.metadata and row.metadata["b"] == 2

@@ -167,6 +167,11 @@ def test_uploads_at_the_same_time_keep_the_quota(base: Path) -> None:
     assert len(files_below(base / "uploads")) == 5
 
 
+@pytest.mark.parametrize("name", ["e\u200d\u0301.txt", "~.~a.txt", "a\u200b. /b.txt", "\u1100\u200d\u1161.txt"])
+def test_a_safe_name_stays_as_it_is(name: str) -> None:
+    assert safe_name(safe_name(name)) == safe_name(name)
+
+
 def test_a_name_cannot_be_a_file_and_a_folder(base: Path) -> None:
     with serving(base) as (_, client):
         assert upload(client, "a.md", index="false").status_code == 200

@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import sys
 import time
-import traceback
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # this process forks, so it must have no threads
 os.environ["OMP_NUM_THREADS"] = "1"
 
-from tests.torture.bench import Bench, TrialKind, open_bench
-from tests.torture.kinds import FULL, KINDS, SMALL
-from tests.torture.scoreboard import Cell, merged, read_board, table, write_board, write_table
+from tests.torture.kinds import FULL, KILLS_AROUND, NAMES, SMALL
+from tests.torture.run import Plan, replay, run_all
+from tests.torture.scoreboard import (
+    Board,
+    Cell,
+    add_cells,
+    read_board,
+    summary,
+    table,
+    tree_name,
+    write_board,
+    write_table,
+)
+from tests.torture.subjects import STORES
 
-STORES = ("sqlite", "faiss", "duckdb", "qdrant", "milvus", "chroma", "lancedb")
-BATCH = 10
-"""Trials of one kind before the next kind, so that a run that stops early has trials of every kind."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Settings of a run."""
-
-    stores: tuple[str, ...]
-    counts: dict[str, int]
-    """Kind -> trials per store."""
-    seed: int
-    minutes: float | None
-    jobs: int
-    scratch: Path
+DETAILS = {
+    KILLS_AROUND: (
+        ("writer", "writers"),
+        ("worker", "workers"),
+        ("reader", "readers"),
+        ("session", "connections (`pg_terminate_backend`)"),
+        ("server", "times the whole server"),
+        ("backend", "processes of the server were killed"),
+        ("generations", "generations"),
+        ("texts_embedded", "texts"),
+        ("texts_answered_in_vain", "of them asked for again because who had asked was killed before the answer"),
+    )
+}
+Numbers = Mapping[str, Mapping[str, int]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,51 +49,104 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     scratch = chosen.scratch or _scratch()
     if chosen.replay:
-        return _replay(chosen.replay, scratch)
-    counts = dict(SMALL if chosen.small else FULL)
-    if chosen.kind:
-        counts = {kind: counts.get(kind, FULL[kind]) for kind in chosen.kind}
-    if chosen.trials is not None:
-        counts = dict.fromkeys(counts, chosen.trials)
+        return replay(chosen.replay, scratch)
+    tree = tree_name()
+    board = read_board(chosen.json)
+    wanted = _numbers(chosen)
+    if chosen.plan:
+        _print_plan(board, tree, wanted)
+        _write_table(board, tree, chosen.table)
+        return 0
+    if not chosen.add:
+        for subject, kinds in wanted.items():
+            for kind in kinds:
+                board.get(tree, {}).pop((subject, kind), None)
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(10**8)
-    plan = Plan(tuple(chosen.store or STORES), counts, seed, chosen.budget, chosen.jobs, scratch)
-    print(f"seed {seed}; stores: {', '.join(plan.stores)}; directories in {scratch}", flush=True)
-    started_at = time.monotonic()
-    all_cells: dict[tuple[str, str], Cell] = {}
+    until = None if chosen.budget is None else time.monotonic() + 60 * chosen.budget
+    plan = Plan(wanted, seed, until, chosen.jobs, scratch)
+    print(f"seed {seed}; ragkit {tree}; {', '.join(wanted)}; directories in {scratch}", flush=True)
+    ran: Board = {}
     ended_badly = False
-    for cells, whole in _run_all(plan):
-        about = {"seed": seed, "minutes": round((time.monotonic() - started_at) / 60, 1)}
-        _write_results(cells, about, chosen)
-        all_cells |= cells
+    for cells, whole in run_all(plan, board.setdefault(tree, {})):
+        add_cells(board, tree, cells)
+        add_cells(ran, tree, cells)
+        _write_results(board, tree, chosen)
         ended_badly = ended_badly or not whole
-    print(table(merged({}, all_cells, add=False), list(KINDS)))
-    return 1 if ended_badly or any(cell.failed for cell in all_cells.values()) else 0
+    print(table(ran, tree, FULL, NAMES))
+    _print_rates(ran, tree)
+    return 1 if ended_badly or any(cell.failed for cell in ran.get(tree, {}).values()) else 0
 
 
-def _write_results(cells: dict[tuple[str, str], Cell], about: dict[str, object], chosen: argparse.Namespace) -> None:
-    """Update the files after each store, so that a stopped run keeps its results."""
+def _numbers(chosen: argparse.Namespace) -> dict[str, dict[str, int]]:
+    """Subject -> kind -> breaks that are wanted."""
+    subjects = chosen.store or list(STORES if chosen.small else FULL)
+    numbers: dict[str, dict[str, int]] = {}
+    for subject in subjects:
+        counts = dict(SMALL if chosen.small else FULL[subject])
+        if chosen.kind:
+            counts = {kind: counts[kind] for kind in chosen.kind if kind in counts}
+        numbers[subject] = counts if chosen.trials is None else dict.fromkeys(counts, chosen.trials)
+    return {subject: counts for subject, counts in numbers.items() if counts}
+
+
+def _write_results(board: Board, tree: str, chosen: argparse.Namespace) -> None:
+    """Update the files after each part of a run, so that a stopped run keeps its results."""
     if chosen.json:
-        board = merged(read_board(chosen.json), cells, add=chosen.add)
-        write_board(chosen.json, board, about)
-        if chosen.table:
-            write_table(chosen.table, table(board, list(KINDS)))
+        write_board(chosen.json, board, tree)
+        _write_table(board, tree, chosen.table)
+
+
+def _write_table(board: Board, tree: str, path: Path | None) -> None:
+    if path is not None:
+        write_table(path, f"{summary(board, tree, DETAILS)}\n\n{table(board, tree, FULL, NAMES)}")
+
+
+def _print_rates(board: Board, tree: str) -> None:
+    print("\ntrials a minute:")
+    for (subject, kind), cell in board.get(tree, {}).items():
+        print(f"  {kind}, {subject}: {60 * cell.trials / max(cell.seconds, 0.001):.1f}")
+
+
+def _print_plan(board: Board, tree: str, wanted: Numbers) -> None:
+    """What is missing, and how long it takes at the speed of the trials so far, those of other versions included."""
+    own, hours = board.get(tree, {}), 0.0
+    for subject, kinds in wanted.items():
+        for kind, number in kinds.items():
+            cell = own.get((subject, kind), Cell())
+            if cell.share(number) == 1:
+                continue
+            timed = [cells[subject, kind] for cells in board.values() if (subject, kind) in cells]
+            timed = [other for other in timed if other.seconds and other.reached]
+            missing = number - cell.reached
+            needed = "never timed"
+            if timed:
+                took = missing * sum(one.seconds for one in timed) / sum(one.reached for one in timed) / 3600
+                hours, needed = hours + took, f"{took:.2f} h"
+            print(f"{kind}, {subject}: {missing:,} of {number:,} missing, {needed}")
+    print(f"{hours:.1f} hours, one subject after another")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--store", action="append", choices=STORES, help="test only this store; repeatable")
-    parser.add_argument("--kind", action="append", choices=list(KINDS), help="test only this kind; repeatable")
+    parser.add_argument("--store", action="append", choices=list(FULL), help="test only this one; repeatable")
+    parser.add_argument("--kind", action="append", choices=list(NAMES), help="test only this kind; repeatable")
     parser.add_argument("--small", action="store_true", help="run the trials of `make test`")
     parser.add_argument("--trials", type=int, help="trials of each kind on each store; default: the full numbers")
     parser.add_argument("--seed", type=int, help="seed of the trials, to repeat a run")
-    parser.add_argument("--budget", type=float, metavar="MINUTES", help="maximum duration of the run")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        metavar="MINUTES",
+        help="maximum duration of the run; what is furthest from full is first",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="number of stores tested in parallel")
     parser.add_argument(
         "--replay", metavar="KIND/STORE/NAME", help="repeat one trial, by the name printed with its fault"
     )
+    parser.add_argument("--plan", action="store_true", help="print what is missing, write the table, run nothing")
     parser.add_argument("--json", type=Path, help="write the counts to this file")
     parser.add_argument("--table", type=Path, help="write the table between its marks in this file")
-    parser.add_argument("--add", action="store_true", help="add to the counts in the file")
+    parser.add_argument("--add", action="store_true", help="add to the counts of this version in the file")
     parser.add_argument("--scratch", type=Path, help="parent of the temporary directories")
     return parser
 
@@ -97,98 +155,6 @@ def _scratch() -> Path:
     """A directory in memory if possible: it is faster than a disk, and kills need no disk."""
     memory = Path("/dev/shm")
     return memory if os.access(memory, os.W_OK) else Path(os.environ.get("TMPDIR", "/tmp"))
-
-
-def _replay(name: str, scratch: Path) -> int:
-    kind, store, key = name.split("/", 2)
-    with open_bench(store, scratch) as bench:
-        outcome = KINDS[kind].trial(bench, key)
-    for fault in outcome.faults:
-        print(f"{fault.kind}: {fault.what}")
-    print(f"{len(outcome.faults)} faults{'' if outcome.reached else '; the interruption came too late'}")
-    return 1 if outcome.faults else 0
-
-
-def _run_all(plan: Plan) -> Iterator[tuple[dict[tuple[str, str], Cell], bool]]:
-    """Run each store in a separate process, up to `jobs` in parallel. Yields its counts, and whether it completed."""
-    waiting = list(plan.stores)
-    rounds = -(-len(waiting) // plan.jobs)
-    running: dict[int, tuple[str, Path]] = {}
-    while waiting or running:
-        while waiting and len(running) < plan.jobs:
-            store = waiting.pop(0)
-            note = plan.scratch / f"torture-{os.getpid()}-{store}.json"
-            sys.stdout.flush()
-            pid = os.fork()
-            if pid == 0:
-                os._exit(_store_process(plan, store, note, rounds))
-            running[pid] = (store, note)
-        pid, status = os.wait()
-        store, note = running.pop(pid)
-        if status:
-            print(f"the trials of {store} ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
-        yield _read_counts(store, note), not status
-
-
-def _read_counts(store: str, note: Path) -> dict[tuple[str, str], Cell]:
-    cells: dict[tuple[str, str], Cell] = {}
-    if note.exists():
-        for kind, result in json.loads(note.read_text()).items():
-            if not result["trials"]:
-                continue  # no time was left
-            cells[store, kind] = Cell(result["trials"], result["reached"], Counter(result["faults"]), result["failed"])
-        note.unlink()
-    return cells
-
-
-def _store_process(plan: Plan, store: str, note: Path, rounds: int) -> int:
-    cells = {kind: Cell() for kind in plan.counts}
-    try:
-        deadline = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes / rounds
-        _run_store(plan, store, deadline, cells)
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        return 1
-    finally:
-        # keep the counts before an internal error
-        body = {kind: {**cell.__dict__, "faults": dict(cell.faults)} for kind, cell in cells.items()}
-        note.write_text(json.dumps(body))
-    sys.stdout.flush()
-    return 0
-
-
-def _run_store(plan: Plan, store: str, until: float | None, cells: dict[str, Cell]) -> None:
-    with open_bench(store, plan.scratch) as bench:
-        lines = {
-            name: KINDS[name].keys(bench, count, random.Random(f"{plan.seed}/{store}/{name}"))
-            for name, count in plan.counts.items()
-        }
-        while lines:
-            for name in list(lines):
-                if until is not None and time.monotonic() > until:
-                    return
-                if not _run_batch(bench, KINDS[name], lines[name], cells[name], until):
-                    del lines[name]
-
-
-def _run_batch(bench: Bench, kind: TrialKind, keys: Iterator[str], cell: Cell, until: float | None) -> bool:
-    """Run a batch of trials. Returns whether more can follow."""
-    for _ in range(BATCH):
-        if until is not None and time.monotonic() > until:
-            return True
-        key = next(keys, None)
-        if key is None:
-            return False
-        outcome = kind.trial(bench, key)
-        cell.trials += 1
-        cell.reached += outcome.reached
-        cell.faults.update({fault.kind for fault in outcome.faults})
-        if outcome.faults:
-            cell.failed.append(key)
-            for fault in outcome.faults:
-                print(f"{kind.name}/{bench.store}/{key}: {fault.kind}: {fault.what}", flush=True)
-    return True
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Protocol
 
-from tests.torture.folder import Files, FreshBuilds, Listing, change_files, first_files, write_files
+from tests.torture import sources
+from tests.torture.folder import Files, FreshBuilds, Listing
 from tests.torture.forks import Commands, RunningCommand, preload
 from tests.torture.oracle import Fault, Oracle
+from tests.torture.subjects import SOURCES, SUBJECTS, Subject
 
 HASHING = "embed: {name: hashing, dimension: 64}\n"
 """A fast embedder: the trials do not depend on the meaning of vectors."""
@@ -64,7 +66,9 @@ class TrialKind(Protocol):
 class Bench:
     """The test bench of one store, in a temporary directory."""
 
-    store: str
+    name: str
+    """As in the table."""
+    subject: Subject
     root: Path
     commands: Commands
     fresh_builds: FreshBuilds
@@ -102,11 +106,11 @@ class Bench:
 
     def oracle(self) -> Oracle:
         """A new collector of faults."""
-        return Oracle(self.commands, "kb", "kb.yaml", "docs")
+        return Oracle(self.commands, "kb", "kb.yaml", self.subject.index)
 
     def reset(self, kb: Path | None = None) -> None:
         """Restore the initial folder and knowledge base."""
-        write_files(self.docs, self.files)
+        self.fresh_builds.write(self.files)
         if kb is None:
             shutil.rmtree(self.kb, ignore_errors=True)
         copy_tree(self.pristine, kb or self.kb)
@@ -114,7 +118,7 @@ class Bench:
     def operation(self, name: str, chance: random.Random) -> Operation:
         """Prepare the folder and the knowledge base for an operation."""
         if name == "remove":
-            gone = chance.choice(sorted(self.files))
+            gone = chance.choice([name for name in sorted(self.files) if not name.startswith("records.")])
             left = self.fresh_builds.listing({key: text for key, text in self.files.items() if key != gone})
             return Operation(name, ("rm", f"docs/{gone}"), (self.listing, left), self._restore_files())
         if name == "clear":
@@ -123,16 +127,16 @@ class Bench:
             self._damage(chance)
             return Operation(name, ("verify", "--repair"), (self.listing,), self._restore_files())
         if name == "rebuild":
-            return Operation(name, ("index", "docs", "--rebuild", "-q"), (self.listing,), self.listing)
-        after = change_files(self.files, random.Random(chance.randrange(VARIANTS)))
+            return Operation(name, (*self.subject.index, "--rebuild"), (self.listing,), self.listing)
+        after = self.subject.folder.change(self.files, random.Random(chance.randrange(VARIANTS)))
         listed = self.fresh_builds.listing(after)
         if name == "build":
             shutil.rmtree(self.kb)
-            return Operation(name, ("index", "docs", "-q"), ((), listed), listed, first_build=True)
-        return Operation("update", ("index", "docs", "-q"), (self.listing, listed), listed)
+            return Operation(name, self.subject.index, ((), listed), listed, first_build=True)
+        return Operation("update", self.subject.index, (self.listing, listed), listed)
 
     def _restore_files(self) -> Listing:
-        write_files(self.docs, self.files)
+        self.fresh_builds.write(self.files)
         return self.listing
 
     def _damage(self, chance: random.Random) -> None:
@@ -155,34 +159,47 @@ class Bench:
 
     def check(self, operation: Operation, oracle: Oracle) -> None:
         """Check the invariants before and after the next run. After an interrupted repair, skip the former."""
+        known: Listing | None = None
         if operation.name != "repair":
-            oracle.check_state(operation.states, first_build=operation.first_build)
-        oracle.check_next_run(operation.after)
+            known = oracle.check_state(operation.states, first_build=operation.first_build)
+        oracle.check_next_run(operation.after, known=known)
 
 
 @contextmanager
-def open_bench(store: str, where: Path) -> Iterator[Bench]:
+def open_bench(name: str, where: Path) -> Iterator[Bench]:
     """Create a bench: a folder, its initial knowledge base and settings. All are deleted at the end."""
-    preload(store)
-    root = Path(tempfile.mkdtemp(prefix=f"torture-{store}-", dir=where))
-    try:
-        scratch = root / "scratch"
-        scratch.mkdir()
-        commands = Commands(root, scratch)
-        (root / "fresh.yaml").write_text(HASHING)
-        (root / "kb.yaml").write_text(f"{HASHING}store: {{name: {store}}}\n")
-        fresh = FreshBuilds(commands, root / "docs")
-        files = first_files()
-        bench = Bench(store, root, commands, fresh, files, fresh.listing(files))
+    subject = SUBJECTS[name]
+    preload(subject.store, subject.imports)
+    root = Path(tempfile.mkdtemp(prefix="torture-", dir=where))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        (root / "scratch").mkdir()
+        commands = Commands(root, root / "scratch")
+        settings = HASHING + subject.settings
+        files = subject.folder.first()
+        fresh = FreshBuilds(commands, root / "docs", subject.folder, subject.index)
+        if name == SOURCES:
+            fresh.write(files)
+            settings += _serve_sources(commands, root, stack)
+        (root / "fresh.yaml").write_text(settings)
+        (root / "kb.yaml").write_text(f"{settings}store: {{name: {subject.store}}}\n")
+        bench = Bench(name, subject, root, commands, fresh, files, fresh.listing(files))
         time.sleep(2.1)  # files modified less than 2 s before indexing are read again by every run
-        result = commands.run("index", "docs", "--kb", "pristine", "--config", "kb.yaml", "-q")
+        result = commands.run(*subject.index, "--kb", "pristine", "--config", "kb.yaml")
         if result.code != 0:
             raise RuntimeError(result.summary())
-        with ExitStack() as stack:
-            stack.callback(lambda: [work() for work in bench.cleanups])
-            yield bench
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+        stack.callback(lambda: [work() for work in bench.cleanups])
+        yield bench
+
+
+def _serve_sources(commands: Commands, root: Path, stack: ExitStack) -> str:
+    """Start the servers of the sources; returns the settings with their addresses."""
+    note = root / "ports"
+    server = commands.call(lambda: sources.serve(root / "docs", note), ["serve"])
+    stack.callback(server.wait)
+    stack.callback(server.kill)
+    commands.environment.update(sources.VARIABLES)
+    return sources.settings(root, sources.wait_for_ports(note))
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -232,7 +249,7 @@ OPERATIONS = ("update", "update", "update", "update", "build", "build", "rebuild
 
 def pick_operation(bench: Bench, chance: random.Random) -> tuple[Operation, float]:
     """A prepared operation, and its duration in seconds."""
-    name = chance.choice(OPERATIONS)
+    name = chance.choice([name for name in OPERATIONS if name in bench.subject.operations])
     span = bench.duration(name)
     bench.reset()
     return bench.operation(name, chance), span

@@ -28,6 +28,7 @@ CALLS = (*SYNCS, *WRITES, *NAMES, *CREATES)
 FAILURES = ("KILL", "EIO", "ENOSPC", "ENOSPC+")
 COMMANDS = ("update", "build", "repair", "rebuild", "remove")
 FEW = 20
+"""Up to so many trials are of one or two commands."""
 _LINE = re.compile(r"^(\d+)\s+(\w+)\((.*)$")
 
 
@@ -42,7 +43,8 @@ class SystemCalls:
     def keys(self, bench: Bench, count: int, chance: random.Random) -> Iterator[str]:
         """`update.pwrite64.17.KILL`: command, call, its number in the thread, failure."""
         # few trials use one or two commands: counting the calls of a command takes as long as a trial
-        names = COMMANDS if count > FEW else chance.sample(COMMANDS, 1 + count // FEW)
+        possible = [name for name in COMMANDS if name in bench.subject.operations]
+        names = possible if count > FEW else chance.sample(possible, 1 + count // FEW)
         points = [point for name in names for point in self._points_of(bench, name)]
         results = [f"{point}.{how}" for point in points for how in self._breaks if _is_possible(point, how)]
         chance.shuffle(results)
@@ -79,15 +81,15 @@ class SystemCalls:
             bench.check(operation, oracle)
 
     def _points_of(self, bench: Bench, name: str) -> list[str]:
-        if (bench.store, name) not in self._points:
+        if (bench.name, name) not in self._points:
             operation = _prepare(bench, name)
             victim = bench.start(operation, held=True)
             log = _start_trace(bench, victim, ["-e", f"trace={','.join(CALLS)}"])
             result = victim.wait()
             if result.code != 0:
                 raise RuntimeError(f"{result.summary()} under strace")
-            self._points[bench.store, name] = [f"{name}.{point}" for point in _list_calls(log(), bench.kb)]
-        return self._points[bench.store, name]
+            self._points[bench.name, name] = [f"{name}.{point}" for point in _list_calls(log(), bench.kb)]
+        return self._points[bench.name, name]
 
 
 def _prepare(bench: Bench, name: str) -> Operation:

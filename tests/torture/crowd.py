@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tests.torture.bench import Bench, TrialResult, seeds
-from tests.torture.folder import FILES, change_files, edition_files, write_files
+from tests.torture.folder import FILES, edition_files, write_files
 from tests.torture.forks import RunningCommand
 from tests.torture.oracle import Oracle
 
@@ -36,12 +36,12 @@ class Writers:
         """Run several writers."""
         chance = random.Random(key)
         bench.reset()
-        after = change_files(bench.files, chance)
+        after = bench.subject.folder.change(bench.files, chance)
         listed = bench.fresh_builds.listing(after)
         oracle = bench.oracle()
         running: list[RunningCommand] = []
         for _ in range(chance.randint(2, 8)):
-            running.append(bench.commands.start("index", "docs", "-q", *bench.kb_options))
+            running.append(bench.commands.start(*bench.subject.index, *bench.kb_options))
             time.sleep(chance.choice([0, 0, 0.02, 0.1]))
         victim = chance.choice(running) if chance.random() < 0.3 else None
         if victim is not None and not victim.has_ended(chance.uniform(0, 0.3)):
@@ -59,18 +59,19 @@ class Writers:
 
 
 class Readers:
-    """Readers while a writer indexes several editions."""
+    """Readers while writers index several editions."""
 
-    def __init__(self, name: str, readers: int, seconds: float) -> None:
+    def __init__(self, name: str, readers: int, seconds: float, writers: int = 1) -> None:
         self.name = name
-        self._readers, self._seconds = readers, seconds
+        self.seconds = seconds
+        self._readers, self._writers = readers, writers
 
     def keys(self, bench: Bench, count: int, chance: random.Random) -> Iterator[str]:
         """A seed each."""
         return seeds(count, chance)
 
     def trial(self, bench: Bench, key: str) -> TrialResult:
-        """Run one writer and the readers."""
+        """Run the writers and the readers."""
         chance = random.Random(key)
         bench.reset()
         oracle = bench.oracle()
@@ -81,18 +82,27 @@ class Readers:
             for number in range(self._readers)
         ]
         numbers = [0]
-        deadline = time.monotonic() + self._seconds
+        deadline = time.monotonic() + self.seconds
         while len(numbers) <= ROUNDS or time.monotonic() < deadline:
             numbers.append(chance.randrange(1, 10**6))
             write_files(bench.docs, edition_files(numbers[-1]))
-            result = oracle.run("index", "docs", "-q")
-            if result.code != 0:
-                oracle.fault("closed", result.summary())
+            self._write(bench, oracle)
         stop.touch()
         for reader in readers:
             _check_reader(oracle, reader, numbers)
         oracle.check_next_run(bench.fresh_builds.listing(edition_files(numbers[-1])))
         return TrialResult(tuple(oracle.faults))
+
+    def _write(self, bench: Bench, oracle: Oracle) -> None:
+        """Index an edition. Of several writers one completes, and the others complete or are told that it is locked."""
+        running = [bench.commands.start(*bench.subject.index, *bench.kb_options) for _ in range(self._writers)]
+        results = [command.wait() for command in running]
+        for result in results:
+            oracle.check_output(result)
+            if result.code != 0 and (self._writers == 1 or "is locked by" not in result.err):
+                oracle.fault("closed", result.summary())
+        if all(result.code != 0 for result in results):
+            oracle.fault("closed", "no writer completed")
 
 
 def _check_reader(oracle: Oracle, reader: RunningCommand, numbers: list[int]) -> None:

@@ -140,7 +140,7 @@ class Disk:
 
 
 def _prepare(bench: Bench, chance: random.Random) -> tuple[Operation, float]:
-    name = chance.choice(CUT_OPERATIONS)
+    name = chance.choice([name for name in CUT_OPERATIONS if name in bench.subject.operations])
     span = bench.duration(name)
     bench.reset()
     operation = bench.operation(name, chance)

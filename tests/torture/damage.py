@@ -159,7 +159,7 @@ def _check_repair(bench: Bench, oracle: Oracle, path: Path, what: str) -> None:
     """Check both repairs: `verify --repair`, and in a copy the next `index`."""
     damaged = bench.root / "spoilt"
     copy_tree(bench.kb, damaged)
-    result, embedded = count_embedded(bench, "verify", "--repair", *bench.kb_options)
+    result, embedded = bench.commands.run_counted("verify", "--repair", *bench.kb_options)
     oracle.check_output(result)
     if result.code != 0:
         oracle.fault("closed", f"{what}: {result.summary()}")
@@ -170,35 +170,6 @@ def _check_repair(bench: Bench, oracle: Oracle, path: Path, what: str) -> None:
     shutil.rmtree(bench.kb)
     damaged.rename(bench.kb)
     oracle.check_next_run(bench.listing)
-
-
-def count_embedded(bench: Bench, *arguments: str) -> tuple[CommandResult, int]:
-    """Run a command. Returns its result and the number of embedded texts."""
-    note = bench.commands.scratch / "embedded"
-    note.unlink(missing_ok=True)
-
-    def work() -> int:
-        from ragkit.cli import main
-        from ragkit.embed.hashing import HashingEmbedder
-
-        embed = HashingEmbedder.embed_texts
-
-        def counting(self: HashingEmbedder, texts: list[str]) -> object:
-            # one text is the probe sentence or a question
-            if len(texts) > 1 or (texts and "Canary" in texts[0]):
-                with note.open("a") as stream:
-                    stream.write(f"{len(texts)}\n")
-            return embed(self, texts)
-
-        HashingEmbedder.embed_texts = counting  # type: ignore[assignment, method-assign]
-        try:
-            main(list(arguments))
-        except SystemExit as ended:
-            return int(ended.code or 0)
-        return 0
-
-    result = bench.commands.call(work, arguments).wait()
-    return result, sum(map(int, note.read_text().split())) if note.exists() else 0
 
 
 def _allowed_embeddings(bench: Bench, path: Path) -> int:

@@ -1,12 +1,13 @@
-"""A small folder of changing text files, and the listings of fresh builds."""
+"""A small folder of changing files, and the listings of fresh builds."""
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import Protocol
 
 from tests.torture.forks import Commands
 
@@ -23,62 +24,94 @@ _WORDS = (
 )
 WORDS = _WORDS.split()
 
-Files = dict[str, str]
-"""Name -> text."""
+Files = dict[str, bytes]
+"""Name below the folder, `/` between its parts -> content."""
 
 
-def text_of(name: str, edition: int) -> str:
-    """The text of a file in one edition. Every paragraph names both and becomes about one chunk."""
+def paragraphs_of(name: str, edition: int, *, words: tuple[int, int] = (60, 110)) -> list[str]:
+    """The paragraphs of a file in one edition. Every paragraph names both and becomes about one chunk."""
     chance = random.Random(f"{name}/{edition}")
     parts = []
     for number in range(3):
-        words = " ".join(chance.choice(WORDS) for _ in range(chance.randint(60, 110)))
-        parts.append(f"Canary {name.partition('.')[0]} edition{edition} part {number}: {words}.")
-    return "\n\n".join(parts) + "\n"
+        text = " ".join(chance.choice(WORDS) for _ in range(chance.randint(*words)))
+        parts.append(f"Canary {name.partition('.')[0]} edition{edition} part {number}: {text}.")
+    return parts
 
 
-def first_files() -> Files:
-    """The initial files of every trial."""
-    return {f"file{number:02}.txt": text_of(f"file{number:02}.txt", 0) for number in range(FILES)}
+def text_of(name: str, edition: int) -> str:
+    """The text of a file in one edition."""
+    return "\n\n".join(paragraphs_of(name, edition)) + "\n"
 
 
-def change_files(files: Files, chance: random.Random) -> Files:
-    """Change files: some edited, some new, some deleted, one renamed, one extended."""
-    after = dict(files)
-    names = sorted(after)
-    chance.shuffle(names)
-    for name in names[:4]:
-        after[name] = text_of(name, chance.randrange(1, 10**6))
-    for _ in range(chance.randint(1, 3)):
-        name = f"new{chance.randrange(10**4)}.md"
-        after[name] = text_of(name, 1)
-    for name in names[4 : 4 + chance.randint(1, 3)]:
-        del after[name]
-    after[f"moved-{names[8]}"] = after.pop(names[8])
-    after[names[9]] += f"A last line of edition{chance.randrange(10**6)}.\n"
-    return after
+class Folder(Protocol):
+    """What is indexed, and how it changes."""
+
+    def first(self) -> Files:
+        """The initial files of every trial."""
+
+    def change(self, files: Files, chance: random.Random) -> Files:
+        """Change files."""
+
+    def publish(self, folder: Path) -> None:
+        """Called after files of the folder were written."""
+
+
+class TextFolder:
+    """24 texts."""
+
+    def first(self) -> Files:
+        """See `Folder`."""
+        return edition_files(0)
+
+    def change(self, files: Files, chance: random.Random) -> Files:
+        """Change files: some edited, some new, some deleted, one renamed, one extended."""
+        after = dict(files)
+        names = sorted(after)
+        chance.shuffle(names)
+        for name in names[:4]:
+            after[name] = text_of(name, chance.randrange(1, 10**6)).encode()
+        for _ in range(chance.randint(1, 3)):
+            name = f"new{chance.randrange(10**4)}.md"
+            after[name] = text_of(name, 1).encode()
+        for name in names[4 : 4 + chance.randint(1, 3)]:
+            del after[name]
+        after[f"moved-{names[8]}"] = after.pop(names[8])
+        after[names[9]] += f"A last line of edition{chance.randrange(10**6)}.\n".encode()
+        return after
+
+    def publish(self, folder: Path) -> None:
+        """Nothing: the folder itself is indexed."""
 
 
 def edition_files(number: int) -> Files:
-    """The folder with every file in the same edition."""
-    return {name: text_of(name, number) for name in first_files()}
+    """The texts with every file in the same edition."""
+    names = [f"file{file:02}.txt" for file in range(FILES)]
+    return {name: text_of(name, number).encode() for name in names}
 
 
-def write_files(folder: Path, files: Files) -> None:
-    """Make the folder hold exactly these files; unchanged files are not rewritten."""
+def write_files(folder: Path, files: Files) -> bool:
+    """Make the folder hold exactly these files; unchanged files are not rewritten. Returns whether any was."""
     folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        if path.name not in files:
+    changed = False
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and str(path.relative_to(folder)) not in files:
             path.unlink()
-    for name, text in files.items():
+            changed = True
+    for name, content in files.items():
         path = folder / name
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+        if not path.exists() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            changed = True
+    return changed
 
 
 def digest(files: Files) -> str:
-    """A digest of names and texts."""
-    return blake2b(json.dumps(files, sort_keys=True).encode(), digest_size=8).hexdigest()
+    """A digest of names and contents."""
+    result = blake2b(digest_size=8)
+    for name, content in sorted(files.items()):
+        result.update(f"{name} {len(content)} ".encode() + content)
+    return result.hexdigest()
 
 
 Listing = tuple[str, ...]
@@ -88,21 +121,28 @@ Listing = tuple[str, ...]
 class FreshBuilds:
     """Listings of freshly built knowledge bases, by state of the folder."""
 
-    def __init__(self, commands: Commands, folder: Path) -> None:
+    def __init__(self, commands: Commands, folder: Path, kind: Folder, index: Sequence[str]) -> None:
         self._commands = commands
         self._folder = folder
+        self._kind = kind
+        self._index = index
         self._known: dict[str, Listing] = {}
+
+    def write(self, files: Files) -> None:
+        """Make the folder hold these files."""
+        if write_files(self._folder, files):
+            self._kind.publish(self._folder)
 
     def listing(self, files: Files) -> Listing:
         """Write these files to the folder; returns the listing of a fresh build."""
-        write_files(self._folder, files)
+        self.write(files)
         name = digest(files)
         if name not in self._known:
             if len(self._known) > 200:
                 self._known.clear()
             kb = str(self._commands.scratch / "fresh")
             shutil.rmtree(kb, ignore_errors=True)
-            result = self._commands.run("index", self._folder.name, "--kb", kb, "--config", "fresh.yaml", "-q")
+            result = self._commands.run(*self._index, "--kb", kb, "--config", "fresh.yaml")
             output = self._commands.run("list", "--chunks", "--json", "--kb", kb)
             if result.code != 0 or output.code != 0 or not output.out:
                 raise RuntimeError(f"a fresh build failed: {result.summary()} / {output.summary()}")

@@ -16,12 +16,19 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from ragkit.embed import EMBEDDERS
+from ragkit.load import LOADERS
+from ragkit.load.sources import SOURCES
+from ragkit.split import SPLITTERS
+from ragkit.store import STORES
+from tests.torture.parsers import prepare_parsers
 
 VERBS = ("index", "list", "search", "verify", "rm", "clear", "status")
 PRELOADED = {
@@ -35,31 +42,42 @@ PRELOADED = {
     "milvus": ("ragkit.store.backends.milvus",),
 }
 """Modules to import before the fork, by store. Only local stores."""
+USED = (
+    *("email.parser", "encodings.utf_8_sig", "http.client", "numpy.ma", "ssl", "subprocess"),
+    *("ragkit.answer.score_calibration", "ragkit.embed.embedding_job", "ragkit.embed.hashing", "ragkit.index.build"),
+    *("ragkit.index.catalog.compaction", "ragkit.index.context_writer", "ragkit.index.plan", "ragkit.index.rebuild"),
+    *("ragkit.index.source_sync", "ragkit.knowledge_base.cost_estimate", "ragkit.knowledge_base.indexing"),
+    *("ragkit.load.encoding", "ragkit.load.fetch", "ragkit.load.parse_pool", "ragkit.load.parse_worker"),
+    *("ragkit.load.router", "ragkit.load.sources.options", "ragkit.load.text", "ragkit.pipeline.run.local"),
+    *("ragkit.retrieve.hybrid", "ragkit.split.chunks", "ragkit.split.recursive", "ragkit.usage.ledger"),
+)
+"""What the commands import when they need it."""
+PARSING = ("index", "verify")
+"""Commands that parse files."""
 LIMIT = 90.0
 """Seconds after which a command counts as hung; an uninterrupted one takes less than two."""
 
 
-def preload(store: str) -> None:
-    """Import the modules of the commands, and cache the installed entry points."""
+def preload(store: str, more: Iterable[str] = ()) -> None:
+    """Import the modules of the commands and `more`, and cache the installed entry points."""
     import importlib.metadata
 
     importlib.metadata.entry_points = lru_cache(importlib.metadata.entry_points)  # type: ignore[assignment]
-    for name in VERBS:
-        import_module(f"ragkit.cli.{name}_")
-    for name in (
-        "ragkit.embed.hashing",
-        "ragkit.split.recursive",
-        "ragkit.retrieve.hybrid",
-        "numpy.ma",
-        *PRELOADED[store],
-    ):
-        try:
-            import_module(name)
-        except ModuleNotFoundError as error:
-            if not str(error.name).startswith("ragkit"):
-                raise
+    for name in (*(f"ragkit.cli.{name}_" for name in VERBS), *USED, *PRELOADED[store], *more):
+        import_module(name)
+    for registry in (LOADERS, SPLITTERS, EMBEDDERS, STORES, SOURCES):
+        registry.names()  # looks for plugins
+    if others := _other_threads():
+        raise RuntimeError(f"an import started threads, which a fork would not have: {others}")
     gc.collect()
     gc.freeze()  # prevents copies of the memory of imported modules
+
+
+def _other_threads() -> list[str]:
+    """The threads of this process besides the main one. That of pyarrow's allocator knows of forks."""
+    tasks = [path for path in Path("/proc/self/task").iterdir() if path.name != str(os.getpid())]
+    names = [(path / "comm").read_text().strip() for path in tasks]
+    return [name for name in names if name != "jemalloc_bg_thd"]
 
 
 @dataclass(frozen=True)
@@ -183,6 +201,13 @@ class Commands:
         """Run `ragkit ...` to its end."""
         return self.start(*arguments).wait(limit)
 
+    def run_counted(self, *arguments: str) -> tuple[CommandResult, int]:
+        """Run `ragkit ...` to its end. Returns its result and the number of texts of documents that it embedded."""
+        note = self.scratch / "embedded"
+        note.unlink(missing_ok=True)
+        result = self.call(lambda: _count_embedded(arguments, note), arguments).wait()
+        return result, sum(map(int, note.read_text().split())) if note.exists() else 0
+
     def run_each(self, *commands: Sequence[str], limit: float = LIMIT) -> list[CommandResult]:
         """Run several commands in one process, one after the other, without shared state.
 
@@ -228,25 +253,32 @@ class Commands:
         started_at = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            self._run_child(work, out, err, reading, {**self.environment, **(env or {})})
+            self._run_child(work, arguments, (out, err), reading, {**self.environment, **(env or {})})
         os.setpgid(pid, pid)
         if reading is not None:
             os.close(reading)
         return RunningCommand(tuple(arguments), pid, started_at, out, err, writing)
 
     def _run_child(
-        self, work: Callable[[], int], out: Path, err: Path, gate: int | None, environment: Mapping[str, str]
+        self,
+        work: Callable[[], int],
+        arguments: Sequence[str],
+        outputs: tuple[Path, Path],
+        gate: int | None,
+        environment: Mapping[str, str],
     ) -> None:
         """Run in the forked process until its exit."""
         code = 70
         try:
             os.setpgid(0, 0)
-            for number, path in ((1, out), (2, err)):
+            for number, path in enumerate(outputs, 1):
                 _redirect(number, path)
             faulthandler.enable(2)
             os.chdir(self.directory)
             os.environ.clear()
             os.environ.update(environment)
+            if arguments[0] in PARSING:
+                prepare_parsers()
             if gate is not None:
                 os.read(gate, 1)
                 os.close(gate)
@@ -260,6 +292,24 @@ class Commands:
             code = 1
         finally:
             os._exit(code)
+
+
+def _count_embedded(arguments: Sequence[str], note: Path) -> int:
+    """Run a command that writes down how many texts it embeds."""
+    from ragkit.answer.score_calibration import CALIBRATION_TEXTS
+    from ragkit.embed.base import PROBE_TEXT
+    from ragkit.embed.hashing import HashingEmbedder
+
+    embed = HashingEmbedder.embed_texts
+
+    def counting(self: HashingEmbedder, texts: list[str]) -> object:
+        others = {PROBE_TEXT, *CALIBRATION_TEXTS}
+        with note.open("a") as stream:
+            stream.write(f"{sum(text not in others for text in texts)}\n")
+        return embed(self, texts)
+
+    HashingEmbedder.embed_texts = counting  # type: ignore[assignment, method-assign]
+    return _ragkit(arguments)
 
 
 def _redirect(number: int, path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.torture.bench import TrialKind
 from tests.torture.calls import SystemCalls
 from tests.torture.crowd import Readers, Writers
@@ -9,10 +11,9 @@ from tests.torture.cuts import ImagePowerCuts, UnsyncedPowerCuts
 from tests.torture.damage import BitFlips, DamagedFiles
 from tests.torture.kills import Kills
 from tests.torture.shifting import ChangingFiles
+from tests.torture.subjects import DATABASE, FORMATS, SOURCES, STORES
 
-EVERY = 10**9
-"""All possible trials."""
-
+LONG = Readers("20 readers for ten minutes", 20, 600, writers=2)
 _ALL: tuple[TrialKind, ...] = (
     Kills(),
     SystemCalls("kill at a call", ["KILL"]),
@@ -23,22 +24,47 @@ _ALL: tuple[TrialKind, ...] = (
     DamagedFiles(),
     Writers(),
     Readers("readers and a writer", 4, 0),
-    Readers("20 readers for ten minutes", 20, 600),
+    LONG,
     ChangingFiles(),
 )
 KINDS: dict[str, TrialKind] = {kind.name: kind for kind in _ALL}
-FULL = {
+KILLS_AROUND = "kills around a database"
+"""The kind of `tests.torture.database`; a trial is a crowd of processes of which some 25 are killed."""
+NAMES = (*KINDS, KILLS_AROUND)
+
+_SQLITE = {
     "kill -9": 1000,
-    "kill at a call": EVERY,
-    "error of a call": EVERY,
-    "power cut (unsynced lost)": 100,
-    "power cut (ext4 image)": 100,
+    "kill at a call": 500,
+    "error of a call": 500,
+    "power cut (unsynced lost)": 150,
+    "power cut (ext4 image)": 150,
     "bit flip": 1000,
-    "file damaged": EVERY,
-    "2 to 8 writers": 50,
-    "readers and a writer": 50,
-    "20 readers for ten minutes": 1,
+    "file damaged": 60,
+    "2 to 8 writers": 100,
+    "readers and a writer": 100,
+    LONG.name: 1,
     "files that change while read": 100,
 }
+_OTHER = {
+    "kill -9": 300,
+    "kill at a call": 100,
+    "error of a call": 100,
+    "power cut (unsynced lost)": 50,
+    "power cut (ext4 image)": 50,
+    "bit flip": 300,
+    "file damaged": 30,
+    "2 to 8 writers": 30,
+    "readers and a writer": 30,
+    LONG.name: 1,
+    "files that change while read": 30,
+}
+_FOLDERS = {name: _OTHER[name] for name in list(_OTHER)[:5]}
+FULL: Mapping[str, Mapping[str, int]] = {
+    **{store: _SQLITE if store == "sqlite" else _OTHER for store in STORES},
+    FORMATS: _FOLDERS,
+    SOURCES: _FOLDERS,
+    DATABASE: {KILLS_AROUND: 300},
+}
+"""Subject -> kind -> breaks that are wanted on each version."""
 SMALL = {"kill -9": 9, "kill at a call": 9, "error of a call": 9, "power cut (unsynced lost)": 3, "bit flip": 2}
 """Trials for each of two stores."""

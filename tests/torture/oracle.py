@@ -3,7 +3,7 @@
 lost: a chunk is missing. doubled: a chunk exists twice. wrong: a chunk whose text is neither in the old nor in the new
 folder; two generations in one result; half a file. empty: an empty or incomplete result without an error. hung: a
 command does not end. closed: a command fails that must succeed. unclear: an error of more than one line, or a
-traceback. embedded: a repair embeds texts whose vectors are not lost.
+traceback. embedded: a repair, or the next run, embeds texts whose vectors are not lost.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Fault:
 class Oracle:
     """Checks a knowledge base after a trial and collects faults."""
 
-    def __init__(self, commands: Commands, kb: str, config: str, folder: str) -> None:
+    def __init__(self, commands: Commands, kb: str, config: str, index: Sequence[str]) -> None:
         self.commands = commands
         self.kb = ("--kb", kb, "--config", config)
-        self.folder = folder
+        self.index = tuple(index)
         self.faults: list[Fault] = []
 
     def fault(self, kind: str, what: str) -> None:
@@ -62,8 +62,10 @@ class Oracle:
 
     # before the next run
 
-    def check_state(self, states: Sequence[Listing], *, first_build: bool = False) -> None:
-        """Before the next run, the listing is one of the states, and a search finds exactly the listed chunks.
+    def check_state(self, states: Sequence[Listing], *, first_build: bool = False) -> Listing | None:
+        """Returns the listing, None if there is none.
+
+        Before the next run, the listing is one of the states, and a search finds exactly the listed chunks.
 
         A first build publishes incrementally: complete documents of the last state are valid, and so is an error.
         If nothing is listed, a search is an error.
@@ -72,7 +74,7 @@ class Oracle:
         if listed.code != 0:
             if not (first_build and "ragkit index" in listed.err):
                 self.fault("closed", listed.summary())
-            return
+            return None
         lines = tuple(listed.out.splitlines())
         if first_build:
             self._check_documents(lines, states[-1])
@@ -80,6 +82,7 @@ class Oracle:
             self._report_difference(lines, states)
         for result in searched:
             self._check_search(lines, result)
+        return lines
 
     def run_each(self, *commands: Sequence[str]) -> list[CommandResult]:
         """Run several commands on the knowledge base in one process."""
@@ -108,9 +111,17 @@ class Oracle:
 
     # after the next run
 
-    def check_next_run(self, state: Listing, *arguments: str) -> None:
-        """The next run completes and the knowledge base equals a fresh build."""
-        result = self.run(*(arguments or ("index", self.folder, "-q")))
+    def check_next_run(self, state: Listing, *, known: Listing | None = None) -> None:
+        """The next run completes, and the knowledge base equals a fresh build.
+
+        With `known`, the listing before it, the run embeds only texts that are not listed there.
+        """
+        result, embedded = self.commands.run_counted(*self.index, *self.kb)
+        self.check_output(result)
+        if known is not None:
+            allowed = len(_texts(state) - _texts(known))
+            if embedded > allowed:
+                self.fault("embedded", f"the next run embedded {embedded} texts, of which {allowed} were not listed")
         if result.code != 0:
             self.fault("closed", result.summary())
             return
@@ -154,6 +165,10 @@ class Oracle:
             self.fault("wrong", f"{doubled - len(twice)} chunks are listed that should not be")
         if not (twice or missing or doubled):
             self.fault("wrong", "the chunks are listed in another order")
+
+
+def _texts(lines: Listing) -> set[str]:
+    return {json.loads(line)["text"] for line in lines}
 
 
 def _by_source(lines: Listing) -> dict[str, list[str]]:

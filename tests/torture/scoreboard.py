@@ -1,91 +1,171 @@
-"""The counts of all trials, as JSON and as a Markdown table."""
+"""The counts of all trials, by the version that they broke, as JSON and as Markdown tables.
+
+A tree is a version of the package: its number, and a digest of its files. Counts of several runs are added up for each
+tree alone; the table shows those of one tree, what is missing of the full numbers, and how often others were broken.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
+import ragkit
 from tests.torture.oracle import FAULTS
 
 BEGIN, END = "<!-- torture: made by `make torture` -->", "<!-- end of torture -->"
+EARLIER = "earlier"
+"""The tree of counts that were made before trees were told apart."""
+
+
+def tree_name() -> str:
+    """The version of the package under test: `0.2.0+4f1c7a90b2d3`."""
+    root = Path(ragkit.__file__).parent
+    result = blake2b(digest_size=6)
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            result.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return f"{ragkit.__version__}+{result.hexdigest()}"
 
 
 @dataclass
 class Cell:
-    """The counts of one kind of trial on one store."""
+    """The counts of one kind of trial on one subject."""
 
     trials: int = 0
     reached: int = 0
-    """Trials in which the interruption came in time."""
+    """Breaks that came in time; of a database, processes that were killed."""
+    seconds: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
     """Trials with a fault."""
+    done: bool = False
+    """Whether there are no other trials: every call was broken."""
+    details: Counter[str] = field(default_factory=Counter)
+    """Other counts of the trials, by name."""
 
-    def to_json(self) -> dict[str, object]:
+    def add(self, other: Cell) -> None:
+        """Add the counts of other trials."""
+        self.trials += other.trials
+        self.reached += other.reached
+        self.seconds += other.seconds
+        self.faults += other.faults
+        self.failed += other.failed
+        self.done = self.done or other.done
+        self.details += other.details
+
+    def to_json(self) -> dict[str, Any]:
         """The counts as JSON."""
         counts = {kind: self.faults[kind] for kind in FAULTS}
-        return {"trials": self.trials, "reached": self.reached, **counts, "failed": sorted(self.failed)[:50]}
+        more: dict[str, Any] = {"done": True} if self.done else {}
+        if self.details:
+            more["details"] = dict(sorted(self.details.items()))
+        return {"trials": self.trials, "reached": self.reached, "seconds": round(self.seconds, 1), **counts, **more,
+                "failed": sorted(self.failed)[:50]}  # fmt: skip
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Cell:
+        """The counts of `to_json`."""
+        faults = Counter({kind: values[kind] for kind in FAULTS if values.get(kind)})
+        return cls(values["trials"], values["reached"], values.get("seconds", 0.0), faults, list(values["failed"]),
+                   values.get("done", False), Counter(values.get("details", {})))  # fmt: skip
+
+    def share(self, wanted: int) -> float:
+        """How much of the wanted number is done, 0 to 1."""
+        return 1.0 if self.done else min(1.0, self.reached / wanted)
 
 
-Board = dict[str, dict[str, dict[str, object]]]
-"""Store -> kind -> counts."""
+Cells = dict[tuple[str, str], Cell]
+"""(subject, kind) -> counts."""
+Board = dict[str, Cells]
+"""Tree -> counts."""
 
 
-def read_board(path: Path) -> Board:
-    """The previous counts; empty if there is no file."""
-    if not path.exists():
+def read_board(path: Path | None) -> Board:
+    """The stored counts; empty if there is no file."""
+    if path is None or not path.exists():
         return {}
-    results: dict[str, Board] = json.loads(path.read_text())
-    return results.get("torture", {})
+    stored: dict[str, Any] = json.loads(path.read_text()).get("torture", {})
+    return {
+        tree: {
+            (name, kind): Cell.from_json(values) for name, kinds in subjects.items() for kind, values in kinds.items()
+        }
+        for tree, subjects in stored.items()
+    }
 
 
-def merged(board: Board, cells: Mapping[tuple[str, str], Cell], *, add: bool) -> Board:
-    """The board with new cells; they replace the old ones, or with `add` are added to them."""
-    for (store, kind), cell in cells.items():
-        new = cell.to_json()
-        old = board.setdefault(store, {}).get(kind)
-        if add and old is not None:
-            for key, value in new.items():
-                before = old.get(key, 0)
-                if isinstance(value, int) and isinstance(before, int):
-                    new[key] = value + before
-        board[store][kind] = new
-    return board
+def add_cells(board: Board, tree: str, cells: Cells) -> None:
+    """Add the counts of trials."""
+    for key, cell in cells.items():
+        board.setdefault(tree, {}).setdefault(key, Cell()).add(cell)
 
 
-def write_board(path: Path, board: Board, about: Mapping[str, object]) -> None:
-    """Write the counts to the JSON file; other keys are kept."""
+def write_board(path: Path, board: Board, tree: str) -> None:
+    """Write the counts to the JSON file; other keys are kept. `tree` comes last: it is the one that tables show."""
     result = json.loads(path.read_text()) if path.exists() else {}
-    result["torture"] = {store: dict(sorted(kinds.items())) for store, kinds in sorted(board.items())}
-    result["torture_run"] = dict(about)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    torture: dict[str, dict[str, dict[str, object]]] = {}
+    for name in [*(name for name in board if name != tree), tree]:
+        subjects = torture.setdefault(name, {})
+        for (subject, kind), cell in sorted(board.get(name, {}).items()):
+            subjects.setdefault(subject, {})[kind] = cell.to_json()
+    result["torture"] = torture
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(result, indent=1) + "\n")
+    new.rename(path)
 
 
-def table(board: Board, kinds: list[str]) -> str:
-    """A Markdown table with a row for each kind and store."""
-    head = ["what is done", "store", "times", *FAULTS]
+def table(board: Board, tree: str, wanted: Mapping[str, Mapping[str, int]], kinds: Sequence[str]) -> str:
+    """A Markdown table with a row for each kind and subject that was tried."""
+    head = ["what is done", "store", "times", "wanted", "before", *FAULTS]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for kind in kinds:
-        for store in sorted(board):
-            cell = board[store].get(kind)
-            if cell is not None:
-                counts = [str(cell[fault]) for fault in FAULTS]
-                lines.append(f"| {kind} | {store} | {cell['reached']} | {' | '.join(counts)} |")
-    totals = [_total(board, key) for key in ("reached", *FAULTS)]
-    lines.append(f"| **all** | | **{totals[0]:,}** | {' | '.join(f'**{count}**' for count in totals[1:])} |")
+    own = board.get(tree, {})
+    tried = {key for cells in board.values() for key in cells}
+    total, counted = Cell(), Counter[str]()
+    for key in sorted(tried, key=lambda key: (kinds.index(key[1]), list(wanted).index(key[0]))):
+        cell, number = own.get(key, Cell()), wanted[key[0]].get(key[1], 0)
+        before = _others(board, tree, key)
+        number = min(number, cell.reached) if cell.done else number
+        counts = [str(cell.faults[fault]) for fault in FAULTS]
+        lines.append(
+            f"| {key[1]} | {key[0]} | {cell.reached:,} | {number:,} | {before.reached:,} | {' | '.join(counts)} |"
+        )
+        total.add(Cell(reached=cell.reached, faults=cell.faults))
+        counted.update(wanted=number, before=before.reached)
+    totals = [total.reached, counted["wanted"], counted["before"], *(total.faults[fault] for fault in FAULTS)]
+    lines.append(f"| **all** | | {' | '.join(f'**{count:,}**' for count in totals)} |")
     return "\n".join(lines)
 
 
-def _total(board: Board, key: str) -> int:
-    counts = [cell[key] for kinds in board.values() for cell in kinds.values()]
-    return sum(count for count in counts if isinstance(count, int))
+def _others(board: Board, tree: str, key: tuple[str, str]) -> Cell:
+    """The counts of all other trees."""
+    result = Cell()
+    for name, cells in board.items():
+        if name != tree and key in cells:
+            result.add(cells[key])
+    return result
+
+
+def summary(board: Board, tree: str, details: Mapping[str, Sequence[tuple[str, str]]]) -> str:
+    """What stands above the table: the version, and the counts of a database in words.
+
+    `details`: kind -> (name of a count, how it reads).
+    """
+    cells = board.get(tree, {}).values()
+    trials, hours = sum(cell.trials for cell in cells), sum(cell.seconds for cell in cells) / 3600
+    lines = [f"ragkit {tree}: {trials:,} trials in {hours:.1f} hours. `before` counts those of other versions."]
+    for (subject, kind), cell in sorted(board.get(tree, {}).items()):
+        if kind in details and cell.details:
+            words = [f"{cell.details[name]:,} {text}" for name, text in details[kind]]
+            lines.append(f"{subject}, {kind}: {', '.join(words)}.")
+    return "\n\n".join(lines)
 
 
 def write_table(path: Path, text: str) -> None:
-    """Put the table between its marks in a Markdown file."""
+    """Put the text between its marks in a Markdown file."""
     page = path.read_text()
     if BEGIN not in page or END not in page:
         raise ValueError(f"{path} has no lines {BEGIN!r} and {END!r}")

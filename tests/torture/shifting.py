@@ -47,7 +47,7 @@ class ChangingFiles:
         elif "Traceback" in result.err or result.code not in {0, 7}:
             oracle.fault("unclear" if "Traceback" in result.err else "closed", result.summary())
         _check_versions(oracle)
-        files = {path.name: path.read_text() for path in sorted(bench.docs.iterdir())}
+        files = {path.name: path.read_bytes() for path in sorted(bench.docs.iterdir())}
         stats = {path.name: path.stat() for path in bench.docs.iterdir()}
         oracle.check_next_run(_fresh(bench, files))
         if stats != {path.name: path.stat() for path in bench.docs.iterdir()}:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.__main__ import STORES
 from tests.torture.kinds import SMALL
 from tests.torture.oracle import FAULTS
+from tests.torture.scoreboard import tree_name
+from tests.torture.subjects import STORES
 
 TRACED = ("kill at a call", "error of a call")
 CUT = "power cut (unsynced lost)"
@@ -61,7 +62,7 @@ def run_trials(stores: list[str], seed: int, tmp_path: Path) -> dict[str, int]:
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     result = f"seed {seed}\n{done.stdout}\n{done.stderr}"
     assert done.returncode == 0, result
-    board = json.loads(note.read_text())["torture"]
+    board = json.loads(note.read_text())["torture"][tree_name()]
     assert {store: sum(cell[fault] for cell in cells.values() for fault in FAULTS) for store, cells in board.items()} \
         == dict.fromkeys(stores, 0), result  # fmt: skip
     return {kind: sum(cells[kind]["trials"] for cells in board.values()) for kind in kinds}

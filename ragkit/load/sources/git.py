@@ -1,12 +1,14 @@
 """The source `git`: the files of a repository at a branch, tag or commit, read with the program `git`.
 
 The commit is fetched into a bare repository of the source's own: nothing of the repository is checked out, and none of
-its hooks and settings apply.
+its hooks and settings apply. git does not sync all that it writes, and leaves locks when it is killed: what it cannot
+read or write anymore is fetched anew.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +31,7 @@ class GitSource:
         self._options = options
         repository = options.repository
         is_path = "://" not in repository and (repository.startswith((".", "/", "~")) or Path(repository).exists())
+        self._fetched_anew = False
         self._repository = os.path.abspath(Path(repository).expanduser()) if is_path else repository  # noqa: PTH100
 
     @property
@@ -41,12 +44,12 @@ class GitSource:
         folder = context.folder / "repository.git"
         if not Path(self._repository).is_absolute():
             require_network(self.location)
-        if not (folder / "HEAD").is_file():
-            self._git(Path(), "init", "--bare", "--quiet", "--template=", str(folder))
-        remote = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--force")
-        self._git(folder, *remote, "--", self._repository, f"{self._options.ref}:refs/ragkit/current")
+        try:
+            tree = self._read_tree(folder)
+        except LoadError as error:
+            tree = self._read_tree_anew(folder, error)
         base = self._repository if "://" in self._repository else f"git://{self._repository}"
-        for entry in self._git(folder, "ls-tree", "-r", "-l", "-z", "refs/ragkit/current").split(b"\0"):
+        for entry in tree.split(b"\0"):
             head, _, name = entry.decode("utf-8", "surrogateescape").partition("\t")
             mode, _, blob, size = head.split() if head else ("", "", "", "")
             if mode in _REGULAR_FILES and not any(part.startswith(".") for part in name.split("/")):
@@ -56,7 +59,36 @@ class GitSource:
 
     def fetch(self, item: SourceItem, context: SourceContext) -> SourceFile:
         """The blob; see `Source.fetch`."""
-        return SourceFile(self._git(context.folder / "repository.git", "cat-file", "blob", item.fingerprint))
+        folder, command = context.folder / "repository.git", ("cat-file", "blob", item.fingerprint)
+        try:
+            return SourceFile(self._git(folder, *command))
+        except LoadError as error:
+            self._read_tree_anew(folder, error)
+            return SourceFile(self._git(folder, *command))
+
+    def _read_tree(self, folder: Path) -> bytes:
+        """Fetch the commit and return its entries."""
+        if not (folder / "HEAD").is_file():
+            self._git(Path(), "init", "--bare", "--quiet", "--template=", str(folder))
+        remote = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--force")
+        self._git(folder, *remote, "--", self._repository, f"{self._options.ref}:refs/ragkit/current")
+        return self._git(folder, "ls-tree", "-r", "-l", "-z", "refs/ragkit/current")
+
+    def _read_tree_anew(self, folder: Path, error: LoadError) -> bytes:
+        """Replace a copy that may be damaged, once in a run. Raises the error if a new copy has one as well."""
+        if self._fetched_anew or error.__cause__ is not None:  # which is a timeout, or that there is no git
+            raise error
+        self._fetched_anew = True
+        new = folder.with_name("repository.new")
+        shutil.rmtree(new, ignore_errors=True)
+        try:
+            tree = self._read_tree(new)
+        except LoadError:
+            shutil.rmtree(new, ignore_errors=True)
+            raise error from None
+        shutil.rmtree(folder, ignore_errors=True)
+        new.rename(folder)
+        return tree
 
     def _git(self, folder: Path, *arguments: str) -> bytes:
         """The output of a git command. Raises LoadError."""

@@ -1,0 +1,194 @@
+"""Write the tables of `docs/comparison.md` from `docs/comparison.json`: `python -m benchmarks.comparison`.
+
+The programs that measure call it: `peers.py`, `peer_reliability.py`, `peer_install_size.py`, `cost_beside_others.py`.
+Each replaces the figures of the systems that it ran; `tests/docs/test_comparison.py` compares the page with the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragkit.evaluate.intervals import paired_difference
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE, FIGURES = DOCS / "comparison.md", DOCS / "comparison.json"
+BASE = "ragkit"
+Figures = dict[str, Any]
+
+
+def read() -> Figures:
+    """The figures of the page; empty before the first run."""
+    figures: Figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
+    return figures
+
+
+def write(figures: Figures) -> None:
+    """Write the figures, and the tables of the page."""
+    FIGURES.write_text(_json(figures), "utf-8")
+    PAGE.write_text(filled(PAGE.read_text("utf-8"), figures), "utf-8")
+
+
+def _json(figures: Figures) -> str:
+    text = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
+    # lists of numbers on one line
+    return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda match: "[" + " ".join(match[1].split()) + "]", text)
+
+
+def filled(page: str, figures: Figures) -> str:
+    """The page with the tables of the figures between their marks.
+
+    Raises:
+        ValueError: a table has no marks.
+    """
+    for name, table in TABLES.items():
+        begin, end = f"<!-- table: {name} -->", f"<!-- end of {name} -->"
+        head, found, rest = page.partition(begin)
+        _, ended, tail = rest.partition(end)
+        if not (found and ended):
+            raise ValueError(f"{PAGE.name} has no lines {begin!r} and {end!r}")
+        page = f"{head}{begin}\n\n{table(figures)}\n\n{end}{tail}"
+    return page
+
+
+def add_retrieval(figures: Figures, name: str, used: Figures, found: Mapping[str, Figures]) -> None:
+    """Put the figures of one set in. Systems that did not run stay if the set is used in the same way."""
+    sets = figures.setdefault("retrieval", {})
+    if {key: sets.get(name, {}).get(key) for key in used} != used:
+        sets[name] = {**used, "systems": {}}
+    sets[name]["systems"].update(found)
+
+
+def rows(head: list[str], body: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _systems(figures: Figures) -> list[str]:
+    """The systems of the retrieval tables, in the order of their first set."""
+    return list(dict.fromkeys(name for each in figures["retrieval"].values() for name in each["systems"]))
+
+
+def _named(figures: Figures, name: str) -> str:
+    versions = {each["systems"][name]["version"] for each in figures["retrieval"].values() if name in each["systems"]}
+    product, comma, way = name.partition(",")
+    return f"{product} {', '.join(sorted(versions))}{comma}{way}"
+
+
+def _quality(metric: str) -> Callable[[Figures], str]:
+    def table(figures: Figures) -> str:
+        sets = figures["retrieval"]
+        body = [
+            [_named(figures, name), *(_mean_cell(each["systems"], name, metric) for each in sets.values())]
+            for name in _systems(figures)
+        ]
+        return rows(["system", *(f"`{name}`" for name in sets)], body)
+
+    return table
+
+
+def _mean_cell(systems: Figures, name: str, metric: str) -> str:
+    if name not in systems:
+        return "-"
+    text = _share(statistics.fmean(systems[name][metric]))
+    if name == BASE or BASE not in systems:
+        return text
+    change = paired_difference(systems[BASE][metric], systems[name][metric])
+    return f"{text} ({_share(change.mean, sign=True)}{'*' if change.low > 0 or change.high < 0 else ''})"
+
+
+def _share(value: float, *, sign: bool = False) -> str:
+    text = f"{abs(value):.3f}".removeprefix("0") if abs(value) < 1 else f"{abs(value):.3f}"
+    return f"{'−' if value < 0 else '+' if sign else ''}{text}"
+
+
+def _intervals(figures: Figures) -> str:
+    sets = figures["retrieval"]
+    body = []
+    for name in _systems(figures):
+        if name == BASE:
+            continue
+        for metric, title in (("ndcg", "nDCG@10"), ("recall", "recall@10")):
+            body.append([name, title, *(_interval_cell(each["systems"], name, metric) for each in sets.values())])
+    return rows(["system", "", *(f"`{name}`" for name in sets)], body)
+
+
+def _interval_cell(systems: Figures, name: str, metric: str) -> str:
+    if name not in systems or BASE not in systems:
+        return "-"
+    change = paired_difference(systems[BASE][metric], systems[name][metric])
+    return f"{_share(change.low, sign=True)} to {_share(change.high, sign=True)}"
+
+
+def _sets(figures: Figures) -> str:
+    body = [
+        [
+            f"`{name}`",
+            f"{each['documents']:,}"
+            + (f" (one in {each['others']} of those that answer nothing)" if each["others"] > 1 else ""),
+            f"{each['characters'] / 1000:,.0f}",
+            f"{each['questions']:,}" + (f" (every {_nth(each['every'])})" if each["every"] > 1 else ""),
+        ]
+        for name, each in figures["retrieval"].items()
+    ]
+    return rows(["set", "documents", "thousand characters", "questions"], body)
+
+
+def _nth(number: int) -> str:
+    return f"{number}{ {2: 'nd', 3: 'rd'}.get(number, 'th') }"
+
+
+def _speed(figures: Figures) -> str:
+    sets = figures["retrieval"]
+    own = _kilobytes_a_second(sets, BASE)
+    body = []
+    for name in _systems(figures):
+        measured = [each["systems"][name] for each in sets.values() if name in each["systems"]]
+        speed = _kilobytes_a_second(sets, name)
+        body.append(
+            [
+                _named(figures, name),
+                f"{speed:.1f}" + ("" if name == BASE else f" (1/{own / speed:.1f})"),
+                *(_documents_a_second(each, name) for each in sets.values()),
+                f"{statistics.median(one['query_ms'] for one in measured):.1f}",
+                f"{max(one['peak_mb'] for one in measured):,}",
+            ]
+        )
+    head = ["system", "thousand characters a CPU-s", *(f"documents a CPU-s, `{name}`" for name in sets)]
+    return rows([*head, "CPU ms a question", "memory, MB"], body)
+
+
+def _kilobytes_a_second(sets: Figures, name: str) -> float:
+    used = [each for each in sets.values() if name in each["systems"]]
+    seconds = sum(statistics.median(each["systems"][name]["index_cpu_s"]) for each in used)
+    return float(sum(each["characters"] for each in used) / seconds / 1000)
+
+
+def _documents_a_second(each: Figures, name: str) -> str:
+    if name not in each["systems"]:
+        return "-"
+    return f"{each['documents'] / statistics.median(each['systems'][name]['index_cpu_s']):.1f}"
+
+
+TABLES: dict[str, Callable[[Figures], str]] = {
+    "sets": _sets,
+    "quality": _quality("ndcg"),
+    "recall": _quality("recall"),
+    "intervals": _intervals,
+    "speed": _speed,
+}
+"""Name of the marks -> the table."""
+
+
+def main() -> None:
+    """Write the page again."""
+    write(read())
+
+
+if __name__ == "__main__":
+    main()

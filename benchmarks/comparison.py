@@ -55,6 +55,13 @@ def filled(page: str, figures: Figures) -> str:
     return page
 
 
+def add(section: str, name: str, value: Figures) -> None:
+    """Put the figures of one system into a section of the file, and write the page."""
+    figures = read()
+    figures.setdefault(section, {})[name] = value
+    write(figures)
+
+
 def add_retrieval(figures: Figures, name: str, used: Figures, found: Mapping[str, Figures]) -> None:
     """Put the figures of one set in. Systems that did not run stay if the set is used in the same way."""
     sets = figures.setdefault("retrieval", {})
@@ -76,8 +83,7 @@ def _systems(figures: Figures) -> list[str]:
 
 def _named(figures: Figures, name: str) -> str:
     versions = {each["systems"][name]["version"] for each in figures["retrieval"].values() if name in each["systems"]}
-    product, comma, way = name.partition(",")
-    return f"{product} {', '.join(sorted(versions))}{comma}{way}"
+    return _product(name, ", ".join(sorted(versions)))
 
 
 def _quality(metric: str) -> Callable[[Figures], str]:
@@ -175,12 +181,87 @@ def _documents_a_second(each: Figures, name: str) -> str:
     return f"{each['documents'] / statistics.median(each['systems'][name]['index_cpu_s']):.1f}"
 
 
+def _kills(figures: Figures) -> str:
+    columns = ("unreadable", "mixture", "failed", "lost", "doubled", "left", "unfound")
+    head = ["system", "kills", "cannot be read", "half an update is seen", "next run fails", "lost", "doubled"]
+    body = [
+        [_product(name, each["version"]), f"{each['kills']:,}", *(f"{each[column]:,}" for column in columns)]
+        for name, each in figures["reliability"].items()
+    ]
+    return rows([*head, "left over", "not found by search"], body)
+
+
+def _swap(figures: Figures) -> str:
+    ways = ("same embedder", "opened", "indexed again")
+    body = [
+        [_product(name, each["version"]), *(_answered(each["swap"][way]) for way in ways)]
+        for name, each in figures["reliability"].items()
+    ]
+    return rows(["system", "same embedder", "another one: opened and asked", "indexed again, then asked"], body)
+
+
+def _answered(result: Figures) -> str:
+    return "error" if "error" in result else f"{result['right']} of 200"
+
+
+def _product(name: str, version: str) -> str:
+    product, comma, way = name.partition(",")
+    return f"{product} {version}{comma}{way}"
+
+
+def _install(figures: Figures) -> str:
+    body = [
+        [
+            _product(name, each["version"]),
+            f"`{each['command']}`",
+            f"{each['mb']:,.0f}",
+            f"{each.get('mb_cpu', each['mb']):,.0f}",
+            f"{each['distributions']:,}",
+            ", ".join(f"{package} {size:,}" for package, size in each["largest"].items()),
+        ]
+        for name, each in figures["install"].items()
+    ]
+    return rows(["system", "command", "MB", "MB, torch for the CPU", "distributions", "the largest, MB"], body)
+
+
+def _cost(figures: Figures) -> str:
+    body = []
+    for name, each in figures["cost"].items():
+        reported, counted = each["reported"], each["counted"]
+        llm = f"{_count(reported, 'prompt')} + {_count(reported, 'completion')}"
+        embedded = f"{_count(reported, 'index_tokens')} + {_count(reported, 'question_tokens')}"
+        body.append(
+            [
+                f"{name} {reported['version']}",
+                f"{llm} / {counted['prompt']} + {counted['completion']}",
+                _usd(reported, counted, "llm_usd"),
+                f"{embedded} / {counted['embedded']}",
+                _usd(reported, counted, "embedding_usd"),
+                _usd(reported, counted, "total_usd"),
+            ]
+        )
+    head = ["system", "LLM tokens, in + out", "LLM, USD", "embedding tokens, index + question"]
+    return rows([*head, "embedding, USD", "total, USD"], body)
+
+
+def _count(report: Figures, key: str) -> str:
+    return "-" if report.get(key) is None else str(report[key])
+
+
+def _usd(reported: Figures, counted: Figures, key: str) -> str:
+    return f"{'-' if reported.get(key) is None else f'{reported[key]:.8f}'} / {counted[key]:.8f}"
+
+
 TABLES: dict[str, Callable[[Figures], str]] = {
     "sets": _sets,
     "quality": _quality("ndcg"),
     "recall": _quality("recall"),
-    "intervals": _intervals,
     "speed": _speed,
+    "install": _install,
+    "kills": _kills,
+    "swap": _swap,
+    "cost": _cost,
+    "intervals": _intervals,
 }
 """Name of the marks -> the table."""
 

@@ -1,14 +1,14 @@
 """The programs of `peer_reliability.py`: each brings a persistent store up to date with a folder, as documented.
 
-`sync(folder, store, embed)` is what a user would run every night: it opens the store if there is one, adds what is new,
-replaces what changed, and removes what is gone. `texts(store, embed)` lists the texts of all chunks, and `search` returns
-the text of the first hit for each question. Each call runs in a process of its own. `embed` is the embedder.
+`sync` is what a user would run every night: it opens the store if there is one, adds what is new, replaces what
+changed, and removes what is gone. `texts` lists the texts of all chunks, and `search` returns the text of the first hit
+for each question. Each call runs in a process of its own, with the embedder of `seed`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ def embedder(seed: int) -> Embed:
             for word in text.lower().split():
                 hashed = crc32(f"{seed}/{word.strip('.,?!')}".encode())
                 row[hashed % DIMENSION] += 1 if hashed & 1024 else -1
-            row /= np.linalg.norm(row) or 1
-        result: list[list[float]] = rows.tolist()
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        result: list[list[float]] = (rows / np.maximum(lengths, 1e-9)).tolist()
         return result
 
     return embed
@@ -55,15 +55,13 @@ class Ragkit:
     modules = ("ragkit.knowledge_base.knowledge_base", "ragkit.store.backends.sqlite")
 
     def _open(self, store: Path, seed: int) -> Any:
-        from ragkit import KnowledgeBase, Pipeline
-        from ragkit.embed import EMBEDDERS as REGISTRY
-        from ragkit.embed.base import Embedder
+        from ragkit import KnowledgeBase, Pipeline, register
 
         embed = EMBEDDERS[seed]
 
         class Hashed:
             dimension = DIMENSION
-            fingerprint = "hashed-64"  # the same for both: a model that was replaced under its name
+            fingerprint = f"hashed-{seed}"
 
             def embed_texts(self, texts: Sequence[str]) -> Any:
                 return np.array(embed(texts), np.float32).reshape(-1, DIMENSION)
@@ -71,7 +69,7 @@ class Ragkit:
             def embed_query(self, text: str) -> Any:
                 return self.embed_texts([text])[0]
 
-        REGISTRY.register("hashed", Hashed, Embedder)
+        register("embedder", "hashed", Hashed)
         pipeline = Pipeline.from_yaml("embed: {name: hashed}\nretrieve: {name: dense}\n")
         return KnowledgeBase.open(store / "kb", pipeline)
 
@@ -127,9 +125,7 @@ class LangChain:
         chunks = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200).split_documents(documents)
         records = SQLRecordManager("chroma/documents", db_url=f"sqlite:///{store}/records.sql")
         records.create_schema()
-        index(
-            chunks, records, self._open(store, seed), cleanup="full", source_id_key="source", key_encoder="sha256"
-        )
+        index(chunks, records, self._open(store, seed), cleanup="full", source_id_key="source", key_encoder="sha256")
 
     def texts(self, store: Path, seed: int) -> list[str]:
         """All documents of the collection."""
@@ -144,7 +140,7 @@ class LangChain:
 
 
 class LlamaIndex:
-    """VectorStoreIndex, `persist` and `refresh_ref_docs`: the tutorial on storing, and the guide to document management."""
+    """VectorStoreIndex, `persist`, `refresh_ref_docs`: the guides to storing and to document management."""
 
     modules = ("llama_index.core", "llama_index.core.indices.loading", "llama_index.core.readers.file.base")
 
@@ -165,7 +161,7 @@ class LlamaIndex:
                 return embed([query])[0]
 
         Settings.tokenizer = str.split  # the default is downloaded
-        Settings.embed_model = Hashed()
+        Settings.embed_model = Hashed(model_name=f"hashed-{seed}")
         if not (store / "storage").exists():
             return None
         return load_index_from_storage(StorageContext.from_defaults(persist_dir=str(store / "storage")))
@@ -223,28 +219,17 @@ class Haystack:
         from haystack.components.writers import DocumentWriter
         from haystack.document_stores.types import DuplicatePolicy
 
-        written: set[str] = set()
-
-        def run(documents):  # type: ignore[no-untyped-def]
-            rows = EMBEDDERS[seed]([document.content for document in documents])
-            written.update(document.id for document in documents)
-            pairs = zip(documents, rows, strict=True)
-            return {
-                "documents": [
-                    Document(id=each.id, content=each.content, meta=each.meta, embedding=row) for each, row in pairs
-                ]
-            }
-
-        run.__annotations__ = {"documents": list[Document]}
-        hashed = component(type("Hashed", (), {"run": lambda self, documents: run(documents)}))
-        del hashed
-        documents = self._open(store)
+        documents, written = self._open(store), set()
 
         @component
         class HashedEmbedder:
             @component.output_types(documents=list[Document])
-            def run(self, documents: list[Document]):  # type: ignore[no-untyped-def, no-any-unimported]
-                return run(documents)
+            def run(self, documents: list[Document]) -> dict[str, Any]:  # type: ignore[no-any-unimported]
+                written.update(document.id for document in documents)
+                rows = EMBEDDERS[seed]([document.content for document in documents])
+                return {"documents": [replace(one, embedding=row) for one, row in zip(documents, rows, strict=True)]}
+
+            run.__annotations__["documents"] = list[Document]  # Haystack compares types, and these are strings
 
         pipeline = Pipeline()
         pipeline.add_component("read", TextFileToDocument())
@@ -307,7 +292,7 @@ class Txtai:
 
 
 class Selectools:
-    """VectorStore of SQLite: what changed is deleted and added."""
+    """VectorStore of SQLite, cleared and filled: its documents are not known by their source."""
 
     modules = ("selectools.rag", "selectools.rag.stores.sqlite", "selectools.embeddings.provider")
 
@@ -333,16 +318,25 @@ class Selectools:
         return VectorStore.create("sqlite", embedder=Hashed(), db_path=str(store / "documents.db"))
 
     def sync(self, folder: Path, store: Path, seed: int) -> None:
-        """Load, split, replace."""
-        raise NotImplementedError
+        """Load, split, clear, add: identifiers are random, so that nothing else finds what is to be replaced."""
+        from selectools.rag import DocumentLoader, RecursiveTextSplitter
+
+        documents = DocumentLoader.from_directory(str(folder), glob_pattern="*.txt")
+        chunks = RecursiveTextSplitter(chunk_size=1000, chunk_overlap=200).split_documents(documents)
+        opened = self._open(store, seed)
+        opened.clear()
+        opened.add_documents(chunks)
 
     def texts(self, store: Path, seed: int) -> list[str]:
-        """All rows."""
-        raise NotImplementedError
+        """As many hits as there are."""
+        row = EMBEDDERS[seed](["all"])[0]
+        return [hit.document.text for hit in self._open(store, seed).search(row, top_k=100_000)]
 
     def search(self, store: Path, questions: Sequence[str], seed: int) -> list[str]:
         """`search`."""
-        raise NotImplementedError
+        opened = self._open(store, seed)
+        hits = [opened.search(row, top_k=1) for row in EMBEDDERS[seed](questions)]
+        return [found[0].document.text if found else "" for found in hits]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Figures = dict[str, Any]
 def read() -> Figures:
     """The figures of the page; empty before the first run."""
     figures: Figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
-    return figures
+    return {section: {} for section in ("retrieval", "install", "reliability", "cost")} | figures
 
 
 def write(figures: Figures) -> None:
@@ -151,34 +151,29 @@ def _nth(number: int) -> str:
 
 def _speed(figures: Figures) -> str:
     sets = figures["retrieval"]
-    own = _kilobytes_a_second(sets, BASE)
+    own = _per_second(sets, BASE, "characters") if BASE in _systems(figures) else 0
     body = []
     for name in _systems(figures):
         measured = [each["systems"][name] for each in sets.values() if name in each["systems"]]
-        speed = _kilobytes_a_second(sets, name)
+        speed = _per_second(sets, name, "characters")
         body.append(
             [
                 _named(figures, name),
-                f"{speed:.1f}" + ("" if name == BASE else f" (1/{own / speed:.1f})"),
-                *(_documents_a_second(each, name) for each in sets.values()),
+                f"{speed / 1000:.1f}" + (f" (1/{own / speed:.1f})" if own and name != BASE else ""),
+                f"{_per_second(sets, name, 'documents'):.1f}",
                 f"{statistics.median(one['query_ms'] for one in measured):.1f}",
                 f"{max(one['peak_mb'] for one in measured):,}",
             ]
         )
-    head = ["system", "thousand characters a CPU-s", *(f"documents a CPU-s, `{name}`" for name in sets)]
-    return rows([*head, "CPU ms a question", "memory, MB"], body)
+    head = ["system", "thousand characters a CPU-s", "documents a CPU-s", "CPU ms a question", "memory, MB"]
+    return rows(head, body)
 
 
-def _kilobytes_a_second(sets: Figures, name: str) -> float:
+def _per_second(sets: Figures, name: str, what: str) -> float:
+    """Of all sets that the system indexed; each with its median round."""
     used = [each for each in sets.values() if name in each["systems"]]
     seconds = sum(statistics.median(each["systems"][name]["index_cpu_s"]) for each in used)
-    return float(sum(each["characters"] for each in used) / seconds / 1000)
-
-
-def _documents_a_second(each: Figures, name: str) -> str:
-    if name not in each["systems"]:
-        return "-"
-    return f"{each['documents'] / statistics.median(each['systems'][name]['index_cpu_s']):.1f}"
+    return float(sum(each[what] for each in used) / seconds)
 
 
 def _kills(figures: Figures) -> str:

@@ -201,10 +201,11 @@ def main() -> None:
     from benchmarks import comparison
 
     subsets = [read_subset(folder) for folder in options.folders]
-    figures: dict[str, Any] = comparison.read() if options.write else {}
+    figures: dict[str, Any] = {}
     for name in options.only or SYSTEMS:
-        python = sys.executable if name == "ragkit" else options.others
-        for subset, found in zip(subsets, compare(name, python, subsets, options.rounds), strict=True):
+        results = compare(name, sys.executable if name == "ragkit" else options.others, subsets, options.rounds)
+        figures = comparison.read() if options.write else figures
+        for subset, found in zip(subsets, results, strict=True):
             comparison.add_retrieval(figures, subset.name, subset.used(), found)
         print(f"{name}: done", file=sys.stderr, flush=True)
         if options.write:

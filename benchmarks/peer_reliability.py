@@ -142,7 +142,10 @@ class Trials:
         return Path(shutil.copytree(self._base, path))
 
     def _run(self, function: Callable[[], Any]) -> Result:
-        return Fork(function, self._work).result()
+        result = Fork(function, self._work).result()
+        if "error" in result:
+            result["error"] = result["error"].replace(f"{self._work}/", "")
+        return result
 
     def _value(self, function: Callable[[], Any]) -> Any:
         result = self._run(function)
@@ -252,7 +255,7 @@ def run_program(name: str, kills: int, seed: int) -> Result:
                 continue
             counted += 1
             faults.update(outcome[0])
-            errors.update(error.replace(work, "") for error in outcome[1])
+            errors.update(outcome[1])
         return {
             "version": number,
             "seconds": round(seconds, 2),

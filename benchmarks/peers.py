@@ -13,10 +13,10 @@ questions; a document is ranked by its first passage. `--others` is the Python w
     pip install --no-deps selectools  # it wants an older `openai` than haystack-ai
 
 nDCG@10 and recall@10 of each question; CPU seconds of reading, splitting, embedding and storing, without the imports,
-of each round; the CPU time of a question, their median; and the largest resident size of the process. Processes that a
-system starts count too. Processes use one thread for arithmetic. ragkit's weights are those of the others, quantized to
-int8. `--write` puts the figures of the systems that ran into `docs/comparison.json`, those of the others stay, and
-writes the tables of the page.
+of the process and those that it starts, in each round; the CPU time of a question, their median; and the largest
+resident size of the process alone. Processes use one thread for arithmetic. ragkit's weights are those of the others,
+quantized to int8. `--write` puts the figures of the systems that ran into `docs/comparison.json`, those of the others
+stay, and writes the tables of the page.
 """
 
 from __future__ import annotations
@@ -119,12 +119,6 @@ def _cpu_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def _peak_mb() -> float:
-    """Of this process and its largest worker."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_maxrss for each in used) / 1024
-
-
 def _run_set(system: System, folder: Path, work: Path, questions: list[str]) -> dict[str, Any]:
     started = _cpu_seconds()
     index = system.index(folder, work)
@@ -135,7 +129,8 @@ def _run_set(system: System, folder: Path, work: Path, questions: list[str]) -> 
         search = opened(index)
         built = time.process_time() - started
         rankings, query_cpu = _ask(search, questions)
-        ways[way] = Measured(index_cpu + built, query_cpu, _peak_mb(), rankings).__dict__
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        ways[way] = Measured(index_cpu + built, query_cpu, peak_mb, rankings).__dict__
     return ways
 
 

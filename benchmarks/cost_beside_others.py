@@ -1,14 +1,20 @@
-"""Compare the costs that LangChain, LlamaIndex, selectools and ragkit report for the same job.
+"""Compare the costs that LangChain, LlamaIndex, Haystack, selectools and ragkit report for the same job.
 
 The job: index 20 short texts, then ask one question, which the model answers after one call of a search tool. All
 systems use a local server with OpenAI's protocol that counts every token; the table compares the reported numbers with
 the server's. Each system runs in a separate process.
 
-    python benchmarks/cost_beside_others.py --others /path/to/venv/bin/python
+    python -m benchmarks.cost_beside_others --others PYTHON [--only NAME ...] [--write]
 
-The other packages can be installed in another environment (`--others`):
-    pip install langchain langchain-openai langchain-community langchain-text-splitters \\
-        llama-index-core llama-index-llms-openai llama-index-embeddings-openai selectools
+The other packages can be installed in other environments (`--others`); selectools needs one of its own, since it wants
+an older `openai`:
+
+    pip install langchain langchain-openai langchain-community langchain-text-splitters llama-index-core \\
+        llama-index-llms-openai llama-index-embeddings-openai haystack-ai
+    pip install selectools
+
+txtai is not here: it returns texts of a model, without its counts. `--write` puts the figures of the systems that ran
+into `docs/comparison.json` and writes the tables of the page.
 """
 
 from __future__ import annotations
@@ -102,6 +108,46 @@ def llamaindex() -> Report:
     }
 
 
+def haystack() -> Report:
+    """A pipeline that embeds and writes, and an Agent with a pipeline that embeds and retrieves as its tool."""
+    from haystack import Document, Pipeline
+    from haystack.components.agents import Agent
+    from haystack.components.embedders import OpenAIDocumentEmbedder, OpenAITextEmbedder
+    from haystack.components.generators.chat import OpenAIChatGenerator
+    from haystack.components.retrievers import InMemoryEmbeddingRetriever
+    from haystack.components.writers import DocumentWriter
+    from haystack.dataclasses import ChatMessage
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+    from haystack.tools import create_tool_from_function
+
+    store = InMemoryDocumentStore()
+    indexing = Pipeline()
+    indexing.add_component("embed", OpenAIDocumentEmbedder(model=EMBEDDER, progress_bar=False))
+    indexing.add_component("write", DocumentWriter(store))
+    indexing.connect("embed.documents", "write.documents")
+    indexed = indexing.run({"embed": {"documents": [Document(content=text) for text in TEXTS]}})
+    embedder, retriever = OpenAITextEmbedder(model=EMBEDDER), InMemoryEmbeddingRetriever(store, top_k=4)
+    asked: list[int] = []
+
+    def search_documents(query: str) -> str:
+        """Search the documents."""
+        row = embedder.run(query)
+        asked.append(row["meta"]["usage"]["prompt_tokens"])
+        found = retriever.run(query_embedding=row["embedding"])
+        return "\n".join(document.content for document in found["documents"])
+
+    search_documents.__annotations__ = {"query": str, "return": str}  # Haystack reads types, and these are strings
+    agent = Agent(chat_generator=OpenAIChatGenerator(model=CHAT), tools=[create_tool_from_function(search_documents)])
+    usage = agent.run(messages=[ChatMessage.from_user(QUESTION)])["token_usage"]
+    return {
+        "version": version("haystack-ai"),
+        "prompt": usage["prompt_tokens"],
+        "completion": usage["completion_tokens"],
+        "index_tokens": indexed["embed"]["meta"]["usage"]["prompt_tokens"],
+        "question_tokens": sum(asked),
+    }
+
+
 def selectools() -> Report:
     """RAGAgent with an in-memory store, and the usage of its agent."""
     from selectools import OpenAIProvider
@@ -149,22 +195,22 @@ def ragkit() -> Report:
 
 
 SYSTEMS: dict[str, Callable[[], Report]] = {
+    "ragkit": ragkit,
     "LangChain": langchain,
     "LlamaIndex": llamaindex,
+    "Haystack": haystack,
     "selectools": selectools,
-    "ragkit": ragkit,
 }
 
 
 def run(name: str, python: str) -> tuple[Report, Report]:
     """(the numbers that a system reports, the numbers that the server counted for it)."""
-    sys.path.insert(0, str(ROOT))
     from tests.money.wire import serving
 
     with serving() as wire:
         env = {**os.environ, "OPENAI_BASE_URL": wire.url, "OPENAI_API_BASE": wire.url, "OPENAI_API_KEY": "test"}
-        command = [python, __file__, "--run", name]
-        process = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        command = [python, "-m", "benchmarks.cost_beside_others", "--run", name]
+        process = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         if process.returncode:
             raise SystemExit(f"{name} failed:\n{process.stderr[-3000:]}")
         reported: Report = json.loads(process.stdout.splitlines()[-1])
@@ -175,42 +221,26 @@ def run(name: str, python: str) -> tuple[Report, Report]:
     return reported, {**counted, "embedding_usd": embedding, "total_usd": llm + embedding}
 
 
-def table(rows: dict[str, tuple[Report, Report]]) -> str:
-    """A Markdown table: reported / counted."""
-    lines = [
-        "| | LLM tokens, in + out | LLM, USD | embedding tokens, index + question | embedding, USD | total, USD |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for name, (reported, counted) in rows.items():
-        llm = f"{_count(reported, 'prompt')} + {_count(reported, 'completion')}"
-        llm += f" / {counted['prompt']} + {counted['completion']}"
-        embedded = f"{_count(reported, 'index_tokens')} + {_count(reported, 'question_tokens')} / {counted['embedded']}"
-        costs = [f"{_usd(reported, key)} / {counted[key]:.8f}" for key in ("llm_usd", "embedding_usd", "total_usd")]
-        lines.append(f"| {name} {reported['version']} | {llm} | {costs[0]} | {embedded} | {costs[1]} | {costs[2]} |")
-    return "\n".join(lines)
-
-
-def _count(report: Report, key: str) -> str:
-    return "-" if report.get(key) is None else str(report[key])
-
-
-def _usd(report: Report, key: str) -> str:
-    return "-" if report.get(key) is None else f"{report[key]:.8f}"
-
-
 def main() -> None:
-    """Run all systems and print the table: reported / counted by the server."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run the systems and print the table: reported / counted by the server."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--others", default=sys.executable, help="the Python with the other packages")
-    parser.add_argument("--only", choices=list(SYSTEMS), help="run only this system")
+    parser.add_argument("--only", nargs="+", choices=list(SYSTEMS), help="run only these")
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/comparison.json and the page")
     parser.add_argument("--run", choices=list(SYSTEMS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
         print(json.dumps(SYSTEMS[options.run]()))
         return
-    names = [name for name in SYSTEMS if options.only in {None, name}]
-    pythons = {name: sys.executable if name == "ragkit" else options.others for name in names}
-    print(table({name: run(name, pythons[name]) for name in names}))
+    from benchmarks import comparison
+
+    figures: dict[str, Any] = {}
+    for name in options.only or SYSTEMS:
+        reported, counted = run(name, sys.executable if name == "ragkit" else options.others)
+        figures[name] = {"reported": reported, "counted": counted}
+        if options.write:
+            comparison.add("cost", name, figures[name])
+    print(comparison.TABLES["cost"]({"cost": figures}))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """The systems of `peers.py`, each used as its own documentation does, with the same MiniLM weights.
 
-A system indexes a folder of text files and returns, for a question, the paths of the files of its first passages, best
-first. The packages of the other systems are imported where they are used, so that each runs without those of the rest.
+A system indexes a folder of text files; a way of searching it returns, for a question, the paths of the files of its
+first passages, best first. The packages of the other systems are imported where they are used, so that each runs
+without those of the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,17 @@ from typing import Any
 Search = Callable[[str], Sequence[str]]
 PASSAGES = 20
 """Passages that each system returns for a question, enough for ten documents."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A system, and its ways to search what it has indexed."""
+
+    distribution: str
+    index: Callable[[Path, Path], Any]
+    """Index a folder; the second path is an empty folder for what is stored."""
+    ways: Mapping[str, Callable[[Any], Search]]
+    """Name -> the way. Building what it needs beside the index counts as indexing."""
 
 
 def model_folder() -> str:
@@ -32,7 +45,7 @@ def ragkit(folder: Path, work: Path) -> Search:
     return lambda question: [hit.source for hit in kb.search(question, PASSAGES)]
 
 
-def langchain(folder: Path, work: Path) -> Search:
+def langchain(folder: Path, work: Path) -> Any:
     """DirectoryLoader, RecursiveCharacterTextSplitter of 1,000 characters, Chroma: the tutorial on retrieval."""
     from langchain_chroma import Chroma
     from langchain_community.document_loaders import DirectoryLoader, TextLoader
@@ -41,27 +54,50 @@ def langchain(folder: Path, work: Path) -> Search:
 
     documents = DirectoryLoader(str(folder), loader_cls=TextLoader, loader_kwargs={"encoding": "utf-8"}).load()
     splitter = RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200, add_start_index=True)
-    store = Chroma.from_documents(
-        splitter.split_documents(documents),
-        HuggingFaceEmbeddings(model_name=model_folder()),
-        persist_directory=str(work / "chroma"),
-    )
+    chunks = splitter.split_documents(documents)
+    embeddings = HuggingFaceEmbeddings(model_name=model_folder())
+    return Chroma.from_documents(chunks, embeddings, persist_directory=str(work / "chroma")), chunks
+
+
+def langchain_vectors(index: Any) -> Search:
+    """The search of the tutorial."""
+    store = index[0]
     return lambda question: [hit.metadata["source"] for hit in store.similarity_search(question, k=PASSAGES)]
 
 
-def llamaindex(folder: Path, work: Path) -> Search:
+def langchain_hybrid(index: Any) -> Search:
+    """The same with BM25Retriever, fused by EnsembleRetriever: the guide to hybrid search."""
+    from langchain_classic.retrievers import EnsembleRetriever
+    from langchain_community.retrievers import BM25Retriever
+
+    store, chunks = index
+    parts = [BM25Retriever.from_documents(chunks, k=PASSAGES), store.as_retriever(search_kwargs={"k": PASSAGES})]
+    retriever = EnsembleRetriever(retrievers=parts, weights=[0.5, 0.5])
+    return lambda question: [hit.metadata["source"] for hit in retriever.invoke(question)][:PASSAGES]
+
+
+def llamaindex(folder: Path, work: Path) -> Any:
     """SimpleDirectoryReader and VectorStoreIndex with their defaults: the starter tutorial."""
-    retriever = _llamaindex(folder).as_retriever(similarity_top_k=PASSAGES)
+    from llama_index.core import Settings, SimpleDirectoryReader, VectorStoreIndex
+    from llama_index.embeddings.huggingface import HuggingFaceEmbedding
+
+    Settings.tokenizer = str.split  # the default is downloaded
+    Settings.embed_model = HuggingFaceEmbedding(model_name=model_folder())
+    return VectorStoreIndex.from_documents(SimpleDirectoryReader(str(folder)).load_data())
+
+
+def llamaindex_vectors(index: Any) -> Search:
+    """The search of the tutorial."""
+    retriever = index.as_retriever(similarity_top_k=PASSAGES)
     return lambda question: [hit.node.metadata["file_path"] for hit in retriever.retrieve(question)]
 
 
-def llamaindex_hybrid(folder: Path, work: Path) -> Search:
+def llamaindex_hybrid(index: Any) -> Search:
     """The same with BM25Retriever, fused by QueryFusionRetriever with reciprocal ranks."""
     from llama_index.core.llms import MockLLM
     from llama_index.core.retrievers import QueryFusionRetriever
     from llama_index.retrievers.bm25 import BM25Retriever
 
-    index = _llamaindex(folder)
     parts = [
         index.as_retriever(similarity_top_k=PASSAGES),
         BM25Retriever.from_defaults(docstore=index.docstore, similarity_top_k=PASSAGES),
@@ -71,15 +107,6 @@ def llamaindex_hybrid(folder: Path, work: Path) -> Search:
         parts, llm=MockLLM(), num_queries=1, mode="reciprocal_rerank", similarity_top_k=PASSAGES, use_async=False
     )
     return lambda question: [hit.node.metadata["file_path"] for hit in retriever.retrieve(question)]
-
-
-def _llamaindex(folder: Path) -> Any:
-    from llama_index.core import Settings, SimpleDirectoryReader, VectorStoreIndex
-    from llama_index.embeddings.huggingface import HuggingFaceEmbedding
-
-    Settings.tokenizer = str.split  # the default is downloaded
-    Settings.embed_model = HuggingFaceEmbedding(model_name=model_folder())
-    return VectorStoreIndex.from_documents(SimpleDirectoryReader(str(folder)).load_data())
 
 
 def haystack(folder: Path, work: Path) -> Search:
@@ -163,16 +190,25 @@ def selectools(folder: Path, work: Path) -> Search:
     return lambda question: [hit.document.metadata["source"] for hit in searcher.search(question, PASSAGES)]
 
 
-SYSTEMS: dict[str, tuple[str, Callable[[Path, Path], Search]]] = {
-    "ragkit": ("ragkit", ragkit),
-    "LangChain, Chroma": ("langchain", langchain),
-    "LlamaIndex, vectors": ("llama-index-core", llamaindex),
-    "LlamaIndex, BM25 and vectors": ("llama-index-core", llamaindex_hybrid),
-    "Haystack, BM25 and vectors": ("haystack-ai", haystack),
-    "txtai, hybrid": ("txtai", txtai),
-    "selectools, hybrid": ("selectools", selectools),
+def _itself(search: Search) -> Search:
+    return search
+
+
+SYSTEMS: dict[str, System] = {
+    "ragkit": System("ragkit", ragkit, {"ragkit": _itself}),
+    "LangChain": System(
+        "langchain", langchain, {"LangChain, Chroma": langchain_vectors, "LangChain, BM25 and Chroma": langchain_hybrid}
+    ),
+    "LlamaIndex": System(
+        "llama-index-core",
+        llamaindex,
+        {"LlamaIndex, vectors": llamaindex_vectors, "LlamaIndex, BM25 and vectors": llamaindex_hybrid},
+    ),
+    "Haystack": System("haystack-ai", haystack, {"Haystack, BM25 and vectors": _itself}),
+    "txtai": System("txtai", txtai, {"txtai, hybrid": _itself}),
+    "selectools": System("selectools", selectools, {"selectools, hybrid": _itself}),
 }
-"""Name -> (its distribution, the function that indexes a folder)."""
+"""Those that offer one way to search return it from `index`."""
 
 
 def version_of(name: str) -> str:
@@ -181,4 +217,4 @@ def version_of(name: str) -> str:
         import ragkit as package
 
         return package.__version__
-    return version(SYSTEMS[name][0])
+    return version(SYSTEMS[name].distribution)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[3]
-sys.path.insert(0, str(PROJECT / "benchmarks"))
+from benchmarks import index_throughput
+from benchmarks.index_throughput import AGAINST, EMBEDDER, INDEX, LIBRARY, Timing, format_row, summarize
 
-import index_throughput  # noqa: E402
-from index_throughput import AGAINST, EMBEDDER, INDEX, LIBRARY, Timing, format_row, summarize  # noqa: E402
+PROJECT = Path(__file__).parents[3]
 
 
 def test_figures_are_medians_of_the_rounds_and_of_the_ratios_of_each_round() -> None:

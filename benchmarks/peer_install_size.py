@@ -101,6 +101,7 @@ def main() -> None:
     parser.add_argument(
         "--find-links", default="", metavar="FOLDER", help="wheels to prefer, such as torch for the CPU"
     )
+    parser.add_argument("--torch", default="", metavar="REQUIREMENT", help="a second installation with this torch")
     parser.add_argument("--write", action="store_true", help="write the figures into docs/comparison.json and the page")
     options = parser.parse_args()
     for name in options.only or QUICK_STARTS:

@@ -19,10 +19,13 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded, RagkitError
+from ragkit.load.file_groups import group_files
 from ragkit.load.file_io import MB
 from ragkit.load.ipc import (
     FRAME_HEADER,
@@ -36,8 +39,10 @@ from ragkit.load.ipc import (
 from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask, parse_file
 from ragkit.load.router import LoaderRoute, Router
 
+GROUP_FILES, GROUP_BYTES = 16, MB // 64
+"""Files that a process gets in one message, and their total size; a single file can be larger."""
 MAX_PENDING_PER_PROCESS = 4
-"""Files per process that are being parsed or wait for the caller."""
+"""Groups of files per process that are being parsed or wait for the caller."""
 
 STARTUP_TIMEOUT_S = 30.0
 
@@ -109,58 +114,92 @@ class ParsePool:
             for task in tasks:
                 yield parse_file(task, self._router, self.limits)
             return
-        waiting: deque[Future[ParsedFile | ParseFailure]] = deque()
+        waiting: deque[list[Future[ParsedFile | ParseFailure]]] = deque()
         try:
-            for task in tasks:
-                waiting.append(self._submit(task))
+            for group in group_files(tasks, GROUP_FILES, GROUP_BYTES):
+                waiting.append(self._submit(group))
                 if len(waiting) >= MAX_PENDING_PER_PROCESS * self.jobs:
-                    yield waiting.popleft().result()
+                    yield from (future.result() for future in waiting.popleft())
             while waiting:
-                yield waiting.popleft().result()
+                yield from (future.result() for future in waiting.popleft())
         finally:
-            for future in waiting:
+            for future in chain.from_iterable(waiting):
                 future.cancel()
 
-    def parse_one(self, task: ParseTask) -> ParsedFile | ParseFailure:
-        """The result of one task, without a thread that waits for it. Raises as `parse`."""
+    def parse_group(self, tasks: Sequence[ParseTask]) -> Iterator[ParsedFile | ParseFailure]:
+        """The results of a few tasks, in order, from one process and without a thread that waits for it.
+
+        The process gets all of them in one message: for a small file, a message takes as long as parsing. Raises as
+        `parse`.
+        """
         if self._closed:
             raise RagkitError("the ParsePool is closed: create a new one")
-        return self._run_task(task) if self.jobs else parse_file(task, self._router, self.limits)
+        if self.jobs == 0:
+            yield from (parse_file(task, self._router, self.limits) for task in tasks)
+            return
+        remaining = deque(tasks)
+        while remaining:
+            process, reused = self._acquire_process()
+            yield from self._parse_in(process, remaining, reused=reused)
 
-    def _submit(self, task: ParseTask) -> Future[ParsedFile | ParseFailure]:
+    def _submit(self, tasks: Sequence[ParseTask]) -> list[Future[ParsedFile | ParseFailure]]:
         with self._lock:
             if self._closed:
                 raise RagkitError("the ParsePool is closed: create a new one")
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.jobs, thread_name_prefix="ragkit-load")
-            return self._threads.submit(self._run_task, task)
+            futures: list[Future[ParsedFile | ParseFailure]] = [Future() for _ in tasks]
+            group = self._threads.submit(self._run_group, tasks, futures)
+        group.add_done_callback(lambda _: [future.cancel() for future in futures])  # those that have no result
+        return futures
 
-    def _run_task(self, task: ParseTask) -> ParsedFile | ParseFailure:
-        """Run one task in an idle process. Called in a thread, which only waits."""
-        process, reused = self._acquire_process()
+    def _run_group(self, tasks: Sequence[ParseTask], futures: Sequence[Future[ParsedFile | ParseFailure]]) -> None:
+        """Run tasks in an idle process. Called in a thread, which only waits."""
+        waiting = deque(futures)
         try:
-            outcome, exit_code = self._parse_in(process, task)
-            if reused and _should_retry(outcome, exit_code):
-                outcome, _ = self._parse_in(self._start_process(), task)
-        except InvalidFrame:
-            return ParseFailure(task, LoadError(task.source, "the parser returned an invalid result", "exclude it"))
-        return outcome
+            for outcome in self.parse_group(tasks):
+                if not waiting[0].set_running_or_notify_cancel():
+                    return  # the caller has left
+                waiting.popleft().set_result(outcome)
+        except BaseException as error:  # noqa: BLE001 - raised in the thread of the caller
+            if waiting[0].set_running_or_notify_cancel():
+                waiting[0].set_exception(error)
 
-    def _parse_in(self, process: _ParserProcess, task: ParseTask) -> tuple[ParsedFile | ParseFailure, int]:
-        """The outcome of a task, and the exit code of a process that died of it (else 0)."""
+    def _parse_in(
+        self, process: _ParserProcess, remaining: deque[ParseTask], *, reused: bool
+    ) -> Iterator[ParsedFile | ParseFailure]:
+        """Results of the remaining tasks, each of which is removed; all of them, unless the process exits."""
+        is_idle = False
         try:
-            outcome, last = process.parse(task, self.limits)
+            process.send(remaining)
+            while remaining:
+                outcome, exits, exit_code = self._receive(process, remaining[0])
+                if exits:
+                    self._discard_process(process)
+                if reused and _should_retry(outcome, exit_code):
+                    [outcome] = self._parse_in(self._start_process(), deque([remaining[0]]), reused=False)
+                remaining.popleft()
+                yield outcome
+                if exits:
+                    return
+                reused = True
+            is_idle = True
+        finally:
+            if is_idle:
+                self._idle_processes.put(process)
+            else:
+                self._discard_process(process)
+
+    def _receive(self, process: _ParserProcess, task: ParseTask) -> tuple[ParsedFile | ParseFailure, bool, int]:
+        """The outcome of a task, whether the process exits after it, and the exit code if it died of it (else 0)."""
+        try:
+            return *process.receive(task, self.limits), 0
         except ParserExited as exited:
-            self._discard_process(process)
-            return ParseFailure(task, _exit_error(task.source, exited.exit_code, self.limits)), exited.exit_code or 0
-        except BaseException:
-            self._discard_process(process)
-            raise
-        if last:
-            self._discard_process(process)
-        else:
-            self._idle_processes.put(process)
-        return outcome, 0
+            error = _exit_error(task.source, exited.exit_code, self.limits)
+            return ParseFailure(task, error), True, exited.exit_code or 0
+        except InvalidFrame:
+            error = LoadError(task.source, "the parser returned an invalid result", "exclude it")
+            return ParseFailure(task, error), True, 0
 
     def _acquire_process(self) -> tuple[_ParserProcess, bool]:
         """An idle or new process, and whether it has parsed files before."""
@@ -242,10 +281,15 @@ class _ParserProcess:
             detail = self._last_error_line()
             raise RagkitError(f"the parser process cannot start ({detail}): run `ragkit doctor`") from error
 
-    def parse(self, task: ParseTask, limits: ParseLimits) -> tuple[ParsedFile | ParseFailure, bool]:
-        """The result of a task, and whether the process exits after it. Raises ParserExited and InvalidFrame."""
-        path = Path(os.path.abspath(task.path))  # noqa: PTH100 - `resolve` would follow links
-        self._write(encode_request(replace(task, path=path)))
+    def send(self, tasks: Iterable[ParseTask]) -> None:
+        """Send tasks to an idle process: it reads them all, then parses one after the other."""
+        # `resolve` would follow links
+        absolute = [replace(task, path=Path(os.path.abspath(task.path))) for task in tasks]  # noqa: PTH100
+        with suppress(ParserExited):  # `receive` reports it
+            self._write(encode_request(absolute))
+
+    def receive(self, task: ParseTask, limits: ParseLimits) -> tuple[ParsedFile | ParseFailure, bool]:
+        """The result of the next task, and whether the process exits after it. Raises ParserExited and InvalidFrame."""
         max_bytes = int(limits.max_text_mb * MB) * 4  # a character takes 4 bytes at most
         while True:
             frame, body = self._read_frame(time.monotonic() + limits.timeout_s + GRACE_PERIOD_S, max_bytes)

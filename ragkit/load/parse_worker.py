@@ -1,4 +1,4 @@
-"""The parser process: reads tasks from standard input and writes results to standard output, one at a time.
+"""The parser process: reads groups of tasks from standard input and writes a result for each to standard output.
 
 Started by `parse_pool` only. It sets its own resource limits, so that they hold when the parent does not respond.
 """
@@ -43,9 +43,10 @@ def main() -> None:
     collect_rarely()
     router = Router(routes)
     _send(replies, encode_frame({"ready": True}))
-    while (task := read_request(requests)) is not None:
-        if _process_task(replies, task, router, limits):
-            return
+    while (tasks := read_request(requests)) is not None:
+        for task in tasks:
+            if _process_task(replies, task, router, limits):
+                return
 
 
 def _process_task(replies: BinaryIO, task: ParseTask, router: Router, limits: ParseLimits) -> bool:

@@ -19,7 +19,7 @@ from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded, RagkitErr
 from ragkit.load.file_io import FileStat, hash_content
 from ragkit.load.ipc import InvalidFrame, decode_json, decode_result, encode_frame, encode_result
 from ragkit.load.options import TextOptions
-from ragkit.load.parse_pool import MAX_PENDING_PER_PROCESS, ParsePool
+from ragkit.load.parse_pool import GROUP_FILES, MAX_PENDING_PER_PROCESS, ParsePool
 from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask
 from ragkit.load.router import LoaderRoute
 from tests.load import sample_files
@@ -63,13 +63,14 @@ requests, replies = sys.stdin.buffer, sys.stdout.buffer
 read_request(requests)
 replies.write(encode_frame({"ready": True}))
 replies.flush()
-while (task := read_request(requests)) is not None:
-    text = task.path.read_text()
-    result = encode_result(ParsedFile(task, Document(text), "hash", task.stat, "text"), last=False)
-    replies.write(encode_frame(WORKING) * 3 + result[:20])
-    replies.flush()
-    replies.write(result[20:])
-    replies.flush()
+while (tasks := read_request(requests)) is not None:
+    for task in tasks:
+        text = task.path.read_text()
+        result = encode_result(ParsedFile(task, Document(text), "hash", task.stat, "text"), last=False)
+        replies.write(encode_frame(WORKING) * 3 + result[:20])
+        replies.flush()
+        replies.write(result[20:])
+        replies.flush()
 """
 
 
@@ -88,7 +89,7 @@ def test_results_come_in_the_order_of_tasks(tmp_path: Path, jobs: int) -> None:
     parse_tasks = tasks(tmp_path, [f"text {n}" for n in range(50)])
     with ParsePool(jobs) as pool:
         assert [text_or_reason(outcome) for outcome in pool.parse(parse_tasks)] == [f"text {n}" for n in range(50)]
-        assert text_or_reason(pool.parse_one(parse_tasks[7])) == "text 7"
+        assert [text_or_reason(outcome) for outcome in pool.parse_group(parse_tasks[7:9])] == ["text 7", "text 8"]
 
 
 def test_results_are_equal_with_and_without_processes(tmp_path: Path) -> None:
@@ -231,16 +232,43 @@ def test_tasks_are_consumed_lazily(tmp_path: Path) -> None:
     consumed = []
 
     def source() -> Iterator[ParseTask]:
-        for task in tasks(tmp_path, ["x"] * 50):
+        for task in tasks(tmp_path, ["x"] * 300):
             consumed.append(task)
             yield task
 
     with ParsePool(2) as pool:
         results = pool.parse(source())
         next(results)
-        assert len(consumed) == 2 * MAX_PENDING_PER_PROCESS
-        next(results)
-        assert len(consumed) == 2 * MAX_PENDING_PER_PROCESS + 1
+        # one more, which begins the next group
+        assert len(consumed) == 2 * MAX_PENDING_PER_PROCESS * GROUP_FILES + 1
+        for _ in range(GROUP_FILES):
+            next(results)
+        assert len(consumed) == (2 * MAX_PENDING_PER_PROCESS + 1) * GROUP_FILES + 1
+
+
+@pytest.mark.parametrize("behavior", ["crash", "kill", "exit", "spin", "exhaust memory", "nonsense"])
+def test_a_malicious_file_in_a_group_fails_alone(tmp_path: Path, plugin: Sequence[LoaderRoute], behavior: str) -> None:
+    group = tasks(tmp_path, ["nothing", "nothing", behavior, "nothing", behavior, "nothing"], ".bad")
+    with ParsePool(1, TIGHT, plugin) as pool:
+        outcomes = list(pool.parse_group(group))
+    assert [isinstance(outcome, ParseFailure) for outcome in outcomes] == [False, False, True, False, True, False]
+    assert [outcome.task for outcome in outcomes] == group
+
+
+def test_a_group_goes_on_in_another_process_when_one_uses_too_much_memory(
+    tmp_path: Path, plugin: Sequence[LoaderRoute]
+) -> None:
+    group = tasks(tmp_path, ["nothing", "grow", "nothing", "nothing"], ".bad")
+    with ParsePool(1, ParseLimits(max_memory_mb=600), plugin) as pool:
+        pids = [text_or_reason(outcome).rpartition(" ")[2] for outcome in pool.parse_group(group)]
+    assert pids[0] == pids[1] != pids[2] == pids[3]
+
+
+def test_an_abandoned_group_leaves_a_usable_pool(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
+    with ParsePool(1, ParseLimits(), plugin) as pool:
+        next(pool.parse_group(tasks(tmp_path, ["nothing", "sleep"], ".bad")))
+        [outcome] = pool.parse_group(tasks(tmp_path, ["after"]))
+    assert text_or_reason(outcome) == "after"
 
 
 def test_unused_results_can_be_abandoned(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
@@ -276,7 +304,7 @@ def test_a_closed_pool_raises(tmp_path: Path) -> None:
     with pytest.raises(RagkitError, match="the ParsePool is closed: create a new one"):
         list(pool.parse(tasks(tmp_path, ["x"])))
     with pytest.raises(RagkitError, match="the ParsePool is closed: create a new one"):
-        pool.parse_one(tasks(tmp_path, ["x"])[0])
+        list(pool.parse_group(tasks(tmp_path, ["x"])))
 
 
 def test_routes_and_their_options_reach_the_process(tmp_path: Path) -> None:

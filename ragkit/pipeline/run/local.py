@@ -8,23 +8,26 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from types import TracebackType
 
-from ragkit.errors import LoadError, WorkerError
+from ragkit.errors import LoadError, RagkitError, WorkerError
 from ragkit.index.build_runner import PendingEmbedding, PreparedFile
 from ragkit.index.plan import FileTask
+from ragkit.load.file_groups import group_files
 from ragkit.load.file_io import MB
+from ragkit.load.parse_pool import GROUP_BYTES, GROUP_FILES
 from ragkit.load.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run.index_worker import IndexWorker, strip_origins
-from ragkit.pipeline.run.worker_process import WorkerExited, WorkerProcess
+from ragkit.pipeline.run.worker_process import Answer, WorkerExited, WorkerProcess
 from ragkit.pipeline.runners import LocalOptions
 
 INLINE_MAX_BYTES = 4 * MB
 """Up to this total size, files are prepared in this process: starting workers takes longer."""
-LOOKAHEAD_FILES = 4
-"""Files in progress or waiting for the caller, per worker."""
+LOOKAHEAD_GROUPS = 4
+"""Groups of files in progress or waiting for the caller, per worker."""
 LOOKAHEAD_BYTES = 64 * MB
 """Total size of these files; a single file can be larger."""
 MAX_ATTEMPTS = 3
@@ -57,7 +60,7 @@ class LocalRunner:
 
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """The result for each file, from workers, or from this process if the files are few and no workers were set."""
-        few = not self._requested_workers and sum(file.stat.size for file in work) <= INLINE_MAX_BYTES
+        few = not self._requested_workers and _total_size(work) <= INLINE_MAX_BYTES
         few |= self._components.stays_in_process
         return self._prepare_inline(work) if few else self._worker_pool.prepare(work)
 
@@ -94,40 +97,49 @@ class _WorkerPool:
 
     def prepare(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """The result for each file, in order. Files are submitted as results are taken."""
-        waiting: deque[tuple[FileTask, Future[PreparedFile | ParseFailure]]] = deque()
+        waiting: deque[tuple[list[FileTask], Future[list[Answer]]]] = deque()
         ahead = 0
-        for file in work:
-            most = LOOKAHEAD_FILES * self._size
-            while waiting and (len(waiting) >= most or ahead + file.stat.size > LOOKAHEAD_BYTES):
-                ahead -= waiting[0][0].stat.size
-                yield _oldest_result(waiting)
-            waiting.append((file, self._executor.submit(self._prepare_file, file)))
-            ahead += file.stat.size
+        for group in group_files(work, GROUP_FILES, GROUP_BYTES):
+            size, most = _total_size(group), LOOKAHEAD_GROUPS * self._size
+            while waiting and (len(waiting) >= most or ahead + size > LOOKAHEAD_BYTES):
+                ahead -= _total_size(waiting[0][0])
+                yield from _oldest_results(waiting)
+            waiting.append((group, self._executor.submit(self._prepare_group, group)))
+            ahead += size
         while waiting:
-            yield _oldest_result(waiting)
+            yield from _oldest_results(waiting)
 
-    def _prepare_file(self, work: FileTask, attempt: int = 1) -> PreparedFile | ParseFailure:
-        """Prepare a file in an idle worker, and retry in a new one if that exits. Runs in a thread."""
+    def _prepare_group(self, work: Sequence[FileTask]) -> list[Answer]:
+        """Prepare files in an idle worker, and one by one if it exits: only one of them may be the reason. Runs in a
+        thread."""
+        if len(work) > 1:
+            with suppress(WorkerExited):
+                return self._run_in_worker(self._acquire_worker, [create_task(file) for file in work])
+        return [self._prepare_file(file) for file in work]
+
+    def _prepare_file(self, work: FileTask, attempt: int = 1) -> Answer:
+        """Prepare a file in an idle worker, and retry in a new one if that exits."""
         task = create_task(work)
         try:
-            return self._run_in_worker(self._acquire_worker if attempt == 1 else self._start_worker, task)
+            [answer] = self._run_in_worker(self._acquire_worker if attempt == 1 else self._start_worker, [task])
+            return answer
         except WorkerExited as error:
             if attempt < MAX_ATTEMPTS and not self._closed:
                 return self._prepare_file(work, attempt + 1)
             reason = f"the worker process exited {attempt} times (exit code {error.exit_code}: {error.last_line})"
             return ParseFailure(task, LoadError(task.source, reason, "exclude the file, or use fewer workers"))
 
-    def _run_in_worker(self, get_worker: Callable[[], WorkerProcess], task: ParseTask) -> PreparedFile | ParseFailure:
+    def _run_in_worker(self, get_worker: Callable[[], WorkerProcess], tasks: Sequence[ParseTask]) -> list[Answer]:
         worker = get_worker()
         try:
-            outcome = worker.prepare(task)
+            answers = worker.prepare(tasks)
         except BaseException:
             worker.stop()
             with self._lock:
                 self._alive.discard(worker)
             raise
         self._idle.put(worker)
-        return outcome
+        return answers
 
     def _acquire_worker(self) -> WorkerProcess:
         try:
@@ -150,9 +162,16 @@ def create_task(work: FileTask) -> ParseTask:
     return ParseTask(work.path, work.source, work.stat)
 
 
-def _oldest_result(
-    waiting: deque[tuple[FileTask, Future[PreparedFile | ParseFailure]]],
-) -> tuple[FileTask, PreparedFile | ParseFailure]:
-    """The oldest file with its result; waits for it."""
+def _oldest_results(
+    waiting: deque[tuple[list[FileTask], Future[list[Answer]]]],
+) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
+    """The oldest files with their results; waits for them. Raises the error of a component."""
     work, future = waiting.popleft()
-    return work, future.result()
+    for file, answer in zip(work, future.result(), strict=False):  # an error is the last answer
+        if isinstance(answer, RagkitError):
+            raise answer
+        yield file, answer
+
+
+def _total_size(work: Sequence[FileTask]) -> int:
+    return sum(file.stat.size for file in work)

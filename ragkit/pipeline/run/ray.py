@@ -26,6 +26,7 @@ from ray.exceptions import RayError, RayTaskError
 from ragkit.errors import RagkitError, WorkerError
 from ragkit.index.build_runner import EmbeddedTexts, PendingEmbedding, PreparedFile
 from ragkit.index.plan import FileTask
+from ragkit.load.file_groups import group_files
 from ragkit.load.file_io import MB
 from ragkit.load.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
@@ -80,7 +81,7 @@ class RayRunner:
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """The result for each file, in order."""
         in_flight: deque[tuple[list[FileTask], ObjectRef[PrepareResult]]] = deque()
-        for batch in _batches(work):
+        for batch in group_files(work, MAX_TASK_FILES, MAX_TASK_BYTES):
             if len(in_flight) >= LOOKAHEAD_TASKS * self._workers:
                 yield from self._collect_results(*in_flight.popleft())
             tasks = [ParseTask(file.path, file.source, file.stat) for file in batch]
@@ -164,20 +165,6 @@ def _embed_texts(pipeline: bytes, texts: list[str]) -> _EmbedResult | RagkitErro
 
 _REMOTE_PREPARE = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_prepare_files)
 _REMOTE_EMBED = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_embed_texts)
-
-
-def _batches(work: Sequence[FileTask]) -> Iterator[list[FileTask]]:
-    """The files in order, in batches."""
-    batch: list[FileTask] = []
-    size = 0
-    for file in work:
-        if batch and (len(batch) >= MAX_TASK_FILES or size + file.stat.size > MAX_TASK_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(file)
-        size += file.stat.size
-    if batch:
-        yield batch
 
 
 def _check_reachable(address: str) -> None:

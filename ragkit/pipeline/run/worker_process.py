@@ -13,8 +13,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ragkit.errors import RagkitError, WorkerError
 from ragkit.index.build_runner import PreparedFile
@@ -23,12 +24,17 @@ from ragkit.load.parser_state import collect_rarely
 from ragkit.load.parsing import ParseFailure, ParseTask
 
 if TYPE_CHECKING:
+    from ragkit.pipeline.run.index_worker import IndexWorker
     from ragkit.pipeline.settings import Pipeline
 
 _BOOTSTRAP = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from ragkit.pipeline.run.worker_process import worker_main; worker_main()"
 )
+
+
+Answer: TypeAlias = PreparedFile | ParseFailure | RagkitError
+"""The result for a file, or the error of a component, which ends the run."""
 
 
 class WorkerExited(Exception):
@@ -67,14 +73,12 @@ class WorkerProcess:
         """The process id."""
         return self._process.pid
 
-    def prepare(self, task: ParseTask) -> PreparedFile | ParseFailure:
-        """The result for a file. Raises WorkerExited if the process exits, and errors of the components."""
-        answer = self._request(task)
-        if isinstance(answer, RagkitError):
-            raise answer
-        if not isinstance(answer, PreparedFile | ParseFailure):
-            raise WorkerError(f"unexpected {type(answer).__name__} from a worker process: run the command again")
-        return answer
+    def prepare(self, tasks: Sequence[ParseTask]) -> list[Answer]:
+        """The results for files, up to the first error of a component. Raises WorkerExited if the process exits."""
+        answers = self._request(tasks)
+        if not isinstance(answers, list):
+            raise WorkerError(f"unexpected {type(answers).__name__} from a worker process: run the command again")
+        return answers
 
     def kill(self) -> None:
         """Kill the process; its parsers exit with it."""
@@ -125,13 +129,17 @@ def worker_main() -> None:
         _send(replies, "ready")
         with suppress(EOFError):
             while True:
-                task = pickle.load(requests)  # noqa: S301 - as above
-                try:
-                    answer = worker.prepare_one(task)
-                except RagkitError as error:
-                    _send(replies, error)
-                else:
-                    _send(replies, answer)
+                _send(replies, _prepare(worker, pickle.load(requests)))  # noqa: S301 - as above
+
+
+def _prepare(worker: IndexWorker, tasks: Sequence[ParseTask]) -> list[Answer]:
+    answers: list[Answer] = []
+    try:
+        for answer in worker.prepare_group(tasks):
+            answers.append(answer)  # an error must not drop them
+    except RagkitError as error:
+        answers.append(error)
+    return answers
 
 
 def _send(replies: BinaryIO, answer: object) -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -20,11 +20,11 @@ from ragkit.index.report import FileRead, IndexEvent
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.file_io import FileStat
-from ragkit.load.parsing import ParseFailure, ParseTask
+from ragkit.load.parsing import ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
-from ragkit.pipeline.run import local
-from ragkit.pipeline.run.local import LOOKAHEAD_FILES, LocalRunner
-from ragkit.pipeline.run.worker_process import WorkerProcess
+from ragkit.pipeline.run import local, worker_process
+from ragkit.pipeline.run.local import LOOKAHEAD_GROUPS, LocalRunner
+from ragkit.pipeline.run.worker_process import Answer, WorkerProcess
 from ragkit.pipeline.runners import RUNNERS, LocalOptions
 from ragkit.pipeline.settings import Pipeline
 from tests.pipeline.run.corpus import Content, content, indexed, pipeline, write_corpus
@@ -120,14 +120,17 @@ def test_the_batch_sizes_do_not_change_the_index(
     assert report.embedded == len(expected[2]) // (64 * 4)
 
 
-def test_killed_workers_neither_lose_nor_duplicate_chunks(tmp_path: Path, folder: Path, expected: Content) -> None:
+@pytest.mark.parametrize("group_files", [1, 3])
+def test_killed_workers_neither_lose_nor_duplicate_chunks(
+    tmp_path: Path, folder: Path, expected: Content, monkeypatch: pytest.MonkeyPatch, group_files: int
+) -> None:
+    monkeypatch.setattr(local, "GROUP_FILES", group_files)
     killed: list[int] = []
 
     def kill(event: IndexEvent) -> None:
-        if isinstance(event, FileRead) and len(killed) < 3:
-            worker = workers()[0]
-            worker.kill()
-            killed.append(worker.pid)
+        if isinstance(event, FileRead) and len(killed) < 3 and (alive := workers()):
+            alive[0].kill()
+            killed.append(alive[0].pid)
             time.sleep(0.2)  # until the replacement is running
 
     report = indexed(tmp_path / "kb", folder, TWO, IndexOptions(on_event=kill))
@@ -141,10 +144,10 @@ def test_a_file_that_kills_every_worker_is_reported_and_the_rest_is_indexed(
 ) -> None:
     prepare = WorkerProcess.prepare
 
-    def kill_on_one_file(self: WorkerProcess, task: ParseTask) -> PreparedFile | ParseFailure:
-        if task.source.endswith("005.txt"):
+    def kill_on_one_file(self: WorkerProcess, tasks: Sequence[ParseTask]) -> list[Answer]:
+        if any(task.source.endswith("005.txt") for task in tasks):
             self.kill()
-        return prepare(self, task)
+        return prepare(self, tasks)
 
     monkeypatch.setattr(WorkerProcess, "prepare", kill_on_one_file)
     report = indexed(tmp_path / "kb", folder, TWO)
@@ -208,34 +211,57 @@ class CountingTasks(list[FileTask]):
             yield task
 
 
-def test_workers_read_ahead_by_a_few_files(folder: Path) -> None:
+def test_workers_read_ahead_by_a_few_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "GROUP_FILES", 2)
     tasks = CountingTasks(file_tasks(folder))
     with runner() as local_runner:
         prepared = local_runner.prepare_files(tasks)
         names = [next(prepared)[0].path.name for _ in range(3)]
         time.sleep(0.5)
         assert names == ["000.txt", "001.txt", "002.txt"]
-        assert tasks.consumed == 3 + LOOKAHEAD_FILES * 2
+        # the groups of these files and the groups ahead, and the first file of another one
+        assert tasks.consumed == 2 * (2 + LOOKAHEAD_GROUPS * 2) + 1
 
 
 def test_workers_read_ahead_by_a_few_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "LOOKAHEAD_BYTES", 1)
+    monkeypatch.setattr(local, "GROUP_FILES", 1)
     tasks = CountingTasks(file_tasks(folder))
     with runner() as local_runner:
         next(iter(local_runner.prepare_files(tasks)))
-        assert tasks.consumed == 2  # one is processed regardless of its size, and the next one waits
+        assert tasks.consumed == 3  # one is processed regardless of its size, and the next one waits
 
 
 def test_an_error_in_a_worker_is_raised_in_the_caller(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    responses: list[object] = [PipelineError(["x.yaml:1:1: wrong"]), "nonsense"]
-    monkeypatch.setattr(
-        WorkerProcess, "_request", lambda self, request: responses.pop(0) if isinstance(request, ParseTask) else "ready"
-    )
+    prepare = WorkerProcess.prepare
+
+    def fail_at_the_second_file(self: WorkerProcess, tasks: Sequence[ParseTask]) -> list[Answer]:
+        return [*prepare(self, tasks[:1]), PipelineError(["x.yaml:1:1: wrong"])]
+
+    monkeypatch.setattr(WorkerProcess, "prepare", fail_at_the_second_file)
+    with runner() as local_runner:
+        prepared = local_runner.prepare_files(file_tasks(folder))
+        assert isinstance(next(prepared)[1], PreparedFile)  # the files before it are not lost
+        with pytest.raises(PipelineError, match=r"x\.yaml:1:1: wrong"):
+            next(prepared)
+
+
+def test_an_error_of_a_component_is_the_last_answer_of_a_worker(folder: Path) -> None:
+    class Worker:
+        def prepare_group(self, tasks: Sequence[ParseTask]) -> Iterator[ParseTask]:
+            yield tasks[0]
+            raise PipelineError(["x.yaml:1:1: wrong"])
+
+    tasks = [ParseTask(folder / "000.txt", "000.txt")] * 2
+    answers = worker_process._prepare(Worker(), tasks)  # type: ignore[arg-type]
+    assert [type(answer) for answer in answers] == [ParseTask, PipelineError]
+
+
+def test_a_wrong_answer_of_a_worker_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WorkerProcess, "_request", lambda self, request: "nonsense")
     worker = WorkerProcess(pipeline())
-    with pytest.raises(PipelineError, match=r"x\.yaml:1:1: wrong"):
-        worker.prepare(ParseTask(folder / "000.txt", "000.txt"))
     with pytest.raises(WorkerError, match="unexpected str from a worker process: run the command again"):
-        worker.prepare(ParseTask(folder / "000.txt", "000.txt"))
+        worker.prepare([ParseTask(folder / "000.txt", "000.txt")])
     worker.stop()
 
 

@@ -15,11 +15,9 @@ from ray.cluster_utils import Cluster
 
 from ragkit.embed.openai import OpenAIEmbeddingProvider
 from ragkit.errors import InvalidOption, LoadError, WorkerError
-from ragkit.index.plan import FileTask
 from ragkit.index.report import FileRead, IndexEvent, TextsEmbedded
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.load.file_io import FileStat
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run import ray as ray_runner
 from ragkit.pipeline.run.index_worker import strip_origins
@@ -182,18 +180,6 @@ def test_an_unreachable_cluster_is_an_immediate_error(tmp_path: Path) -> None:
 def test_an_address_of_ray_client_is_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"address must be host:port or auto.*\(got 'ray://head:10001'\)"):
         RayOptions(address="ray://head:10001")
-
-
-def test_small_files_are_sent_in_batches_and_large_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_runner, "MAX_TASK_BYTES", 100)
-    monkeypatch.setattr(ray_runner, "MAX_TASK_FILES", 3)
-    tasks = []
-    for number, size in enumerate([10, 20, 30, 40, 500, 60, 30, 30]):
-        path = tmp_path / f"{number}.txt"
-        path.write_text("x" * size)
-        tasks.append(FileTask(path.name, path, FileStat.from_stat(path.stat()), None))
-    batches = [[task.stat.size for task in batch] for batch in ray_runner._batches(tasks)]
-    assert batches == [[10, 20, 30], [40], [500], [60, 30], [30]]
 
 
 def test_ray_reports_no_usage() -> None:

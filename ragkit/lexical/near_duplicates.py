@@ -35,7 +35,7 @@ MIN_LETTERS = 100
 BANDS, BAND_ROWS = 8, 4
 """Two passages are compared if the minima of one band are equal: at a likeness of 0.8 in 98 of 100 cases."""
 
-_TOKEN = re.compile(r"\w+|[<>=≤≥≠±+%$€£¥]|!(?==)|(?<![\w-])[-−](?=\d)")
+_TOKEN = re.compile(r"\w+|[<>=≤≥≠±+%$€£¥]|!(?==)|[-−](?<![\w-].)(?=\d)")
 _FREE_WORDS_TEXT = """
 a an the this that these those of to in on at for and also then which who is are was were be been has have had do does
 did will would by with as it its their his her our your we you they

@@ -213,6 +213,7 @@ class CountingTasks(list[FileTask]):
 
 def test_workers_read_ahead_by_a_few_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "GROUP_FILES", 2)
+    monkeypatch.setattr(local, "GROUP_BYTES", 1_000_000)
     tasks = CountingTasks(file_tasks(folder))
     with runner() as local_runner:
         prepared = local_runner.prepare_files(tasks)

@@ -133,8 +133,7 @@ class _WordCache(dict[str, Pieces]):
         starts: list[int] = []
         entries, start, size = self._first, 0, len(word)
         while start < size:
-            longest = entries.longest.get(word[start : start + 2], 1)
-            for end in range(min(size, start + longest), start, -1):
+            for end in range(min(size, start + entries.longest), start, -1):
                 number = entries.numbers.get(word[start:end])
                 if number is not None:
                     break
@@ -147,14 +146,11 @@ class _WordCache(dict[str, Pieces]):
 
 
 class _Entries:
-    """Numbers of pieces, and the length of the longest piece for each of their beginnings of two characters."""
+    """Numbers of pieces, and the length of the longest piece."""
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self.numbers = numbers
-        self.longest: dict[str, int] = {}
-        for piece in numbers:
-            if len(piece) > self.longest.get(piece[:2], 1):
-                self.longest[piece[:2]] = len(piece)
+        self.longest = max(map(len, numbers), default=0)
 
 
 class _CharacterCache(dict[str, str]):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.batches import batch_by_length, run_batches_in_threads, usable_cpu_count
-from ragkit.embed.model_files import read_model_card, read_verified
+from ragkit.embed.model_files import read_model_card, read_verified, verified_file
 from ragkit.embed.options import MiniLMOptions
 from ragkit.records import content_id
 from ragkit.usage.meter import record_embedding
@@ -131,7 +131,8 @@ class MiniLM:
                 # imported here, so that reading the fingerprint does not import the package
                 from ragkit.embed.wordpiece import WordPieceTokenizer  # noqa: PLC0415
 
-                self._tokenizer = WordPieceTokenizer(self._read_file("tokenizer.json"), self.max_tokens)
+                settings = read_verified(self._folder / "tokenizer.json", self._card["sha256"].get("tokenizer.json"))
+                self._tokenizer = WordPieceTokenizer(settings, self.max_tokens)
             return self._tokenizer
 
     def _load_session(self) -> OnnxSession:
@@ -139,9 +140,7 @@ class MiniLM:
             if self._session is None:
                 from ragkit.embed.onnx_session import OnnxSession  # noqa: PLC0415  # as above
 
-                self._session = OnnxSession(self._read_file("model.onnx"), str(self._folder / "model.onnx"))
+                with verified_file(self._folder / "model.onnx", self._card["sha256"].get("model.onnx")) as path:
+                    session = OnnxSession(path)
+                self._session = session
             return self._session
-
-    def _read_file(self, name: str) -> bytes:
-        """The verified bytes of a model file."""
-        return read_verified(self._folder / name, self._card["sha256"].get(name))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Set
+import os
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from pathlib import Path
 
 from ragkit.distribution import DISTRIBUTION
@@ -19,7 +21,7 @@ def read_model_card(path: Path, keys: Set[str]) -> Mapping[str, JSON]:
     try:
         card = json.loads(path.read_bytes())
     except OSError as error:
-        raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error.strerror})", REINSTALL_COMMAND) from error
+        raise _unreadable_error(path, error) from error
     except ValueError as error:
         raise KnowledgeBaseDamaged(str(path), "is not JSON", REINSTALL_COMMAND) from error
     if not isinstance(card, dict) or not keys <= card.keys():
@@ -33,7 +35,39 @@ def read_verified(path: Path, sha256: str | None) -> bytes:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error.strerror})", REINSTALL_COMMAND) from error
+        raise _unreadable_error(path, error) from error
     if hashlib.sha256(raw).hexdigest() != sha256:
-        raise KnowledgeBaseDamaged(str(path), "is truncated or altered (SHA-256 checksum mismatch)", REINSTALL_COMMAND)
+        raise _altered_error(path)
     return raw
+
+
+@contextmanager
+def verified_file(path: Path, sha256: str | None) -> Iterator[Path]:
+    """A file whose SHA-256 matches, for a library that reads large files faster than it takes bytes.
+
+    Raises KnowledgeBaseDamaged, also if the file changes within the block.
+    """
+    try:
+        with path.open("rb") as stream:
+            before = _version(os.fstat(stream.fileno()))
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if digest != sha256:
+            raise _altered_error(path)
+        yield path
+        after = _version(path.stat())
+    except OSError as error:
+        raise _unreadable_error(path, error) from error
+    if after != before:
+        raise KnowledgeBaseDamaged(str(path), "changed while it was read", "run the command again")
+
+
+def _version(stat: os.stat_result) -> tuple[int, ...]:
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _unreadable_error(path: Path, error: OSError) -> KnowledgeBaseDamaged:
+    return KnowledgeBaseDamaged(str(path), f"cannot be read ({error.strerror})", REINSTALL_COMMAND)
+
+
+def _altered_error(path: Path) -> KnowledgeBaseDamaged:
+    return KnowledgeBaseDamaged(str(path), "is truncated or altered (SHA-256 checksum mismatch)", REINSTALL_COMMAND)

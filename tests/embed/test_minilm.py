@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragkit.embed import onnx_session
 from ragkit.embed.base import Rows
 from ragkit.embed.minilm import MODEL_FOLDER, MiniLM
+from ragkit.embed.onnx_session import OnnxSession
 from ragkit.embed.options import MiniLMOptions
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 
@@ -182,6 +184,23 @@ def test_a_model_that_the_runtime_cannot_load_is_reported(own_copy: Path) -> Non
         KnowledgeBaseDamaged, match=r"cannot be loaded by onnxruntime \d.*run `pip install --upgrade onnxruntime`"
     ):
         MiniLM(folder=own_copy).embed_query("cat")
+
+
+def test_a_model_that_is_replaced_while_it_is_loaded_is_reported(
+    own_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ReplacingSession(OnnxSession):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            shutil.copy(path, path.with_name("new"))
+            path.with_name("new").rename(path)
+
+    monkeypatch.setattr(onnx_session, "OnnxSession", ReplacingSession)
+    minilm = MiniLM(folder=own_copy)
+    with pytest.raises(KnowledgeBaseDamaged, match=r"model\.onnx changed while it was read: run the command again"):
+        minilm.embed_query("cat")
+    monkeypatch.undo()
+    np.testing.assert_array_equal(minilm.embed_query("cat"), MiniLM().embed_query("cat"))
 
 
 @pytest.mark.parametrize(

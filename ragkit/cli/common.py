@@ -119,7 +119,9 @@ class CliContext:
         return condition
 
     def report_freshness(self, kb: KnowledgeBase) -> dict[str, JSON]:
-        """Log if sources changed since the last index run; returns the report as JSON."""
+        """Log if sources changed since the last index run; returns the report as JSON: {} if nothing would show it."""
+        if self.quiet and not self.json:
+            return {}
         freshness = kb.freshness()
         for line in freshness.messages():
             self.log(f"note: {line}")

@@ -217,7 +217,7 @@ class Build:
             self._defer_file_row(row, task)
             return FileRead(task.source, parts, task.stat.size)
         if not outcome.chunks:
-            self._defer_file_row(replace(row, status="empty", reason="holds no text"), task)
+            self._defer_file_row(row._replace(status="empty", reason="holds no text"), task)
             self._skipped.append((task.source, "holds no text"))
             self._counts["skipped"] += 1
             return FileRead(task.source, 0, task.stat.size, "holds no text")
@@ -263,7 +263,7 @@ class Build:
         recipe = self._stages.loader_fingerprint(ANY_LOADER)
         row = _new_file_row(task, outcome.stat or task.stat, outcome.content_hash, recipe, checked_at)
         status = "skipped" if unsupported else "failed"
-        self._defer_file_row(replace(row, status=status, reason=error.reason, hint=error.hint), task)
+        self._defer_file_row(row._replace(status=status, reason=error.reason, hint=error.hint), task)
         if unsupported:
             self._skipped.append((task.source, error.reason))
         else:
@@ -483,7 +483,7 @@ class Build:
         key = self._catalog.add_document(prepared.document, file_row.content_hash, file_row.recipe, live=live)
         rows = [self._vector_rows[text_hash] for text_hash in pending.text_hashes]
         keys = self._catalog.add_chunks(key, prepared.chunks, rows, live=live)
-        self._pending_file_rows.append(replace(file_row, document=key))
+        self._pending_file_rows.append(file_row._replace(document=key))
         self._staged_documents += [] if live else [key]
         return keys
 
@@ -565,4 +565,4 @@ def _new_file_row(task: FileTask, stat: FileStat, content_hash: str, recipe: str
 
 def _with_stored_stat(row: FileRow, checked_at: int) -> FileRow:
     stat = stat_to_store(FileStat(row.size, row.mtime_ns, row.ctime_ns, row.inode), checked_at)
-    return replace(row, mtime_ns=stat.mtime_ns)
+    return row._replace(mtime_ns=stat.mtime_ns)

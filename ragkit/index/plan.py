@@ -130,7 +130,7 @@ def _current_row(file: FoundFile, row: FileRow | None, options: IndexPlanOptions
         return row
     if not _has_same_content(file.path, row, options):
         return None
-    return replace(row, size=stat.size, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode)
+    return row._replace(size=stat.size, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode)
 
 
 def _has_same_content(path: Path, row: FileRow, options: IndexPlanOptions) -> bool:

@@ -162,7 +162,7 @@ class _StoredDocuments:
                 same = content is not None and hash_content(content) == row.content_hash
             except (LoadError, OSError):
                 same = False
-            row = replace(row, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode) if same else None
+            row = row._replace(mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode) if same else None
         return row
 
     def load_parsed(self, row: FileRow) -> ParsedFile | ParseFailure:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragkit.cli import VERBS
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from tests.cli.conftest import Ragkit, start
 from tests.load import sample_files
 
@@ -169,6 +170,17 @@ def test_search_and_ask_say_when_the_sources_changed_since_the_last_run(indexed:
     freshness = result["freshness"]
     assert (freshness["current"], freshness["changed"], freshness["added"]) == (False, 1, 1)
     assert ragkit("search", "roses", "-q").err == ""
+    assert ragkit("search", "roses", "-q", "--json").json["freshness"]["current"] is False
+
+
+def test_a_quiet_command_does_not_compare_sources_with_the_index(
+    indexed: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(kb: KnowledgeBase) -> None:
+        pytest.fail("the sources were compared")
+
+    monkeypatch.setattr(KnowledgeBase, "freshness", fail)
+    assert "hedge" in ragkit("ask", "When is the hedge cut?", "-q").out
 
 
 def test_excluded_files_are_not_new(house: Path, ragkit: Ragkit) -> None:

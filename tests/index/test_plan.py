@@ -44,7 +44,7 @@ def test_a_file_with_the_same_size_times_and_inode_is_not_read() -> None:
 
 def test_new_times_with_the_same_content_update_only_the_row() -> None:
     result = plan(FoundFile(FILE.path, replace(STAT, mtime_ns=99)))
-    assert (result.tasks, result.touched) == ((), (replace(ROW, mtime_ns=99),))
+    assert (result.tasks, result.touched) == ((), (ROW._replace(mtime_ns=99),))
 
 
 def test_a_file_with_a_new_ctime_is_compared_by_content() -> None:
@@ -65,29 +65,29 @@ def test_a_new_fingerprint_or_a_full_reindex_makes_a_file_a_task() -> None:
 
 
 def test_a_failed_file_stays_failed_until_it_changes_or_is_retried() -> None:
-    failed = replace(ROW, status="failed", reason="broken", document=None)
+    failed = ROW._replace(status="failed", reason="broken", document=None)
     assert plan(FILE, known=(failed,)).still_failed == (failed,)
     assert len(plan(FILE, known=(failed,), retry_failed=True).tasks) == 1
 
 
 def test_a_skipped_file_stays_skipped_with_its_reason() -> None:
-    skipped = replace(ROW, status="skipped", reason="binary file", document=None)
+    skipped = ROW._replace(status="skipped", reason="binary file", document=None)
     assert plan(FILE, known=(skipped,)).skipped == (("/docs/a", "binary file"),)
 
 
 def test_a_file_without_text_is_reported_in_every_run() -> None:
-    empty = replace(ROW, status="empty", reason="holds no text", document=None)
+    empty = ROW._replace(status="empty", reason="holds no text", document=None)
     result = plan(FILE, known=(empty,))
     assert (result.skipped, result.unchanged, result.tasks) == ((("/docs/a", "holds no text"),), 0, ())
 
 
 def test_only_files_deleted_from_an_indexed_root_are_removed() -> None:
-    elsewhere = replace(ROW, source="/more/b")
+    elsewhere = ROW._replace(source="/more/b")
     assert plan(known=(ROW, elsewhere)).removed == (ROW,)
 
 
 def test_rows_below_a_folder_that_could_not_be_read_are_kept() -> None:
-    below = replace(ROW, source="/docs/sub/b")
+    below = ROW._replace(source="/docs/sub/b")
     result = plan(FILE, SkippedPath(Path("/docs/sub"), "folder: not readable", unreadable=True), known=(ROW, below))
     assert result.removed == ()
 

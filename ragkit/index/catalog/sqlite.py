@@ -7,9 +7,9 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
+from typing import NamedTuple
 
 from ragkit.records import Chunk, Document, Heading, Place
 
@@ -17,9 +17,8 @@ VECTORS_KEY = "vectors"
 """Key of the place of the vectors, in a copy that leaves them in its database: `database`."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """The indexing state of one file."""
+class FileRow(NamedTuple):
+    """The indexing state of one file. A tuple, since every search compares the rows of thousands of files."""
 
     source: str
     size: int
@@ -102,24 +101,23 @@ class Catalog:
     def files(self) -> dict[str, FileRow]:
         """The rows of all files, by source, without those of documents inside files."""
         query = f"SELECT {_FILE_COLUMNS} FROM files WHERE status <> 'part' ORDER BY source"  # noqa: S608
-        return {row[0]: FileRow(*row) for row in self.connection.execute(query)}
+        return {row[0]: FileRow._make(row) for row in self.connection.execute(query)}
 
     def parts(self, source: str) -> list[FileRow]:
         """The rows of the documents inside a file, at any depth."""
         query = f"SELECT {_FILE_COLUMNS} FROM files WHERE source > ? AND source < ? AND status = 'part' AND reason = ?"  # noqa: S608
         rows = self.connection.execute(query, (f"{source}/", f"{source}0", source))  # "0" follows "/"
-        return [FileRow(*row) for row in rows]
+        return [FileRow._make(row) for row in rows]
 
     def file(self, source: str) -> FileRow | None:
         """The row of one file."""
         query = f"SELECT {_FILE_COLUMNS} FROM files WHERE source = ?"  # noqa: S608
         row = self.connection.execute(query, (source,)).fetchone()
-        return None if row is None else FileRow(*row)
+        return None if row is None else FileRow._make(row)
 
     def put_files(self, rows: Iterable[FileRow]) -> None:
         """Insert or replace file rows."""
-        values = [_file_values(row) for row in rows]
-        self.connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)
+        self.connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?)", rows)
 
     def delete_files(self, sources: Iterable[str]) -> None:
         """Delete file rows; their documents stay."""
@@ -260,7 +258,6 @@ class Catalog:
 
 
 _EMBEDDERS_SQL = "SELECT key, fingerprint, dimension, file, file_id, rows, probe FROM embedders"
-_file_values = attrgetter(*(field.name for field in fields(FileRow)))
 _FILE_COLUMNS = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from threading import Event
 
 
 def usable_cpu_count() -> int:
@@ -30,17 +31,33 @@ def batch_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def run_batches_in_threads(compute: Callable[[list[int]], None], batches: Sequence[list[int]], threads: int) -> None:
-    """Compute all batches, at most `threads` at a time. An error or Ctrl-C cancels batches that have not started.
+    """Compute all batches, at most `threads` at a time, the caller's thread among them.
 
-    Each batch runs in a copy of the caller's context, so that the current meter counts its usage.
+    An error or Ctrl-C cancels batches that have not started. Other threads run in a copy of the caller's context, so
+    that the current meter counts their usage.
     """
-    if min(threads, len(batches)) <= 1:
-        for batch in batches:
-            compute(batch)
+    waiting = iter(batches)  # shared by the threads
+    stopped = Event()
+
+    def work() -> None:
+        try:
+            for batch in waiting:
+                if stopped.is_set():
+                    return
+                compute(batch)
+        except BaseException:
+            stopped.set()
+            raise
+
+    others = min(threads, len(batches)) - 1
+    if others <= 0:
+        work()
         return
-    pool = ThreadPoolExecutor(min(threads, len(batches)), thread_name_prefix="embed")
-    try:
-        for future in [pool.submit(copy_context().run, compute, batch) for batch in batches]:
-            future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(others, thread_name_prefix="embed") as pool:
+        futures = [pool.submit(copy_context().run, work) for _ in range(others)]
+        try:
+            work()
+            for future in futures:
+                future.result()
+        finally:
+            stopped.set()  # Ctrl-C while it waits for the others

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 HIDDEN = "(hidden)"
 MIN_SECRET_LENGTH = 8
@@ -17,6 +18,7 @@ _KEY_PREFIXES = ("sk-", "AIza", "gsk_", "pa-", "pcsk_")
 _registered_secrets: set[str] = set()
 
 
+@lru_cache(maxsize=1024)  # each masked line asks for the names of all environment variables
 def is_secret(name: str) -> bool:
     """Whether an option or variable of this name holds a secret: `api_key`, `DB_PASSWORD`."""
     return bool(_SECRET_NAME.search(name))

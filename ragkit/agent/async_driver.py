@@ -178,9 +178,11 @@ class _EffectHandler:
 
         async def listen() -> None:
             with use_meter(self.run.meter, iteration=self.run.iteration):
+                delta = None
                 async for delta in call.provider.astream(call.request):
                     inbox.put(delta)
-            inbox.put(incomplete_stream_error(call))
+            if not isinstance(delta, StreamCompleted):
+                inbox.put(incomplete_stream_error(call))
 
         task = _run_in_task(listen(), inbox.put)
         remove_listener = on_cancel(self.run, inbox.put_threadsafe)

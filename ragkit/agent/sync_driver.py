@@ -121,11 +121,13 @@ def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
 
     def listen() -> None:
         with use_meter(call.run.meter, iteration=call.run.iteration):
+            delta = None
             for delta in call.provider.stream(call.request):
                 inbox.put(delta)
                 if stopped.is_set():
                     return
-        inbox.put(incomplete_stream_error(call))
+        if not isinstance(delta, StreamCompleted):
+            inbox.put(incomplete_stream_error(call))
 
     run_in_thread(listen, inbox.put)
     remove_listener = on_cancel(call.run, inbox.put)

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -212,8 +213,9 @@ class _LexicalScorer:
         self._texts = [unit.text for unit in self.units]
         self._terms = [extract_terms(text) for text in self._texts]
         self._present = [frozenset(found) for found in self._terms]
-        self._headings = {unit.heading_context: extract_terms(unit.heading_context) for unit in self.units}
         self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
+        self._headings = {unit.heading_context: extract_terms(unit.heading_context) for unit in self.units}
+        self._heading_matches = {heading: self._heading_match(heading) for heading in self._headings}
         self._is_yes_no = bool(detect_question_kinds(question) & QuestionKind.YES_NO)
         names = (f"{hit.chunk.title} {file_words(hit.chunk.source)}" for hit in hits)
         self._kinds = _KindFeatures(question, frozenset(" ".join(names).lower().split()), self.units)
@@ -235,7 +237,7 @@ class _LexicalScorer:
             "names": terms.name_coverage(present),
             "noun": terms.noun_coverage(present),
             "pairs": terms.bigram_coverage(self._terms[i]),
-            "heading": self._heading_match(unit),
+            "heading": self._heading_matches[unit.heading_context],
             "row": float(unit.kind is UnitKind.ROW),
             "code": float(unit.kind is UnitKind.CODE),
             "item": float(unit.kind is UnitKind.ITEM),
@@ -254,9 +256,9 @@ class _LexicalScorer:
         """Whether a unit says more than the question; to a question for yes or no, it need not."""
         return self._is_yes_no or not present <= self._question_terms.terms
 
-    def _heading_match(self, unit: AnswerUnit) -> float:
+    def _heading_match(self, heading_context: str) -> float:
         """The share of the terms of the lowest heading that are in the question."""
-        heading = extract_terms(unit.heading_context.rpartition(" > ")[2])
+        heading = extract_terms(heading_context.rpartition(" > ")[2])
         return len(self._question_terms.terms.intersection(heading)) / len(heading) if heading else 0.0
 
     def _coverage_with_neighbour(self, i: int, neighbour: int) -> float:
@@ -307,8 +309,8 @@ class _KindFeatures:
 
     def __init__(self, question: str, subjects: Collection[str], units: Sequence[AnswerUnit]) -> None:
         """`subjects`: words of the titles and file names of the passages, in lower case."""
-        self._kinds = detect_question_kinds(question)
-        self._term = asked_term(question) if self._kinds & QuestionKind.DEFINITION else ""
+        self._kinds = frozenset(detect_question_kinds(question))  # faster than flags for each unit
+        self._term = asked_term(question) if QuestionKind.DEFINITION in self._kinds else ""
         self._wants_default = _DEFAULT.search(question) is not None
         self._openings = _find_openings(self._term, units)
         words = self._term.split()
@@ -330,22 +332,22 @@ class _KindFeatures:
             row["begins"] = float(self._begins.match(text) is not None)
             row["entry"] = float(self._is_entry(unit))
             row["opening"] = float((unit.source, unit.start) in self._openings)
-        if kinds & QuestionKind.HOW_TO:
+        if QuestionKind.HOW_TO in kinds:
             row["steps"] = float(unit.kind is UnitKind.CODE or _IMPERATIVE.search(unit.body) is not None)
             row["option"] = float(_OPTION.search(text) is not None)
-        if kinds & (QuestionKind.LIST | QuestionKind.COMPARISON):
+        if QuestionKind.LIST in kinds or QuestionKind.COMPARISON in kinds:
             row["items"] = float(unit.kind is UnitKind.LIST)
-        if kinds & QuestionKind.LIST:
+        if QuestionKind.LIST in kinds:
             row["list"] = float(unit.kind is UnitKind.ITEM or _LISTING.search(text) is not None)
-        if kinds & QuestionKind.YES_NO:
+        if QuestionKind.YES_NO in kinds:
             row["polarity"] = float(_POLARITY.search(text) is not None)
-        if kinds & QuestionKind.NUMBER:
+        if QuestionKind.NUMBER in kinds:
             row["digits"] = float(_DIGITS.search(text) is not None)
         if self._wants_default:
             row["default"] = float(_DEFAULT.search(text) is not None)
-        if kinds & QuestionKind.FILE:
+        if QuestionKind.FILE in kinds:
             row["front"] = float(unit.start < _FRONT_CHARS)
-        if kinds & QuestionKind.WHO:
+        if QuestionKind.WHO in kinds:
             row["author"] = float(_AUTHOR.search(text) is not None)
         return row
 
@@ -413,6 +415,7 @@ def _passage_features(terms: QuestionTerms, hits: Sequence[Hit]) -> list[dict[st
     ]
 
 
+@lru_cache(maxsize=1024)
 def file_words(source: str) -> str:
     """The words of a file name."""
     return re.sub(r"[\W_]+|(?<=[a-z])(?=[A-Z0-9])", " ", PurePath(source).stem)

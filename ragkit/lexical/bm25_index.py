@@ -181,8 +181,8 @@ class Bm25Index:
 
     def missing_terms(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that no chunk contains, in order."""
-        statement = "SELECT 1 FROM @_postings WHERE term = ? LIMIT 1"
-        return [term for term in terms if self._execute(statement, (encode_term(term),)).fetchone() is None]
+        lengths = self._load_lengths()
+        return [term for term in terms if not len(self._find_postings(term, lengths).rows)]  # a search needs them too
 
     def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
         """The terms that begin with one of the prefixes, each with the number of chunks that contain it.

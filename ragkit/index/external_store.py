@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import DimensionMismatch, KnowledgeBaseLocked, RagkitError, StoreError
-from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.catalog.sqlite import Catalog, filter_metadata
 from ragkit.index.store_checksums import (
     delete_store_checksums,
     find_store_change,
@@ -29,7 +29,7 @@ from ragkit.index.store_checksums import (
     write_store_checksums,
 )
 from ragkit.index.store_comparison import ExpectedDocument, StoreComparison, compare_documents
-from ragkit.records import JSON, Document, Metadata, SearchResult
+from ragkit.records import JSON, Document, SearchResult
 from ragkit.store.base import Store
 from ragkit.store.file_digests import list_files, remove_files
 from ragkit.store.read_write_lock import ReadWriteLock
@@ -374,11 +374,6 @@ class ExternalStore:
 
 
 _NOT_SYNCED_SQL = "NOT EXISTS (SELECT 1 FROM derived WHERE store = ? AND chunk = chunks.key)"
-
-
-def filter_metadata(source: str, title: str, metadata: str) -> Metadata:
-    """The metadata that filters match: `metadata` (JSON), with source and title as defaults."""
-    return {"source": source, "title": title, **json.loads(metadata)}
 
 
 def _load_documents(catalog: Catalog, keys: Sequence[int]) -> tuple[list[Document], list[int]]:

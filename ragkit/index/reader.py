@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,14 @@ from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vect
 from ragkit.index.catalog.document_index import DocumentIndex
 from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.row_checks import verify_rows
-from ragkit.index.catalog.sqlite import Catalog, document_from_row, heading_from_json, row_checksum, stored_text_length
-from ragkit.index.external_store import ExternalStore, filter_metadata
+from ragkit.index.catalog.sqlite import (
+    Catalog,
+    document_from_row,
+    filter_metadata,
+    heading_from_json,
+    row_checksum,
+    stored_text_length,
+)
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms, LexicalIndex
 from ragkit.lexical.document_fields import DOCUMENT_BOOST, NamedDocuments
 from ragkit.lexical.near_duplicates import Passage
@@ -39,6 +45,9 @@ from ragkit.store.filters.language import parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex
 from ragkit.store.native.scanner import Scanner
 from ragkit.store.native.vector_file import VectorFile
+
+if TYPE_CHECKING:
+    from ragkit.index.external_store import ExternalStore  # which most knowledge bases do not have
 
 Where = Mapping[str, JSON] | None
 MAX_IDLE_CONNECTIONS = 8

@@ -15,7 +15,6 @@ from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, Row, Rows, Toke
 from ragkit.errors import InvalidOption, PipelineError
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.directory import NewKnowledgeBase
-from ragkit.index.external_store import ExternalStore, StoreLocation
 from ragkit.index.source_copies import root_name
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
@@ -44,6 +43,7 @@ if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit sta
     from ragkit.index.build import BuildStages
     from ragkit.index.build_runner import BuildRunner
     from ragkit.index.context_writer import ContextWriter
+    from ragkit.index.external_store import ExternalStore
     from ragkit.lexical.base import LexicalIndex
     from ragkit.load.parsing import ParseLimits
     from ragkit.load.router import LoaderRoute
@@ -314,6 +314,8 @@ class PipelineComponents:
         path = getattr(options, "path", None)
         if component.name == MEMORY_STORE or (component.name in CATALOG_STORES and not path):
             return None
+        from ragkit.index.external_store import ExternalStore, StoreLocation
+
         default_path = directory / f"store-{component.name}"
         is_inside = path == "" and not any(getattr(options, address, "") for address in ADDRESS_OPTIONS)
         if isinstance(path, str | Path) and is_dataclass(options) and not isinstance(options, type):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from ragkit.records import Chunk, Document, Heading, Place
+from ragkit.records import Chunk, Document, Heading, Metadata, Place
 
 VECTORS_KEY = "vectors"
 """Key of the place of the vectors, in a copy that leaves them in its database: `database`."""
@@ -297,6 +297,11 @@ def document_from_row(values: Sequence[str | bytes]) -> Document:
         id=str(identity),
         places=positions_from_json(str(pages))[1],
     )
+
+
+def filter_metadata(source: str, title: str, metadata: str) -> Metadata:
+    """The metadata that filters match: the column `metadata`, with source and title as defaults."""
+    return {"source": source, "title": title, **json.loads(metadata)}
 
 
 def _positions_to_json(document: Document) -> str:

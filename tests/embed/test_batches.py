@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 
 import pytest
@@ -37,6 +38,33 @@ def test_every_batch_is_computed_once(threads: int) -> None:
     computed: list[int] = []
     run_batches_in_threads(computed.extend, [[n] for n in range(20)], threads)
     assert sorted(computed) == list(range(20))
+
+
+def test_the_calling_thread_is_one_of_the_threads() -> None:
+    used: set[int] = set()
+
+    def compute(batch: list[int]) -> None:
+        used.add(threading.get_ident())
+        time.sleep(0.001)
+
+    run_batches_in_threads(compute, [[n] for n in range(100)], threads=3)
+    assert threading.get_ident() in used
+    assert len(used) <= 3
+
+
+def test_an_error_in_another_thread_stops_the_calling_one() -> None:
+    caller = threading.get_ident()
+    computed: list[list[int]] = []
+
+    def compute(batch: list[int]) -> None:
+        if threading.get_ident() != caller:
+            raise ValueError("stop")
+        computed.append(batch)
+        time.sleep(0.005)
+
+    with pytest.raises(ValueError, match="stop"):
+        run_batches_in_threads(compute, [[n] for n in range(1000)], threads=2)
+    assert len(computed) < 500
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])

@@ -108,7 +108,7 @@ def _print_rates(board: Board, tree: str) -> None:
 
 
 def _print_plan(board: Board, tree: str, wanted: Numbers) -> None:
-    """What is missing, and how long it takes at the speed of the trials so far, those of other versions included."""
+    """What is missing, and how long it takes at the speed of the version with the most trials of each kind."""
     own, hours = board.get(tree, {}), 0.0
     for subject, kinds in wanted.items():
         for kind, number in kinds.items():
@@ -120,7 +120,8 @@ def _print_plan(board: Board, tree: str, wanted: Numbers) -> None:
             missing = number - cell.reached
             needed = "never timed"
             if timed:
-                took = missing * sum(one.seconds for one in timed) / sum(one.reached for one in timed) / 3600
+                most = max(timed, key=lambda one: one.reached)  # the first trials of a kind are slow
+                took = missing * most.seconds / most.reached / 3600
                 hours, needed = hours + took, f"{took:.2f} h"
             print(f"{kind}, {subject}: {missing:,} of {number:,} missing, {needed}")
     print(f"{hours:.1f} hours, one subject after another")

@@ -14,6 +14,7 @@ from ragkit.records import Document, SearchResult
 from ragkit.store.backends.faiss_ import FaissStore
 from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.base import Rows
+from ragkit.store.file_digests import compute_digests
 from ragkit.store.native.directory_store import DirectoryStore
 from ragkit.store.native.directory_view import StoreView
 from ragkit.store.options import FaissOptions, SqliteOptions
@@ -187,3 +188,15 @@ def test_equal_rows_are_ordered_by_id_without_a_transaction(opened: Opener) -> N
     result = changed_results(store)
     check_search(store, contents, QUERY, 3)
     assert [statement.split()[0] for statement in result] == ["SELECT", "WITH"]
+
+
+def test_a_reader_closed_after_the_writer_leaves_the_files_as_they_are(opened: Opener, tmp_path: Path) -> None:
+    writer, reader = opened(), opened()
+    contents = fill_store(writer, make_documents("abc"), sample_vectors()[:3])
+    check_search(reader, contents, QUERY, 3)
+    contents |= fill_store(writer, make_documents("d"), sample_vectors()[3:4])
+    writer.close()
+    digests = compute_digests(tmp_path / "index")
+    check_search(reader, contents, QUERY, 4)
+    reader.close()
+    assert compute_digests(tmp_path / "index") == digests

@@ -83,7 +83,7 @@ class DirectoryStore(VectorStore):
         self._write_lock = threading.Lock()
         self._view_lock = threading.Lock()
         self._view: StoreView | None = None
-        self._is_cleaned_up = False
+        self._is_cleaned_up = self._has_written = False
         try:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -181,6 +181,8 @@ class DirectoryStore(VectorStore):
 
     def close(self) -> None:
         """See `Store.close`. A running search completes."""
+        if self._has_written:
+            self._empty_write_ahead_log()
         self._pool.close()
         with self._view_lock:
             if self._view is not None and self._view.file is not None:
@@ -234,10 +236,20 @@ class DirectoryStore(VectorStore):
                 if not self._is_cleaned_up:
                     self._remove_stale_files(state)
                     self._is_cleaned_up = True
+                self._has_written = True
                 yield connection, state
                 connection.execute("COMMIT")
         finally:
             self._write_lock.release()
+
+    def _empty_write_ahead_log(self) -> None:
+        """Move what was written into the database, so that readers leave the files as they are.
+
+        SQLite does it when the last connection is closed: that of a reader in another process, perhaps, after the
+        digests of the files were recorded. Waits for transactions of others for up to `busy_seconds`.
+        """
+        with suppress(sqlite3.Error, StoreError), self._pool.connection() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _insert(
         self, connection: sqlite3.Connection, state: StoreState, documents: Sequence[Document], rows: Rows

@@ -61,10 +61,11 @@ class Writers:
 class Readers:
     """Readers while writers index several editions."""
 
-    def __init__(self, name: str, readers: int, seconds: float, writers: int = 1) -> None:
+    def __init__(self, name: str, readers: int, seconds: float, writers: int = 1, pause: float = 0.0) -> None:
+        """`pause`: seconds between two searches of a reader, which leave processor time to the writers."""
         self.name = name
         self.seconds = seconds
-        self._readers, self._writers = readers, writers
+        self._readers, self._writers, self._pause = readers, writers, pause
 
     def keys(self, bench: Bench, count: int, chance: random.Random) -> Iterator[str]:
         """A seed each."""
@@ -78,7 +79,7 @@ class Readers:
         stop = bench.root / "stop"
         stop.unlink(missing_ok=True)
         readers = [
-            bench.commands.call(partial(_read, bench, stay=number % 2 == 0), [f"reader {number}"])
+            bench.commands.call(partial(_read, bench, self._pause, stay=number % 2 == 0), [f"reader {number}"])
             for number in range(self._readers)
         ]
         numbers = [0]
@@ -123,13 +124,14 @@ def _check_reader(oracle: Oracle, reader: RunningCommand, numbers: list[int]) ->
             oracle.fault("empty", f"one search saw {files} of {FILES} files")
 
 
-def _read(bench: Bench, *, stay: bool) -> int:
+def _read(bench: Bench, pause: float, *, stay: bool) -> int:
     """Search until stopped; prints one line per search. Runs in a separate process."""
     from ragkit import KnowledgeBase
     from ragkit.errors import RagkitError
 
     kb = KnowledgeBase.open("kb", "kb.yaml")
     while not (bench.root / "stop").exists():
+        time.sleep(pause)
         if not stay:
             kb.close()
             kb = KnowledgeBase.open("kb", "kb.yaml")

@@ -13,7 +13,7 @@ from tests.torture.kills import Kills
 from tests.torture.shifting import ChangingFiles
 from tests.torture.subjects import DATABASE, FORMATS, SOURCES, STORES
 
-LONG = Readers("20 readers for ten minutes", 20, 600, writers=2)
+LONG = Readers("20 readers for ten minutes", 20, 600, writers=2, pause=0.1)
 _ALL: tuple[TrialKind, ...] = (
     Kills(),
     SystemCalls("kill at a call", ["KILL"]),

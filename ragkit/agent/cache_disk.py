@@ -11,6 +11,7 @@ from threading import Lock
 from ragkit.agent.cache import CacheStats, parse_completion, serialize_completion
 from ragkit.agent.providers.base import Completion
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
+from ragkit.sqlite_errors import DATABASE_ERRORS
 
 LOCK_TIMEOUT_S = 30.0
 """Seconds to wait for the write lock of another process."""
@@ -94,7 +95,7 @@ class DiskCache:
             raise KnowledgeBaseDamaged(
                 str(self._path), reason, f"`mkdir -p {self._path.parent}`, or choose another path"
             ) from error
-        except sqlite3.DatabaseError as error:
+        except DATABASE_ERRORS as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise KnowledgeBaseLocked(str(self._path), "another process") from error
             reason = f"is not a valid response cache ({error})"

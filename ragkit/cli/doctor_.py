@@ -18,6 +18,7 @@ from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.distribution import DISTRIBUTION, install_command
 from ragkit.errors import RagkitError
+from ragkit.sqlite_errors import DATABASE_ERRORS
 
 PACKAGE = "ragkit"
 """The package of this distribution, and the name of an unrelated distribution."""
@@ -149,5 +150,5 @@ def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
 def _run_check(name: str, check: Callable[[], str], fix: str) -> Check:
     try:
         return Check(name, True, check())
-    except (RagkitError, ImportError, OSError, sqlite3.Error) as error:
+    except (RagkitError, ImportError, OSError, *DATABASE_ERRORS) as error:
         return Check(name, False, str(error), fix)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ragkit.errors import RagkitError
 from ragkit.evaluate.questions import Question
+from ragkit.sqlite_errors import DATABASE_ERRORS
 
 STATE_FILE = "server.sqlite"
 """The file of the server with its sessions, in the directory of the knowledge base."""
@@ -34,7 +35,7 @@ def feedback_questions(directory: Path) -> list[Question]:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         try:
             rows = connection.execute(_RATED).fetchall()
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise RagkitError(f"{path} cannot be read ({error})") from error
         finally:
             connection.close()

@@ -14,6 +14,7 @@ from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, SqliteTableOptions
 from ragkit.load.table_records import Record, build_record_documents, check_chars, fields_length
 from ragkit.records import JSON, Document, Place
+from ragkit.sqlite_errors import DATABASE_ERRORS
 
 TABLES_SQL = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' AND rootpage > 0"
@@ -41,7 +42,7 @@ class SqliteLoader:
                 connection.execute("PRAGMA trusted_schema = OFF")
                 connection.execute("PRAGMA query_only = ON")
                 records = list(self._records(connection, source))
-        except (sqlite3.Error, OverflowError) as error:
+        except (*DATABASE_ERRORS, OverflowError) as error:
             raise LoadError(source, f"not a SQLite database ({error})", "open it with sqlite3 and dump it") from error
         if self.options.records is not None:
             return build_record_documents("sqlite", source, records, self.options.records)

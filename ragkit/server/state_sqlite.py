@@ -16,6 +16,7 @@ from typing import TypeVar
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.server.state_schema import SCHEMA_VERSION, migrate
 from ragkit.sql import SqlConnection
+from ragkit.sqlite_errors import DATABASE_ERRORS
 from ragkit.sqlite_wal import enable_wal
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ def _open(path: Path) -> sqlite3.Connection:
             migrate(connection, version)
             if version < SCHEMA_VERSION:
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    except sqlite3.DatabaseError as error:
+    except DATABASE_ERRORS as error:
         connection.close()
         fix = f"`mv {path} {path}.old` to start with a new one"
         raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error})", fix) from error

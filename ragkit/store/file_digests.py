@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from ragkit.sqlite_errors import DATABASE_ERRORS
 from ragkit.store.sqlite_files import open_shared_handle
 
 BLOCK_BYTES = 1 << 20
@@ -110,7 +111,7 @@ def _chroma_checksum(path: Path) -> int:
             [size] = database.execute("PRAGMA page_size").fetchone()
         finally:
             database.close()
-    except sqlite3.DatabaseError:
+    except DATABASE_ERRORS:
         return zlib.crc32(data)
     excluded = _table_pages(data, size, row[0]) if row else set()
     first_page = bytearray(data[:size])

@@ -21,6 +21,7 @@ from typing import Protocol, TypeVar
 from ragkit.errors import DatabaseFailed, InvalidOption, KnowledgeBaseDamaged, KnowledgeBaseLocked
 from ragkit.records import JSON
 from ragkit.sql import SqlConnection
+from ragkit.sqlite_errors import DATABASE_ERRORS
 from ragkit.sqlite_wal import enable_wal
 from ragkit.usage.meter import MeteredCall
 
@@ -166,7 +167,7 @@ class Ledger:
                 return
             try:
                 self._insert((run, verb, pipeline), call)
-            except (sqlite3.Error, OSError, DatabaseFailed) as error:
+            except (*DATABASE_ERRORS, OSError, DatabaseFailed) as error:
                 self._paused_until = time.monotonic() + PAUSE_S
                 cost = usage.total_cost_usd
                 level = logging.DEBUG if cost == 0 else logging.WARNING
@@ -225,7 +226,7 @@ class Ledger:
         try:
             with closing(_connect(self.place)) as connection:
                 return [_to_spending(row) for row in connection.execute(query, values)]
-        except sqlite3.DatabaseError as error:
+        except DATABASE_ERRORS as error:
             if _is_busy(error):
                 raise KnowledgeBaseLocked(str(self.place), "another process") from error
             reason = f"is not a valid ledger ({error})"
@@ -248,7 +249,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 

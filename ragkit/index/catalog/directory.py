@@ -16,6 +16,7 @@ from ragkit.index.catalog.checksums import find_changed_files, fsync_directory, 
 from ragkit.index.catalog.lock import is_locked
 from ragkit.index.catalog.schema import CATALOG_FORMAT, create_catalog_tables, open_connection
 from ragkit.index.catalog.sqlite import EmbedderRow
+from ragkit.sqlite_errors import DATABASE_ERRORS
 from ragkit.store.native.vector_file import VectorFile
 
 MARKER_FILE = "ragkit-kb.json"
@@ -110,7 +111,7 @@ def open_catalog(directory: Path, *, verify_checksums: bool = True) -> sqlite3.C
     try:
         connection = open_connection(path)
         meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-    except sqlite3.DatabaseError as error:
+    except DATABASE_ERRORS as error:
         raise _damaged_error(directory, f"cannot be read ({error})") from error
     if "format" not in meta or "id" not in meta:
         raise _damaged_error(directory, "has no settings")

@@ -123,6 +123,8 @@ def translate_errors(path: Path) -> Iterator[None]:
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             raise KnowledgeBaseDamaged(str(path), f"is not an intact database ({error})", REPAIR_HINT) from error
         raise StoreError(f"SQLite error in {path}: {error}") from error
+    except UnicodeDecodeError as error:  # see `DATABASE_ERRORS`
+        raise KnowledgeBaseDamaged(str(path), f"is not an intact database ({error})", REPAIR_HINT) from error
 
 
 DOCUMENT_COLUMNS = "documents.row, id, source, title, rest, text, vector, documents.checksum"

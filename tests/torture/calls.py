@@ -30,6 +30,8 @@ COMMANDS = ("update", "build", "repair", "rebuild", "remove")
 FEW = 20
 """Up to so many trials are of one or two commands."""
 _LINE = re.compile(r"^(\d+)\s+(\w+)\((.*)$")
+_SYNCED = re.compile(r"\(\d+<(.*)>\)")
+"""The file or directory of a sync."""
 
 
 class SystemCalls:
@@ -164,7 +166,9 @@ def _injected_line(log: str) -> str:
 
 
 def _must_be_synced(log: str, kb: Path) -> bool:
-    """Whether the failed sync was required: SQLite tolerates failed syncs of directories, and ragkit syncs the files of
-    vector stores again before they are used."""
+    """Whether the failed sync was required: SQLite tolerates failed syncs of directories, for which it calls fdatasync
+    (ragkit calls fsync), and ragkit syncs the files of vector stores again before they are used."""
     line = _injected_line(log)
+    if "fdatasync(" in line and (match := _SYNCED.search(line)) and Path(match[1]).is_dir():
+        return False
     return f"{kb}/" in line and f"{kb}/{REBUILD_FOLDER}>" not in line and "/store-" not in line

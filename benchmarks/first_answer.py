@@ -10,7 +10,8 @@ are embedded and searched as always. `--kb` measures an existing knowledge base.
 
 No language model answers: answers are quotes. Milliseconds are CPU time, user and system, of all threads:
 
-- `first answer`: the whole process `ragkit ask QUESTION`, from its start to its end; modules are compiled before.
+- `first answer`: the whole process `ragkit -q ask QUESTION`, from its start to its end; modules are compiled before.
+  With `-q`, files are not compared with the index.
 - `answer` and `search`: the process `ragkit serve` per request, after ten other questions.
 - `parts`: inside one process that asks the same questions, what of an answer the embedder takes.
 

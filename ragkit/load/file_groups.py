@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
+from ragkit.batches import batches_by_size
 from ragkit.load.file_io import FileStat
 
 
@@ -24,14 +25,4 @@ def group_files(files: Iterable[File], max_files: int, max_bytes: int) -> Iterat
 
     A single file can be larger, and one of unknown size is alone.
     """
-    group: list[File] = []
-    total = 0
-    for file in files:
-        size = file.stat.size if file.stat else max_bytes + 1
-        if group and (len(group) >= max_files or total + size > max_bytes):
-            yield group
-            group, total = [], 0
-        group.append(file)
-        total += size
-    if group:
-        yield group
+    return batches_by_size(files, lambda file: file.stat.size if file.stat else max_bytes + 1, max_files, max_bytes)

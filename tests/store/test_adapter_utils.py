@@ -14,7 +14,6 @@ from ragkit.errors import StoreError
 from ragkit.records import JSON, Document, Heading, SearchResult
 from ragkit.store.backends.adapter_utils import (
     batches,
-    batches_by_size,
     collect_top_k,
     deduplicate_by_id,
     document_from_json,
@@ -104,11 +103,6 @@ def test_of_equal_ids_the_last_is_kept_in_the_order_of_ids() -> None:
 
 def test_batches_are_limited_by_count() -> None:
     assert list(batches("abcde", 2)) == ["ab", "cd", "e"]
-
-
-def test_batches_are_limited_by_count_and_size() -> None:
-    assert list(batches_by_size("abcdef", [1, 1, 1, 5, 9, 1], 2, 5)) == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
-    assert list(batches_by_size("", [], 2, 5)) == []
 
 
 def test_more_hits_are_requested_until_the_filter_is_satisfied() -> None:

@@ -86,20 +86,6 @@ def batches(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
         yield items[start : start + size]
 
 
-def batches_by_size(items: Sequence[ItemT], sizes: Sequence[int], max_items: int, limit: int) -> Iterator[list[ItemT]]:
-    """Batches of at most `max_items` items and a total size of at most `limit`; a larger item is its own batch."""
-    batch: list[ItemT] = []
-    total = 0
-    for item, size in zip(items, sizes, strict=True):
-        if batch and (total + size > limit or len(batch) == max_items):
-            yield batch
-            batch, total = [], 0
-        batch.append(item)
-        total += size
-    if batch:
-        yield batch
-
-
 def normalize_number(value: float) -> int | float:
     """An integral float as an int, so that its decimal digits are exact: 1e23 is 99999999999999991611392."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -27,11 +27,11 @@ from chromadb.api.types import Where
 from chromadb.config import Settings
 from chromadb.errors import ChromaError, NotFoundError
 
+from ragkit.batches import batches_by_size
 from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.backends.adapter_utils import (
     batches,
-    batches_by_size,
     collect_top_k,
     deduplicate_by_id,
     document_from_json,
@@ -117,9 +117,11 @@ class ChromaStore(VectorStore):
             rows = validate_rows(embeddings, len(validated), self._dimension() or self._options.dimension)
             unique, rows = deduplicate_by_id(validated, rows)
             texts = [document_to_json(document) for document in unique]
-            sizes = [len(text) + _JSON_FLOAT_BYTES * rows.shape[1] for text in texts]
-            items = list(zip(unique, texts, rows, strict=True))
-            for batch in batches_by_size(items, sizes, self._max_batch, _MAX_BATCH_BYTES):
+            row_bytes = _JSON_FLOAT_BYTES * rows.shape[1]
+            items = zip(unique, texts, rows, strict=True)
+            for batch in batches_by_size(
+                items, lambda item: len(item[1]) + row_bytes, self._max_batch, _MAX_BATCH_BYTES
+            ):
                 self._call_collection(partial(_upsert, items=batch))
         return [document.id for document in documents]
 

@@ -19,16 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pymilvus import DataType, MilvusClient, MilvusException
 
+from ragkit.batches import batches_by_size
 from ragkit.errors import InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, SearchResult
-from ragkit.store.backends.adapter_utils import (
-    batches,
-    batches_by_size,
-    collect_top_k,
-    deduplicate_by_id,
-    expected_dimension,
+from ragkit.store.backends.adapter_utils import batches, collect_top_k, deduplicate_by_id, expected_dimension
+from ragkit.store.backends.milvus_records import (
+    MAX_PIECES,
+    MilvusRow,
+    join_document,
+    primary_key,
+    to_expression,
+    to_row,
 )
-from ragkit.store.backends.milvus_records import MAX_PIECES, join_document, primary_key, to_expression, to_row
 from ragkit.store.base import (
     Filter,
     Rows,
@@ -117,11 +119,7 @@ class MilvusStore(VectorStore):
             unique, unique_rows = deduplicate_by_id(validate_documents(documents), rows)
             records = [to_row(document, row) for document, row in zip(unique, unique_rows, strict=True)]
             self._ensure_collection(rows.shape[1])
-            sizes = [
-                _VALUE_BYTES * rows.shape[1] + sum(map(len, record["document"])) + len(record["tokens"])
-                for record, _ in records
-            ]
-            for batch in batches_by_size(records, sizes, _UPSERT_ROWS, _UPSERT_BYTES):
+            for batch in batches_by_size(records, _upsert_bytes, _UPSERT_ROWS, _UPSERT_BYTES):
                 values = [{**record, **numbers} for record, numbers in batch]
                 self._require_client().upsert(self._collection_name, values)
             self._flush_if_due(len(records))
@@ -323,6 +321,12 @@ def _is_below_error(record: logging.LogRecord) -> bool:
 
 def _is_not_timestamp_notice(record: logging.LogRecord) -> bool:
     return "mvccTs" not in record.getMessage()
+
+
+def _upsert_bytes(row: tuple[MilvusRow, Mapping[str, float]]) -> int:
+    """Bytes of a row in a request, approximately."""
+    record, _ = row
+    return _VALUE_BYTES * len(record["row"]) + sum(map(len, record["document"])) + len(record["tokens"])
 
 
 def _score(row: Mapping[str, Any], query: NDArray[np.float64]) -> float:

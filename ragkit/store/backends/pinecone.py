@@ -27,11 +27,11 @@ from pinecone.errors import (
     UnauthorizedError,
 )
 
+from ragkit.batches import batches_by_size
 from ragkit.errors import StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.backends.adapter_utils import (
     batches,
-    batches_by_size,
     collect_top_k,
     deduplicate_by_id,
     document_from_json,
@@ -320,7 +320,7 @@ class PineconeStore(VectorStore):
         """The records with these keys, in their order; missing ones are skipped."""
         index = self._get_index()
         records: dict[str, PineconeRecord] = {}
-        for batch in batches_by_size(keys, [len(quote(key)) for key in keys], MAX_FETCH_IDS, MAX_FETCH_CHARACTERS):
+        for batch in batches_by_size(keys, lambda key: len(quote(key)), MAX_FETCH_IDS, MAX_FETCH_CHARACTERS):
             if index is None:
                 break
             answer = index.fetch(ids=batch, namespace=self._namespace if namespace is None else namespace)
@@ -329,9 +329,8 @@ class PineconeStore(VectorStore):
 
     def _upsert(self, index: Index, records: Sequence[PineconeRecord], namespace: str) -> list[str]:
         """Upsert records; returns the last id of each request."""
-        sizes = [_VALUE_BYTES * len(record["values"]) + 2 * len(str(record["metadata"])) for record in records]
         last_ids = []
-        for batch in batches_by_size(records, sizes, MAX_UPSERT_RECORDS, MAX_UPSERT_BYTES):
+        for batch in batches_by_size(records, _upsert_bytes, MAX_UPSERT_RECORDS, MAX_UPSERT_BYTES):
             index.upsert(vectors=batch, namespace=namespace)
             last_ids.append(batch[-1]["id"])
         return last_ids
@@ -383,6 +382,11 @@ class PineconeStore(VectorStore):
             raise StoreError(f"{self._location} rejected a request: {error.status_code} {error.message}") from error
         except PineconeError as error:
             raise StoreError(f"{self._location} failed: {error}") from error
+
+
+def _upsert_bytes(record: PineconeRecord) -> int:
+    """Bytes of a record in a request, at most."""
+    return _VALUE_BYTES * len(record["values"]) + 2 * len(str(record["metadata"]))
 
 
 def _to_record(vector: Vector | ScoredVector) -> PineconeRecord:

@@ -14,8 +14,8 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
+from ragkit.batches import batches_by_size
 from ragkit.errors import StoreError
-from ragkit.store.backends.adapter_utils import batches_by_size
 from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_PREFIX, Payload
 from ragkit.store.base import Rows
 from ragkit.store.filters.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
@@ -80,8 +80,10 @@ class QdrantServerEngine:
             models.PointStruct(id=key, vector=row, payload=dict(payload))
             for key, row, payload in zip(keys, rows.tolist(), payloads, strict=True)
         ]
-        sizes = [_VALUE_BYTES * rows.shape[1] + 2 * len(str(payload)) for payload in payloads]
-        for batch in batches_by_size(points, sizes, _UPSERT_POINTS, _UPSERT_BYTES):
+        row_bytes = _VALUE_BYTES * rows.shape[1]
+        for batch in batches_by_size(
+            points, lambda point: row_bytes + 2 * len(str(point.payload)), _UPSERT_POINTS, _UPSERT_BYTES
+        ):
             self._upsert_batch(batch)
 
     def _upsert_batch(self, points: list[models.PointStruct]) -> None:

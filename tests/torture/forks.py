@@ -14,8 +14,10 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,18 +36,24 @@ VERBS = ("index", "list", "search", "verify", "rm", "clear", "status")
 PRELOADED = {
     "sqlite": ("ragkit.store.backends.sqlite",),
     "faiss": ("ragkit.store.backends.faiss_",),
-    "chroma": ("ragkit.store.backends.chroma",),
+    "chroma": ("ragkit.store.backends.chroma", "chromadb.api.rust", "chromadb.telemetry.product.posthog"),
     "duckdb": ("ragkit.store.backends.duckdb_",),
-    "qdrant": ("ragkit.store.backends.qdrant",),
-    # its import starts a thread, which would not survive the fork: import only its dependencies
-    "lancedb": ("pyarrow", "pyarrow.dataset", "pydantic", "lance_namespace", "urllib3", "tqdm"),
-    "milvus": ("ragkit.store.backends.milvus",),
+    "qdrant": ("ragkit.store.backends.qdrant", "ragkit.store.backends.qdrant_embedded"),
+    "lancedb": ("ragkit.store.backends.lancedb_", "pyarrow.dataset"),
+    "milvus": (
+        *("ragkit.store.backends.milvus", "milvus_lite.adapter.grpc.server", "milvus_lite.search.indexed_filter"),
+        *("grpc.experimental", "pyarrow.dataset", "pyarrow.pandas_compat", "scipy.sparse"),
+    ),
 }
 """Modules to import before the fork, by store. Only local stores."""
 USED = (
-    *("email.parser", "encodings.utf_8_sig", "http.client", "numpy.ma", "ssl", "subprocess"),
+    *("email.parser", "encodings.utf_32_le", "encodings.utf_8_sig", "http.client", "numpy.ma", "numpy.random", "ssl"),
+    *("subprocess", "ragkit.store.options"),
     *("ragkit.answer.score_calibration", "ragkit.embed.embedding_job", "ragkit.embed.hashing", "ragkit.index.build"),
     *("ragkit.index.catalog.compaction", "ragkit.index.context_writer", "ragkit.index.plan", "ragkit.index.rebuild"),
+    *("ragkit.index.freshness", "ragkit.index.verify", "ragkit.load.sources.folder", "ragkit.retrieve.dense"),
+    *(f"ragkit.retrieve.{name}" for name in ("context", "deduplication", "explanations", "grouping", "stages")),
+    *(f"ragkit.retrieve.{name}" for name in ("query_expansion", "relevance_feedback", "rerank")),
     *("ragkit.index.source_sync", "ragkit.knowledge_base.cost_estimate", "ragkit.knowledge_base.indexing"),
     *("ragkit.load.encoding", "ragkit.load.fetch", "ragkit.load.parse_pool", "ragkit.load.parse_worker"),
     *("ragkit.load.router", "ragkit.load.sources.options", "ragkit.load.text", "ragkit.pipeline.run.local"),
@@ -63,6 +71,8 @@ def preload(store: str, more: Iterable[str] = ()) -> None:
     import importlib.metadata
 
     importlib.metadata.entry_points = lru_cache(importlib.metadata.entry_points)  # type: ignore[assignment]
+    if store == "lancedb":
+        _import_lancedb()
     for name in (*(f"ragkit.cli.{name}_" for name in VERBS), *USED, *PRELOADED[store], *more):
         import_module(name)
     for registry in (LOADERS, SPLITTERS, EMBEDDERS, STORES, SOURCES):
@@ -71,6 +81,17 @@ def preload(store: str, more: Iterable[str] = ()) -> None:
         raise RuntimeError(f"an import started threads, which a fork would not have: {others}")
     gc.collect()
     gc.freeze()  # prevents copies of the memory of imported modules
+
+
+def _import_lancedb() -> None:
+    """Import LanceDB without the thread that it starts: it starts another one in each forked process."""
+    start = threading.Thread.start
+    threading.Thread.start = lambda self: None  # type: ignore[method-assign]
+    try:
+        import_module("lancedb.background_loop")
+    finally:
+        threading.Thread.start = start  # type: ignore[method-assign]
+    warnings.filterwarnings("ignore", "lancedb fork support is experimental", RuntimeWarning)
 
 
 def _other_threads() -> list[str]:

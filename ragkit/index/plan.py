@@ -70,8 +70,8 @@ def make_plan(
 ) -> IndexPlan:
     """Compare a walk over `roots` with the rows of the catalog.
 
-    A file is unchanged if size, times and inode are equal, or else if its content is equal. Rows below an unreadable
-    folder, and rows outside of `roots`, are kept.
+    A file is unchanged if size, times and inode are equal, or else if its content is equal. One that could not be read
+    is a task as soon as it can be read. Rows below an unreadable folder, and rows outside of `roots`, are kept.
     """
     tasks: list[FileTask] = []
     touched: list[FileRow] = []
@@ -128,9 +128,19 @@ def _current_row(file: FoundFile, row: FileRow | None, options: IndexPlanOptions
     stat = file.stat
     if (row.size, row.mtime_ns, row.ctime_ns, row.inode) == (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode):
         return row
+    if row.status == "failed" and not row.content_hash and not _is_readable(file.path, options):
+        return row
     if not _has_same_content(file.path, row, options):
         return None
     return row._replace(size=stat.size, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode)
+
+
+def _is_readable(path: Path, options: IndexPlanOptions) -> bool:
+    try:
+        options.content_hash(path)
+    except (LoadError, OSError):
+        return False
+    return True
 
 
 def _has_same_content(path: Path, row: FileRow, options: IndexPlanOptions) -> bool:

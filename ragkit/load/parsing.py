@@ -76,6 +76,7 @@ class ParseFailure:
     content_hash: str = ""
     """As in `ParsedFile`; empty when the file could not be read or the process exited."""
     stat: FileStat | None = None
+    """As in `ParsedFile`; with `mtime_ns` 0 if the operating system could not read the file."""
 
 
 class MemoryLimitExceeded(LoadLimitExceeded):
@@ -93,7 +94,9 @@ def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFi
     try:
         data, stat = _read_with_retry(task, limits)
     except LoadError as error:
-        return ParseFailure(task, type(error)(task.source, error.reason, error.hint))
+        # a file that the system could not read may be readable later without a change: its stat never matches
+        unread = replace(task.stat, mtime_ns=0) if task.stat and isinstance(error.__cause__, OSError) else None
+        return ParseFailure(task, type(error)(task.source, error.reason, error.hint), stat=unread)
     digest = hash_content(data)
     if task.path.suffix == SAVED_DOCUMENT_SUFFIX and task.source != str(task.path):
         try:

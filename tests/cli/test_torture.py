@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -170,6 +173,24 @@ def test_a_broken_file_is_listed_and_retried_on_request(docs: Path, ragkit: Ragk
     assert [line["source"] for line in ragkit("list", "--failed", "--json", "--kb", "kb").lines] == ["docs/broken.pdf"]
     (docs / "broken.pdf").write_text("now it is text")
     assert ragkit("index", "docs", "--kb", "kb", "--retry-failed", code=None).code in {0, 7}
+
+
+def test_a_file_that_the_disk_did_not_give_is_read_by_the_next_run(
+    docs: Path, ragkit: Ragkit, same_as_fresh: Callable[..., None]
+) -> None:
+    ragkit("index", "docs", "--kb", "kb", "-q")
+    (docs / "file0.txt").write_text(prose(20))
+    fails = ["-P", str(docs / "file0.txt"), "-e", "trace=openat", "-e", "inject=openat:error=EIO"]
+    command = [sys.executable, "-m", "ragkit", "index", "docs", "--kb", "kb", "--json"]
+    for _ in range(2):
+        done = subprocess.run(
+            ["strace", "-f", "-qq", "-o", "/dev/null", *fails, *command], capture_output=True, text=True, check=False
+        )
+        report = json.loads(done.stdout)
+        assert (done.returncode, report["files"]["unchanged"], report["files"]["failed"]) == (7, 5, 1)
+        assert [failure["error"] for failure in report["failures"]] == ["disk I/O error"]
+    assert ragkit("index", "docs", "--kb", "kb", "--json").json["files"]["added"] == 1
+    same_as_fresh("docs")
 
 
 @pytest.mark.parametrize(

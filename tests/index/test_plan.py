@@ -59,6 +59,16 @@ def test_an_unreadable_file_is_a_task_that_reports_the_failure() -> None:
     assert len(plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=unreadable).tasks) == 1
 
 
+def test_a_file_that_could_not_be_read_is_a_task_as_soon_as_it_can_be_read() -> None:
+    def unreadable(path: Path) -> str:
+        raise LoadError(str(path), "disk I/O error")
+
+    unread = ROW._replace(status="failed", mtime_ns=0, content_hash="", document=None, reason="disk I/O error")
+    still = plan(FILE, known=(unread,), content=unreadable)
+    assert (still.tasks, still.touched, still.still_failed) == ((), (), (unread,))
+    assert [task.previous for task in plan(FILE, known=(unread,)).tasks] == [unread]
+
+
 def test_a_new_fingerprint_or_a_full_reindex_makes_a_file_a_task() -> None:
     assert len(plan(FILE, fingerprint="text:2").tasks) == 1
     assert len(plan(FILE, reindex_all=True).tasks) == 1

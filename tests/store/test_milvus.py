@@ -6,10 +6,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pymilvus import MilvusClient
+from pymilvus import MilvusClient, MilvusException
 
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
@@ -177,6 +178,18 @@ def test_an_unreachable_server_is_named() -> None:
     uri = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(StoreError, match=f"Milvus at {uri} failed"):
         MilvusStore(MilvusOptions(uri=uri, timeout_seconds=1))
+
+
+def test_closing_a_store_writes_nothing_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for number in range(12):
+        store = MilvusStore(MilvusOptions(path=str(tmp_path / str(number))))
+        store.add_documents([Document("text", id="a")], unit_rows(1, 8, 0))
+        client = store._require_client()
+        with ThreadPoolExecutor(3) as readers:
+            reads = [readers.submit(client.list_collections) for _ in range(3)]
+            store.close()
+        assert all(isinstance(read.exception(), MilvusException | None) for read in reads)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_closed_store_raises_an_error(store: MilvusStore) -> None:

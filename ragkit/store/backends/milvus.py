@@ -56,6 +56,8 @@ _UPSERT_BYTES = 16 * 2**20
 """By default, a server rejects messages over 64 MiB."""
 _READ_BATCH = 200
 _FLUSH_ROWS = 5_000
+_STOP_SECONDS = 1
+"""How long Milvus Lite waits for running calls. If it does not, gRPC may write a line about it to standard error."""
 _PAGE_ROWS = 2_000
 _VALUE_BYTES = 4
 _MAX_TEXT_BYTES = 65_535
@@ -202,7 +204,7 @@ class MilvusStore(VectorStore):
             raise StoreError(f"Milvus Lite cannot open {path}: {error}") from error
         self._lite = ExitStack()  # the server is stopped before its database is closed
         self._lite.callback(db.close)
-        self._lite.callback(lambda: server.stop(None).wait())
+        self._lite.callback(lambda: server.stop(_STOP_SECONDS).wait())
         return f"http://127.0.0.1:{port}"
 
     def _require_client(self) -> MilvusClient:

@@ -297,6 +297,10 @@ class ExternalStore:
             return compare_documents(_recorded_documents(catalog, matrix, self.store_id), stored).is_equal
         except (StoreError, DimensionMismatch):
             return False
+        except RagkitError:
+            raise
+        except Exception:  # noqa: BLE001 - for damaged files, the libraries of stores raise anything
+            return False
 
     def _count_recorded(self, catalog: Catalog) -> int:
         query = "SELECT count(DISTINCT chunk_id) FROM derived WHERE store = ?"

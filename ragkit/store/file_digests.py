@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ragkit.sqlite_errors import DATABASE_ERRORS
@@ -21,6 +22,7 @@ BLOCK_BYTES = 1 << 20
 """Bytes read at a time. Blocks of zeros do not change a digest, so that holes of sparse files can be skipped."""
 LOCK_FILES = frozenset({"ragkit.lock", "LOCK", "store.lock"})
 """Files without content, excluded from the digests."""
+_SQLITE_LOGS = ("-wal", "-shm")
 CHROMA_DATABASE = "chroma.sqlite3"
 _CHROMA_GRAPH_SUFFIXES, _CHROMA_GRAPH_METADATA = frozenset({".bin"}), "index_metadata.pickle"
 
@@ -36,15 +38,19 @@ def list_files(location: Path) -> list[Path]:
 
 def compute_digests(location: Path) -> FileDigests:
     """The digests of the current files. Raises OSError."""
-    paths = (path for path in list_files(location) if _is_digested(path))
-    return {str(path.relative_to(location.parent)): _compute_digest(path) for path in paths}
+    digests: FileDigests = {}
+    for path in list_files(location):
+        with _deleted_logs_ignored(path):
+            if _is_digested(path):
+                digests[str(path.relative_to(location.parent))] = _compute_digest(path)
+    return digests
 
 
 def sync_files(location: Path) -> None:
     """Sync every file and directory of the store to disk. Raises OSError."""
     paths = [*list_files(location), *(path for path in location.rglob("*") if path.is_dir())]
     for path in [*paths, *([location] if location.is_dir() else []), location.parent]:
-        with open_shared_handle(path) as handle:
+        with _deleted_logs_ignored(path), open_shared_handle(path) as handle:
             os.fsync(handle)
 
 
@@ -55,6 +61,16 @@ def remove_files(location: Path) -> None:
     else:
         for path in list_files(location):
             path.unlink()
+
+
+@contextmanager
+def _deleted_logs_ignored(path: Path) -> Iterator[None]:
+    """Ignore that a file is gone if it is SQLite's log: a reader that closes the database last deletes it."""
+    try:
+        yield
+    except FileNotFoundError:
+        if not path.name.endswith(_SQLITE_LOGS):
+            raise
 
 
 def _is_digested(path: Path) -> bool:

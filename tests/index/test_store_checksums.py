@@ -11,10 +11,13 @@ import pytest
 from ragkit import KnowledgeBase
 from ragkit.embed.base import Rows
 from ragkit.embed.hashing import HashingEmbedder
+from ragkit.errors import StoreError
 from ragkit.index.store_checksums import read_store_checksums, store_checksum_path
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document, Hit, SearchResult
+from ragkit.store import STORES
 from ragkit.store.backends.faiss_ import FaissStore
+from ragkit.store.base import Store
 from ragkit.store.file_digests import list_files
 
 TEXTS = {f"file{n}.txt": f"Door {n} is opened with the key on hook {n * 7}.\n" for n in range(20)}
@@ -90,6 +93,24 @@ def test_a_store_without_checksums_is_compared_and_kept_if_complete(kb: Knowledg
     kb.index(tmp_path / "docs")
     assert kb.verify().problems == ()
     assert {path: path.stat().st_ino for path in inodes if path.exists()} == inodes
+
+
+@pytest.mark.parametrize("error", [StoreError("damaged"), KeyError("vector"), AssertionError()])
+def test_a_store_without_checksums_that_cannot_be_read_is_filled_again(
+    kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    before = hits(kb)
+    kb.close()
+    store_checksum_path(store_of(kb)).unlink()
+
+    def scan(self: Store) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(STORES.find(kb.pipeline.store.name), "scan", scan)
+        assert kb.index(tmp_path / "docs").embedded == 0
+    assert kb.verify().problems == ()
+    assert hits(kb) == before
 
 
 def test_the_store_of_another_catalog_is_rejected(kb: KnowledgeBase, tmp_path: Path) -> None:

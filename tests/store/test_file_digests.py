@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from ragkit.records import Document
-from ragkit.store import STORES
+from ragkit.store import STORES, file_digests
 from ragkit.store.base import Store
 from ragkit.store.file_digests import compute_digests, list_files, remove_files, sync_files
 
@@ -93,6 +94,18 @@ def test_a_single_file_store_is_digested_flushed_and_deleted_with_its_side_files
     remove_files(place)
     assert list_files(place) == []
     assert (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", ".txt"])
+def test_only_a_log_of_sqlite_may_be_deleted_meanwhile(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "store.sqlite").write_text("x")
+    gone = tmp_path / f"store.sqlite{suffix}"
+    monkeypatch.setattr(file_digests, "list_files", lambda location: [gone, location])
+    for work in (sync_files, compute_digests):
+        with nullcontext() if suffix != ".txt" else pytest.raises(FileNotFoundError, match=r"sqlite\.txt"):
+            work(tmp_path / "store.sqlite")
 
 
 def test_flush_syncs_every_file_and_directory(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import lancedb
 import numpy as np
 import pytest
 
@@ -191,6 +192,14 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         store = LancedbStore(LancedbOptions(tmp_path / "file"))
         store.add_documents(make_documents("a"), sample_vectors()[:1])
     assert store is None
+
+
+@pytest.mark.parametrize("row", [{"key": "a"}, {"vector": "text"}])
+def test_a_table_without_vectors_is_an_error_in_one_line(tmp_path: Path, row: dict[str, str]) -> None:
+    options = LancedbOptions(tmp_path / "other")
+    lancedb.connect(options.path).create_table(options.table, [row])
+    with pytest.raises(StoreError, match=r"LanceDB error in .*other: the table has no column of vectors"):
+        LancedbStore(options)
 
 
 def test_options_that_contradict_the_table_are_rejected(opened: Opener) -> None:

@@ -254,10 +254,17 @@ def _table_schema(dimension: int) -> pa.Schema:
 
 
 def _read_dimension(table: Table | None, shape: tuple[int, ...] = ()) -> int:
-    """The dimension of the stored vectors; 0 if there are none. They are not counted if `shape` matches the table."""
+    """The dimension of the stored vectors; 0 if there are none. They are not counted if `shape` matches the table.
+
+    Raises:
+        ValueError: the table has another schema.
+    """
     if table is None:
         return 0
-    dimension = int(table.schema.field("vector").type.list_size)
+    column = table.schema.field("vector").type if "vector" in table.schema.names else None
+    if not isinstance(column, pa.FixedSizeListType):
+        raise ValueError("the table has no column of vectors: it is damaged, or was not created by this store")
+    dimension = int(column.list_size)
     return dimension if dimension in shape[-1:] or table.count_rows() else 0
 
 
@@ -291,6 +298,6 @@ def _translate_errors(path: Path) -> Iterator[None]:
     """Translate the errors of LanceDB, which are built-in exceptions."""
     try:
         yield
-    except (RuntimeError, ValueError, OSError) as error:
+    except (RuntimeError, ValueError, LookupError, OSError) as error:
         message = " ".join(str(error).split())[:300]
         raise StoreError(f"LanceDB error in {path}: {message}") from error

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import ragkit.masking
 import tests.keys  # noqa: F401 - removes the keys of services from the environment
@@ -14,6 +15,10 @@ import tests.keys  # noqa: F401 - removes the keys of services from the environm
 # A background job of a shell ignores SIGINT, and the processes that tests start would inherit this. With a handler
 # in this process, they start with the default one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# an example that takes long is no failure: other processes may be at work
+settings.register_profile("untimed", parent=settings(deadline=None))
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

@@ -290,6 +290,8 @@ class ExternalStore:
     def _matches_recorded_chunks(self, catalog: Catalog, matrix: NDArray[np.float32]) -> bool:
         if self._local_path is None or not list_files(self._local_path):
             return False
+        if not self._count_recorded(catalog):  # files that are left although nothing is recorded may be damaged
+            return False
         stale = {row[0] for row in catalog.connection.execute(_STALE_IDS_SQL, (self.store_id,))}
         try:
             self._undo_pending_batch(catalog)

@@ -173,7 +173,7 @@ def test_more_values_than_the_limit_are_rejected() -> None:
     assert "at most 10,000 values" in rejection("[" + "a," * MAX_NODES + "]")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet="ab:{}[]-?&*!|>'\"%@`#,$ \n\t\\\x00\x85é", max_size=40))
 def test_any_text_gives_a_tree_or_a_read_error(text: str) -> None:
     problems: list[ConfigProblem] = []

@@ -60,7 +60,7 @@ def test_token_ids_and_token_starts_count_the_same_tokens() -> None:
     assert (len(fits), len(truncated)) == (copies * count + 2, MINILM.max_tokens)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
 def test_offsets_of_any_text_are_inside_it_and_non_decreasing(text: str) -> None:
     starts = MINILM.token_starts(text)

@@ -88,14 +88,14 @@ def test_the_files_of_the_project() -> None:
         assert_same(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(st.one_of(characters, in_scripts), max_size=300))
 @example("a" * 101 + "\u0301" * 3 + "b")
 def test_random_texts(text: str) -> None:
     assert_same(ORDERED_MARKS.sub("", text))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.one_of(in_scripts, st.characters(categories=["Mn", "Mc", "Me"])), max_size=100))
 def test_marks_in_any_order_have_the_same_ids(text: str) -> None:
     assert LONG.token_ids([text]) == [REFERENCE.encode(text).ids]

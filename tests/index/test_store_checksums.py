@@ -113,6 +113,27 @@ def test_a_store_without_checksums_that_cannot_be_read_is_filled_again(
     assert hits(kb) == before
 
 
+@pytest.mark.parametrize("name", ["chroma", "duckdb", "faiss", "lancedb", "milvus", "qdrant"])
+def test_what_an_interrupted_deletion_left_of_a_store_is_deleted(name: str, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "file").write_text("Door 13 is opened with the key on hook 91.\n")
+    pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\nstore: {{name: {name}}}\n")
+    kb = KnowledgeBase.open(tmp_path / "kb", pipeline)
+    kb.index(docs)
+    (docs / "file").unlink()
+    kb.index(docs)  # nothing is recorded any more
+    kb.close()
+    store_checksum_path(store_of(kb)).unlink()
+    for path in list_files(store_of(kb))[1:]:
+        path.unlink()
+    (docs / "file").write_text("Door 13 is locked.\n")
+    kb.index(docs)
+    assert kb.verify().problems == ()
+    assert [hit.chunk.text for hit in kb.search("door", 20, mode="dense")] == ["Door 13 is locked."]
+    kb.close()
+
+
 def test_the_store_of_another_catalog_is_rejected(kb: KnowledgeBase, tmp_path: Path) -> None:
     before = hits(kb)
     other = KnowledgeBase.open(tmp_path / "other", kb.pipeline)

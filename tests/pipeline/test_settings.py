@@ -224,7 +224,7 @@ def test_a_value_changed_in_code_is_written() -> None:
     assert "dimension: 32\n" in pipeline.to_yaml()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(text=st.text(max_size=30), number=st.floats(0, 1e9), words=st.lists(st.text(max_size=8), max_size=4))
 def test_any_text_and_number_round_trips(text: str, number: float, words: list[str]) -> None:
     pipeline = replace(

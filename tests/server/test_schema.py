@@ -31,7 +31,7 @@ def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 
 @SCHEMA.parametrize()
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_every_response_matches_the_openapi_document(case: schemathesis.Case[Any], served: Served) -> None:
     # a schema cannot express that a question is not blank, or that a cursor is valid
     case.call_and_validate(base_url=served.url, excluded_checks=[positive_data_acceptance])

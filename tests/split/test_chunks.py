@@ -70,7 +70,7 @@ def test_the_heading_path_is_that_of_the_first_new_character() -> None:
     assert [chunk.header for chunk in chunks(document, 30, 5)] == ["Book", "Book > One > Part", "Book > Two"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 1000))
 def test_heading_paths_equal_those_of_the_document(seed: int) -> None:
     document = with_headings(handbook(seed, sections=8))

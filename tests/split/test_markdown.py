@@ -50,7 +50,7 @@ def test_boundaries_between_sections_are_preferred_to_those_between_subsections(
     assert [piece.split("\n")[0] for piece in chunk_texts(text, 90)] == ["## One", "## Two"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(60, 200))
 def test_a_heading_stays_with_the_text_after_it(seed: int, size: int) -> None:
     for piece in chunk_texts(handbook(seed, sections=6), size, size // 5):
@@ -72,7 +72,7 @@ def test_a_subsection_overlaps_but_a_new_section_does_not() -> None:
     assert 0 < len(headed["### Detail"].split()) <= 30
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(0, 40), st.sampled_from(["```", "~~~~"]))
 def test_a_fenced_block_that_fits_is_never_cut(seed: int, overlap: int, fence: str) -> None:
     rng = random.Random(seed)

@@ -108,7 +108,7 @@ def test_chunks_do_not_overlap_with_an_overlap_of_zero() -> None:
     assert set(overlaps(document, recursive(document, 100, 0))) == {""}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(5, 80), st.data())
 def test_no_chunk_is_only_overlap(seed: int, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))

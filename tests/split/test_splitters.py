@@ -52,7 +52,7 @@ def count(starts: NDArray[np.int64], span: CharSpan) -> int:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(documents(), st.integers(4, 40), st.data())
 def test_no_text_is_lost_and_no_chunk_is_too_long(
     name: str, document: Document, size: int, data: st.DataObject
@@ -67,7 +67,7 @@ def test_no_text_is_lost_and_no_chunk_is_too_long(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(documents(), st.integers(1, 40), st.data())
 def test_spans_are_ascending_trimmed_and_stable(name: str, document: Document, size: int, data: st.DataObject) -> None:
     splitter = make(name, size, data.draw(st.integers(0, size - 1)))
@@ -82,7 +82,7 @@ def test_spans_are_ascending_trimmed_and_stable(name: str, document: Document, s
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(documents(), st.integers(1, 60))
 def test_characters_are_counted_when_the_unit_says_so(name: str, document: Document, size: int) -> None:
     splitter = make(name, size, size // 4, "characters")

@@ -69,7 +69,7 @@ def test_the_nearest_rows_are_found_for_any_set_of_allowed_rows(
 
 
 @searches
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     n=st.integers(0, 60),
     dimension=st.integers(1, 12),
@@ -162,7 +162,7 @@ def test_scores_clipped_to_one_tie(search: Search) -> None:
     assert search(matrix, row, 3, None, None) == ([0, 1, 2], [1.0, 1.0, 1.0])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 2000), st.integers(1, 40), st.integers(0, 99), st.booleans())
 def test_the_floor_is_below_k_scores(n: int, k: int, seed: int, has_gaps: bool) -> None:
     scores = np.random.default_rng(seed).random(n, np.float32).round(2)
@@ -172,7 +172,7 @@ def test_the_floor_is_below_k_scores(n: int, k: int, seed: int, has_gaps: bool) 
     assert np.count_nonzero(scores >= floor) >= min(k, n)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 40), st.integers(0, 999), st.sampled_from([0.0, 1.0, 5.0]))
 def test_the_error_of_the_copy_is_within_its_bound(dimension: int, seed: int, spike: float) -> None:
     rows = unit_rows(30, dimension, seed).astype(np.float64)

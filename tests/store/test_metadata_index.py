@@ -29,7 +29,7 @@ def filled(*metadata: Mapping[str, JSON] | dict[str, int] | dict[str, object]) -
     return columns
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(dirty.metadata(), max_size=12), st.lists(dirty.filters(), min_size=1, max_size=6))
 def test_the_mask_equals_the_result_of_the_evaluator(held: list[dict[str, JSON]], wheres: list[Filter]) -> None:
     columns = filled(*held)
@@ -38,7 +38,7 @@ def test_the_mask_equals_the_result_of_the_evaluator(held: list[dict[str, JSON]]
 
 
 @pytest.mark.slow
-@settings(max_examples=4000, deadline=None)
+@settings(max_examples=4000)
 @given(st.lists(dirty.metadata(), max_size=12), st.lists(dirty.filters(), min_size=1, max_size=6))
 def test_the_mask_equals_the_result_of_the_evaluator_many_times(
     held: list[dict[str, JSON]], wheres: list[Filter]

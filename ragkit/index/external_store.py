@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -299,7 +300,7 @@ class ExternalStore:
             return compare_documents(_recorded_documents(catalog, matrix, self.store_id), stored).is_equal
         except (StoreError, DimensionMismatch):
             return False
-        except RagkitError:
+        except (RagkitError, sqlite3.Error):  # of the catalog, or an option
             raise
         except Exception:  # noqa: BLE001 - for damaged files, the libraries of stores raise anything
             return False

@@ -128,11 +128,17 @@ def _current_row(file: FoundFile, row: FileRow | None, options: IndexPlanOptions
     stat = file.stat
     if (row.size, row.mtime_ns, row.ctime_ns, row.inode) == (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode):
         return row
-    if row.status == "failed" and not row.content_hash and not _is_readable(file.path, options):
+    if _was_not_read(row, stat) and not _is_readable(file.path, options):
         return row
     if not _has_same_content(file.path, row, options):
         return None
     return row._replace(size=stat.size, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode)
+
+
+def _was_not_read(row: FileRow, stat: FileStat) -> bool:
+    """Whether the operating system could not read the file (see `ParseFailure.stat`), which has not changed since."""
+    unread = row.status == "failed" and not row.content_hash and row.mtime_ns == 0
+    return unread and (row.size, row.ctime_ns, row.inode) == (stat.size, stat.ctime_ns, stat.inode)
 
 
 def _is_readable(path: Path, options: IndexPlanOptions) -> bool:

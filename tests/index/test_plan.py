@@ -67,6 +67,8 @@ def test_a_file_that_could_not_be_read_is_a_task_as_soon_as_it_can_be_read() -> 
     still = plan(FILE, known=(unread,), content=unreadable)
     assert (still.tasks, still.touched, still.still_failed) == ((), (), (unread,))
     assert [task.previous for task in plan(FILE, known=(unread,)).tasks] == [unread]
+    changed = FoundFile(FILE.path, replace(STAT, size=99))
+    assert [task.previous for task in plan(changed, known=(unread,), content=unreadable).tasks] == [unread]
 
 
 def test_a_new_fingerprint_or_a_full_reindex_makes_a_file_a_task() -> None:

@@ -42,10 +42,10 @@ def handles(path: Path) -> int:
     """Number of open handles of this process on the file."""
     there = path.stat()
     result = 0
-    for number in range(256):
+    for entry in Path("/dev/fd").iterdir():
         try:
-            here = os.fstat(number)
-        except OSError:
+            here = os.fstat(int(entry.name))
+        except OSError:  # the handle of the listing
             continue
         result += (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
     return result

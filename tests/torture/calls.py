@@ -59,10 +59,13 @@ class SystemCalls:
         victim = bench.start(operation, held=True)
         after = f"{number}+" if how.endswith("+") else number
         what = "signal=KILL" if how == "KILL" else f"error={how.rstrip('+')}"
-        log = _start_trace(bench, victim, ["-e", f"trace={call}", "-e", f"inject={call}:{what}:when={after}"])
+        log = _start_trace(bench, victim, ["-e", f"trace={call},execve", "-e", f"inject={call}:{what}:when={after}"])
         result = victim.wait()
         text = log()
-        reached = result.code == -9 if how == "KILL" else _touches(_injected_line(text), bench.kb)
+        if how == "KILL":
+            reached = result.code == -9 and not _killed_programs(text)
+        else:
+            reached = _touches(_injected_line(text), bench.kb)
         oracle = bench.oracle()
         if not reached:
             # the failure came too late, or did not affect the knowledge base
@@ -163,6 +166,13 @@ def _start_trace(bench: Bench, victim: RunningCommand, options: Sequence[str]) -
 
 def _injected_line(log: str) -> str:
     return next((line for line in log.splitlines() if "(INJECTED)" in line), "")
+
+
+def _killed_programs(log: str) -> set[str]:
+    """The programs started by the command that were killed too, such as parser processes: strace injects into
+    every process. A file whose parser process is always killed is recorded as failed, so its document is missing."""
+    started = {line.split()[0] for line in log.splitlines() if " execve(" in line}
+    return started & {line.split()[0] for line in log.splitlines() if line.endswith("+++ killed by SIGKILL +++")}
 
 
 def _must_be_synced(log: str, kb: Path) -> bool:

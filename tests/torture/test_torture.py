@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.torture.calls import _killed_programs
 from tests.torture.kinds import SMALL
 from tests.torture.oracle import FAULTS
 from tests.torture.scoreboard import tree_name
@@ -66,6 +67,13 @@ def run_trials(stores: list[str], seed: int, tmp_path: Path) -> dict[str, int]:
     assert {store: sum(cell[fault] for cell in cells.values() for fault in FAULTS) for store, cells in board.items()} \
         == dict.fromkeys(stores, 0), result  # fmt: skip
     return {kind: sum(cells[kind]["trials"] for cells in board.values()) for kind in kinds}
+
+
+def test_a_trial_that_killed_a_parser_process_first_is_not_counted() -> None:
+    parser = ['15 execve("/usr/bin/python", ["python"], [...]) = 0', '15 openat(AT_FDCWD, "x.pyc", O_RDONLY) = ?']
+    command = ['12 openat(AT_FDCWD, "kb/CURRENT", O_RDONLY) = ?', "14 +++ killed by SIGKILL +++"]
+    assert _killed_programs("\n".join([*parser, *command])) == set()
+    assert _killed_programs("\n".join([*parser, "15 +++ killed by SIGKILL +++", *command])) == {"15"}
 
 
 @pytest.mark.timeout(1800)

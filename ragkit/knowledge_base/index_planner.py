@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from ragkit.index.catalog.directory import open_catalog
+from ragkit.errors import KnowledgeBaseLocked
+from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.plan import IndexPlan, IndexPlanOptions, make_plan
 from ragkit.index.report import FileFailure
@@ -90,15 +91,17 @@ def file_filters_json(catalog: Catalog, roots: Sequence[str], run: IndexOptions)
     return json.dumps(filters, sort_keys=True)
 
 
-def finish_sources(source_files: SourceFiles, targets: SourceTargets) -> None:
-    """Delete the copies whose documents were removed, and record the runs."""
+def finish_sources(catalog: Catalog, source_files: SourceFiles, targets: SourceTargets) -> None:
+    """Delete the copies whose documents were removed, and record the runs. The caller holds the writer lock.
+
+    A source that another run is fetching keeps its copies: that run deletes them.
+    """
     copies = source_files.resolver.source_copies
-    with closing(open_catalog(source_files.kb, verify_checksums=False)) as connection:
-        indexed = Catalog(connection).files().keys()
+    indexed = catalog.files().keys()
     for root in targets.runs:
-        gone = copies.unlisted(root) - indexed
-        if gone:
-            copies.forget(root, gone)
+        if copies.unlisted(root) - indexed:
+            with suppress(KnowledgeBaseLocked), WriterLock(copies.cache_folder(root), timeout_s=0):
+                copies.forget(root, copies.unlisted(root) - indexed)
     write_source_runs(source_files.kb, targets.runs)
 
 

@@ -84,29 +84,27 @@ class Indexer:
             return self._dry_run_with_copies(sources, run, started)
         with translate_io_errors(self.path, repair_command(self.path)):
             targets = self._resolve_sources(sources, run)
-        report = _add_target_results(self._index_roots(targets.roots, run, started), targets)
-        if not run.dry_run:
-            with translate_io_errors(self.path, repair_command(self.path)):
-                finish_sources(self.source_files, targets)
-        return report
+        return self._index_targets(targets, run, started)
 
     def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> SourceTargets:
         if run.rebuild and not sources:  # of what the knowledge base holds, without fetching anything
             return SourceTargets()
         return TargetResolver(self.path, self._components, self.source_files).resolve(sources)
 
-    def _index_roots(self, roots: Sequence[Path], run: IndexOptions, started: float) -> IndexReport:
+    def _index_targets(self, targets: SourceTargets, run: IndexOptions, started: float) -> IndexReport:
         """An index run over folders, files and copies."""
         on_call = self._ledger.call_recorder("index", self._components.pipeline.name)
         meter = Meter(budget_usd=run.max_cost_usd, on_call=on_call)
         with use_meter(meter), closing(self._ledger), SpooledFiles() as spool:
             notes = self._rebuild_if_damaged()
-            run = self._check_budget(roots, run, spool)
+            run = self._check_budget(targets, run, spool)
             with WriteSession(self.path, self._components.new_knowledge_base) as session:
-                report = self._run_build(session, roots, run, started)
+                report = self._run_build(session, targets.roots, run, started)
                 if not run.dry_run:
                     self._store_calibration(session.catalog)
-        return replace(report, notes=(*notes, *report.notes), usage=meter.usage().to_dict())
+                    finish_sources(session.catalog, self.source_files, targets)
+        report = replace(report, notes=(*notes, *report.notes), usage=meter.usage().to_dict())
+        return _add_target_results(report, targets)
 
     def add(self, documents: Sequence[Document], run: IndexOptions) -> IndexReport:
         """Write documents to the knowledge base, and index them; see `KnowledgeBase.add`."""
@@ -121,7 +119,7 @@ class Indexer:
             self.remove(replaced)
         return self.index([ADDED_ROOT], run)
 
-    def _check_budget(self, roots: Sequence[Path], run: IndexOptions, spool: SpooledFiles) -> IndexOptions:
+    def _check_budget(self, targets: SourceTargets, run: IndexOptions, spool: SpooledFiles) -> IndexOptions:
         """Estimate the cost of a run; returns its options, with the files that the estimate has read.
 
         Raises BudgetTooSmall or PriceUnknown if the run must not start; a free embedder always may.
@@ -135,7 +133,7 @@ class Indexer:
         if not self._components.splits_at_cost:  # the chunks of the estimate are those of the run
             run = replace(run, runner_factory=spool.wrap(run.runner_factory))
         trial = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
-        report = self._run_trial(roots, trial, time.perf_counter())
+        report = self._run_trial(targets, trial, time.perf_counter())
         total = embedding_cost(embedder, report.tokens) or 0.0
         for estimate in report.context_estimates:
             if estimate.cost_usd is None:
@@ -356,18 +354,18 @@ class Indexer:
         with TemporaryDirectory(prefix="ragkit-") as folder:
             scratch = Indexer(Path(folder) / "kb", self._components, self._ledger)
             targets = scratch._resolve_sources(sources, run)
-            report = _add_target_results(scratch._run_trial(targets.roots, run, started), targets)
+            report = scratch._run_trial(targets, run, started)
             return replace(report, kb=place_name(self.path), usage=Meter().usage().to_dict())
 
-    def _run_trial(self, roots: Sequence[Path], run: IndexOptions, started: float) -> IndexReport:
+    def _run_trial(self, targets: SourceTargets, run: IndexOptions, started: float) -> IndexReport:
         """A dry run; without a knowledge base in a temporary one, so that none is left behind."""
         if knowledge_base_exists(self.path):
-            return self._index_roots(roots, run, started)
+            return self._index_targets(targets, run, started)
         with TemporaryDirectory(prefix="ragkit-") as folder:
             scratch = Indexer(Path(folder) / "kb", self._components, self._ledger)
             scratch.source_files = self.source_files
             with WriteSession(scratch.path, self._components.new_knowledge_base) as session:
-                return scratch._run_build(session, roots, run, started)
+                return _add_target_results(scratch._run_build(session, targets.roots, run, started), targets)
 
     def _dry_run_with_copies(
         self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions, started: float
@@ -381,7 +379,7 @@ class Indexer:
                 shutil.copytree(self.path / SOURCES_FOLDER, copies / SOURCES_FOLDER)
             scratch.source_files = SourceFiles(self.path, self._components.folder_options, copies)
             targets = scratch._resolve_sources(sources, run)
-            return _add_target_results(scratch._index_roots(targets.roots, run, started), targets)
+            return scratch._index_targets(targets, run, started)
 
 
 def _is_named(source: str, names: Sequence[str]) -> bool:

@@ -15,6 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from ragkit.index.catalog.lock import WriterLock, is_locked
+from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.source_runs import SourceRun, write_source_runs
+from ragkit.knowledge_base import indexing
+from ragkit.knowledge_base.index_planner import finish_sources
+from ragkit.knowledge_base.source_files import SourceFiles
+from ragkit.knowledge_base.source_targets import SourceTargets
 from tests.cli.conftest import HASHING, CommandResult, Ragkit, hashing, ragkit, workplace
 from tests.load.sources.site_server import Site, serve
 
@@ -309,6 +316,44 @@ def test_a_run_that_is_killed_goes_on_where_it_stopped(ragkit: Ragkit, workplace
     site.fetched()
     assert files(ragkit("index", "--json")) == {"unchanged": 200}
     assert site.fetched(but=("/sitemap.xml",)) == []
+
+
+def test_a_run_leaves_the_copies_of_a_source_that_another_run_is_fetching(
+    ragkit: Ragkit, workplace: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_sitemap_site(site, 5)
+    configure(f"  - {{name: sitemap, url: '{site.url}/sitemap.xml'}}\n")
+    ragkit("index", "-q")
+    write_sitemap(site, {f"/p{number}.html": "2026-01-01" for number in range(1, 5)})
+    copies = Path(".ragkit/sources")
+
+    def finish_while_it_is_fetched(catalog: Catalog, source_files: SourceFiles, targets: SourceTargets) -> None:
+        with WriterLock(next(copies.rglob("cache"))):
+            finish_sources(catalog, source_files, targets)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(indexing, "finish_sources", finish_while_it_is_fetched)
+        assert files(ragkit("index", "--json")) == {"removed": 1, "unchanged": 4}
+    assert len([*copies.rglob("*.html")]) == 5
+    assert files(ragkit("index", "--json")) == {"unchanged": 4}
+    assert len([*copies.rglob("*.html")]) == 4
+
+
+def test_a_run_is_recorded_under_the_writer_lock(
+    ragkit: Ragkit, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked: list[bool] = []
+
+    def record(kb: Path, runs: dict[str, SourceRun]) -> None:
+        locked.append(is_locked(kb))
+        write_source_runs(kb, runs)
+
+    monkeypatch.setattr("ragkit.knowledge_base.index_planner.write_source_runs", record)
+    Path("ragkit.yaml").write_text(HASHING)
+    Path("docs").mkdir()
+    Path("docs/a.md").write_text("# Pump\n\nThe pump is red.")
+    ragkit("index", "docs", "-q")
+    assert locked == [True]
 
 
 def test_a_dry_run_changes_neither_index_nor_copies(ragkit: Ragkit, workplace: Path, site: Site) -> None:

@@ -7,10 +7,12 @@ file to the checksum file; opening the knowledge base compares them. During a wr
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,17 +33,36 @@ class FileChange:
 
 
 def write_file_durably(path: Path, data: bytes) -> None:
-    """Replace a file atomically: after a power failure it has either the old content or the new content."""
+    """Replace a file atomically: after a power failure it has either the old content or the new content.
+
+    Processes that replace the same file at once do so one after another.
+    """
     temporary = path.with_name(path.name + ".new")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    handle = _open_locked(temporary)
     try:
+        os.ftruncate(handle, 0)
         with os.fdopen(handle, "wb", closefd=False) as stream:
             stream.write(data)
         os.fsync(handle)
+        temporary.rename(path)
     finally:
         os.close(handle)
-    temporary.rename(path)
     fsync_directory(path.parent)
+
+
+def _open_locked(path: Path) -> int:
+    """Open a temporary file for writing. Waits while another process writes it, which then renames or leaves it."""
+    while True:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(handle)):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
 
 
 def fsync_directory(path: Path) -> None:

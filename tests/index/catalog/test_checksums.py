@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,14 @@ def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     write_file_durably(tmp_path / "x", b"one")
     write_file_durably(tmp_path / "x", b"two")
     assert (tmp_path / "x").read_bytes() == b"two"
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_file_that_many_replace_at_once_has_the_content_of_one(tmp_path: Path) -> None:
+    contents = [bytes([number]) * (1 << 18) for number in range(8)]
+    with ThreadPoolExecutor(len(contents)) as pool:
+        for _ in pool.map(lambda data: write_file_durably(tmp_path / "x", data), contents * 10):
+            assert (tmp_path / "x").read_bytes() in contents
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 

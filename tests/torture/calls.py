@@ -65,7 +65,7 @@ class SystemCalls:
         if how == "KILL":
             reached = result.code == -9 and not _killed_programs(text)
         else:
-            reached = _touches(_injected_line(text), bench.kb)
+            reached = _touches(_injected_line(text), bench.kb) and not _hit_signalling(text)
         oracle = bench.oracle()
         if not reached:
             # the failure came too late, or did not affect the knowledge base
@@ -173,6 +173,11 @@ def _killed_programs(log: str) -> set[str]:
     every process. A file whose parser process is always killed is recorded as failed, so its document is missing."""
     started = {line.split()[0] for line in log.splitlines() if " execve(" in line}
     return started & {line.split()[0] for line in log.splitlines() if line.endswith("+++ killed by SIGKILL +++")}
+
+
+def _hit_signalling(log: str) -> bool:
+    """Whether a write that wakes another thread failed, which no disk can cause: the thread would sleep for ever."""
+    return any("<anon_inode:[eventfd]>" in line for line in log.splitlines() if "(INJECTED)" in line)
 
 
 def _must_be_synced(log: str, kb: Path) -> bool:

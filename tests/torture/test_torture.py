@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.calls import _killed_programs
+from tests.torture.calls import _hit_signalling, _killed_programs
 from tests.torture.kinds import SMALL
 from tests.torture.oracle import FAULTS
 from tests.torture.scoreboard import tree_name
@@ -74,6 +74,13 @@ def test_a_trial_that_killed_a_parser_process_first_is_not_counted() -> None:
     command = ['12 openat(AT_FDCWD, "kb/CURRENT", O_RDONLY) = ?', "14 +++ killed by SIGKILL +++"]
     assert _killed_programs("\n".join([*parser, *command])) == set()
     assert _killed_programs("\n".join([*parser, "15 +++ killed by SIGKILL +++", *command])) == {"15"}
+
+
+def test_a_trial_that_broke_the_signals_between_threads_is_not_counted() -> None:
+    disk = '12 write(5</kb/log>, "x", 1) = -1 ENOSPC (No space left on device) (INJECTED)'
+    event = '14 write(13<anon_inode:[eventfd]>, "\\1", 8) = '
+    assert not _hit_signalling(f"{disk}\n{event}8")
+    assert _hit_signalling(f"{disk}\n{event}-1 ENOSPC (No space left on device) (INJECTED)")
 
 
 @pytest.mark.timeout(1800)

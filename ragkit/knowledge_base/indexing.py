@@ -301,26 +301,33 @@ class Indexer:
             return ()
         try:
             verify_vector_rows(self.path)
-        except KnowledgeBaseDamaged as error:
-            return self.rebuild(str(error.path), error.reason)
+        except KnowledgeBaseDamaged:
+            with translate_io_errors(self.path, repair_command(self.path)), WriterLock(self.path):
+                try:  # again, as a writer may have replaced the files meanwhile
+                    verify_vector_rows(self.path)
+                except KnowledgeBaseDamaged as error:
+                    return self._rebuild(str(error.path), error.reason)
         return ()
 
     def rebuild(self, what: str, reason: str) -> tuple[str, ...]:
-        """Rebuild everything from the sources, reusing the vectors that are intact."""
+        """Rebuild everything from the sources, reusing the vectors that are intact. Returns notes."""
         with translate_io_errors(self.path, repair_command(self.path)), WriterLock(self.path):
-            recovered = RecoveredState(self.path, self._components.embedder.fingerprint)
-            roots = self._source_paths(recovered.roots)
-            gone = [root for root in roots if not root.exists()]
-            if gone:
-                raise LoadError(
-                    str(gone[0]), "does not exist, and the damaged knowledge base must be rebuilt from it", "restore it"
-                )
-            folder = self.path / REBUILD_FOLDER
-            shutil.rmtree(folder, ignore_errors=True)
-            with WriteSession(folder, self._components.new_knowledge_base) as session:
-                self._restore_vectors(session, recovered)
-                self._run_build(session, roots, IndexOptions(), time.perf_counter())
-            replace_with_rebuilt(self.path)
+            return self._rebuild(what, reason)
+
+    def _rebuild(self, what: str, reason: str) -> tuple[str, ...]:
+        recovered = RecoveredState(self.path, self._components.embedder.fingerprint)
+        roots = self._source_paths(recovered.roots)
+        gone = [root for root in roots if not root.exists()]
+        if gone:
+            raise LoadError(
+                str(gone[0]), "does not exist, and the damaged knowledge base must be rebuilt from it", "restore it"
+            )
+        folder = self.path / REBUILD_FOLDER
+        shutil.rmtree(folder, ignore_errors=True)
+        with WriteSession(folder, self._components.new_knowledge_base) as session:
+            self._restore_vectors(session, recovered)
+            self._run_build(session, roots, IndexOptions(), time.perf_counter())
+        replace_with_rebuilt(self.path)
         reused = f"{len(recovered.text_hashes)} vectors were reused"
         return (f"{what} {reason}: rebuilt from {len(roots)} sources, {reused}",)
 

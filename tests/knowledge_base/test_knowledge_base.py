@@ -22,14 +22,18 @@ from ragkit.errors import (
     SettingsMismatch,
 )
 from ragkit.index.build_fingerprint import check_embedder_weights
-from ragkit.index.catalog.directory import CATALOG_FILE
+from ragkit.index.catalog import row_checks
+from ragkit.index.catalog.checksums import CHECKSUM_FILE
+from ragkit.index.catalog.directory import CATALOG_FILE, open_vectors
 from ragkit.index.catalog.lock import WriterLock
+from ragkit.index.catalog.sqlite import EmbedderRow
 from ragkit.index.reader import MAX_FILTER_MASKS, MAX_IDLE_CONNECTIONS
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline import assemble
 from ragkit.pipeline.settings import Pipeline
 from ragkit.store.backends.sqlite import SqliteStore
+from ragkit.store.native.vector_file import VectorFile
 from ragkit.store.options import SqliteOptions
 
 HASHING = "embed: {name: hashing, dimension: 64}\n"
@@ -214,6 +218,27 @@ def test_a_lost_catalog_is_rebuilt_with_the_existing_vectors(tmp_path: Path, doc
     assert "rebuilt from 1 sources" in report.notes[0]
     with KnowledgeBase.open(tmp_path / "kb") as kb:
         assert [chunk.id for chunk in kb.chunks()] == before
+
+
+def test_a_run_beside_another_writer_rebuilds_nothing(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vectors are verified before the run has the lock: between two reads another run completes."""
+    kb = tmp_path / "kb"
+    KnowledgeBase.open(kb, make_pipeline()).index(docs)
+    (kb / CHECKSUM_FILE).unlink()  # as while another run is writing
+    pending = [docs]
+
+    def open_after_another_run(directory: Path, embedder: EmbedderRow) -> VectorFile:
+        if pending:
+            (docs / "new.txt").write_text("A pump that was added meanwhile.")
+            KnowledgeBase.open(kb, make_pipeline()).index(pending.pop())
+        return open_vectors(directory, embedder)
+
+    monkeypatch.setattr(row_checks, "open_vectors", open_after_another_run)
+    report = KnowledgeBase.open(kb, make_pipeline()).index(docs)
+    assert (pending, report.notes) == ([], ())
+    assert report.files["unchanged"] == len([*docs.iterdir()])
 
 
 @pytest.fixture

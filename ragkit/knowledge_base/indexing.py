@@ -303,8 +303,8 @@ class Indexer:
             verify_vector_rows(self.path)
         except KnowledgeBaseDamaged:
             with translate_io_errors(self.path, repair_command(self.path)), WriterLock(self.path):
-                try:  # again, as a writer may have replaced the files meanwhile
-                    verify_vector_rows(self.path)
+                try:  # again, as another process may have been writing
+                    verify_vector_rows(self.path, locked=True)
                 except KnowledgeBaseDamaged as error:
                     return self._rebuild(str(error.path), error.reason)
         return ()

@@ -220,6 +220,18 @@ def test_a_lost_catalog_is_rebuilt_with_the_existing_vectors(tmp_path: Path, doc
         assert [chunk.id for chunk in kb.chunks()] == before
 
 
+@pytest.mark.parametrize("name", ["vectors-1.f32", CATALOG_FILE])
+def test_a_flipped_bit_is_repaired_by_the_next_run(tmp_path: Path, docs: Path, name: str) -> None:
+    kb, file = tmp_path / "kb", tmp_path / "kb" / name
+    KnowledgeBase.open(kb, make_pipeline()).index(docs)
+    data = bytearray(file.read_bytes())
+    data[-9] ^= 1
+    file.write_bytes(data)
+    report = KnowledgeBase.open(kb, make_pipeline()).index(docs)
+    assert f"{name} has a checksum mismatch: rebuilt from 1 sources" in report.notes[0]
+    assert KnowledgeBase.open(kb).verify().is_sound
+
+
 def test_a_run_beside_another_writer_rebuilds_nothing(
     tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,8 +94,14 @@ def write_marker(directory: Path, identity: str, roots: Sequence[str] = ()) -> N
     write_file_durably(directory / MARKER_FILE, (json.dumps(body, indent=1) + "\n").encode())
 
 
-def open_catalog(directory: Path, *, verify_checksums: bool = True) -> sqlite3.Connection:
+def open_catalog(directory: Path, *, verify_checksums: bool = True, locked: bool = False) -> sqlite3.Connection:
     """Check a knowledge base and open a connection to its catalog.
+
+    Args:
+        directory: the knowledge base.
+        verify_checksums: compare its files with their checksums.
+        locked: the caller holds the writer lock; otherwise files that differ while another process holds it are not
+            damaged, but being written.
 
     Raises:
         NotAKnowledgeBase: there is none, or a newer version of ragkit created it.
@@ -104,7 +110,7 @@ def open_catalog(directory: Path, *, verify_checksums: bool = True) -> sqlite3.C
     if not knowledge_base_exists(directory):
         raise NotAKnowledgeBase(place_name(directory), "is not a knowledge base", "build it with `ragkit index FOLDER`")
     if verify_checksums:
-        _check_files(directory)
+        _check_files(directory, locked=locked)
     path = directory / CATALOG_FILE
     if not path.exists():
         raise _damaged_error(directory, "is missing")
@@ -147,14 +153,14 @@ def _read_marker(directory: Path) -> dict[str, object]:
     return marker if isinstance(marker, dict) else {}
 
 
-def _check_files(directory: Path) -> None:
+def _check_files(directory: Path, *, locked: bool) -> None:
     """Compare the files with their checksums. Retries while a writer is replacing the checksum file."""
     for _ in range(20):
         before = read_checksums(directory)
         changes = find_changed_files(directory)
         if not changes:
             return
-        if not is_locked(directory) and read_checksums(directory) == before:
+        if (locked or not is_locked(directory)) and read_checksums(directory) == before:
             raise KnowledgeBaseDamaged(str(directory / changes[0].file), changes[0].reason, repair_command(directory))
         time.sleep(0.05)
 

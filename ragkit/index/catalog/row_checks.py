@@ -16,15 +16,19 @@ from ragkit.index.catalog.sqlite import Catalog
 from ragkit.store.native.vector_file import row_checksums
 
 
-def verify_vector_rows(directory: Path) -> None:
+def verify_vector_rows(directory: Path, *, locked: bool = False) -> None:
     """Verify all vectors before a write session, if there is no checksum file.
 
     An interrupted run leaves no checksum file. The next run must not write checksums of rows damaged since then.
 
+    Args:
+        directory: the knowledge base.
+        locked: the caller holds the writer lock; otherwise rows may be reported that another process is writing.
+
     Raises:
         NotAKnowledgeBase, KnowledgeBaseDamaged: as `open_catalog`.
     """
-    with closing(open_catalog(directory)) as connection:
+    with closing(open_catalog(directory, locked=locked)) as connection:
         if read_checksums(directory) is not None:
             return
         for embedder in Catalog(connection).embedders():

@@ -232,6 +232,24 @@ def test_a_flipped_bit_is_repaired_by_the_next_run(tmp_path: Path, docs: Path, n
     assert KnowledgeBase.open(kb).verify().is_sound
 
 
+@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "after an interrupted run"])
+def test_no_command_gives_damaged_vectors_new_checksums(tmp_path: Path, docs: Path, *, sealed: bool) -> None:
+    path = tmp_path / "kb"
+    KnowledgeBase.open(path, make_pipeline()).index(docs)
+    data = bytearray((path / "vectors-1.f32").read_bytes())
+    data[-9] ^= 1
+    (path / "vectors-1.f32").write_bytes(data)
+    if not sealed:
+        (path / CHECKSUM_FILE).unlink()
+    kb = KnowledgeBase.open(path, make_pipeline())
+    for write in (lambda: kb.remove(docs / "shed.txt"), kb.clear, kb.copy):
+        with pytest.raises(KnowledgeBaseDamaged, match=r"vectors-1\.f32 has a checksum mismatch"):
+            write()
+    assert (path / CHECKSUM_FILE).exists() == sealed
+    assert "rebuilt from 1 sources" in kb.index(docs).notes[0]
+    assert kb.remove(docs / "shed.txt") == 1
+
+
 def test_a_run_beside_another_writer_rebuilds_nothing(
     tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

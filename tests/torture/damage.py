@@ -1,7 +1,7 @@
 """Corrupt files of an idle knowledge base: flipped bits; deleted, emptied, halved or foreign files.
 
 After each: a search returns the same hits, or a one-line error that names the repair; `verify` finds the damage, unless
-it has no effect; `verify --repair` repairs it and embeds only lost texts.
+it has no effect; `rm` fails, or leaves nothing damaged; `verify --repair` repairs it and embeds only lost texts.
 """
 
 from __future__ import annotations
@@ -159,6 +159,9 @@ def _check_repair(bench: Bench, oracle: Oracle, path: Path, what: str) -> None:
     """Check both repairs: `verify --repair`, and in a copy the next `index`."""
     damaged = bench.root / "spoilt"
     copy_tree(bench.kb, damaged)
+    _check_change(bench, oracle, what)
+    shutil.rmtree(bench.kb)
+    copy_tree(damaged, bench.kb)
     result, embedded = bench.commands.run_counted("verify", "--repair", *bench.kb_options)
     oracle.check_output(result)
     if result.code != 0:
@@ -170,6 +173,18 @@ def _check_repair(bench: Bench, oracle: Oracle, path: Path, what: str) -> None:
     shutil.rmtree(bench.kb)
     damaged.rename(bench.kb)
     oracle.check_next_run(bench.listing)
+
+
+def _check_change(bench: Bench, oracle: Oracle, what: str) -> None:
+    """A command must not give new checksums to what is damaged: it fails, or only the store is damaged afterwards."""
+    changed = oracle.run("rm", f"docs/{min(bench.files)}")
+    if changed.code == 0:
+        verified = oracle.run("verify", "--json")
+        problems = verified.json["problems"] if verified.out else [{"part": "", "what": verified.summary()}]
+        if any(problem["part"] != "store" for problem in problems):
+            oracle.fault("wrong", f"{what}: `rm` succeeded, and left {problems}"[:600])
+    elif "ragkit verify --repair" not in changed.err and "ragkit index" not in changed.err:
+        oracle.fault("unclear", f"{what}: {changed.summary()}")
 
 
 def _allowed_embeddings(bench: Bench, path: Path) -> int:

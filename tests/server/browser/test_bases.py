@@ -25,7 +25,7 @@ def test_a_knowledge_base_is_chosen_on_the_page_and_keeps_to_itself(open_page: O
         bases[name] = KnowledgeBase.open(tmp_path / name, Pipeline.from_yaml("embed: {name: hashing}\n"))
         bases[name].index(tmp_path / f"{name}.md")
     with serving_app(create_application(bases, ServerSettings())) as origin:
-        page = open_page(origin=origin, reduced_motion="reduce")  # axe would see colors of a panel that fades in
+        page = open_page(origin=origin)
         choice = page.get_by_role("combobox", name="Knowledge base")
         expect(choice).to_have_value("north")
         for name in ("south", "north", "south"):

@@ -30,6 +30,7 @@ from ragkit.index.catalog.directory import (
 )
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.postgres_rows import Row
+from ragkit.index.catalog.row_checks import verify_vector_rows
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS, open_connection
 from ragkit.index.catalog.sqlite import VECTORS_KEY, Catalog
 from ragkit.index.catalog.write_session import WriteSession
@@ -191,7 +192,11 @@ class Workspace(Replica):
         if not identity and state is not None and state.version:
             if self._readers.has_vectors:
                 self._readers.pull(database)
-                self._clone()
+                try:
+                    self._clone()
+                except KnowledgeBaseDamaged:
+                    self._readers.refetch(database)
+                    self._clone()
             else:
                 self.pull(database)
                 delete_checksums(self.directory)
@@ -254,10 +259,14 @@ class Workspace(Replica):
 
 
 def clone_directory(source: Path, target: Path) -> None:
-    """Copy a knowledge base directory: catalog, vectors, copies of pages and added documents."""
+    """Copy a knowledge base directory: catalog, vectors, copies of pages and added documents.
+
+    The caller holds the writer lock of the source. Raises KnowledgeBaseDamaged if the source is damaged.
+    """
+    verify_vector_rows(source, locked=True)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True, mode=0o700)
-    with closing(open_catalog(source)) as connection:
+    with closing(open_catalog(source, verify_checksums=False)) as connection:
         new = target / f"{CATALOG_FILE}.new"
         with closing(sqlite3.connect(new)) as copy:
             connection.backup(copy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import ExitStack, closing
 from datetime import date
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -242,7 +243,8 @@ def test_no_command_gives_damaged_vectors_new_checksums(tmp_path: Path, docs: Pa
     if not sealed:
         (path / CHECKSUM_FILE).unlink()
     kb = KnowledgeBase.open(path, make_pipeline())
-    for write in (lambda: kb.remove(docs / "shed.txt"), kb.clear, kb.copy):
+    copy_to = partial(kb.copy_to, tmp_path / "copy")
+    for write in (partial(kb.remove, docs / "shed.txt"), kb.clear, kb.copy, copy_to):
         with pytest.raises(KnowledgeBaseDamaged, match=r"vectors-1\.f32 has a checksum mismatch"):
             write()
     assert (path / CHECKSUM_FILE).exists() == sealed

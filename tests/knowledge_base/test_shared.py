@@ -24,6 +24,7 @@ from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import DatabaseFailed, InvalidOption, KnowledgeBaseLocked, NotAKnowledgeBase, SettingsMismatch
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres import PostgresCatalog
+from ragkit.index.replica import WRITER_FOLDER
 from ragkit.index.report import IndexEvent, TextsEmbedded
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
@@ -267,6 +268,25 @@ def test_a_damaged_copy_is_fetched_again(docs: Path, machine: Open) -> None:
     (kb.path / "index.sqlite").write_bytes(b"not a database")
     with machine() as again:
         assert scores(again) == before
+
+
+def test_a_damaged_copy_is_fetched_again_before_a_run_writes(docs: Path, machine: Open) -> None:
+    kb = machine()
+    kb.index(docs)
+    before = scores(kb)
+    kb.close()
+    shutil.rmtree(kb.path / WRITER_FOLDER)  # the next run copies the copy of the readers
+    vectors = next(kb.path.glob("vectors-*.f32"))
+    body = bytearray(vectors.read_bytes())
+    body[-7] ^= 0x55
+    vectors.write_bytes(body)
+    with machine() as again:
+        (docs / "new.md").write_text("A new page about a kettle.")
+        assert again.index(docs).files["added"] == 1
+        (docs / "new.md").unlink()
+        again.index(docs, options=IndexOptions(accept_deletions=True))
+        assert scores(again) == before
+        assert again.verify().is_sound
 
 
 def test_a_database_that_was_restored_to_an_earlier_state_is_fetched_again(docs: Path, machine: Open) -> None:

@@ -26,7 +26,7 @@ from ragkit.index.catalog.checksums import read_checksums
 from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vectors, repair_command
 from ragkit.index.catalog.document_index import DocumentIndex
 from ragkit.index.catalog.duplicate_index import DuplicateIndex
-from ragkit.index.catalog.row_checks import verify_rows
+from ragkit.index.catalog.row_checks import verify_vector_rows
 from ragkit.index.catalog.sqlite import (
     Catalog,
     document_from_row,
@@ -248,7 +248,7 @@ class CatalogReader:
             raise KnowledgeBaseDamaged(str(vectors.path), reason, repair_command(self.directory))
         matrix = vectors.matrix(embedder.rows)
         if not self.is_verified:
-            verify_rows(connection, embedder.key, matrix, vectors.path, repair_command(self.directory))
+            verify_vector_rows(connection, embedder.key, matrix, vectors.path, repair_command(self.directory))
         return matrix, scanner
 
     def _acquire_connection(self) -> sqlite3.Connection:

@@ -30,7 +30,7 @@ from ragkit.index.catalog.directory import (
 )
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.postgres_rows import Row
-from ragkit.index.catalog.row_checks import verify_vector_rows
+from ragkit.index.catalog.row_checks import verify_before_writing
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS, open_connection
 from ragkit.index.catalog.sqlite import VECTORS_KEY, Catalog
 from ragkit.index.catalog.write_session import WriteSession
@@ -263,7 +263,7 @@ def clone_directory(source: Path, target: Path) -> None:
 
     The caller holds the writer lock of the source. Raises KnowledgeBaseDamaged if the source is damaged.
     """
-    verify_vector_rows(source, locked=True)
+    verify_before_writing(source)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True, mode=0o700)
     with closing(open_catalog(source, verify_checksums=False)) as connection:

@@ -22,11 +22,13 @@ from ragkit.index.catalog.directory import (
     read_marker_id,
     repair_command,
 )
-from ragkit.index.catalog.row_checks import find_bad_rows
+from ragkit.index.catalog.row_checks import find_bad_rows, find_row_problems
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS
-from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum
+from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.external_store import ExternalStore
 from ragkit.lexical.base import LexicalIndex
+
+_CONTEXTS_WITHOUT_CHUNK = "chunk_contexts WHERE chunk NOT IN (SELECT key FROM chunks)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,37 +160,10 @@ def _find_catalog_problems(connection: sqlite3.Connection) -> Iterator[Verificat
     for label, query in orphans:
         if count := _count_rows(connection, query):
             yield VerificationProblem("catalog", f"{count} {label}")
-    yield from _find_row_problems(connection)
-    if Catalog(connection).has_contexts():
-        yield from _find_context_problems(connection)
-
-
-def _find_row_problems(connection: sqlite3.Connection) -> Iterator[VerificationProblem]:
-    """Verify the checksum of every document and chunk, and every chunk against the text of its document."""
-    columns = "key, id, source, title, format, language, metadata, page_starts, headings, body, checksum"
-    for key, *values, crc in connection.execute(f"SELECT {columns} FROM documents"):  # noqa: S608
-        if row_checksum(tuple(values)) != crc:
-            yield VerificationProblem("catalog", f"the document of {values[1]} has a checksum mismatch")
-            continue
-        text = document_from_row(values).text
-        chunks = connection.execute(
-            "SELECT key, id, start, end, start_line, end_line, page, heading, text, checksum FROM chunks"
-            " WHERE document = ?",
-            (key,),
-        )
-        for chunk, *row, row_crc in chunks:
-            if row_checksum(tuple(row)) != row_crc or text[row[1] : row[2]] != row[7]:
-                yield VerificationProblem("catalog", f"chunk {chunk} of {values[1]} has a checksum mismatch")
-
-
-def _find_context_problems(connection: sqlite3.Connection) -> Iterator[VerificationProblem]:
-    """Verify the contexts of chunks, and the recorded sentences."""
-    if count := _count_rows(connection, "chunk_contexts WHERE chunk NOT IN (SELECT key FROM chunks)"):
+    for line in find_row_problems(connection):
+        yield VerificationProblem("catalog", line)
+    if Catalog(connection).has_contexts() and (count := _count_rows(connection, _CONTEXTS_WITHOUT_CHUNK)):
         yield VerificationProblem("catalog", f"{count} contexts without a chunk")
-    for table, key in (("chunk_contexts", "chunk"), ("contexts", "request")):
-        for *values, crc in connection.execute(f"SELECT {key}, sentence, checksum FROM {table}"):  # noqa: S608
-            if row_checksum(tuple(values)) != crc:
-                yield VerificationProblem("catalog", f"a row of {table} has a checksum mismatch")
 
 
 def _find_vector_problems(connection: sqlite3.Connection, directory: Path) -> Iterator[VerificationProblem]:

@@ -22,7 +22,7 @@ from ragkit.index.catalog.document_index import DocumentIndex
 from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.io_errors import translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
-from ragkit.index.catalog.row_checks import verify_vector_rows
+from ragkit.index.catalog.row_checks import verify_before_writing
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.context_writer import ContextStage, ContextWriter
@@ -299,14 +299,11 @@ class Indexer:
         """Rebuild a damaged knowledge base before it is written to. Returns notes."""
         if not knowledge_base_exists(self.path):
             return ()
-        try:
-            verify_vector_rows(self.path)
-        except KnowledgeBaseDamaged:
-            with translate_io_errors(self.path, repair_command(self.path)), WriterLock(self.path):
-                try:  # again, as another process may have been writing
-                    verify_vector_rows(self.path, locked=True)
-                except KnowledgeBaseDamaged as error:
-                    return self._rebuild(str(error.path), error.reason)
+        with translate_io_errors(self.path, repair_command(self.path)), WriterLock(self.path):
+            try:
+                verify_before_writing(self.path)
+            except KnowledgeBaseDamaged as error:
+                return self._rebuild(str(error.path), error.reason)
         return ()
 
     def rebuild(self, what: str, reason: str) -> tuple[str, ...]:

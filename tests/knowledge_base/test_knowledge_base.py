@@ -234,43 +234,53 @@ def test_a_flipped_bit_is_repaired_by_the_next_run(tmp_path: Path, docs: Path, n
 
 
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "after an interrupted run"])
-def test_no_command_gives_damaged_vectors_new_checksums(tmp_path: Path, docs: Path, *, sealed: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "damaged", "reason"),
+    [
+        ("vectors-1.f32", -9, r"vectors-1\.f32 has a checksum mismatch"),
+        (CATALOG_FILE, b"The saw hangs", rf"{CATALOG_FILE} (is damaged: .* of .*shed\.txt )?has a checksum mismatch"),
+    ],
+    ids=["vector", "text"],
+)
+def test_no_command_gives_damage_new_checksums(
+    tmp_path: Path, docs: Path, name: str, damaged: int | bytes, reason: str, *, sealed: bool
+) -> None:
     path = tmp_path / "kb"
     KnowledgeBase.open(path, make_pipeline()).index(docs)
-    data = bytearray((path / "vectors-1.f32").read_bytes())
-    data[-9] ^= 1
-    (path / "vectors-1.f32").write_bytes(data)
+    data = bytearray((path / name).read_bytes())
+    data[damaged if isinstance(damaged, int) else data.rindex(damaged)] ^= 1
+    (path / name).write_bytes(data)
     if not sealed:
         (path / CHECKSUM_FILE).unlink()
     kb = KnowledgeBase.open(path, make_pipeline())
     copy_to = partial(kb.copy_to, tmp_path / "copy")
     for write in (partial(kb.remove, docs / "shed.txt"), kb.clear, kb.copy, copy_to):
-        with pytest.raises(KnowledgeBaseDamaged, match=r"vectors-1\.f32 has a checksum mismatch"):
+        with pytest.raises(KnowledgeBaseDamaged, match=reason):
             write()
     assert (path / CHECKSUM_FILE).exists() == sealed
     assert "rebuilt from 1 sources" in kb.index(docs).notes[0]
     assert kb.remove(docs / "shed.txt") == 1
 
 
-def test_a_run_beside_another_writer_rebuilds_nothing(
+def test_no_other_run_writes_while_vectors_are_verified(
     tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The vectors are verified before the run has the lock: between two reads another run completes."""
+    """Without the lock, rows that another run has just added would be taken for damaged, and everything rebuilt."""
     kb = tmp_path / "kb"
     KnowledgeBase.open(kb, make_pipeline()).index(docs)
-    (kb / CHECKSUM_FILE).unlink()  # as while another run is writing
-    pending = [docs]
+    (kb / CHECKSUM_FILE).unlink()  # as after an interrupted run
+    reads = []
 
-    def open_after_another_run(directory: Path, embedder: EmbedderRow) -> VectorFile:
-        if pending:
-            (docs / "new.txt").write_text("A pump that was added meanwhile.")
-            KnowledgeBase.open(kb, make_pipeline()).index(pending.pop())
+    def open_beside_another_run(directory: Path, embedder: EmbedderRow) -> VectorFile:
+        reads.append(directory)
+        with pytest.raises(KnowledgeBaseLocked):
+            KnowledgeBase.open(kb, make_pipeline()).index(docs)
         return open_vectors(directory, embedder)
 
-    monkeypatch.setattr(row_checks, "open_vectors", open_after_another_run)
+    monkeypatch.setattr(row_checks, "open_vectors", open_beside_another_run)
     report = KnowledgeBase.open(kb, make_pipeline()).index(docs)
-    assert (pending, report.notes) == ([], ())
-    assert report.files["unchanged"] == len([*docs.iterdir()])
+    assert reads
+    assert (report.notes, report.files["unchanged"]) == ((), len([*docs.iterdir()]))
 
 
 @pytest.fixture

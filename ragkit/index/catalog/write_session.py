@@ -26,7 +26,7 @@ from ragkit.index.catalog.document_index import DocumentIndex
 from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.io_errors import to_knowledge_base_error, translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
-from ragkit.index.catalog.row_checks import verify_vector_rows
+from ragkit.index.catalog.row_checks import verify_before_writing
 from ragkit.index.catalog.schema import create_missing_tables
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow
 from ragkit.store.native.vector_file import VectorFile
@@ -67,7 +67,7 @@ class WriteSession:
             if self._new_base is not None and not knowledge_base_exists(self.directory):
                 create_knowledge_base(self.directory, self._new_base)
             # what is damaged must not get new checksums
-            verify_vector_rows(self.directory, locked=True)
+            verify_before_writing(self.directory)
             connection = open_catalog(self.directory, verify_checksums=False)
             self._stack.callback(connection.close)
             self.catalog = Catalog(connection)

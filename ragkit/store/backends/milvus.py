@@ -124,7 +124,7 @@ class MilvusStore(VectorStore):
             for batch in batches_by_size(records, _upsert_bytes, _UPSERT_ROWS, _UPSERT_BYTES):
                 values = [{**record, **numbers} for record, numbers in batch]
                 self._require_client().upsert(self._collection_name, values)
-            self._count_unflushed(len(records))
+            self._flush_if_due(len(records))
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
@@ -149,7 +149,7 @@ class MilvusStore(VectorStore):
                 existing = [row["key"] for row in self._get(batch, ["key"])]
                 if existing:
                     self._require_client().delete(self._collection_name, ids=existing)
-                    self._count_unflushed(len(existing))
+                    self._flush_if_due(len(existing))
                 removed += len(existing)
         return removed
 
@@ -158,7 +158,7 @@ class MilvusStore(VectorStore):
         with self._translate_errors(), self._lock.write():
             if self._load_dimension():
                 self._require_client().delete(self._collection_name, filter='key != ""')
-                self._count_unflushed(_FLUSH_ROWS)
+                self._flush_if_due(_FLUSH_ROWS)
 
     def count(self) -> int:
         """See `Store.count`."""
@@ -233,7 +233,7 @@ class MilvusStore(VectorStore):
             self._dimension = int(fields["row"]["params"]["dim"])
         return self._dimension
 
-    def _count_unflushed(self, rows: int) -> None:
+    def _flush_if_due(self, rows: int) -> None:
         """Flush Milvus Lite after many writes: it searches unflushed rows many times more slowly."""
         self._unflushed_rows += rows
         if self._lite is not None and self._unflushed_rows >= _FLUSH_ROWS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -410,7 +411,9 @@ def test_a_git_branch_is_followed_by_blobs(ragkit: Ragkit, workplace: Path) -> N
     assert "git fetch failed" in result.json["failures"][0]["error"]
 
 
-@pytest.mark.parametrize("damage", ["zeroed list of shallow commits", "lock left by a kill", "cut packs", "no objects"])
+@pytest.mark.parametrize(
+    "damage", ["zeroed list of shallow commits", "lock left by a kill", "cut objects", "empty objects", "an empty blob"]
+)
 def test_a_damaged_copy_of_a_repository_is_fetched_anew(ragkit: Ragkit, workplace: Path, damage: str) -> None:
     Path("repo").mkdir()
     git("init", "-q", "-b", "main")
@@ -426,9 +429,12 @@ def test_a_damaged_copy_of_a_repository_is_fetched_anew(ragkit: Ragkit, workplac
     elif damage == "lock left by a kill":
         (copy / "shallow.lock").touch()
     else:
+        blob = hashlib.sha1(b"blob 19\0# 0\n\nPump 0 is red.", usedforsecurity=False).hexdigest()
         for path in (path for path in (copy / "objects").rglob("*") if path.is_file()):
-            path.chmod(0o600)
-            path.write_bytes(path.read_bytes()[:20] if damage == "cut packs" else b"")
+            if damage != "an empty blob" or path.name == blob[2:]:
+                path.chmod(0o600)
+                path.write_bytes(path.read_bytes()[:20] if damage == "cut objects" else b"")
+        assert damage != "an empty blob" or (copy / "objects" / blob[:2] / blob[2:]).stat().st_size == 0
     Path("repo/1.md").write_text("# 1\n\nPump 1 is green.")
     git("commit", "-q", "-a", "-m", "two")
     assert files(ragkit("index", "--json")) == {"updated": 1, "unchanged": 2}

@@ -22,6 +22,8 @@ from ragkit.masking import mask_passwords
 TIMEOUT_S = 600
 """Of one git command, in seconds."""
 _REGULAR_FILES = ("100644", "100755")
+_Tree = list[tuple[str, str, str, str]]
+"""Mode, blob, size in bytes (`-` for a submodule) and path of each entry."""
 
 
 class GitSource:
@@ -49,9 +51,7 @@ class GitSource:
         except LoadError as error:
             tree = self._read_tree_anew(folder, error)
         base = self._repository if "://" in self._repository else f"git://{self._repository}"
-        for entry in tree.split(b"\0"):
-            head, _, name = entry.decode("utf-8", "surrogateescape").partition("\t")
-            mode, _, blob, size = head.split() if head else ("", "", "", "")
+        for mode, blob, size, name in tree:
             if mode in _REGULAR_FILES and not any(part.startswith(".") for part in name.split("/")):
                 path = os.fsencode(name).decode("utf-8", "backslashreplace")
                 key = f"{mask_passwords(base)}@{quote(self._options.ref)}/{quote(path)}"
@@ -66,15 +66,23 @@ class GitSource:
             self._read_tree_anew(folder, error)
             return SourceFile(self._git(folder, *command))
 
-    def _read_tree(self, folder: Path) -> bytes:
-        """Fetch the commit and return its entries."""
+    def _read_tree(self, folder: Path) -> _Tree:
+        """Fetch the commit and return its entries. Raises LoadError, also if a file of it is missing."""
         if not (folder / "HEAD").is_file():
             self._git(Path(), "init", "--bare", "--quiet", "--template=", str(folder))
         remote = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--force")
         self._git(folder, *remote, "--", self._repository, f"{self._options.ref}:refs/ragkit/current")
-        return self._git(folder, "ls-tree", "-r", "-l", "-z", "refs/ragkit/current")
+        entries = self._git(folder, "ls-tree", "-r", "-l", "-z", "refs/ragkit/current").split(b"\0")
+        tree = []
+        for entry in filter(None, entries):
+            head, _, name = entry.decode("utf-8", "surrogateescape").partition("\t")
+            mode, _, blob, size = head.split()
+            if size == "BAD":  # what git prints, without an error, for a blob that it cannot read
+                raise LoadError(self.location, f"git ls-tree cannot read {name!r}", "check the repository and the ref")
+            tree.append((mode, blob, size, name))
+        return tree
 
-    def _read_tree_anew(self, folder: Path, error: LoadError) -> bytes:
+    def _read_tree_anew(self, folder: Path, error: LoadError) -> _Tree:
         """Replace a copy that may be damaged, once in a run. Raises the error if a new copy has one as well."""
         if self._fetched_anew or error.__cause__ is not None:  # which is a timeout, or that there is no git
             raise error

@@ -129,8 +129,8 @@ def run_all(names: Sequence[str], minutes: float, options: argparse.Namespace) -
             add_result(results, version, name, result)
             if options.json:
                 options.json.write_text(json.dumps(stored, indent=1) + "\n")
-    if options.table:
-        write_table(options.table, table(results, version, corpus_names()))
+            if options.table:  # after each target: a run takes hours, and may be ended
+                write_table(options.table, table(results, version, corpus_names()))
     return 1 if failed else 0
 
 

@@ -34,11 +34,11 @@ DETAILS = {
         ("worker", "workers"),
         ("reader", "readers"),
         ("session", "connections (`pg_terminate_backend`)"),
-        ("server", "times the whole server"),
-        ("backend", "processes of the server were killed"),
-        ("generations", "generations"),
-        ("texts_embedded", "texts"),
-        ("texts_answered_in_vain", "of them asked for again because who had asked was killed before the answer"),
+        ("server", "whole servers"),
+        ("backend", "server processes were killed"),
+        ("generations", "generations were written"),
+        ("texts_embedded", "texts were embedded"),
+        ("texts_answered_in_vain", "of them twice, since the process was killed before it stored the vector"),
     )
 }
 Numbers = Mapping[str, Mapping[str, int]]

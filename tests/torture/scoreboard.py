@@ -120,7 +120,7 @@ def write_board(path: Path, board: Board, tree: str) -> None:
 
 def table(board: Board, tree: str, wanted: Mapping[str, Mapping[str, int]], kinds: Sequence[str]) -> str:
     """A Markdown table with a row for each kind and subject that was tried."""
-    head = ["what is done", "store", "times", "wanted", "before", *FAULTS]
+    head = ["kind", "store", "times", "wanted", "before", *FAULTS]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     own = board.get(tree, {})
     tried = {key for cells in board.values() for key in cells}

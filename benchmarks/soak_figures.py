@@ -179,6 +179,8 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
 
 
 Line = tuple[list[float], list[float]]
+LINES: tuple[tuple[str, str | tuple[int, tuple[float, float]]], ...] = (("#0072B2", "-"), ("#D55E00", (0, (4, 1.2))))
+"""Colour and dashes of the first and of the second line of a panel."""
 
 
 def _line(samples: Samples, name: str) -> Line:
@@ -192,7 +194,7 @@ def _latencies(minutes: Samples) -> list[tuple[str, Line]]:
 
 
 def _panel(axes: Axes, title: str, lines: Sequence[tuple[str, Line]]) -> None:
-    from ragkit.bench.plots import COLOURS, GRID, INK, PALE
+    from ragkit.bench.plots import GRID, INK, PALE
 
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
@@ -200,7 +202,8 @@ def _panel(axes: Axes, title: str, lines: Sequence[tuple[str, Line]]) -> None:
     axes.tick_params(which="both", colors=PALE, labelsize=8.5, length=0)
     axes.set_title(title, loc="left", fontsize=9.5, color=INK)
     for number, (name, (at, values)) in enumerate(lines):
-        axes.plot(at, values, color=COLOURS[number], lw=1.5, ls="-" if number == 0 else (0, (4, 1.2)), label=name)
+        color, style = LINES[number]
+        axes.plot(at, values, color=color, lw=1.5, ls=style, label=name)
     axes.set_ylim(0, 1.25 * max([value for _, (_, values) in lines for value in values] or [1.0]))
     if len(lines) > 1:
         axes.legend(loc="upper right", ncols=len(lines), fontsize=8, frameon=False, labelcolor=INK)

@@ -15,7 +15,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
 
@@ -68,24 +68,6 @@ _ENCODED_TERMS = _EncodedTerms()
 
 
 @dataclass(frozen=True, eq=False)
-class _LengthTable:
-    """Length penalty of each chunk for BM25."""
-
-    stamp: int
-    keys: ChunkKeys
-    """Ascending."""
-    penalty: NDArray[np.float64]
-    """k1 * (1 - b + b * length / mean length) of each key, aligned with `keys`."""
-
-    def rows_of(self, keys: ChunkKeys) -> NDArray[np.intp]:
-        """Where these ascending keys are in `keys`, or would be: a subtraction if no number is missing there."""
-        own = self.keys
-        if len(own) and len(keys) and own[-1] - own[0] + 1 == len(own) and keys[0] >= own[0]:
-            return np.asarray(keys - own[0], np.intp)
-        return np.searchsorted(own, keys)
-
-
-@dataclass(frozen=True, eq=False)
 class _Postings:
     """Where a term occurs, and what it adds to the scores."""
 
@@ -100,6 +82,28 @@ class _Postings:
     def size(self) -> int:
         """Bytes in memory, about."""
         return self.positions.nbytes + self.rows.nbytes + self.scores.nbytes + 1000
+
+
+@dataclass(frozen=True, eq=False)
+class _LengthTable:
+    """Length penalty of each chunk for BM25, in one state of the index."""
+
+    stamp: int
+    keys: ChunkKeys
+    """Ascending."""
+    penalty: NDArray[np.float64]
+    """k1 * (1 - b + b * length / mean length) of each key, aligned with `keys`."""
+    recent_postings: LruCache[str, _Postings] = field(
+        default_factory=lambda: LruCache(_MAX_RECENT_POSTINGS_BYTES, lambda postings: postings.size)
+    )
+    """By term. They belong to this state of the index, and are dropped with it."""
+
+    def rows_of(self, keys: ChunkKeys) -> NDArray[np.intp]:
+        """Where these ascending keys are in `keys`, or would be: a subtraction if no number is missing there."""
+        own = self.keys
+        if len(own) and len(keys) and own[-1] - own[0] + 1 == len(own) and keys[0] >= own[0]:
+            return np.asarray(keys - own[0], np.intp)
+        return np.searchsorted(own, keys)
 
 
 class Bm25Index:
@@ -255,10 +259,10 @@ class Bm25Index:
 
     def _find_postings(self, term: str, lengths: _LengthTable) -> _Postings:
         """The postings of a term. They are kept: the searches of one question share terms, questions common words."""
-        known = _RECENT_POSTINGS.get((lengths.stamp, term))
+        known = lengths.recent_postings.get(term)
         if known is None:
             known = _score_postings(self._read_positions(term), lengths)
-            _RECENT_POSTINGS.set((lengths.stamp, term), known)
+            lengths.recent_postings.set(term, known)
         return known
 
     def _read_positions(self, term: str) -> ChunkKeys:
@@ -295,8 +299,8 @@ _RECENT_LENGTHS: list[_LengthTable] = []
 """Cached lengths, newest first. Stamps are random 64-bit numbers, hence unique across databases."""
 _RECENT_LENGTHS_LOCK = Lock()
 _MAX_RECENT_LENGTHS = 4
-_RECENT_POSTINGS: LruCache[tuple[int, str], _Postings] = LruCache(32_000_000, lambda postings: postings.size)
-"""By stamp and term, 32 MB at most."""
+_MAX_RECENT_POSTINGS_BYTES = 32_000_000
+"""Of one table of lengths."""
 
 
 def _cache_lengths(lengths: _LengthTable) -> _LengthTable:

@@ -6,8 +6,11 @@ import ast
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from importlib.metadata import distribution
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import grimp
 import pytest
@@ -99,3 +102,20 @@ def test_the_public_names_are_those_of_the_stub() -> None:
     assert set(dir(ragkit)) == {*listed, "__version__"}
     for name in dir(ragkit):
         assert getattr(ragkit, name) is not None
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "scripts"])
+def test_programs_outside_the_package_import_names_that_exist(folder: str) -> None:
+    missing = []
+    for path in (ROOT.parent / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ragkit":
+                module = import_module(node.module)
+                names = [alias.name for alias in node.names if not _is_in(module, alias.name)]
+                missing += [f"{path.name}:{node.lineno}: {node.module}.{name}" for name in names]
+    assert missing == []
+
+
+def _is_in(module: ModuleType, name: str) -> bool:
+    is_package = hasattr(module, "__path__")
+    return hasattr(module, name) or (is_package and find_spec(f"{module.__name__}.{name}") is not None)

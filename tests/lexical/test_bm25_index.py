@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from ragkit.errors import InvalidOption
 from ragkit.lexical.base import ChunkKeys
-from ragkit.lexical.bm25_index import Bm25Index, encode_term
+from ragkit.lexical.bm25_index import _MAX_RECENT_LENGTHS, Bm25Index, _Postings, encode_term
 
 Texts = Mapping[int, Sequence[str]]
 
@@ -246,6 +247,18 @@ def test_the_index_survives_a_restart(tmp_path: Path) -> None:
         found.append(lexicon.search(["v1.2"], 5))
         connection.close()
     assert found[0] == found[1] != []
+
+
+def test_postings_of_earlier_states_are_dropped(lexicon: Bm25Index) -> None:
+    def count_cached() -> int:
+        return sum(isinstance(each, _Postings) for each in gc.get_objects())
+
+    states, terms = 30, ["wing", "tail"]
+    before = count_cached()
+    for key in range(states):
+        lexicon.add([key], [terms])
+        assert lexicon.search(terms, 1)
+    assert count_cached() - before <= len(terms) * _MAX_RECENT_LENGTHS
 
 
 def test_a_changed_copy_does_not_share_cached_lengths(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _write_results(board: Board, tree: str, chosen: argparse.Namespace) -> None:
 
 def _write_table(board: Board, tree: str, path: Path | None) -> None:
     if path is not None:
-        write_table(path, f"{summary(board, tree, DETAILS)}\n\n{table(board, tree, FULL, NAMES)}")
+        write_table(path, f"{summary(board, tree, FULL, DETAILS)}\n\n{table(board, tree, FULL, NAMES)}")
 
 
 def _print_rates(board: Board, tree: str) -> None:

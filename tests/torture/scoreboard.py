@@ -149,19 +149,36 @@ def _others(board: Board, tree: str, key: tuple[str, str]) -> Cell:
     return result
 
 
-def summary(board: Board, tree: str, details: Mapping[str, Sequence[tuple[str, str]]]) -> str:
-    """What stands above the table: the version, and the counts of a database in words.
+def summary(
+    board: Board, tree: str, wanted: Mapping[str, Mapping[str, int]], details: Mapping[str, Sequence[tuple[str, str]]]
+) -> str:
+    """The text above the table: the version, the last one with the full numbers, the counts of a database in words.
 
     `details`: kind -> (name of a count, how it reads).
     """
     cells = board.get(tree, {}).values()
     trials, hours = sum(cell.trials for cell in cells), sum(cell.seconds for cell in cells) / 3600
     lines = [f"ragkit {tree}: {trials:,} trials in {hours:.1f} hours. `before` counts those of other versions."]
+    if not _is_complete(board.get(tree, {}), wanted):
+        complete = [name for name, others in board.items() if name != tree and _is_complete(others, wanted)]
+        for name in complete[-1:]:
+            reached = sum(cell.reached for cell in board[name].values())
+            faults = sum(sum(cell.faults.values()) for cell in board[name].values())
+            lines.append(f"The last version with the full numbers: ragkit {name}, {reached:,} trials, {faults} faults.")
     for (subject, kind), cell in sorted(board.get(tree, {}).items()):
         if kind in details and cell.details:
             words = [f"{cell.details[name]:,} {text}" for name, text in details[kind]]
             lines.append(f"{subject}, {kind}: {', '.join(words)}.")
     return "\n\n".join(lines)
+
+
+def _is_complete(cells: Cells, wanted: Mapping[str, Mapping[str, int]]) -> bool:
+    """Whether every kind was tried as often as wanted, on every subject."""
+    return all(
+        cells.get((subject, kind), Cell()).share(number) == 1
+        for subject, kinds in wanted.items()
+        for kind, number in kinds.items()
+    )
 
 
 def write_table(path: Path, text: str) -> None:

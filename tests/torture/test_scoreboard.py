@@ -14,7 +14,7 @@ from tests.torture import sources
 from tests.torture.formats import FORMATS, SETTINGS, FormatsFolder, format_file
 from tests.torture.kinds import FULL, NAMES
 from tests.torture.run import Plan, run_all
-from tests.torture.scoreboard import Board, Cell, Cells, add_cells, read_board, table, tree_name, write_board
+from tests.torture.scoreboard import Board, Cell, Cells, add_cells, read_board, summary, table, tree_name, write_board
 from tests.torture.sources import SourcesFolder
 
 KILLS = "kill -9"
@@ -39,6 +39,16 @@ def test_counts_are_added_up_for_each_version_alone(tmp_path: Path) -> None:
     assert lines[2] == f"| {KILLS} | sqlite | 7 | 1,000 | 10 |" + " 0 |" * 8
     assert lines[3].startswith("| **all** | | **7** | **1,000** | **10** | **0** |")
     assert table(board, "1.0+c", FULL, NAMES).splitlines()[2].startswith(f"| {KILLS} | sqlite | 0 | 1,000 | 17 |")
+
+
+def test_the_last_version_with_the_full_numbers_is_named_until_the_next_one_has_them() -> None:
+    wanted = {"sqlite": {KILLS: 10}}
+    board: Board = {"1.0+a": cells(10), "1.0+b": cells(12, lost=1), "1.0+c": cells(3)}
+    assert summary(board, "1.0+c", wanted, {}).splitlines()[2:] == [
+        "The last version with the full numbers: ragkit 1.0+b, 12 trials, 1 faults."
+    ]
+    assert len(summary(board, "1.0+b", wanted, {}).splitlines()) == 1
+    assert len(summary({"1.0+c": cells(3)}, "1.0+c", wanted, {}).splitlines()) == 1
 
 
 def test_the_name_of_a_version_changes_with_the_package_alone() -> None:

@@ -165,6 +165,11 @@ class ChromaStore(VectorStore):
             client = self._require_client()
             with suppress(NotFoundError):  # another client deleted it
                 client.delete_collection(self._collection_name)
+            if isinstance(client, Client) and not self._options.host:
+                # Chroma keeps four files and some megabytes of a deleted collection open until the path is closed.
+                client.close()
+                self._client = None
+                self._client = _create_client(self._options)
             self._collection = self._open_collection()
 
     def count(self) -> int:

@@ -34,7 +34,7 @@ def test_litellm_works_as_with_openai(base: Path) -> None:
         )
     assert process.returncode == 0, process.stderr
     result = json.loads(process.stdout.splitlines()[-1])
-    assert "no model of that name" in result.pop("error_message")
+    assert "unknown model 'gpt-4o'" in result.pop("error_message")
     assert result == {
         "complete": "It is cut in August [1].",
         "tokens": 5,

@@ -55,7 +55,7 @@ test: check
 
 test-slow: $(STAMP) .venv-litellm/.ready .venv-moto/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
-	$(BIN)/python -m pytest -m slow --timeout 3600
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --timeout 3600
 
 # Breaks the command line thousands of times and writes the counts into docs/: hours. Part of it, adding to what was
 # done on this version, what is furthest from full first: make torture TORTURE='--budget 30 --add'. What is missing:

@@ -17,7 +17,7 @@ from ragkit.errors import DatabaseFailed, KnowledgeBaseDamaged
 from ragkit.index.access import AccessSettings, from_json, to_json
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.directory import knowledge_base_exists, open_catalog
-from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.catalog.sqlite import ACCESS_KEY, Catalog
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.sql import SqlConnection
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ragkit.index.catalog.postgres_tables import PostgresTables
 
 ACCESS_FILE = "access.json"
-ACCESS_KEY = "access"
-"""The key of the catalog's `meta` that says that there is such a file, so that nothing opens when it is lost."""
 MAX_AGE_SECONDS = 0.1
 """How old the settings of a database may be when they are used."""
 Change: TypeAlias = Callable[[AccessSettings], AccessSettings]
@@ -165,7 +163,7 @@ def _expects_file(directory: Path) -> bool:
 def _expect_file(directory: Path) -> None:
     if knowledge_base_exists(directory):
         with WriteSession(directory) as session, session.catalog.transaction():
-            session.catalog.set_meta(ACCESS_KEY, "1")
+            session.catalog.set_settings({ACCESS_KEY: "1"})
 
 
 def _write(directory: Path, settings: AccessSettings) -> None:

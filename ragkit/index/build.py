@@ -529,9 +529,7 @@ class Build:
 
     def _write_settings(self) -> None:
         """Store settings and sources that are new or changed."""
-        for key, value in self._options.catalog_settings.items():
-            if self._catalog.get_meta(key) != value:
-                self._catalog.set_meta(key, value)
+        self._catalog.set_settings(self._options.catalog_settings)
         self._catalog.add_roots(self._options.roots)
 
     def _find_emptied_documents(self) -> list[int]:

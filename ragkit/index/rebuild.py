@@ -13,7 +13,14 @@ import numpy as np
 from ragkit.embed.base import Rows
 from ragkit.errors import KnowledgeBaseError
 from ragkit.index.catalog.checksums import CHECKSUM_FILE, find_changed_files, fsync_directory, read_checksums
-from ragkit.index.catalog.directory import CATALOG_FILE, MARKER_FILE, open_vectors, read_marker_id, read_marker_roots
+from ragkit.index.catalog.directory import (
+    CATALOG_FILE,
+    MARKER_FILE,
+    open_vectors,
+    read_marker_id,
+    read_marker_roots,
+    read_settings,
+)
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS, open_connection
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow
 from ragkit.store.native.vector_file import row_checksums
@@ -23,10 +30,12 @@ REBUILD_FOLDER = ".rebuild"
 
 
 class RecoveredState:
-    """What a damaged knowledge base still provides: its sources, and the vectors that match their checksums."""
+    """What a damaged knowledge base still provides: sources, settings, and the vectors that match their checksums."""
 
     def __init__(self, directory: Path, fingerprint: str) -> None:
         self.roots = read_marker_roots(directory)
+        self.settings = read_settings(directory) or {}
+        """What earlier runs were told, as `Catalog.settings`."""
         self.text_hashes: list[bytes] = []
         self.vectors: Rows | None = None
         self.contexts: dict[bytes, str] = {}

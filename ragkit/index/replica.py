@@ -273,13 +273,13 @@ def clone_directory(source: Path, target: Path) -> None:
         catalog = Catalog(connection)
         for embedder in catalog.embedders():
             shutil.copyfile(source / embedder.file, target / embedder.file)
-        identity, roots = catalog.get_meta("id") or "", catalog.roots()
+        identity, roots, settings = catalog.get_meta("id") or "", catalog.roots(), catalog.settings()
     for name in (WEB_FOLDER, ADDED_FOLDER):
         if (source / name).exists():
             shutil.copytree(source / name, target / name)
     new.chmod(0o600)
     new.rename(target / CATALOG_FILE)
-    write_marker(target, identity, roots)
+    write_marker(target, identity, roots, settings=settings)
     fsync_directory(target)
 
 
@@ -305,6 +305,7 @@ def write_changes(session: WriteSession, changes: PulledRows, *, with_vectors: b
         _delete_removed(catalog, changes)
         _write_documents(catalog, changes, rows_by_hash)
         catalog.connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+        catalog.set_settings({})  # writes their checksum
         catalog.add_roots(row[0] for row in changes.rows("roots"))
         connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?)", changes.rows("files"))
         catalog.add_contexts((bytes(request), sentence) for request, sentence in changes.rows("contexts"))

@@ -19,12 +19,12 @@ from ragkit.index.added_documents import ADDED_FOLDER
 from ragkit.index.catalog.directory import CATALOG_FILE, open_vectors, repair_command
 from ragkit.index.catalog.postgres_rows import COLUMNS, Row
 from ragkit.index.catalog.schema import create_missing_tables
-from ragkit.index.catalog.sqlite import VECTORS_KEY, Catalog
+from ragkit.index.catalog.sqlite import SETTINGS_CHECKSUM_KEY, VECTORS_KEY, Catalog
 from ragkit.index.web_pages import WEB_FOLDER
 
 REPLICA_KEY = "replica"
 """Key of the id and version of the knowledge base in the database, in a copy's catalog."""
-LOCAL_META = frozenset({REPLICA_KEY, VECTORS_KEY, "id", "format", "last_file"})
+LOCAL_META = frozenset({REPLICA_KEY, VECTORS_KEY, SETTINGS_CHECKSUM_KEY, "id", "format", "last_file"})
 """Values of the table `meta` that belong to the directory."""
 
 _RECORDED = {

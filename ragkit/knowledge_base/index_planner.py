@@ -10,14 +10,14 @@ from pathlib import Path
 
 from ragkit.errors import KnowledgeBaseLocked
 from ragkit.index.catalog.lock import WriterLock
-from ragkit.index.catalog.sqlite import Catalog, FileRow
+from ragkit.index.catalog.sqlite import FILE_FILTERS_KEY, Catalog, FileRow
 from ragkit.index.plan import IndexPlan, IndexPlanOptions, make_plan
 from ragkit.index.report import FileFailure
 from ragkit.index.source_guard import withhold_deletions
 from ragkit.index.source_ids import is_within
 from ragkit.index.source_runs import write_source_runs
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.knowledge_base.source_files import FILE_FILTERS_KEY, SourceFiles
+from ragkit.knowledge_base.source_files import SourceFiles
 from ragkit.knowledge_base.source_targets import SourceTargets
 from ragkit.load.walk import FoundFile, SkippedPath
 from ragkit.pipeline.assemble import PipelineComponents

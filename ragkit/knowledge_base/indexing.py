@@ -23,7 +23,7 @@ from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.io_errors import translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.row_checks import verify_before_writing
-from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.catalog.sqlite import ACCESS_KEY, FILE_FILTERS_KEY, Catalog
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.context_writer import ContextStage, ContextWriter
 from ragkit.index.external_store import ExternalStore
@@ -43,7 +43,7 @@ from ragkit.knowledge_base.cost_estimate import (
 )
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.index_planner import IndexPlanner, file_filters_json, finish_sources
-from ragkit.knowledge_base.source_files import FILE_FILTERS_KEY, SourceFiles
+from ragkit.knowledge_base.source_files import SourceFiles
 from ragkit.knowledge_base.source_targets import SourceTargets, TargetResolver, require_not_redirected
 from ragkit.knowledge_base.spooled_files import SpooledFiles
 from ragkit.knowledge_base.stored_settings import (
@@ -323,7 +323,7 @@ class Indexer:
         shutil.rmtree(folder, ignore_errors=True)
         with WriteSession(folder, self._components.new_knowledge_base) as session:
             self._restore_vectors(session, recovered)
-            self._run_build(session, roots, IndexOptions(), time.perf_counter())
+            self._run_build(session, roots, IndexOptions(keep_patterns=True), time.perf_counter())
         replace_with_rebuilt(self.path)
         reused = f"{len(recovered.text_hashes)} vectors were reused"
         return (f"{what} {reason}: rebuilt from {len(roots)} sources, {reused}",)
@@ -341,6 +341,9 @@ class Indexer:
         embedder = self._components.embedder
         with session.catalog.transaction():
             session.catalog.set_meta("last_file", str(recovered.last_file_number))
+            # the others are those of this pipeline
+            kept = {key: value for key, value in recovered.settings.items() if key in (FILE_FILTERS_KEY, ACCESS_KEY)}
+            session.catalog.set_settings(kept)
             session.catalog.add_contexts(recovered.contexts.items())
             if recovered.calibration is not None:
                 session.catalog.set_meta("calibration", recovered.calibration)

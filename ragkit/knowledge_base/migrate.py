@@ -227,7 +227,7 @@ def _record_store(catalog: Catalog, pipeline: Pipeline) -> None:
     # override the old store: its variables may not be set any more
     stored = Pipeline.from_yaml(catalog.get_meta("pipeline") or "extends: default\n", overrides=("store.name=memory",))
     with catalog.transaction():
-        catalog.set_meta("pipeline", stored.with_store_from(pipeline).to_yaml())
+        catalog.set_settings({"pipeline": stored.with_store_from(pipeline).to_yaml()})
 
 
 def _empty_old_store(session: WriteSession, old: PipelineComponents, new: ExternalStore | None) -> tuple[str, ...]:

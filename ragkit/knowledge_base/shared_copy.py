@@ -93,7 +93,7 @@ def _prepare_clone(writer: Writer, pipeline: Pipeline, identity: str, version: i
     with closing(open_connection(writer.directory / CATALOG_FILE)) as connection:
         catalog = Catalog(connection)
         with catalog.transaction():
-            catalog.set_meta("pipeline", pipeline.to_yaml())
+            catalog.set_settings({"pipeline": pipeline.to_yaml()})
             write_position(catalog, identity, version)
             connection.execute("DROP TABLE IF EXISTS changed")
             start_recording(connection)

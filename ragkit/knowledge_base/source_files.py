@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragkit.errors import LoadError
 from ragkit.index.added_documents import ADDED_FOLDER
+from ragkit.index.catalog.sqlite import FILE_FILTERS_KEY
 from ragkit.index.source_copies import SOURCES_FOLDER
 from ragkit.index.source_ids import is_within, source_id
 from ragkit.index.source_resolver import SourceResolver
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 UPLOADS_FOLDER = "uploads"
 """Folder of a knowledge base with files that a server received: a source like any other folder."""
-FILE_FILTERS_KEY = "chosen-files"
-"""Key of the include and exclude patterns of each source in the catalog."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +9,13 @@ from typing import TYPE_CHECKING
 from ragkit.errors import KnowledgeBaseDamaged, PipelineError, SettingsMismatch
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.checksums import find_changed_files
-from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog, place_name, repair_command
+from ragkit.index.catalog.directory import (
+    CATALOG_FILE,
+    knowledge_base_exists,
+    place_name,
+    read_settings,
+    repair_command,
+)
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.pipeline.settings import Pipeline
@@ -45,17 +49,21 @@ class StoredSettings:
 
 
 def read_stored_settings(directory: Path) -> StoredSettings | None:
-    """The stored settings; None if there is no knowledge base, or if they are damaged, which opening it reports."""
+    """The stored settings; None if there is no knowledge base, or if they are damaged, which opening it reports.
+
+    If those in the catalog are damaged, they are those in the marker file.
+    """
     if not knowledge_base_exists(directory):
         return None
-    try:
-        with closing(open_catalog(directory, verify_checksums=False)) as connection:
-            catalog = Catalog(connection)
-            recipe, text = catalog.get_meta("recipe"), catalog.get_meta("pipeline")
-            name = catalog.get_meta("pipeline_name") or "pipeline"
-        return StoredSettings(directory, BuildFingerprint.from_json(recipe), text, name) if recipe and text else None
-    except (KnowledgeBaseDamaged, sqlite3.DatabaseError, *CORRUPT_DATA_ERRORS):
+    settings = read_settings(directory) or {}
+    recipe, text = settings.get("recipe"), settings.get("pipeline")
+    if not recipe or not text:
         return None
+    try:
+        fingerprint = BuildFingerprint.from_json(recipe)
+    except CORRUPT_DATA_ERRORS:
+        return None
+    return StoredSettings(directory, fingerprint, text, settings.get("pipeline_name") or "pipeline")
 
 
 def check_settings(directory: Path, stored: BuildFingerprint, current: BuildFingerprint) -> None:

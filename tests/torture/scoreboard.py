@@ -164,7 +164,8 @@ def summary(
         for name in complete[-1:]:
             reached = sum(cell.reached for cell in board[name].values())
             faults = sum(sum(cell.faults.values()) for cell in board[name].values())
-            lines.append(f"The last version with the full numbers: ragkit {name}, {reached:,} trials, {faults} faults.")
+            noun = "fault" if faults == 1 else "faults"
+            lines.append(f"The last version with the full numbers: ragkit {name}, {reached:,} trials, {faults} {noun}.")
     for (subject, kind), cell in sorted(board.get(tree, {}).items()):
         if kind in details and cell.details:
             words = [f"{cell.details[name]:,} {text}" for name, text in details[kind]]

@@ -45,7 +45,7 @@ def test_the_last_version_with_the_full_numbers_is_named_until_the_next_one_has_
     wanted = {"sqlite": {KILLS: 10}}
     board: Board = {"1.0+a": cells(10), "1.0+b": cells(12, lost=1), "1.0+c": cells(3)}
     assert summary(board, "1.0+c", wanted, {}).splitlines()[2:] == [
-        "The last version with the full numbers: ragkit 1.0+b, 12 trials, 1 faults."
+        "The last version with the full numbers: ragkit 1.0+b, 12 trials, 1 fault."
     ]
     assert len(summary(board, "1.0+b", wanted, {}).splitlines()) == 1
     assert len(summary({"1.0+c": cells(3)}, "1.0+c", wanted, {}).splitlines()) == 1

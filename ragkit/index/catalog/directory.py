@@ -6,7 +6,8 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ragkit.errors import KnowledgeBaseDamaged, NotAKnowledgeBase
 from ragkit.index.catalog.checksums import find_changed_files, fsync_directory, read_checksums, write_file_durably
 from ragkit.index.catalog.lock import is_locked
 from ragkit.index.catalog.schema import CATALOG_FORMAT, create_catalog_tables, open_connection
-from ragkit.index.catalog.sqlite import EmbedderRow
+from ragkit.index.catalog.sqlite import SETTINGS_CHECKSUM_KEY, Catalog, EmbedderRow, settings_checksum
 from ragkit.sqlite_errors import DATABASE_ERRORS
 from ragkit.store.native.vector_file import VectorFile
 
@@ -74,7 +75,9 @@ def create_knowledge_base(directory: Path, new_base: NewKnowledgeBase) -> None:
     identity = secrets.token_hex(16)
     connection = open_connection(new, create=True)
     create_catalog_tables(connection)
-    meta = {"format": str(CATALOG_FORMAT), "id": identity, "recipe": new_base.fingerprint_json, "generation": "0"}
+    settings = {"recipe": new_base.fingerprint_json}
+    meta = {"format": str(CATALOG_FORMAT), "id": identity, "generation": "0", **settings}
+    meta[SETTINGS_CHECKSUM_KEY] = settings_checksum(settings)
     connection.execute("BEGIN IMMEDIATE")
     new_base.create_lexical_tables(connection)
     connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
@@ -85,12 +88,19 @@ def create_knowledge_base(directory: Path, new_base: NewKnowledgeBase) -> None:
     new.chmod(0o600)
     new.rename(directory / CATALOG_FILE)
     fsync_directory(directory)
-    write_marker(directory, identity)
+    write_marker(directory, identity, settings=settings)
 
 
-def write_marker(directory: Path, identity: str, roots: Sequence[str] = ()) -> None:
-    """Write the marker file. It repeats the sources, so that a lost catalog can be rebuilt."""
-    body = {"what": "a ragkit knowledge base", "format": CATALOG_FORMAT, "id": identity, "roots": list(roots)}
+def write_marker(directory: Path, identity: str, roots: Sequence[str] = (), *, settings: Mapping[str, str]) -> None:
+    """Write the marker file. It repeats sources and settings, so that a lost catalog can be rebuilt."""
+    body = {
+        "what": "a ragkit knowledge base",
+        "format": CATALOG_FORMAT,
+        "id": identity,
+        "roots": list(roots),
+        "settings": dict(settings),
+        SETTINGS_CHECKSUM_KEY: settings_checksum(settings),
+    }
     write_file_durably(directory / MARKER_FILE, (json.dumps(body, indent=1) + "\n").encode())
 
 
@@ -143,6 +153,45 @@ def read_marker_roots(directory: Path) -> list[str]:
     """The sources in the marker file; empty if it cannot be read."""
     roots = _read_marker(directory).get("roots")
     return [root for root in roots if isinstance(root, str)] if isinstance(roots, list) else []
+
+
+def read_settings(directory: Path) -> dict[str, str] | None:
+    """The settings of a knowledge base, from the catalog, or from the marker file if those are damaged; None: both are.
+
+    Raises:
+        NotAKnowledgeBase: as `open_catalog`.
+    """
+    try:
+        with closing(open_catalog(directory, verify_checksums=False)) as connection:
+            if settings := _read_intact_settings(connection):
+                return settings
+    except KnowledgeBaseDamaged:
+        pass
+    changed = {change.file for change in find_changed_files(directory)}
+    if MARKER_FILE not in changed and (settings := read_marker_settings(directory)):
+        return settings
+    if CATALOG_FILE in changed or not (directory / CATALOG_FILE).exists():
+        return None
+    with suppress(*DATABASE_ERRORS), closing(open_connection(directory / CATALOG_FILE)) as connection:
+        return _read_intact_settings(connection)
+    return None
+
+
+def _read_intact_settings(connection: sqlite3.Connection) -> dict[str, str] | None:
+    """The settings in a catalog; None if they do not match their checksum, or cannot be read."""
+    with suppress(*DATABASE_ERRORS):
+        catalog = Catalog(connection)
+        return catalog.settings() if catalog.has_intact_settings() else None
+    return None
+
+
+def read_marker_settings(directory: Path) -> dict[str, str] | None:
+    """The settings in the marker file; None if they are damaged, or if an earlier version wrote the file."""
+    marker = _read_marker(directory)
+    settings = marker.get("settings")
+    if not isinstance(settings, dict) or settings_checksum(settings) != marker.get(SETTINGS_CHECKSUM_KEY):
+        return None
+    return settings
 
 
 def _read_marker(directory: Path) -> dict[str, object]:

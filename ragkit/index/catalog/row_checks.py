@@ -62,10 +62,12 @@ def find_bad_rows(connection: sqlite3.Connection, embedder: int, matrix: NDArray
 
 
 def find_row_problems(connection: sqlite3.Connection) -> Iterator[str]:
-    """Compare documents, chunks and contexts with their checksums, and chunks with the text of their document.
+    """Compare settings, documents, chunks and contexts with their checksums, and chunks with the text of the document.
 
     Yields one line for each problem.
     """
+    if not Catalog(connection).has_intact_settings():
+        yield "the settings have a checksum mismatch"
     columns = "key, id, source, title, format, language, metadata, page_starts, headings, body, checksum"
     for key, *values, crc in connection.execute(f"SELECT {columns} FROM documents"):  # noqa: S608
         if row_checksum(tuple(values)) != crc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +14,13 @@ from typing import NamedTuple
 from ragkit.records import Chunk, Document, Heading, Metadata, Place
 
 VECTORS_KEY = "vectors"
+SETTINGS_CHECKSUM_KEY = "settings_checksum"
+FILE_FILTERS_KEY = "chosen-files"
+"""Key of the include and exclude patterns of each source in the catalog."""
+ACCESS_KEY = "access"
+"""Key of `meta` that says that there are rules on who may read, so that nothing opens when their file is lost."""
+SETTINGS_KEYS = ("recipe", "embedder", "pipeline", "pipeline_name", FILE_FILTERS_KEY, ACCESS_KEY)
+"""What a run was told. The marker file repeats it, so that a damaged catalog can be rebuilt with it."""
 """Key of the place of the vectors, in a copy that leaves them in its database: `database`."""
 
 
@@ -79,6 +86,25 @@ class Catalog:
     def set_meta(self, key: str, value: str) -> None:
         """Set a value of the `meta` table."""
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def settings(self) -> dict[str, str]:
+        """The values of `meta` that the documents cannot give again, by `SETTINGS_KEYS`; a new catalog lacks some."""
+        values = ((key, self.get_meta(key)) for key in SETTINGS_KEYS)
+        return {key: value for key, value in values if value is not None}
+
+    def set_settings(self, settings: Mapping[str, str]) -> None:
+        """Set values of `SETTINGS_KEYS` and their checksum, in the caller's transaction."""
+        for key, value in settings.items():
+            if self.get_meta(key) != value:
+                self.set_meta(key, value)
+        checksum = settings_checksum(self.settings())
+        if self.get_meta(SETTINGS_CHECKSUM_KEY) != checksum:
+            self.set_meta(SETTINGS_CHECKSUM_KEY, checksum)
+
+    def has_intact_settings(self) -> bool:
+        """Whether the settings match their checksum. Earlier versions wrote none."""
+        checksum = self.get_meta(SETTINGS_CHECKSUM_KEY)
+        return checksum is None or checksum == settings_checksum(self.settings())
 
     def generation(self) -> int:
         """How many times the visible content has changed."""
@@ -259,6 +285,11 @@ class Catalog:
 
 _EMBEDDERS_SQL = "SELECT key, fingerprint, dimension, file, file_id, rows, probe FROM embedders"
 _FILE_COLUMNS = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
+
+
+def settings_checksum(settings: Mapping[str, str]) -> str:
+    """CRC-32 of the settings, as `meta` stores it."""
+    return str(row_checksum(sorted(settings.items())))
 
 
 def row_checksum(values: Sequence[object]) -> int:

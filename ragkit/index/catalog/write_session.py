@@ -19,6 +19,7 @@ from ragkit.index.catalog.directory import (
     open_vectors,
     read_marker_id,
     read_marker_roots,
+    read_marker_settings,
     repair_command,
     write_marker,
 )
@@ -131,6 +132,8 @@ class WriteSession:
 
     def _update_marker(self) -> None:
         """Rewrite the marker file if it differs from the catalog."""
-        identity, roots = self.catalog.get_meta("id") or "", self.catalog.roots()
-        if (read_marker_id(self.directory), read_marker_roots(self.directory)) != (identity, roots):
-            write_marker(self.directory, identity, roots)
+        directory, catalog = self.directory, self.catalog
+        identity, roots, settings = catalog.get_meta("id") or "", catalog.roots(), catalog.settings()
+        written = (read_marker_id(directory), read_marker_roots(directory), read_marker_settings(directory))
+        if written != (identity, roots, settings):
+            write_marker(directory, identity, roots, settings=settings)

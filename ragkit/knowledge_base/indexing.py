@@ -326,7 +326,10 @@ class Indexer:
             self._run_build(session, roots, IndexOptions(keep_patterns=True), time.perf_counter())
         replace_with_rebuilt(self.path)
         reused = f"{len(recovered.text_hashes)} vectors were reused"
-        return (f"{what} {reason}: rebuilt from {len(roots)} sources, {reused}",)
+        notes = (f"{what} {reason}: rebuilt from {len(roots)} sources, {reused}",)
+        if recovered.settings:
+            return notes
+        return (*notes, "the settings and file patterns of the knowledge base were lost: those of this run were used")
 
     def refill_store(self, external_store: ExternalStore) -> tuple[str, ...]:
         """Empty the external vector store and fill it again. Returns notes."""

@@ -87,6 +87,15 @@ def test_a_repair_without_a_pipeline_file_keeps_settings_and_patterns(base: Path
     assert all("draft" not in source for source, _ in before[0])
 
 
+def test_a_repair_says_that_all_copies_of_the_settings_were_lost(base: Path) -> None:
+    (base / CATALOG_FILE).unlink()
+    marker = base / MARKER_FILE
+    marker.write_text(marker.read_text().replace("chunk_size: 300", "chunk_size: 301"))
+    with KnowledgeBase.open(base, Path("kb.yaml")) as kb:
+        repaired = kb.verify(repair=True).repaired
+    assert "settings and file patterns of the knowledge base were lost" in repaired[-1]
+
+
 def test_a_marker_of_another_knowledge_base_is_not_used(base: Path) -> None:
     before = contents(base)
     with KnowledgeBase.open("foreign", Path("other.yaml")) as kb:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,8 +34,8 @@ class RecoveredState:
 
     def __init__(self, directory: Path, fingerprint: str) -> None:
         self.roots = read_marker_roots(directory)
-        self.settings = read_settings(directory) or {}
-        """What earlier runs were told, as `Catalog.settings`."""
+        self.settings: dict[str, str] = {}
+        """What earlier runs were told, as `Catalog.settings`; empty if that is lost."""
         self.text_hashes: list[bytes] = []
         self.vectors: Rows | None = None
         self.contexts: dict[bytes, str] = {}
@@ -43,6 +43,8 @@ class RecoveredState:
         self.calibration: str | None = None
         """The score calibration as stored, if the catalog is intact."""
         self.last_file_number = max((_file_number(path) for path in directory.glob("vectors-*.f32")), default=0)
+        with suppress(KnowledgeBaseError):
+            self.settings = read_settings(directory) or {}
         if not (directory / CATALOG_FILE).exists():
             return
         try:

@@ -305,7 +305,7 @@ def write_changes(session: WriteSession, changes: PulledRows, *, with_vectors: b
         _delete_removed(catalog, changes)
         _write_documents(catalog, changes, rows_by_hash)
         catalog.connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
-        catalog.set_settings({})  # writes their checksum
+        catalog.set_settings({})  # their checksum is not published
         catalog.add_roots(row[0] for row in changes.rows("roots"))
         connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?)", changes.rows("files"))
         catalog.add_contexts((bytes(request), sentence) for request, sentence in changes.rows("contexts"))

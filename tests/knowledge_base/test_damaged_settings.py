@@ -14,6 +14,7 @@ from ragkit.index.access import AccessSettings
 from ragkit.index.catalog.checksums import CHECKSUM_FILE
 from ragkit.index.catalog.directory import CATALOG_FILE, MARKER_FILE
 from ragkit.index.catalog.write_session import WriteSession
+from ragkit.index.rebuild import RecoveredState
 from ragkit.knowledge_base.index_options import IndexOptions
 
 PIPELINE = "split: {name: recursive, chunk_size: 300}\nembed: {name: hashing}\n"
@@ -85,6 +86,11 @@ def test_a_repair_without_a_pipeline_file_keeps_settings_and_patterns(base: Path
         assert kb.verify(repair=True).is_sound
     assert contents(base) == before
     assert all("draft" not in source for source, _ in before[0])
+
+
+def test_a_directory_without_a_knowledge_base_has_no_settings_to_recover(tmp_path: Path) -> None:
+    """As a copy of a database that was dropped, before it is fetched again."""
+    assert RecoveredState(tmp_path, "").settings == {}
 
 
 def test_a_repair_says_that_all_copies_of_the_settings_were_lost(base: Path) -> None:

@@ -14,14 +14,15 @@ from typing import NamedTuple
 from ragkit.records import Chunk, Document, Heading, Metadata, Place
 
 VECTORS_KEY = "vectors"
+"""Key of the place of the vectors, in a copy that leaves them in its database: `database`."""
 SETTINGS_CHECKSUM_KEY = "settings_checksum"
+"""Key of the checksum of the values of `SETTINGS_KEYS`."""
 FILE_FILTERS_KEY = "chosen-files"
 """Key of the include and exclude patterns of each source in the catalog."""
 ACCESS_KEY = "access"
 """Key of `meta` that says that there are rules on who may read, so that nothing opens when their file is lost."""
 SETTINGS_KEYS = ("recipe", "embedder", "pipeline", "pipeline_name", FILE_FILTERS_KEY, ACCESS_KEY)
 """What a run was told. The marker file repeats it, so that a damaged catalog can be rebuilt with it."""
-"""Key of the place of the vectors, in a copy that leaves them in its database: `database`."""
 
 
 class FileRow(NamedTuple):
@@ -93,7 +94,7 @@ class Catalog:
         return {key: value for key, value in values if value is not None}
 
     def set_settings(self, settings: Mapping[str, str]) -> None:
-        """Set values of `SETTINGS_KEYS` and their checksum, in the caller's transaction."""
+        """Set values of `SETTINGS_KEYS`, and the checksum of all of them, in the caller's transaction."""
         for key, value in settings.items():
             if self.get_meta(key) != value:
                 self.set_meta(key, value)

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from ragkit.answer.score_calibration import measure_calibration
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, PriceUnknown, ProviderError
+from ragkit.index.access_stores import ACCESS_FILE
 from ragkit.index.added_documents import ADDED_ROOT, name_documents
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog.compaction import MIN_UNUSED_VECTORS, compact_vectors
@@ -346,6 +347,8 @@ class Indexer:
             session.catalog.set_meta("last_file", str(recovered.last_file_number))
             # the others are those of this pipeline
             kept = {key: value for key, value in recovered.settings.items() if key in (FILE_FILTERS_KEY, ACCESS_KEY)}
+            if (self.path / ACCESS_FILE).exists():  # also where the settings were lost
+                kept[ACCESS_KEY] = "1"
             session.catalog.set_settings(kept)
             session.catalog.add_contexts(recovered.contexts.items())
             if recovered.calibration is not None:

@@ -57,6 +57,11 @@ def damage(kb: Path, what: str) -> None:
     path.write_bytes(data.replace(before, after))
 
 
+def damage_marker(kb: Path) -> None:
+    marker = kb / MARKER_FILE
+    marker.write_text(marker.read_text().replace("chunk_size: 300", "chunk_size: 301"))
+
+
 @pytest.mark.parametrize("named", [None, Path("kb.yaml")])
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize("what", DAMAGE)
@@ -95,8 +100,7 @@ def test_a_directory_without_a_knowledge_base_has_no_settings_to_recover(tmp_pat
 
 def test_a_repair_says_that_all_copies_of_the_settings_were_lost(base: Path) -> None:
     (base / CATALOG_FILE).unlink()
-    marker = base / MARKER_FILE
-    marker.write_text(marker.read_text().replace("chunk_size: 300", "chunk_size: 301"))
+    damage_marker(base)
     with KnowledgeBase.open(base, Path("kb.yaml")) as kb:
         repaired = kb.verify(repair=True).repaired
     assert "settings and file patterns of the knowledge base were lost" in repaired[-1]
@@ -136,15 +140,17 @@ def test_a_knowledge_base_without_checksum_of_its_settings_opens_and_gets_one(ba
     assert contents(base) == before
 
 
-@pytest.mark.parametrize("what", [CATALOG_FILE, "the pipeline"])
+@pytest.mark.parametrize("what", [CATALOG_FILE, "the pipeline", "both copies"])
 def test_after_a_repair_a_lost_file_of_users_still_opens_nothing(base: Path, what: str) -> None:
     with KnowledgeBase.open(base) as kb:
         kb.access.update(lambda settings: settings.with_rule("**", add=["group:readers"]))
-    if what == CATALOG_FILE:
-        (base / CATALOG_FILE).unlink()
-    else:
+    if what == "the pipeline":
         damage(base, what)
-    with KnowledgeBase.open(base) as kb:
+    else:
+        (base / CATALOG_FILE).unlink()
+    if what == "both copies":
+        damage_marker(base)
+    with KnowledgeBase.open(base, Path("kb.yaml")) as kb:
         assert kb.verify(repair=True).is_sound
         assert kb.access.read() != AccessSettings()
     (base / "access.json").unlink()

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Protocol
 
 from tests.torture import sources
-from tests.torture.folder import Files, FreshBuilds, Listing
+from tests.torture.folder import DRAFT, Files, FreshBuilds, Listing
 from tests.torture.forks import Commands, RunningCommand, preload
 from tests.torture.oracle import Fault, Oracle
 from tests.torture.subjects import SOURCES, SUBJECTS, Subject
@@ -118,7 +118,7 @@ class Bench:
     def operation(self, name: str, chance: random.Random) -> Operation:
         """Prepare the folder and the knowledge base for an operation."""
         if name == "remove":
-            gone = chance.choice([name for name in sorted(self.files) if not name.startswith("records.")])
+            gone = chance.choice([name for name in sorted(self.files) if not name.startswith(("records.", DRAFT))])
             left = self.fresh_builds.listing({key: text for key, text in self.files.items() if key != gone})
             return Operation(name, ("rm", f"docs/{gone}"), (self.listing, left), self._restore_files())
         if name == "clear":

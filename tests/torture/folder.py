@@ -12,6 +12,9 @@ from typing import Protocol
 from tests.torture.forks import Commands
 
 FILES = 24
+DRAFT = "draft.txt"
+"""A file that `EXCLUDE_DRAFT` leaves out: a repair that loses the pattern indexes it."""
+EXCLUDE_DRAFT = ("--exclude", "*draft*")
 _WORDS = (
     "account address answer archive balance battery bicycle border bridge budget button camera capital captain carbon"
     " castle channel climate college comedy company copper corner cotton culture current customer daughter decade"
@@ -57,11 +60,11 @@ class Folder(Protocol):
 
 
 class TextFolder:
-    """24 texts."""
+    """24 texts, and a draft that is not indexed."""
 
     def first(self) -> Files:
         """See `Folder`."""
-        return edition_files(0)
+        return {**edition_files(0), DRAFT: text_of(DRAFT, 0).encode()}
 
     def change(self, files: Files, chance: random.Random) -> Files:
         """Change files: some edited, some new, some deleted, one renamed, one extended."""

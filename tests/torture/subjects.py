@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import ragkit.load
 from tests.torture import sources
-from tests.torture.folder import Folder, TextFolder
+from tests.torture.folder import EXCLUDE_DRAFT, Folder, TextFolder
 from tests.torture.formats import SETTINGS, FormatsFolder
 
 STORES = ("sqlite", "faiss", "duckdb", "qdrant", "milvus", "chroma", "lancedb")
@@ -40,7 +40,7 @@ def _loaders() -> tuple[str, ...]:
 
 
 SUBJECTS: Mapping[str, Subject] = {
-    **{store: Subject(store, TextFolder()) for store in STORES},
+    **{store: Subject(store, TextFolder(), index=("index", "docs", *EXCLUDE_DRAFT, "-q")) for store in STORES},
     FORMATS: Subject("sqlite", FormatsFolder(), SETTINGS, imports=_loaders()),
     SOURCES: Subject(
         "sqlite",

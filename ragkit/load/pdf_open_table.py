@@ -83,10 +83,11 @@ def _join_two(before: Piece, piece: Piece) -> Piece:
     gap = "" if piece.text[0] == ")" else " "
     text, shift = before.text + gap + piece.text, len(before.text) + len(gap)
     words = [*before.words, *((a + shift, b + shift, x0, x1) for a, b, x0, x1 in piece.words)]
+    x1 = max(before.x1, piece.x1)  # a sign may be printed over the amount
     if is_data(piece.text):  # one word, so that no column runs through it
-        words = [(0, len(text), before.x0, piece.x1)]
+        words = [(0, len(text), before.x0, x1)]
     top, bottom = min(before.top, piece.top), max(before.bottom, piece.bottom)
-    return Piece(text, before.x0, top, piece.x1, bottom, before.fonts, before.size, words, before.start)
+    return Piece(text, before.x0, top, x1, bottom, before.fonts, before.size, words, before.start)
 
 
 def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:

@@ -53,6 +53,6 @@ def sub_piece(piece: Piece, first: int, last: int) -> Piece:
     start, end = words[0][0], words[-1][1]
     moved = [(a - start, b - start, x0, x1) for a, b, x0, x1 in words]
     text = piece.text[start:end]
-    return Piece(
-        text, words[0][2], piece.top, words[-1][3], piece.bottom, piece.fonts, piece.size, moved, piece.start + start
-    )
+    # not the first and the last word: where text is printed over other text, words are in another order
+    x0, x1 = min(word[2] for word in words), max(word[3] for word in words)
+    return Piece(text, x0, piece.top, x1, piece.bottom, piece.fonts, piece.size, moved, piece.start + start)

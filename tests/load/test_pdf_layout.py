@@ -12,7 +12,10 @@ from reportlab.pdfgen import canvas
 
 from ragkit.load.options import PdfOptions
 from ragkit.load.pdf import PdfLoader, read_tables
+from ragkit.load.pdf_open_table import join_signs
+from ragkit.load.pdf_page import Piece
 from ragkit.load.pdf_rectangles import Rectangle, page_rectangles
+from ragkit.load.pdf_rows import split_pieces
 from ragkit.load.pdf_table import is_data
 from ragkit.records import TABLE_LEVEL, Document
 from tests.load import sample_files
@@ -308,3 +311,12 @@ def test_a_stamp_across_a_table_is_kept() -> None:
     text = load(draw(page)).text
     assert "DRAFT" in text
     assert all(cell in text for row in ROWS for cell in row)
+
+
+def test_a_sign_printed_over_an_amount_leaves_parts_with_a_width() -> None:
+    amounts = Piece("10 20 30", 100, 50, 190, 60, made=[(0, 2, 100, 120), (3, 5, 130, 150), (6, 8, 170, 190)])
+    sign = Piece("bps", 135, 50, 142, 60, made=[(0, 3, 135, 142)])
+    joined = join_signs([amounts, sign])
+    assert [(piece.text, piece.x0, piece.x1) for piece in joined] == [("10 20 30 bps", 100, 190)]
+    parts = split_pieces(joined, [160])
+    assert [(piece.text, piece.x0, piece.x1) for piece in parts] == [("10 20", 100, 150), ("30 bps", 135, 190)]

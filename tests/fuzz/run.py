@@ -22,6 +22,9 @@ CORPUS = Path(__file__).with_name("corpus")
 FINDINGS = Path("fuzz-found")
 MINUTES = 20.0
 BEGIN, END = "<!-- fuzz: made by `make fuzz` -->", "<!-- end of fuzz -->"
+LEAKING = ["ragkit.load.ocr_rules"]
+"""Modules that are run without instrumentation: atheris 3.0 never frees the array that a comparison of an array with a
+number gives, here a byte for each pixel of a page."""
 COUNTS = "counts.json"
 """In the folder of a target: what its last run did."""
 Results = dict[str, dict[str, dict[str, Any]]]
@@ -32,7 +35,7 @@ def fuzz(name: str, minutes: float) -> None:
     """Run one target in this process until the time limit, then exit."""
     import atheris
 
-    with atheris.instrument_imports(include=["ragkit"]):
+    with atheris.instrument_imports(include=["ragkit"], exclude=LEAKING):
         from tests.fuzz.targets import TARGETS
 
         TARGETS[name](b"")  # which imports what it needs

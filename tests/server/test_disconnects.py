@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -11,7 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.server.parts import SECONDS, Served, StepProvider, events, limited, process, serving
+from ragkit.server.serve import create_socket
+from tests.server.parts import LOCAL, SECONDS, Served, StepProvider, events, limited, process, serving
 from tests.server.test_limits import wait_until
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import Fault, Turn, WireServer
@@ -117,3 +119,23 @@ def test_a_client_that_never_reads_is_disconnected_and_blocks_no_others(base: Pa
 
 def _ended(client: httpx2.Client) -> list[bool]:
     return [item["status"] in {"cancelled", "done"} for item in client.get("/traces").json()["traces"]]
+
+
+def test_no_response_waits_for_an_acknowledgement() -> None:
+    """Nagle's algorithm is off: a response in two parts on an open connection would take 40 ms."""
+
+    async def accepted_option() -> int:
+        loop = asyncio.get_running_loop()
+        accepted = loop.create_future()
+
+        class Connection(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                sock = transport.get_extra_info("socket")
+                accepted.set_result(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+        listening = create_socket(LOCAL)
+        async with await loop.create_server(Connection, sock=listening):
+            with socket.create_connection(listening.getsockname()[:2], timeout=SECONDS):
+                return await asyncio.wait_for(accepted, SECONDS)
+
+    assert asyncio.run(accepted_option())

@@ -36,11 +36,13 @@ def is_url(source: str | os.PathLike[str]) -> bool:
 
 
 def normalize_url(url: str) -> str:
-    """The canonical URL: scheme and host in lower case, without fragment. Raises LoadError."""
+    """The canonical URL: scheme and host in lower case, without fragment; unchanged without a host. Raises LoadError."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
         raise LoadError(url, "is not a valid http or https URL", "write it as https://host/path") from error
+    if not parts.netloc:
+        return url
     return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path or "/", parts.query, ""))
 
 

@@ -121,7 +121,7 @@ def _value_text(value: JSON) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return ", ".join(_value_text(item) for item in value)
+        return ", ".join(filter(None, map(_value_text, value)))
     return replace_invalid_chars(str(value)).strip()
 
 

@@ -36,7 +36,7 @@ def is_url(source: str | os.PathLike[str]) -> bool:
 
 
 def normalize_url(url: str) -> str:
-    """The canonical URL: scheme and host in lower case, without fragment; unchanged without a host. Raises LoadError."""
+    """The canonical URL: scheme and host in lower case, no fragment. Without a host: unchanged. Raises LoadError."""
     try:
         parts = urlsplit(url)
     except ValueError as error:

@@ -23,7 +23,7 @@ class LocalOptions:
     """Index on this machine: worker processes read, parse and split files while others are embedded and written."""
 
     workers: int = 0
-    """Worker processes; 0: one per core, or none if the files are few."""
+    """Worker processes; 0: as many as keep up with the embedder, at most one per core, or none if the files are few."""
 
     def __post_init__(self) -> None:
         _check_workers(self.workers)

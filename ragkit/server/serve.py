@@ -34,8 +34,8 @@ SHUTDOWN_MARGIN_S = 5.0
 def create_socket(settings: ServerSettings) -> socket.socket:
     """The listening socket. Raises OSError if the address is in use or not of this machine."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # the protocol is named since asyncio turns off Nagle's algorithm for sockets of TCP only: with it, each response on an
-    # open connection waits 40 ms for the acknowledgement of its headers
+    # the protocol is named since asyncio turns off Nagle's algorithm for sockets of TCP only: with it, each response on
+    # an open connection waits 40 ms for the acknowledgement of its headers
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):

@@ -92,14 +92,16 @@ def _add_noise(segments: SegmentArray, token_index: TokenIndex) -> SegmentArray:
     starts, ends = segments.starts[1:], segments.ends[:-1]
     if not len(starts):
         return segments
-    blocks = [slice(first, first + _NOISE_BLOCK) for first in range(0, len(starts), _NOISE_BLOCK)]
-    mixed = np.concatenate([_context_hashes(token_index.code_points, ends[block], starts[block]) for block in blocks])
-    # log2, linear between powers of two: exact, so equal on every machine
-    mantissa, exponent = np.frexp((mixed >> np.uint64(32)).astype(np.float64) + 1)
-    halvings = np.minimum(32 - exponent + 2 * (1 - mantissa), _MAX_HALVINGS)
-    scale = _NOISE_STEP + np.minimum(np.maximum(segments.costs[1:], 0), _MAX_NOISE_COST) // 10
     costs = segments.costs.copy()
-    costs[1:] -= (scale * halvings).astype(np.int64)
+    for first in range(0, len(starts), _NOISE_BLOCK):
+        block = slice(first, first + _NOISE_BLOCK)
+        mixed = _context_hashes(token_index.code_points, ends[block], starts[block])
+        # log2, linear between powers of two: exact, so equal on every machine
+        mantissa, exponent = np.frexp((mixed >> np.uint64(32)).astype(np.float64) + 1)
+        halvings = np.minimum(32 - exponent + 2 * (1 - mantissa), _MAX_HALVINGS)
+        reduced = costs[1:][block]  # a view
+        scale = _NOISE_STEP + np.minimum(np.maximum(reduced, 0), _MAX_NOISE_COST) // 10
+        reduced -= (scale * halvings).astype(np.int64)
     return replace(segments, costs=costs)
 
 

@@ -16,6 +16,7 @@ MAX_TOKEN_CHARS = 32
 """Maximum length of a token. A tokenizer may map a word of a million letters to one unknown token; each further 32
 characters without a token start count as one more token, which bounds the length of a chunk."""
 
+_BLOCK = 1 << 16
 _EAST_ASIAN = "\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD_PIECE = re.compile(rf"[^\W{_EAST_ASIAN}]{{1,8}}|[^\s]")
 _IS_WHITESPACE = np.array([chr(code).isspace() for code in range(0x3002)])
@@ -72,7 +73,11 @@ class TokenIndex:
 
 
 def _are_whitespace(code_points: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    return _IS_WHITESPACE.take(np.minimum(code_points, len(_IS_WHITESPACE) - 1))
+    result = np.empty(len(code_points), bool)
+    for first in range(0, len(code_points), _BLOCK):  # `take` makes an index of 8 bytes for each character
+        block = slice(first, first + _BLOCK)
+        _IS_WHITESPACE.take(np.minimum(code_points[block], len(_IS_WHITESPACE) - 1), out=result[block])
+    return result
 
 
 def _fill_long_gaps(starts: OffsetArray, length: int) -> OffsetArray:

@@ -103,7 +103,7 @@ def open_connection(path: Path, *, create: bool = False) -> sqlite3.Connection:
     mode = "rwc" if create else "rw"
     connection = sqlite_files.connect(path, mode, BUSY_TIMEOUT_S)
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA cache_size=-65536")
+    connection.execute("PRAGMA cache_size=-32768")  # KiB; with twice as much, an index run takes as long
     connection.execute("PRAGMA temp_store=MEMORY")
     return connection
 

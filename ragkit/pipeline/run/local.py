@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +15,7 @@ from contextvars import copy_context
 from types import TracebackType
 
 from ragkit.errors import LoadError, RagkitError, WorkerError
-from ragkit.index.build_runner import PendingEmbedding, PreparedFile
+from ragkit.index.build_runner import EmbeddedTexts, PendingEmbedding, PreparedFile
 from ragkit.index.plan import FileTask
 from ragkit.load.file_groups import group_files
 from ragkit.load.file_io import MB
@@ -30,6 +32,8 @@ LOOKAHEAD_GROUPS = 4
 """Groups of files in progress or waiting for the caller, per worker."""
 LOOKAHEAD_BYTES = 64 * MB
 """Total size of these files; a single file can be larger."""
+WINDOW_S = 1.0
+"""Seconds after which the number of workers may grow."""
 MAX_ATTEMPTS = 3
 """Attempts at a file whose worker process exits each time."""
 
@@ -45,8 +49,10 @@ class LocalRunner:
         self._requested_workers = options.workers
         self._workers = options.workers or len(os.sched_getaffinity(0))
         self._embedding_executor = ThreadPoolExecutor(1, thread_name_prefix="ragkit-embed")
+        self._embedder_idle_since: float | None = -math.inf
+        """By `time.monotonic`; None while something is being embedded."""
         self._inline_worker = IndexWorker(components, self._workers)
-        self._worker_pool = _WorkerPool(components, self._workers)
+        self._worker_pool = _WorkerPool(components, self._workers, options.workers or 1, self._idle_since)
 
     def __enter__(self) -> LocalRunner:
         return self
@@ -66,18 +72,40 @@ class LocalRunner:
 
     def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
         """Embed in a thread with a copy of this context, so that the current meter counts it."""
-        return self._embedding_executor.submit(copy_context().run, self._inline_worker.embed, texts).result
+        self._embedder_idle_since = None
+        return self._embedding_executor.submit(copy_context().run, self._embed, texts).result
+
+    def _embed(self, texts: Sequence[str]) -> EmbeddedTexts:
+        try:
+            return self._inline_worker.embed(texts)
+        finally:
+            self._embedder_idle_since = time.monotonic()
+
+    def _idle_since(self) -> float | None:
+        return self._embedder_idle_since
 
     def _prepare_inline(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         yield from zip(work, self._inline_worker.prepare(create_task(file) for file in work), strict=True)
 
 
 class _WorkerPool:
-    """Worker processes, started on demand and replaced if they exit."""
+    """Worker processes, started on demand and replaced if they exit.
 
-    def __init__(self, components: PipelineComponents, workers: int) -> None:
+    `first` of them may work at once. Their number doubles, up to `workers`, each time the caller waited for files more
+    than half of WINDOW_S while nothing was being embedded: where embedding takes most of the time, one worker and its
+    parser are enough, and each more would take 100 to 150 MB.
+    """
+
+    def __init__(
+        self, components: PipelineComponents, workers: int, first: int, idle_since: Callable[[], float | None]
+    ) -> None:
         self._pipeline = strip_origins(components.pipeline)
         self._size = workers
+        self._allowed = first
+        self._permits = threading.Semaphore(first)
+        self._idle_since = idle_since
+        self._window_start: float | None = None
+        self._waited = 0.0
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="ragkit-work")
         self._idle: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()
         self._alive: set[WorkerProcess] = set()
@@ -103,11 +131,38 @@ class _WorkerPool:
             size, most = _total_size(group), LOOKAHEAD_GROUPS * self._size
             while waiting and (len(waiting) >= most or ahead + size > LOOKAHEAD_BYTES):
                 ahead -= _total_size(waiting[0][0])
-                yield from _oldest_results(waiting)
+                yield from self._oldest_results(waiting)
             waiting.append((group, self._executor.submit(self._prepare_group, group)))
             ahead += size
         while waiting:
-            yield from _oldest_results(waiting)
+            yield from self._oldest_results(waiting)
+
+    def _oldest_results(
+        self, waiting: deque[tuple[list[FileTask], Future[list[Answer]]]]
+    ) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
+        """The oldest files with their results; waits for them. Raises the error of a component."""
+        work, future = waiting.popleft()
+        began = time.monotonic()
+        answers = future.result()
+        if (idle_since := self._idle_since()) is not None:
+            self._waited += time.monotonic() - max(began, idle_since)
+        self._add_workers()
+        for file, answer in zip(work, answers, strict=False):  # an error is the last answer
+            if isinstance(answer, RagkitError):
+                raise answer
+            yield file, answer
+
+    def _add_workers(self) -> None:
+        """Let more workers start if the caller waited for files most of the time."""
+        now = time.monotonic()
+        if self._window_start is not None:
+            seconds = now - self._window_start
+            if seconds < WINDOW_S:
+                return
+            if self._waited > seconds / 2 and (more := min(self._allowed, self._size - self._allowed)):
+                self._allowed += more
+                self._permits.release(more)
+        self._window_start, self._waited = now, 0.0
 
     def _prepare_group(self, work: Sequence[FileTask]) -> list[Answer]:
         """Prepare files in an idle worker, and one by one if it exits: only one of them may be the reason. Runs in a
@@ -130,15 +185,16 @@ class _WorkerPool:
             return ParseFailure(task, LoadError(task.source, reason, "exclude the file, or use fewer workers"))
 
     def _run_in_worker(self, get_worker: Callable[[], WorkerProcess], tasks: Sequence[ParseTask]) -> list[Answer]:
-        worker = get_worker()
-        try:
-            answers = worker.prepare(tasks)
-        except BaseException:
-            worker.stop()
-            with self._lock:
-                self._alive.discard(worker)
-            raise
-        self._idle.put(worker)
+        with self._permits:
+            worker = get_worker()
+            try:
+                answers = worker.prepare(tasks)
+            except BaseException:
+                worker.stop()
+                with self._lock:
+                    self._alive.discard(worker)
+                raise
+            self._idle.put(worker)
         return answers
 
     def _acquire_worker(self) -> WorkerProcess:
@@ -160,17 +216,6 @@ class _WorkerPool:
 def create_task(work: FileTask) -> ParseTask:
     """The parse task of a file."""
     return ParseTask(work.path, work.source, work.stat)
-
-
-def _oldest_results(
-    waiting: deque[tuple[list[FileTask], Future[list[Answer]]]],
-) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-    """The oldest files with their results; waits for them. Raises the error of a component."""
-    work, future = waiting.popleft()
-    for file, answer in zip(work, future.result(), strict=False):  # an error is the last answer
-        if isinstance(answer, RagkitError):
-            raise answer
-        yield file, answer
 
 
 def _total_size(work: Sequence[FileTask]) -> int:

@@ -23,6 +23,7 @@ from ragkit.load.file_io import FileStat
 from ragkit.load.parsing import ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run import local, worker_process
+from ragkit.pipeline.run.index_worker import IndexWorker
 from ragkit.pipeline.run.local import LOOKAHEAD_GROUPS, LocalRunner
 from ragkit.pipeline.run.worker_process import Answer, WorkerProcess
 from ragkit.pipeline.runners import RUNNERS, LocalOptions
@@ -104,10 +105,32 @@ def test_many_files_start_workers_by_default(
     tmp_path: Path, folder: Path, expected: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "INLINE_MAX_BYTES", 1000)
+    monkeypatch.setattr(local, "GROUP_FILES", 1)
+    monkeypatch.setattr(local, "WINDOW_S", 0.0)
+    monkeypatch.setattr(LocalRunner, "_idle_since", lambda self: 0.0)
     counts: list[int] = []
     indexed(tmp_path / "kb", folder, options=IndexOptions(on_event=lambda event: counts.append(len(workers()))))
     assert max(counts) == len(os.sched_getaffinity(0))
     assert content(tmp_path / "kb") == expected
+
+
+def test_a_run_that_waits_for_the_embedder_starts_one_worker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "INLINE_MAX_BYTES", 1000)
+    monkeypatch.setattr(local, "GROUP_FILES", 1)
+    monkeypatch.setattr(local, "WINDOW_S", 0.0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4))
+    embedded = threading.Event()
+    monkeypatch.setattr(IndexWorker, "embed", lambda self, texts: embedded.wait())
+    with LocalRunner(LocalOptions(), PipelineComponents(pipeline())) as started:
+        wait_for_vectors = started.start_embedding(["text"])
+        for _ in started.prepare_files(file_tasks(folder)):
+            assert len(workers()) == 1
+        embedded.set()
+        wait_for_vectors()
+        for _ in started.prepare_files(file_tasks(folder)):
+            pass
+        assert len(workers()) > 1
+    wait_until_none_are_left()
 
 
 def test_the_batch_sizes_do_not_change_the_index(

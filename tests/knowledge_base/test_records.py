@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import os
 import random
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from ragkit.answer.aggregate_tool import AggregateTool
 from ragkit.errors import InvalidFilter
 from ragkit.index.aggregate import aggregate_field
 from ragkit.pipeline.settings import Pipeline
+from tests.child_usage import MeasuredCommand
 
 PIPELINE = """
 load:
@@ -179,13 +179,10 @@ def test_a_hundred_thousand_rows_are_filtered_and_added_up_as_pandas_does(tmp_pa
     pipeline = tmp_path / "ragkit.yaml"
     pipeline.write_text(f"{records}embed: {{name: hashing}}\n")
     arguments = ["index", str(path), "--pipeline", str(pipeline), "--kb", str(tmp_path / "kb"), "--json"]
-    # The peak of a process of its own: that of the tests includes what ran before.
-    with subprocess.Popen([sys.executable, "-m", "ragkit", *arguments], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        report = json.loads(process.stdout.read())
-        _, status, used = os.wait4(process.pid, 0)
-    assert (status, report["chunks"]["added"]) == (0, count)
-    assert used.ru_maxrss / 1024 < MAX_INDEX_MB
+    measured = MeasuredCommand([sys.executable, "-m", "ragkit", *arguments], tmp_path / "usage.json")
+    report = json.loads(subprocess.run(measured.command, check=True, stdout=subprocess.PIPE).stdout)
+    assert report["chunks"]["added"] == count
+    assert measured.usage().peak_mb < MAX_INDEX_MB
     with KnowledgeBase.open(tmp_path / "kb") as base:
         for where, mask in (
             ("price > 100", frame.price > 100),

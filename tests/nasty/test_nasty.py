@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.child_usage import MeasuredCommand
 from tests.nasty import packed, pages, pdfs, places, tables, texts
 from tests.nasty.case import Case, Failed, Long, Outcome, Skipped, Text
 
@@ -44,11 +44,13 @@ class Run:
     error: str
 
 
-def ragkit(folder: Path, *arguments: str, seconds: float = 280) -> subprocess.CompletedProcess[str]:
-    """Run `ragkit ...` in a new process."""
+def ragkit(
+    folder: Path, *arguments: str, seconds: float = 280, command: list[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `ragkit ...` in a new process, or another command that does so."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAGKIT_")}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), env.get("PYTHONPATH")]))
-    command = [*RUN, *arguments]
+    command = command or [*RUN, *arguments]
     return subprocess.run(command, check=False, cwd=folder, env=env, capture_output=True, text=True, timeout=seconds)
 
 
@@ -88,14 +90,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     for number in range(GOOD):
         (docs / f"good-{number:02}.txt").write_text(f"good words number {number}")
     places.make_places(docs, folder / "outside")
-    started_at, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = ragkit(folder, "index", "docs", "--json")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = time.monotonic() - started_at
+    started_at, measured = time.monotonic(), MeasuredCommand([*RUN, "index", "docs", "--json"], folder / "usage.json")
+    process = ragkit(folder, command=measured.command)
+    seconds, used = time.monotonic() - started_at, measured.usage()
     report = json.loads(process.stdout) if process.stdout else {}
-    print(f"{seconds:.1f} s, {after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.1f} CPU s")  # noqa: T201
+    print(f"{seconds:.1f} s, {used.cpu_seconds:.1f} CPU s")  # noqa: T201
     assert report, process.stderr
-    yield Run(process.returncode, report, read_back(folder, report), seconds, after.ru_maxrss / 1024, process.stderr)
+    yield Run(process.returncode, report, read_back(folder, report), seconds, used.peak_mb, process.stderr)
     (docs / "closed").chmod(0o700)
 
 
@@ -193,10 +194,9 @@ def test_a_hundred_thousand_small_files_are_indexed_in_bounded_memory(tmp_path: 
             folder.mkdir(parents=True)
         (folder / f"{number}.txt").write_text(f"note {number} of many")
     (tmp_path / "ragkit.yaml").write_text(PIPELINE)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    process = ragkit(tmp_path, "index", "docs", "--json", seconds=3000)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    report = json.loads(process.stdout)
-    print(f"{report['seconds']:.0f} s, peak {peak:.0f} MB (before: {before / 1024:.0f} MB)")  # noqa: T201
+    measured = MeasuredCommand([*RUN, "index", "docs", "--json"], tmp_path / "usage.json")
+    process = ragkit(tmp_path, seconds=3000, command=measured.command)
+    report, peak_mb = json.loads(process.stdout), measured.usage().peak_mb
+    print(f"{report['seconds']:.0f} s, peak {peak_mb:.0f} MB")  # noqa: T201
     assert (process.returncode, report["files"]["added"], report["failures"]) == (0, 100_000, [])
-    assert peak < 1024
+    assert peak_mb < 1024

@@ -16,7 +16,7 @@ from ragkit.cli.serve_ import create_application
 from ragkit.index.access import AccessSettings, Role, User, create_token
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.server.settings import ServerSettings
+from ragkit.server.settings import ServerLimits, ServerSettings
 from tests.load.sample_files import pdf
 from tests.server.parts import Served
 
@@ -138,7 +138,7 @@ def world(folder: Path, settings: ServerSettings | None = None, place: str = "")
     with KnowledgeBase.open(place or folder / "kb", Pipeline.from_yaml(HASHING)) as kb:
         kb.index(folder / "docs")
         tokens = grant_everyone(kb)
-        chosen = settings or ServerSettings(port=0)
+        chosen = settings or ServerSettings(port=0, limits=ServerLimits(requests_per_minute=None))
         served = Served(kb, chosen, create_application({"": kb}, chosen))
         try:
             made = World(folder / "docs", kb, served, secrets, tokens)

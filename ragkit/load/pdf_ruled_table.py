@@ -29,12 +29,20 @@ def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
     horizontal = _merge([rule for rule in rules if rule.is_horizontal], across=True)
     vertical = _merge([rule for rule in rules if not rule.is_horizontal], across=False)
-    grids = (_Grid(rows, columns).read(pieces) for rows, columns in _groups(horizontal, vertical))
-    tables = sorted((table for table in grids if table is not None), key=_area, reverse=True)
+    grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
+    found = [(grid, table) for grid in grids if (table := grid.copy().read(pieces)) is not None]
     kept: list[PdfTable] = []
-    for table in tables:
-        if not any(_overlap(table, other) for other in kept):
-            kept.append(table)
+    left = list(pieces)
+    for grid, table in sorted(found, key=lambda pair: _area(pair[1]), reverse=True):
+        if any(_overlap(table, other) for other in kept):
+            continue
+        # a piece on the edge of two tables belongs to the larger one
+        inside, free = grid.inside(pieces), grid.inside(left)
+        own = table if len(free) == len(inside) else grid.copy().read(free)
+        if own is not None:
+            kept.append(own)
+            taken = set(map(id, free))
+            left = [piece for piece in left if id(piece) not in taken]
     return kept
 
 
@@ -120,12 +128,19 @@ class _Grid:
         self.xs = _positions([left, right, *(rule.x0 for rule in columns)])
         self.ys = _positions([top, bottom, *(rule.top for rule in rows)])
 
+    def copy(self) -> _Grid:
+        """The same lines; reading adds some."""
+        return _Grid(list(self.rows), list(self.columns))
+
+    def inside(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """The pieces between the outer lines, or on them."""
+        left, top, right, bottom = self.box
+        return [p for p in pieces if left - NEAR < (p.x0 + p.x1) / 2 < right + NEAR and top - 1 < p.middle < bottom + 1]
+
     def read(self, pieces: Sequence[Piece]) -> PdfTable | None:
         """The table; None when the lines are a frame, an underline or a drawing."""
         left, top, right, bottom = self.box
-        inside = [
-            p for p in pieces if left - NEAR < (p.x0 + p.x1) / 2 < right + NEAR and top - 1 < p.middle < bottom + 1
-        ]
+        inside = self.inside(pieces)
         if len(self.xs) < 3 or len(inside) < 4:
             return None
         inside = [piece for row in visual_rows(inside) for piece in join_signs(row)]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from ragkit.load.pdf_open_table import find_columns, join_signs
 from ragkit.load.pdf_page import PdfPage, Piece, Rule
 from ragkit.load.pdf_rows import split_pieces, visual_rows
 from ragkit.load.pdf_table import PdfCell, PdfTable, is_data, join_text
 
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
 NEAR = 3.0
 """Lines that are at most this far apart meet, in points."""
 NARROW = 5.0
@@ -30,29 +33,26 @@ def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable
     horizontal = _merge([rule for rule in rules if rule.is_horizontal], across=True)
     vertical = _merge([rule for rule in rules if not rule.is_horizontal], across=False)
     grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
-    found = [(grid, table) for grid in grids if (table := grid.copy().read(pieces)) is not None]
     kept: list[PdfTable] = []
-    left = list(pieces)
-    for grid, table in sorted(found, key=lambda pair: _area(pair[1]), reverse=True):
-        if any(_overlap(table, other) for other in kept):
+    left = list(pieces)  # a piece on the edge of two tables belongs to the larger one
+    for grid in sorted(grids, key=_area, reverse=True):
+        if any(_overlap(grid.box, (table.x0, table.top, table.x1, table.bottom)) for table in kept):
             continue
-        # a piece on the edge of two tables belongs to the larger one
-        inside, free = grid.inside(pieces), grid.inside(left)
-        own = table if len(free) == len(inside) else grid.copy().read(free)
-        if own is not None:
-            kept.append(own)
-            taken = set(map(id, free))
-            left = [piece for piece in left if id(piece) not in taken]
+        table = grid.read(left)
+        if table is not None:
+            kept.append(table)
+            left = [piece for piece in left if not grid.holds(piece)]
     return kept
 
 
-def _area(table: PdfTable) -> float:
-    return (table.x1 - table.x0) * (table.bottom - table.top)
+def _area(grid: _Grid) -> float:
+    left, top, right, bottom = grid.box
+    return (right - left) * (bottom - top)
 
 
-def _overlap(table: PdfTable, other: PdfTable) -> bool:
-    width = min(table.x1, other.x1) - max(table.x0, other.x0)
-    height = min(table.bottom, other.bottom) - max(table.top, other.top)
+def _overlap(box: Box, other: Box) -> bool:
+    width = min(box[2], other[2]) - max(box[0], other[0])
+    height = min(box[3], other[3]) - max(box[1], other[1])
     return width > 2 and height > 2
 
 
@@ -128,19 +128,15 @@ class _Grid:
         self.xs = _positions([left, right, *(rule.x0 for rule in columns)])
         self.ys = _positions([top, bottom, *(rule.top for rule in rows)])
 
-    def copy(self) -> _Grid:
-        """The same lines; reading adds some."""
-        return _Grid(list(self.rows), list(self.columns))
-
-    def inside(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces between the outer lines, or on them."""
+    def holds(self, piece: Piece) -> bool:
+        """Whether a piece is between the outer lines, or on them."""
         left, top, right, bottom = self.box
-        return [p for p in pieces if left - NEAR < (p.x0 + p.x1) / 2 < right + NEAR and top - 1 < p.middle < bottom + 1]
+        return left - NEAR < (piece.x0 + piece.x1) / 2 < right + NEAR and top - 1 < piece.middle < bottom + 1
 
     def read(self, pieces: Sequence[Piece]) -> PdfTable | None:
         """The table; None when the lines are a frame, an underline or a drawing."""
         left, top, right, bottom = self.box
-        inside = self.inside(pieces)
+        inside = [piece for piece in pieces if self.holds(piece)]
         if len(self.xs) < 3 or len(inside) < 4:
             return None
         inside = [piece for row in visual_rows(inside) for piece in join_signs(row)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from reportlab.lib.pagesizes import A4, landscape
 from reportlab.pdfgen import canvas
@@ -13,9 +15,10 @@ from reportlab.pdfgen import canvas
 from ragkit.load.options import PdfOptions
 from ragkit.load.pdf import PdfLoader, read_tables
 from ragkit.load.pdf_open_table import join_signs
-from ragkit.load.pdf_page import Piece
+from ragkit.load.pdf_page import PdfPage, Piece, Rule
 from ragkit.load.pdf_rectangles import Rectangle, page_rectangles
 from ragkit.load.pdf_rows import split_pieces
+from ragkit.load.pdf_ruled_table import find_ruled_tables
 from ragkit.load.pdf_table import is_data
 from ragkit.records import TABLE_LEVEL, Document
 from tests.load import sample_files
@@ -320,3 +323,24 @@ def test_a_sign_printed_over_an_amount_leaves_parts_with_a_width() -> None:
     assert [(piece.text, piece.x0, piece.x1) for piece in joined] == [("10 20 30 bps", 100, 190)]
     parts = split_pieces(joined, [160])
     assert [(piece.text, piece.x0, piece.x1) for piece in parts] == [("10 20", 100, 150), ("30 bps", 135, 190)]
+
+
+def test_words_between_two_ruled_tables_are_read_once() -> None:
+    pieces: list[Piece] = []
+    rules: list[Rule] = []
+
+    def write(text: str, x0: float, x1: float, top: float) -> None:
+        pieces.append(Piece(text, x0, top, x1, top + 10, made=[(0, len(text), x0, x1)], start=10 * len(pieces)))
+
+    for left, width in ((50, 90), (234, 60)):
+        xs, ys = (left, left + width, left + 2 * width), (60, 80, 100)
+        rules += [Rule(xs[0], y, xs[-1], y) for y in ys] + [Rule(x, ys[0], x, ys[-1]) for x in xs]
+        for row, column in itertools.product(range(2), range(2)):
+            write(f"{left} {row} {column}", left + 5 + width * column, left + 30 + width * column, 65 + 20 * row)
+    write("edge", 224, 240, 75)
+    boxes = np.array([(p.x0, p.top, p.x1, p.bottom) for p in pieces], np.float32)
+    tables = find_ruled_tables(PdfPage(600, 800, pieces, boxes, rules, True))
+    assert [[cell.text for cell in table.cells] for table in tables] == [
+        ["50 0 0", "50 0 1 edge", "50 1 0", "50 1 1"],  # the larger one
+        ["234 0 0", "234 0 1", "234 1 0", "234 1 1"],
+    ]

@@ -108,6 +108,13 @@ def test_many_files_start_workers_by_default(
     monkeypatch.setattr(local, "GROUP_FILES", 1)
     monkeypatch.setattr(local, "WINDOW_S", 0.0)
     monkeypatch.setattr(LocalRunner, "_idle_since", lambda self: 0.0)
+    prepare = WorkerProcess.prepare
+
+    def prepare_slowly(self: WorkerProcess, tasks: Sequence[ParseTask]) -> list[Answer]:
+        time.sleep(0.2)  # longer than the caller takes to write a file
+        return prepare(self, tasks)
+
+    monkeypatch.setattr(WorkerProcess, "prepare", prepare_slowly)
     counts: list[int] = []
     indexed(tmp_path / "kb", folder, options=IndexOptions(on_event=lambda event: counts.append(len(workers()))))
     assert max(counts) == len(os.sched_getaffinity(0))

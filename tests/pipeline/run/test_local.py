@@ -68,6 +68,17 @@ def wait_until_none_are_left() -> None:
     assert remaining == []
 
 
+def slow_down_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker takes longer for a file than the caller for its result, on any machine."""
+    prepare = WorkerProcess.prepare
+
+    def prepare_slowly(self: WorkerProcess, tasks: Sequence[ParseTask]) -> list[Answer]:
+        time.sleep(0.1)
+        return prepare(self, tasks)
+
+    monkeypatch.setattr(WorkerProcess, "prepare", prepare_slowly)
+
+
 def file_tasks(folder: Path) -> list[FileTask]:
     paths = sorted(folder.iterdir())
     return [FileTask(str(path), path, FileStat.from_stat(path.stat()), None) for path in paths]
@@ -108,13 +119,7 @@ def test_many_files_start_workers_by_default(
     monkeypatch.setattr(local, "GROUP_FILES", 1)
     monkeypatch.setattr(local, "WINDOW_S", 0.0)
     monkeypatch.setattr(LocalRunner, "_idle_since", lambda self: 0.0)
-    prepare = WorkerProcess.prepare
-
-    def prepare_slowly(self: WorkerProcess, tasks: Sequence[ParseTask]) -> list[Answer]:
-        time.sleep(0.2)  # longer than the caller takes to write a file
-        return prepare(self, tasks)
-
-    monkeypatch.setattr(WorkerProcess, "prepare", prepare_slowly)
+    slow_down_workers(monkeypatch)
     counts: list[int] = []
     indexed(tmp_path / "kb", folder, options=IndexOptions(on_event=lambda event: counts.append(len(workers()))))
     assert max(counts) == len(os.sched_getaffinity(0))
@@ -126,6 +131,7 @@ def test_a_run_that_waits_for_the_embedder_starts_one_worker(folder: Path, monke
     monkeypatch.setattr(local, "GROUP_FILES", 1)
     monkeypatch.setattr(local, "WINDOW_S", 0.0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4))
+    slow_down_workers(monkeypatch)
     embedded = threading.Event()
     monkeypatch.setattr(IndexWorker, "embed", lambda self, texts: embedded.wait())
     with LocalRunner(LocalOptions(), PipelineComponents(pipeline())) as started:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragkit.config.convert import field_default, is_required, settable_fields
 from ragkit.masking import HIDDEN, is_secret, mask_passwords
-from ragkit.pipeline.serialize import options_to_dict, to_flow_yaml, yaml_equal
+from ragkit.pipeline.serialize import is_unset, options_to_dict, to_flow_yaml, yaml_equal
 from ragkit.pipeline.settings import Pipeline
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _option_rows(pipeline: Pipeline, key: str, options: DataclassInstance | None
     rows: list[tuple[str, str]] = []
     for field in settable_fields(type(options)) if options is not None else ():
         value = getattr(options, field.name)
-        unset = is_required(field) and value == ""
+        unset = is_unset(field, value)
         at_default = unset or (not is_required(field) and yaml_equal(value, field_default(field)))
         origin = pipeline.find_origin(f"{key}.{field.name}", value)
         shown = "(the knowledge base)" if unset else _format_value(pipeline, key, field.name, value)

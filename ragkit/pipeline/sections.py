@@ -17,6 +17,7 @@ from ragkit.load.sources import SOURCES
 from ragkit.load.sources.base import Source
 from ragkit.pipeline.components import AnswerOptions
 from ragkit.pipeline.runners import RUNNERS
+from ragkit.pipeline.serialize import DEFERRED_OPTIONS
 from ragkit.registry import ComponentSpec
 from ragkit.retrieve import RETRIEVERS
 from ragkit.retrieve.base import Retriever
@@ -118,7 +119,7 @@ SECTIONS: Sequence[Section] = (
     Section("load", "loaders", LOADERS, Loader, allows_list=True),
     Section("split", "splitters", SPLITTERS, Splitter, allows_list=True),
     Section("embed", "embedder", EMBEDDERS, EmbeddingProvider),
-    Section("store", "store", STORES, Store, deferred_options=frozenset({"path"}), address_options=ADDRESS_OPTIONS),
+    Section("store", "store", STORES, Store, deferred_options=DEFERRED_OPTIONS, address_options=ADDRESS_OPTIONS),
     Section("retrieve", "retriever", RETRIEVERS, Retriever),
     Section("answer", "answer", None, provider_registry=PROVIDERS),
     Section("run", "runner", RUNNERS, BuildRunner),

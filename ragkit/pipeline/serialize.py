@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import Field, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from ragkit.config.yaml_parser import resolve_scalar
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+DEFERRED_OPTIONS = frozenset({"path"})
+"""Options of a store that the knowledge base sets if the file does not; they are '' until then."""
 _UNQUOTED = re.compile(r"[A-Za-z_][A-Za-z0-9_./+-]*")
 
 
@@ -43,10 +45,15 @@ def options_to_dict(options: DataclassInstance | None, *, complete: bool = False
     values: dict[str, object] = {}
     for field in settable_fields(type(options)):
         value = getattr(options, field.name)
-        unset = value == "" and is_required(field)  # the knowledge base sets it
-        if not unset and (complete or is_required(field) or not yaml_equal(value, field_default(field))):
+        listed = complete or is_required(field) or not yaml_equal(value, field_default(field))
+        if listed and not is_unset(field, value):
             values[field.name] = value
     return values
+
+
+def is_unset(field: Field[object], value: object) -> bool:
+    """Whether a value is left to the knowledge base."""
+    return value == "" and field.name in DEFERRED_OPTIONS and is_required(field)
 
 
 def yaml_equal(value: object, other: object) -> bool:

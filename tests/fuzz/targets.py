@@ -199,6 +199,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "loader": loader,
     "msg": msg,
     "ocr": imported("page_targets", "ocr"),
+    "options": imported("pipeline_target", "options"),
     "pipeline": pipeline,
     "records": imported("data_targets", "records"),
     "rtf": rtf,

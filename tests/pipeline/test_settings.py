@@ -23,6 +23,7 @@ from ragkit.load.options import MarkdownOptions, PypdfOptions
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline import discovery
 from ragkit.pipeline.components import AnswerOptions, ComponentConfig
+from ragkit.pipeline.render import render_text_diagram
 from ragkit.pipeline.sections import SECTIONS, Section
 from ragkit.pipeline.serialize import options_to_dict, to_flow_yaml
 from ragkit.pipeline.settings import Pipeline
@@ -414,6 +415,19 @@ def test_the_options_of_every_component_round_trip(section: Section, name: str) 
     tree = parse_yaml(text or "{}", create_source("store.yaml", text), problems)
     assert isinstance(tree, MappingNode)
     assert (OptionsReader(options, name, problems).read(tree), problems) == (values, [])
+
+
+def test_an_empty_connection_string_round_trips() -> None:
+    pipeline = Pipeline.from_yaml('{extends: default, store: {name: pgvector, dsn: ""}}')
+    assert Pipeline.from_yaml(pipeline.to_yaml()) == pipeline
+    assert Pipeline.from_yaml(pipeline.to_yaml(complete=True)) == pipeline
+    assert 'dsn ""' in render_text_diagram(pipeline)
+
+
+@pytest.mark.parametrize("path", ['""', '"${NAME}"'])
+def test_a_folder_source_without_a_path_is_refused(path: str) -> None:
+    with pytest.raises(PipelineError, match="path must be the path of a folder or a file"):
+        Pipeline.from_yaml(f"extends: default\nsources: {{name: folder, path: {path}}}", {"NAME": ""})
 
 
 def _unstructured() -> DataclassInstance:

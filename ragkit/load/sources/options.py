@@ -39,6 +39,10 @@ class FolderSourceOptions:
     path: str
     """The path; a relative one is below the working directory."""
 
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise InvalidOption("path", self.path, "the path of a folder or a file ('.': the working directory)")
+
 
 @dataclass(frozen=True, kw_only=True)
 class FsspecOptions(SourceOptions):

@@ -82,6 +82,8 @@ class BuildOptions:
     """Text hashes -> vectors known elsewhere, which are copied instead of embedded again."""
     save_vectors: Callable[[Sequence[bytes], Rows], None] | None = None
     """Called with each new vector and the hash of its text, before the catalog records it."""
+    keep_unread: bool = True
+    """Keep the documents of files that cannot be read now; false if they were made with other settings."""
 
 
 @dataclass(slots=True)
@@ -164,7 +166,9 @@ class Build:
         known_failures = [FileFailure(row.source, row.reason, row.hint) for row in plan.still_failed]
         files = {key: c[key] for key in ("added", "updated", "removed", "failed", "skipped")}
         files["unchanged"] = plan.unchanged + c["unchanged"]
-        files["removed"] += sum(1 for row in plan.removed if row.status in {"indexed", "empty"})
+        files["removed"] += sum(
+            1 for row in plan.removed if row.status in {"indexed", "empty"} or row.document is not None
+        )
         files["failed"] += len(known_failures)
         files["skipped"] += len(plan.skipped)
         contexts, dry_run = self._stages.contexts, self._options.dry_run
@@ -258,6 +262,8 @@ class Build:
 
     def _handle_failure(self, task: FileTask, outcome: ParseFailure, checked_at: int) -> FileRead:
         error = outcome.error
+        if outcome.is_unread and self._options.keep_unread and self._holds_text(task.previous):
+            return self._keep_unread(task, outcome, checked_at)
         self._queue_parts(task, _new_file_row(task, task.stat, "", "", checked_at), ())
         unsupported = isinstance(error, UnsupportedFormat)
         recipe = self._stages.loader_fingerprint(ANY_LOADER)
@@ -270,6 +276,21 @@ class Build:
             self._failures.append(FileFailure(task.source, error.reason, error.hint))
         self._counts[status] += 1
         return FileRead(task.source, 0, task.stat.size, error.reason, error.hint)
+
+    def _holds_text(self, row: FileRow | None) -> bool:
+        return row is not None and (row.document is not None or bool(self._catalog.parts(row.source)))
+
+    def _keep_unread(self, task: FileTask, outcome: ParseFailure, checked_at: int) -> FileRead:
+        """Report a file that cannot be read now, and keep its documents."""
+        error, recipe = outcome.error, self._stages.loader_fingerprint(ANY_LOADER)
+        reason = f"{error.reason}; what was indexed is kept"
+        row = _new_file_row(task, outcome.stat or task.stat, "", recipe, checked_at)
+        document = task.previous.document if task.previous is not None else None
+        row = row._replace(status="failed", reason=reason, hint=error.hint, document=document)
+        self._pending_file_rows.append(row)
+        self._failures.append(FileFailure(task.source, reason, error.hint))
+        self._counts["failed"] += 1
+        return FileRead(task.source, 0, task.stat.size, reason, error.hint)
 
     def _defer_file_row(self, row: FileRow, task: FileTask) -> None:
         """Record a file without chunks; its previous document is deleted when this run is published."""

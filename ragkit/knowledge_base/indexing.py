@@ -212,7 +212,8 @@ class Indexer:
         row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
         known = catalog.files()
         planner = IndexPlanner(self.source_files, self._components, run)
-        plan, withheld = planner.plan(roots, catalog, known, reindex_all=bool(before.differences(recipe)))
+        reindex_all = bool(before.differences(recipe))
+        plan, withheld = planner.plan(roots, catalog, known, reindex_all=reindex_all)
         metadata = {
             "recipe": recipe.to_json(),
             "embedder": embedder.fingerprint,
@@ -242,6 +243,7 @@ class Indexer:
             source_ids,
             run.find_known_vectors,
             run.save_vectors,
+            keep_unread=not reindex_all,
         )
         generation = catalog.generation()
         build = Build(catalog, vectors, stages, options)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,6 +79,11 @@ class ParseFailure:
     stat: FileStat | None = None
     """As in `ParsedFile`; with `mtime_ns` 0 if the operating system could not read the file."""
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether the file exists and could not be read, so that its content may be the same as before."""
+        return not self.content_hash and self.stat is not None and self.stat.mtime_ns == 0
+
 
 class MemoryLimitExceeded(LoadLimitExceeded):
     """A file whose parser ran out of memory."""
@@ -95,7 +101,7 @@ def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFi
         data, stat = _read_with_retry(task, limits)
     except LoadError as error:
         # a file that the system could not read may be readable later without a change: its stat never matches
-        unread = replace(task.stat, mtime_ns=0) if task.stat and isinstance(error.__cause__, OSError) else None
+        unread = replace(task.stat, mtime_ns=0) if task.stat and _is_unread(error.__cause__) else None
         return ParseFailure(task, type(error)(task.source, error.reason, error.hint), stat=unread)
     digest = hash_content(data)
     if task.path.suffix == SAVED_DOCUMENT_SUFFIX and task.source != str(task.path):
@@ -144,6 +150,12 @@ def _rename(document: Document, old: str, new: str) -> Document:
     """The document and its parts with sources that start with `new` instead of `old`."""
     parts = tuple(_rename(part, old, new) for part in document.parts)
     return replace(document, source=new + document.source.removeprefix(old), id="", parts=parts)
+
+
+def _is_unread(cause: BaseException | None) -> bool:
+    """Whether a file that is still there could not be read."""
+    is_gone = isinstance(cause, FileNotFoundError | NotADirectoryError)
+    return isinstance(cause, OSError) and not is_gone and cause.errno != errno.ELOOP  # ELOOP: it is a link now
 
 
 def _read_with_retry(task: ParseTask, limits: ParseLimits) -> tuple[bytes, FileStat]:

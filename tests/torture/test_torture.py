@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.calls import _hit_signalling, _killed_programs
+from tests.torture.calls import _hit_others, _hit_signalling, _killed_programs
 from tests.torture.kinds import SMALL
 from tests.torture.oracle import FAULTS
 from tests.torture.scoreboard import tree_name
@@ -81,6 +81,14 @@ def test_a_trial_that_broke_the_signals_between_threads_is_not_counted() -> None
     event = '14 write(13<anon_inode:[eventfd]>, "\\1", 8) = '
     assert not _hit_signalling(f"{disk}\n{event}8")
     assert _hit_signalling(f"{disk}\n{event}-1 ENOSPC (No space left on device) (INJECTED)")
+
+
+def test_a_trial_in_which_a_document_could_not_be_read_is_not_counted() -> None:
+    failed = "= -1 EIO (Input/output error) (INJECTED)"
+    command = f'12 openat(AT_FDCWD</x>, "/x/kb/index.sqlite-shm", O_RDWR|O_CREAT, 0600) {failed}'
+    parser = '15 openat(AT_FDCWD</x>, "/x/docs/a.txt", O_RDONLY) '
+    assert not _hit_others(f"{command}\n{parser}= 8</x/docs/a.txt>", Path("/x/kb"))
+    assert _hit_others(f"{command}\n{parser}{failed}", Path("/x/kb"))
 
 
 @pytest.mark.timeout(1800)

@@ -77,7 +77,7 @@ class ParseFailure:
     content_hash: str = ""
     """As in `ParsedFile`; empty when the file could not be read or the process exited."""
     stat: FileStat | None = None
-    """As in `ParsedFile`; with `mtime_ns` 0 if the operating system could not read the file."""
+    """As in `ParsedFile`; with `mtime_ns` 0 if the file could not be read, or changed at each attempt."""
 
     @property
     def is_unread(self) -> bool:
@@ -101,7 +101,7 @@ def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFi
         data, stat = _read_with_retry(task, limits)
     except LoadError as error:
         # a file that the system could not read may be readable later without a change: its stat never matches
-        unread = replace(task.stat, mtime_ns=0) if task.stat and _is_unread(error.__cause__) else None
+        unread = replace(task.stat, mtime_ns=0) if task.stat and _is_unread(error) else None
         return ParseFailure(task, type(error)(task.source, error.reason, error.hint), stat=unread)
     digest = hash_content(data)
     if task.path.suffix == SAVED_DOCUMENT_SUFFIX and task.source != str(task.path):
@@ -152,10 +152,12 @@ def _rename(document: Document, old: str, new: str) -> Document:
     return replace(document, source=new + document.source.removeprefix(old), id="", parts=parts)
 
 
-def _is_unread(cause: BaseException | None) -> bool:
-    """Whether a file that is still there could not be read."""
+def _is_unread(error: LoadError) -> bool:
+    """Whether a file that is still there could not be read, or not in one version."""
+    cause = error.__cause__
     is_gone = isinstance(cause, FileNotFoundError | NotADirectoryError)
-    return isinstance(cause, OSError) and not is_gone and cause.errno != errno.ELOOP  # ELOOP: it is a link now
+    failed = isinstance(cause, OSError) and not is_gone and cause.errno != errno.ELOOP  # ELOOP: it is a link now
+    return failed or isinstance(error, FileChanged)
 
 
 def _read_with_retry(task: ParseTask, limits: ParseLimits) -> tuple[bytes, FileStat]:

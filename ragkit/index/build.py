@@ -262,35 +262,31 @@ class Build:
 
     def _handle_failure(self, task: FileTask, outcome: ParseFailure, checked_at: int) -> FileRead:
         error = outcome.error
-        if outcome.is_unread and self._options.keep_unread and self._holds_text(task.previous):
-            return self._keep_unread(task, outcome, checked_at)
-        self._queue_parts(task, _new_file_row(task, task.stat, "", "", checked_at), ())
         unsupported = isinstance(error, UnsupportedFormat)
+        status = "skipped" if unsupported else "failed"
+        kept = self._find_kept(task, outcome)
+        reason = error.reason if kept is None else f"{error.reason}; what was indexed is kept"
         recipe = self._stages.loader_fingerprint(ANY_LOADER)
         row = _new_file_row(task, outcome.stat or task.stat, outcome.content_hash, recipe, checked_at)
-        status = "skipped" if unsupported else "failed"
-        self._defer_file_row(row._replace(status=status, reason=error.reason, hint=error.hint), task)
-        if unsupported:
-            self._skipped.append((task.source, error.reason))
+        row = row._replace(status=status, reason=reason, hint=error.hint)
+        if kept is not None:
+            self._pending_file_rows.append(row._replace(document=kept.document))
         else:
-            self._failures.append(FileFailure(task.source, error.reason, error.hint))
+            self._queue_parts(task, row, ())
+            self._defer_file_row(row, task)
+        if unsupported:
+            self._skipped.append((task.source, reason))
+        else:
+            self._failures.append(FileFailure(task.source, reason, error.hint))
         self._counts[status] += 1
-        return FileRead(task.source, 0, task.stat.size, error.reason, error.hint)
-
-    def _holds_text(self, row: FileRow | None) -> bool:
-        return row is not None and (row.document is not None or bool(self._catalog.parts(row.source)))
-
-    def _keep_unread(self, task: FileTask, outcome: ParseFailure, checked_at: int) -> FileRead:
-        """Report a file that cannot be read now, and keep its documents."""
-        error, recipe = outcome.error, self._stages.loader_fingerprint(ANY_LOADER)
-        reason = f"{error.reason}; what was indexed is kept"
-        row = _new_file_row(task, outcome.stat or task.stat, "", recipe, checked_at)
-        document = task.previous.document if task.previous is not None else None
-        row = row._replace(status="failed", reason=reason, hint=error.hint, document=document)
-        self._pending_file_rows.append(row)
-        self._failures.append(FileFailure(task.source, reason, error.hint))
-        self._counts["failed"] += 1
         return FileRead(task.source, 0, task.stat.size, reason, error.hint)
+
+    def _find_kept(self, task: FileTask, failure: ParseFailure) -> FileRow | None:
+        """The row of a file that cannot be read now, if its documents stay."""
+        row = task.previous
+        if row is None or not failure.is_unread or not self._options.keep_unread:
+            return None
+        return row if row.document is not None or self._catalog.parts(row.source) else None
 
     def _defer_file_row(self, row: FileRow, task: FileTask) -> None:
         """Record a file without chunks; its previous document is deleted when this run is published."""

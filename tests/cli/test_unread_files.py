@@ -91,21 +91,3 @@ def test_what_was_indexed_with_other_settings_is_not_kept(place: Path) -> None:
     assert result.returncode == 7
     assert [failure["error"] for failure in json.loads(result.stdout)["failures"]] == ["permission denied"]
     assert [Path(source).name for source in listed(place)] == ["2", "3", "valve.txt"]
-
-
-def test_what_was_indexed_of_a_file_that_changes_all_the_time_is_kept(place: Path) -> None:
-    before = listed(place)
-    pump = place / "docs/pump.txt"
-    pump.write_text("The pump runs at 50 bar.\n" * 1_000_000)
-    append = f"with open({str(pump)!r}, 'ab', 0) as file:\n    while True: file.write(b'x')"
-    with subprocess.Popen([sys.executable, "-c", append]) as writer:
-        try:
-            report = json.loads(run(place, "index", "docs", "--json").stdout)
-        finally:
-            writer.kill()
-    assert [failure["error"] for failure in report["failures"]] \
-        == ["changed while it was being read; what was indexed is kept"]  # fmt: skip
-    assert listed(place) == before
-    pump.write_text("The pump runs at 60 bar.\n")
-    assert json.loads(run(place, "index", "docs", "--json").stdout)["files"]["updated"] == 1
-    assert "60 bar" in run(place, "search", "pump").stdout

@@ -8,14 +8,14 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import blake2b
 from types import TracebackType
 
 import numpy as np
 
-from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, embed_probe
+from ragkit.embed.base import BatchingEmbedder, EmbeddingProvider, PricedEmbedder, embed_probe
 from ragkit.embed.embedding_job import EmbeddingJob
 from ragkit.errors import DatabaseFailed, RagkitError
 from ragkit.index.build_fingerprint import check_embedder_weights
@@ -67,6 +67,9 @@ class EmbeddingWorker:
     def work(self, *, is_writer: bool = False) -> int:
         """Embed the next batch; returns the number of its texts, 0 if there is none.
 
+        Args:
+            is_writer: this is the worker of the run itself, whose meter counts what it pays.
+
         Raises:
             ProviderError: and any other error of the embedder; the batch is given back.
             SettingsMismatch: the embedder has other weights than that of the knowledge base.
@@ -75,7 +78,10 @@ class EmbeddingWorker:
         if batch is None:
             return 0
         try:
-            self._embed(batch)
+            with nullcontext() if is_writer else self._charge(batch):
+                is_complete = self._embed(batch)
+            if is_complete:
+                self.queue.finish(batch)
         except DatabaseFailed:
             raise
         except BaseException as error:
@@ -84,22 +90,52 @@ class EmbeddingWorker:
             raise
         return len(batch.texts)
 
-    def _embed(self, batch: LeasedBatch) -> None:
-        """Embed what has no vector yet, and store each part as soon as it was computed."""
-        state = self._check_weights()
-        known = self.database.find_vectors(state.fingerprint, batch.hashes)
-        rest = [i for i, key in enumerate(batch.hashes) if key not in known]
+    @contextmanager
+    def _charge(self, batch: LeasedBatch) -> Iterator[None]:
+        """Add what the block pays to the cost of the batch, also if it fails."""
         with use_meter(Meter()) as meter:
-            job = EmbeddingJob(self._embedder, [batch.texts[i] for i in rest])
             try:
-                for places, rows in job.iter_remaining():
-                    self.database.save_vectors(state, [batch.hashes[rest[place]] for place in places], rows)
+                yield
             finally:
-                job.close()
-                for places, rows in job.take_finished():
-                    self.database.save_vectors(state, [batch.hashes[rest[place]] for place in places], rows)
-        usage = meter.usage()
-        self.queue.finish(batch, usage.embedding_tokens, usage.embedding_cost_usd)
+                usage = meter.usage()
+                if usage.embedding_tokens:
+                    self.queue.add_cost(batch, usage.embedding_tokens, usage.embedding_cost_usd)
+
+    def _embed(self, batch: LeasedBatch) -> bool:
+        """Embed what has no vector yet, and store each part as soon as it was computed.
+
+        Before each round of requests it looks whether another worker took over, which then embeds the rest: False.
+        """
+        state = self._check_weights()
+        rest = dict(zip(batch.hashes, batch.texts, strict=True))
+        while rest:
+            known = self.database.find_vectors(state.fingerprint, list(rest))
+            rest = {key: text for key, text in rest.items() if key not in known}
+            if not rest:
+                break
+            if not self.queue.holds(batch, self.name):
+                return False
+            self._embed_texts(state, {key: rest.pop(key) for key in self._next_round(rest)})
+        return True
+
+    def _next_round(self, texts: Mapping[bytes, str]) -> list[bytes]:
+        """The texts that are sent at once: one request for each parallel batch."""
+        keys = list(texts)
+        if not isinstance(self._embedder, BatchingEmbedder):
+            return keys
+        requests = self._embedder.batches(list(texts.values()))[: self._embedder.concurrency]
+        return [keys[index] for request in requests for index in request]
+
+    def _embed_texts(self, state: EmbedderState, texts: Mapping[bytes, str]) -> None:
+        keys = list(texts)
+        job = EmbeddingJob(self._embedder, list(texts.values()))
+        try:
+            for places, rows in job.iter_remaining():
+                self.database.save_vectors(state, [keys[place] for place in places], rows)
+        finally:
+            job.close()
+            for places, rows in job.take_finished():
+                self.database.save_vectors(state, [keys[place] for place in places], rows)
 
     def _check_weights(self) -> EmbedderState:
         """The embedder as the database knows it. Compares the weights once."""
@@ -151,11 +187,28 @@ def run_worker(worker: EmbeddingWorker, stop: threading.Event, idle_seconds: flo
 class SharingRunner:
     """A runner that gives texts to workers, as long as there are any; the run itself works as one of them."""
 
-    def __init__(self, inner: BuildRunner, url: DatabaseUrl, embedder: EmbeddingProvider, saved: set[bytes]) -> None:
-        """`saved`: gets the hashes of texts whose vectors are in the database."""
-        self._inner, self._embedder, self._saved = inner, embedder, saved
+    def __init__(
+        self,
+        inner: BuildRunner,
+        url: DatabaseUrl,
+        embedder: EmbeddingProvider,
+        saved: set[bytes],
+        check_lease: Callable[[], None],
+    ) -> None:
+        """Prepare the worker of the run.
+
+        Args:
+            inner: reads the files, and embeds if there are no workers.
+            url: the knowledge base.
+            embedder: the embedder of the run.
+            saved: gets the hashes of texts whose vectors are in the database.
+            check_lease: raises KnowledgeBaseLocked if another run took over, whose batches are in the queue then.
+        """
+        self._inner, self._embedder, self._saved, self._check_lease = inner, embedder, saved, check_lease
         self._worker = EmbeddingWorker(url, embedder)
         self._others = 0
+        self._waiting: set[int] = set()
+        """The keys of batches of this run."""
 
     @property
     def max_parallel_batches(self) -> int:
@@ -179,6 +232,7 @@ class SharingRunner:
         starts = range(0, len(texts), SHARED_TEXTS)
         parts = [slice(start, start + SHARED_TEXTS) for start in starts]
         keys = [self._worker.queue.put(hashes[part], texts[part]) for part in parts]
+        self._waiting.update(keys)
         return lambda: self._wait_for(keys, hashes)
 
     def _wait_for(self, keys: Sequence[int], hashes: list[bytes]) -> EmbeddedTexts:
@@ -186,8 +240,10 @@ class SharingRunner:
         started = time.perf_counter()
         for key in keys:
             while (finished := self._worker.queue.take_finished(key)) is None:
+                self._check_lease()
                 if not self._worker.work(is_writer=True):
                     time.sleep(POLL_SECONDS)
+            self._waiting.discard(key)
             self._record(finished)
         found = self._worker.database.find_vectors(self._embedder.fingerprint, hashes)
         self._saved.update(found)
@@ -202,6 +258,7 @@ class SharingRunner:
 
     def __enter__(self) -> SharingRunner:
         self._worker.__enter__()
+        self._check_lease()
         self._worker.queue.clear()
         self._inner.__enter__()
         return self
@@ -213,5 +270,5 @@ class SharingRunner:
             self._inner.__exit__(kind, error, trace)
         finally:
             with suppress(DatabaseFailed):
-                self._worker.queue.clear()
+                self._worker.queue.remove(self._waiting)
             self._worker.__exit__()

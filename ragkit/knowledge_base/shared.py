@@ -10,10 +10,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ragkit.embed.base import Row, Rows
-from ragkit.errors import DatabaseFailed, KnowledgeBaseDamaged, KnowledgeBaseWriteFailed, NotAKnowledgeBase
+from ragkit.errors import (
+    DatabaseFailed,
+    KnowledgeBaseDamaged,
+    KnowledgeBaseLocked,
+    KnowledgeBaseWriteFailed,
+    NotAKnowledgeBase,
+)
 from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.directory import CATALOG_FILE, NewKnowledgeBase, knowledge_base_exists
@@ -181,6 +188,7 @@ class Writer:
         self._last_saved = 0
         self._saved: set[bytes] = set()
         """Hashes of texts whose vectors workers have stored."""
+        self._was_stopped = False
 
     def has_content(self) -> bool:
         """Whether a run began to write: one that fails before leaves no knowledge base behind."""
@@ -220,7 +228,8 @@ class Writer:
 
         def create_runner(components: PipelineComponents, jobs: int) -> BuildRunner:
             inner = run.runner_factory(components, jobs)
-            return SharingRunner(inner, self._database.url, components.embedder, self._saved)
+            check = partial(self._database.check_lease, self._lease)
+            return SharingRunner(inner, self._database.url, components.embedder, self._saved, check)
 
         return replace(
             run,
@@ -231,14 +240,24 @@ class Writer:
         )
 
     def _save_vectors(self, fingerprint: str, keys: Sequence[bytes], rows: Rows) -> None:
+        """Keep vectors in the database; then stop a run whose lease another writer took, which embeds the rest.
+
+        It is stopped once: what was paid for until then is kept as well.
+        """
         if self._saved.issuperset(keys):
             self._saved.difference_update(keys)
-            return
-        if self._embedder is None:
-            with closing(open_connection(self.directory / CATALOG_FILE)) as connection:
-                row = Catalog(connection).embedder(fingerprint)
-            self._embedder = EmbedderState(fingerprint, rows.shape[1], row.probe if row is not None else None)
-        self._database.save_vectors(self._embedder, keys, rows)
+        else:
+            if self._embedder is None:
+                with closing(open_connection(self.directory / CATALOG_FILE)) as connection:
+                    row = Catalog(connection).embedder(fingerprint)
+                self._embedder = EmbedderState(fingerprint, rows.shape[1], row.probe if row is not None else None)
+            self._database.save_vectors(self._embedder, keys, rows)
+        if not self._was_stopped:
+            try:
+                self._database.check_lease(self._lease)
+            except KnowledgeBaseLocked:
+                self._was_stopped = True
+                raise
 
     def _save_contexts(self) -> None:
         """Keep the sentences that models wrote since the last event."""

@@ -11,16 +11,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 
-from ragkit.errors import ProviderError
+from ragkit.errors import KnowledgeBaseLocked, ProviderError
 from ragkit.index.catalog.database_url import DatabaseUrl
-from ragkit.index.catalog.postgres import PostgresCatalog
-from ragkit.index.catalog.postgres_queue import MAX_WORKER_TRIES, EmbeddingQueue
+from ragkit.index.catalog.postgres import EmbedderState, PostgresCatalog
+from ragkit.index.catalog.postgres_queue import MAX_WORKER_TRIES, EmbeddingQueue, LeasedBatch
 from ragkit.index.embedding_worker import EmbeddingWorker, run_worker
 from ragkit.index.report import TextsEmbedded
 from ragkit.knowledge_base.index_options import IndexOptions
@@ -134,9 +136,8 @@ def test_workers_and_the_run_embed_each_text_once(
     assert min(embedded) > 0
     assert sum(embedded) <= NOTES
     assert service.most_under_way > 1
-    # what workers paid is in the report of the run
-    texts = {text: times for (kind, text), times in service.answered.items() if "Note" in text}
-    assert report.usage["embedding_tokens"] >= sum(len(text) // 4 for text in texts)
+    # what workers paid is in the report of the run, and what the run itself paid is there once
+    assert report.usage["embedding_tokens"] == service.tokens
     with closing(PostgresCatalog(DatabaseUrl.parse(database_url))) as database:
         assert database.run(lambda c: c.execute("SELECT count(*) FROM batches").fetchone()) == (0,)
         assert queue_of(database).count_workers() == 0
@@ -270,11 +271,13 @@ def test_a_batch_is_leased_to_one_worker_until_it_falls_silent(database_url: str
             assert queue.lease("other") is None
         time.sleep(1)
         assert queue.lease("other") is not None
-        queue.finish(batch, 10, 0.5)
-        queue.finish(batch, 0, 0.0)
+        queue.add_cost(batch, 10, 0.5)
+        queue.finish(batch)
+        queue.add_cost(batch, 2, 0.25)  # of the one that fell silent
+        queue.finish(batch)
         finished = queue.take_finished(batch.key)
         assert finished is not None
-        assert (finished.tokens, finished.cost_usd) == (10, 0.5)
+        assert (finished.tokens, finished.cost_usd) == (12, 0.75)
         assert queue.take_finished(batch.key) is None
 
 
@@ -290,3 +293,147 @@ def test_a_batch_that_fails_again_and_again_is_left_to_the_run(database_url: str
             queue.fail(batch, "no such model")
         assert queue.lease("one") is None
         assert queue.lease("the run", is_writer=True) is not None
+
+
+def share_notes(database: PostgresCatalog, count: int = 64) -> LeasedBatch:
+    """Put a batch of so many texts into the queue of a new knowledge base."""
+    database.create()
+    texts = [f"Note {number}: hook {number * 7} holds the key of door {number}." for number in range(count)]
+    hashes = [blake2b(text.encode(), digest_size=16).digest() for text in texts]
+    return LeasedBatch(queue_of(database).put(hashes, texts), hashes, texts)
+
+
+def requests_with_notes(service: WireServer) -> list[EmbeddingRequest]:
+    return [request for request in service.requests if "Note" in request.texts[0]]
+
+
+def take_lease(database: PostgresCatalog) -> None:
+    """As a writer that found the lease of the other one expired, and has ended."""
+    database.run(lambda c: c.execute("UPDATE ragkit SET token = token + 1, lease_until = NULL"))
+
+
+def read_batch(database: PostgresCatalog, batch: LeasedBatch) -> Any:
+    """Who works on it, whether it is finished, the tokens that were paid for it."""
+    query = "SELECT worker, finished, tokens FROM batches WHERE key = %s"
+    return database.run(lambda c: c.execute(query, (batch.key,)).fetchone())
+
+
+def test_a_worker_that_lost_its_batch_to_another_one_stops(database_url: str, service: WireServer) -> None:
+    url = DatabaseUrl.parse(database_url)
+    with closing(PostgresCatalog(url)) as database:
+        batch = share_notes(database)
+
+        def take_over(number: int, request: EmbeddingRequest) -> Fault | None:
+            if len(requests_with_notes(service)) == 2:
+                query = "UPDATE batches SET worker = 'other', lease_until = clock_timestamp() + interval '1 hour'"
+                database.run(lambda c: c.execute(query))
+            return None
+
+        service.faults = take_over
+        with EmbeddingWorker(url, components().embedder) as worker:
+            worker.work()
+        assert len(requests_with_notes(service)) == 2
+        # it keeps what was under way, and tells its cost
+        assert len(database.find_vectors(components().embedder.fingerprint, batch.hashes)) == 2 * 16
+        assert read_batch(database, batch) == ("other", False, service.tokens)
+
+
+def test_a_worker_stops_when_the_run_has_ended(database_url: str, service: WireServer) -> None:
+    url = DatabaseUrl.parse(database_url)
+    with closing(PostgresCatalog(url)) as database:
+        batch = share_notes(database)
+
+        def clear(number: int, request: EmbeddingRequest) -> Fault | None:
+            if len(requests_with_notes(service)) == 3:
+                queue_of(database).clear()
+            return None
+
+        service.faults = clear
+        with EmbeddingWorker(url, components().embedder) as worker:
+            worker.work()
+            assert worker.work() == 0
+        assert len(requests_with_notes(service)) == 3
+        assert len(database.find_vectors(components().embedder.fingerprint, batch.hashes)) == 3 * 16
+
+
+def test_a_worker_does_not_embed_what_another_one_stored_meanwhile(database_url: str, service: WireServer) -> None:
+    url = DatabaseUrl.parse(database_url)
+    with closing(PostgresCatalog(url)) as database:
+        batch = share_notes(database)
+        stored = batch.hashes[20:40]
+
+        def store(number: int, request: EmbeddingRequest) -> Fault | None:
+            if len(requests_with_notes(service)) == 1:
+                rows = np.eye(len(stored), 48, dtype=np.float32)
+                state = EmbedderState(components().embedder.fingerprint, 48, None)
+                database.save_vectors(state, stored, rows)
+            return None
+
+        service.faults = store
+        with EmbeddingWorker(url, components().embedder) as worker:
+            worker.work()
+        sent = [text for request in requests_with_notes(service) for text in request.texts]
+        assert sorted(sent) == sorted(batch.texts[:20] + batch.texts[40:])
+        assert read_batch(database, batch) == (None, True, service.tokens)
+
+
+def test_what_was_paid_for_a_batch_that_failed_is_counted(database_url: str, service: WireServer) -> None:
+    url = DatabaseUrl.parse(database_url)
+
+    def fail_third(number: int, request: EmbeddingRequest) -> Fault | None:
+        return Fault("status", 400, "no such model") if len(requests_with_notes(service)) == 3 else None
+
+    service.faults = fail_third
+    with closing(PostgresCatalog(url)) as database:
+        batch = share_notes(database)
+        with EmbeddingWorker(url, components().embedder) as worker:
+            with pytest.raises(ProviderError, match="no such model"):
+                worker.work()
+            paid = service.tokens
+            assert read_batch(database, batch) == (None, False, paid)
+            assert worker.work() == 64
+        assert read_batch(database, batch) == (None, True, service.tokens)
+        assert service.tokens > paid > 0
+    assert answered_twice(service) == []
+
+
+def test_a_run_that_lost_its_lease_embeds_nothing_more(database_url: str, folder: Path, service: WireServer) -> None:
+    url = DatabaseUrl.parse(database_url)
+
+    def take_over(number: int, request: EmbeddingRequest) -> Fault | None:
+        if len(requests_with_notes(service)) == 3:
+            with closing(PostgresCatalog(url)) as database:
+                take_lease(database)
+        return Fault("slow", seconds=0.3)
+
+    service.faults = take_over
+    with pytest.raises(KnowledgeBaseLocked, match="which took over"):
+        index(database_url, folder)
+    sent = len(requests_with_notes(service))
+    assert sent <= 4  # the fourth was sent when the answer to the third one was stored
+    service.faults = lambda number, request: None
+    assert index(database_url, folder).embedded == NOTES - 16 * sent
+    assert answered_twice(service) == []
+
+
+def test_a_run_that_lost_its_lease_ends_and_leaves_the_batches_of_the_other_one(
+    database_url: str, folder: Path, service: WireServer
+) -> None:
+    url = DatabaseUrl.parse(database_url)
+    with closing(PostgresCatalog(url)) as database:
+        database.create()
+        of_the_other: list[LeasedBatch] = []
+
+        def take_over(number: int, request: EmbeddingRequest) -> Fault | None:
+            if len(requests_with_notes(service)) == 2 and not of_the_other:
+                take_lease(database)
+                queue_of(database).clear()
+                of_the_other.append(share_notes(database))
+            return None
+
+        service.faults = take_over
+        with EmbeddingWorker(url, components().embedder):  # so that the run shares its texts
+            with pytest.raises(KnowledgeBaseLocked, match="which took over"):
+                index(database_url, folder)
+            assert len(requests_with_notes(service)) == 2
+            assert read_batch(database, of_the_other[0]) == (None, False, 0)

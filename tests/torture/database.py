@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -98,6 +99,8 @@ class Counts:
     paid_twice: int = 0
     other: list[str] = field(default_factory=list)
     """Errors that nobody expects, and problems that `verify` finds."""
+    log: list[str] = field(default_factory=list)
+    """What was killed and which known texts were embedded, with the second: a seed does not repeat the moments."""
 
     @property
     def faults(self) -> int:
@@ -140,8 +143,9 @@ def find_faults(kb: KnowledgeBase, versions: dict[str, int]) -> list[str]:
 class Service:
     """An embedding service of 20 ms, which looks whether the database already has the vector of a text."""
 
-    def __init__(self, dsn: str, schema: str) -> None:
+    def __init__(self, dsn: str, schema: str, log: Callable[[str], None]) -> None:
         self.paid_twice = 0
+        self._log = log
         self._dsn, self._schema, self._lock = dsn, schema, Lock()
         self._connection: psycopg.Connection | None = None
         self.server = WireServer("openai", self._look)
@@ -154,7 +158,9 @@ class Service:
             try:
                 self._connection = self._connection or psycopg.connect(self._dsn, autocommit=True)
                 row = self._connection.execute(query, (hashes,)).fetchone()
-                self.paid_twice += row[0] if row else 0
+                if row and row[0]:
+                    self.paid_twice += row[0]
+                    self._log(f"{row[0]} of {len(texts)} texts have vectors: {texts[0]!r} to {texts[-1]!r}")
             except psycopg.OperationalError:
                 self.close()
                 self._connection = None
@@ -233,8 +239,13 @@ def run_trial(place: Path, kills: int, seed: int) -> Counts:
     server.start()
     schema = "kills"
     address = f"{server.dsn}&schema={schema}&lease=1&wait=30"
-    service = Service(server.dsn, schema)
     counts, killed = Counts(), Counter[str]()
+    started_at = time.monotonic()
+
+    def log(line: str) -> None:
+        counts.log.append(f"{time.monotonic() - started_at:.2f} s: {line}")
+
+    service = Service(server.dsn, schema, log)
     try:
         with service.server.running():
             os.environ.update(service.server.environment)
@@ -247,10 +258,12 @@ def run_trial(place: Path, kills: int, seed: int) -> Counts:
                         write_document(folder, number, versions[number])
                     counts.other += crowd.restart_ended()
                     victim = chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
+                    log(f"kill a {victim}")
                     if kill(victim, chance, crowd, server):
                         killed[victim] += 1
             finally:
                 crowd.stop()
+            log("last run")
             check_end(place, address, service, counts)
     finally:
         service.close()

@@ -248,8 +248,14 @@ def _run_database_trial(key: str) -> Cell:
         unclear=len(counts["other"]),
         embedded=counts["paid_twice"],
     )
-    for line in counts["other"]:
-        print(f"{KILLS_AROUND}/{DATABASE}/{key}: unclear: {line}", flush=True)
+    if faults.total():
+        print(
+            f"{KILLS_AROUND}/{DATABASE}/{key}: {dict(+faults)}",
+            *counts["other"],
+            *counts["log"],
+            sep="\n  ",
+            flush=True,
+        )
     names = ("generations", "texts_embedded", "texts_answered_in_vain")
     details = Counter({**counts["kills"], **{name: counts[name] for name in names}})
     failed = [key] if faults.total() else []

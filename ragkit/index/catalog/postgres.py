@@ -142,6 +142,12 @@ class PostgresCatalog:
         values = self.url.lease_seconds, lease.token, lease.owner
         return self.run(lambda c: c.execute(statement, values).rowcount == 1)
 
+    def check_lease(self, lease: Lease) -> None:
+        """Raises KnowledgeBaseLocked if another writer took over."""
+        row = self.run(lambda c: c.execute("SELECT token, writer FROM ragkit").fetchone())
+        if row is None or int(row[0]) != lease.token:
+            raise self._taken_over_error(row[1] if row else None)
+
     def release_lease(self, lease: Lease) -> None:
         """Let the next writer begin."""
         statement = "UPDATE ragkit SET lease_until = NULL, writer = NULL WHERE token = %s AND writer = %s"
@@ -326,8 +332,11 @@ class PostgresCatalog:
         """The version of the database; the copy must be of it, and the lease must be the writer's."""
         row = connection.execute("SELECT token, version, writer FROM ragkit FOR UPDATE").fetchone()
         if row is None or int(row[0]) != lease.token or int(row[1]) != changes.version:
-            raise KnowledgeBaseLocked(str(self.url), f"{(row and row[2]) or 'another process'}, which took over")
+            raise self._taken_over_error(row[2] if row else None)
         return int(row[1])
+
+    def _taken_over_error(self, writer: str | None) -> KnowledgeBaseLocked:
+        return KnowledgeBaseLocked(str(self.url), f"{writer or 'another process'}, which took over")
 
     def _delete_everything(self, connection: Connection) -> None:
         for table in TABLES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ragkit.index.catalog.postgres import PostgresCatalog
@@ -79,6 +79,10 @@ class EmbeddingQueue:
         """Forget the batches of earlier runs; their vectors stay. Only for the holder of the writer's lease."""
         self._database.run(lambda c: c.execute("DELETE FROM batches"))
 
+    def remove(self, keys: Iterable[int]) -> None:
+        """Forget some batches; their vectors stay."""
+        self._database.run(lambda c: c.execute("DELETE FROM batches WHERE key = ANY(%s)", (list(keys),)))
+
     def put(self, hashes: Sequence[bytes], texts: Sequence[str]) -> int:
         """Add a batch; returns its key."""
         statement = "INSERT INTO batches (embedder, hashes, texts) VALUES (%s, %s, %s) RETURNING key"
@@ -100,13 +104,23 @@ class EmbeddingQueue:
             return None
         return LeasedBatch(int(row[0]), [bytes(key) for key in row[1]], json.loads(zlib.decompress(bytes(row[2]))))
 
-    def finish(self, batch: LeasedBatch, tokens: int, cost_usd: float | None) -> None:
-        """Report that the vectors of a batch are stored. The first report counts; costs of later ones are added."""
+    def holds(self, batch: LeasedBatch, worker: str) -> bool:
+        """Whether the batch is still this worker's; not if it fell silent and another one took it, or the run ended."""
+        query = "SELECT 1 FROM batches WHERE key = %s AND worker = %s AND NOT finished"
+        return self._database.run(lambda c: c.execute(query, (batch.key, worker)).fetchone()) is not None
+
+    def add_cost(self, batch: LeasedBatch, tokens: int, cost_usd: float | None) -> None:
+        """Add what a worker has paid for a batch, whether it finished it or not."""
         statement = (
-            "UPDATE batches SET finished = true, worker = NULL, lease_until = NULL, tokens = tokens + %s,"
-            " cost_usd = CASE WHEN finished OR tokens > 0 THEN cost_usd + %s ELSE %s END WHERE key = %s"
+            "UPDATE batches SET tokens = tokens + %s, cost_usd = CASE WHEN tokens > 0 THEN cost_usd + %s ELSE %s END"
+            " WHERE key = %s"
         )
         self._database.run(lambda c: c.execute(statement, (tokens, cost_usd, cost_usd, batch.key)))
+
+    def finish(self, batch: LeasedBatch) -> None:
+        """Report that the vectors of a batch are stored."""
+        statement = "UPDATE batches SET finished = true, worker = NULL, lease_until = NULL WHERE key = %s"
+        self._database.run(lambda c: c.execute(statement, (batch.key,)))
 
     def fail(self, batch: LeasedBatch, error: str) -> None:
         """Give a batch back that could not be embedded."""

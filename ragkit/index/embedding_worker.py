@@ -257,8 +257,8 @@ class SharingRunner:
             record_embedding(model, finished.tokens, finished.cost_usd, provider=provider)
 
     def __enter__(self) -> SharingRunner:
+        self._check_lease()  # before the worker starts: an error here would leave its thread
         self._worker.__enter__()
-        self._check_lease()
         self._worker.queue.clear()
         self._inner.__enter__()
         return self

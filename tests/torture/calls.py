@@ -141,6 +141,7 @@ class _Log:
         self._tracer.wait(30)
         text = self._path.read_text(errors="replace")
         self._path.unlink()
+        self._path.with_suffix(".err").unlink()
         return text
 
 
@@ -150,16 +151,18 @@ def _start_trace(bench: Bench, victim: RunningCommand, options: Sequence[str]) -
     strace = shutil.which("strace")
     if strace is None:
         raise RuntimeError("strace is not installed (Debian: apt-get install strace)")
-    tracer = subprocess.Popen(
-        [strace, "-f", "-qq", "-y", "-s", "64", "-o", str(path), *options, "-p", str(victim.pid)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
+    warnings = path.with_suffix(".err")  # not a pipe: strace waits when it is full, and with it the traced command
+    with warnings.open("wb") as stderr:
+        tracer = subprocess.Popen(
+            [strace, "-f", "-qq", "-y", "-s", "64", "-o", str(path), *options, "-p", str(victim.pid)],
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        )
     status = Path(f"/proc/{victim.pid}/status")
     deadline = time.monotonic() + 30
     while "TracerPid:\t0\n" in status.read_text():
         if tracer.poll() is not None or time.monotonic() > deadline:
-            result = tracer.stderr.read().decode() if tracer.stderr else ""
+            result = warnings.read_text(errors="replace")
             victim.kill()
             raise RuntimeError(f"strace cannot attach to a process: {result}")
         time.sleep(0.001)

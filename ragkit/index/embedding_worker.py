@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from hashlib import blake2b
 from types import TracebackType
 
@@ -23,8 +23,10 @@ from ragkit.index.build_runner import BuildRunner, EmbeddedTexts, PendingEmbeddi
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres import EmbedderState, PostgresCatalog
 from ragkit.index.catalog.postgres_queue import EmbeddingQueue, FinishedBatch, LeasedBatch
+from ragkit.index.catalog.postgres_tables import PostgresTables
 from ragkit.index.plan import FileTask
 from ragkit.load.parsing import ParseFailure
+from ragkit.usage.ledger import Ledger, create_tables
 from ragkit.usage.meter import Meter, record_embedding, use_meter
 
 POLL_SECONDS = 0.1
@@ -39,13 +41,19 @@ _log = logging.getLogger("ragkit")
 
 
 class EmbeddingWorker:
-    """Embeds batches of a queue. Reports in a thread, over a connection of its own. A context manager."""
+    """Embeds batches of a queue. Reports in a thread, over a connection of its own. A context manager.
 
-    def __init__(self, url: DatabaseUrl, embedder: EmbeddingProvider) -> None:
+    What it pays is in the ledger of the knowledge base at once, whatever becomes of the run.
+    """
+
+    def __init__(self, url: DatabaseUrl, embedder: EmbeddingProvider, pipeline: str = "") -> None:
+        """`pipeline`: the name of the pipeline, for the ledger."""
         self.name = f"process {os.getpid()} on {socket.gethostname()}, {secrets.token_hex(4)}"
         self.database = PostgresCatalog(url)
         self.queue = EmbeddingQueue(self.database, embedder.fingerprint)
         self._embedder, self._url = embedder, url
+        self._ledger = Ledger(PostgresTables(url, "ledger", create_tables, serial=False))
+        self._on_call = self._ledger.call_recorder("index", pipeline)
         self._state: EmbedderState | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -62,6 +70,7 @@ class EmbeddingWorker:
             self._thread.join()
         with suppress(DatabaseFailed):
             self.queue.leave(self.name)
+        self._ledger.close()
         self.database.close()
 
     def work(self, *, is_writer: bool = False) -> int:
@@ -92,8 +101,8 @@ class EmbeddingWorker:
 
     @contextmanager
     def _charge(self, batch: LeasedBatch) -> Iterator[None]:
-        """Add what the block pays to the cost of the batch, also if it fails."""
-        with use_meter(Meter()) as meter:
+        """Record what the block pays in the ledger, and add it to the cost of the batch, also if it fails."""
+        with use_meter(Meter(on_call=self._on_call)) as meter:
             try:
                 yield
             finally:
@@ -250,17 +259,19 @@ class SharingRunner:
         return EmbeddedTexts(np.stack([found[one] for one in hashes]), time.perf_counter() - started)
 
     def _record(self, finished: FinishedBatch) -> None:
-        """Count what a worker has paid in the usage of this run."""
+        """Count what a worker has paid, and recorded in the ledger, in the usage of this run."""
         model = self._embedder.model if isinstance(self._embedder, PricedEmbedder) else self._embedder.fingerprint
         provider = self._embedder.provider if isinstance(self._embedder, PricedEmbedder) else "local"
         if finished.tokens:
-            record_embedding(model, finished.tokens, finished.cost_usd, provider=provider)
+            record_embedding(model, finished.tokens, finished.cost_usd, provider=provider, booked=True)
 
     def __enter__(self) -> SharingRunner:
-        self._check_lease()  # before the worker starts: an error here would leave its thread
-        self._worker.__enter__()
-        self._worker.queue.clear()
-        self._inner.__enter__()
+        self._check_lease()
+        with ExitStack() as stack:  # an error ends the thread of the worker
+            stack.enter_context(self._worker)
+            self._worker.queue.clear()
+            self._inner.__enter__()
+            stack.pop_all()
         return self
 
     def __exit__(

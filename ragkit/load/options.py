@@ -37,7 +37,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ppt": "1",
     "pptx": "2",
     "pypdf": "1",
-    "rtf": "2",
+    "rtf": "3",
     "sqlite": "1",
     "subtitles": "1",
     "text": "2",

@@ -23,9 +23,10 @@ _HEX = re.compile(r"(?<=[\s}])[0-9a-fA-F\r\n]{512,}")
 _PAGE_HEADER = re.compile(r"(\{\s*)\\(?:header|footer)[lrf]?(?![a-z])")
 _BRACE = re.compile(r"\\[{}\\]|\{\s*\\footnote(?![a-z])|[{}]")
 _STRAY_STAR = re.compile(r"(?<![{\\\s])\\\*")
-"""A mark of unknown groups that stands inside a group: Word ignores it, striprtf drops the rest of the group."""
-_CODE = re.compile(r"\\u(-?\d{5,})")
-"""A character by its number; surrogates are numbers of two halves."""
+"""A mark of unknown groups that stands inside a group: Word ignores it, striprtf drops the rest of the group. An empty
+group takes its place, since digits after it would become digits of the number before it."""
+_CODE = re.compile(r"\\\\|\\u(-?\d{5,})")
+"""A backslash of the text, or a character by its number; surrogates are numbers of two halves."""
 _PROPERTY = re.compile(r"\{\\(title|author|keywords)[ ]([^{}\\]{1,1000})\}")
 
 
@@ -42,10 +43,10 @@ class RtfLoader:
         raw = _HEX.sub("", _remove_binary(data.decode("latin-1")))
         raw = _move_footnotes(raw)
         raw = _CODE.sub(_known_code, raw)
-        raw = _STRAY_STAR.sub("", _PAGE_HEADER.sub(r"\1\\par ", raw))
+        raw = _STRAY_STAR.sub("{}", _PAGE_HEADER.sub(r"\1\\par ", raw))
         try:
             text = str(rtf_to_text(raw, encoding="cp1252", errors="replace"))  # type: ignore[no-untyped-call]
-        except (LookupError, ValueError, TypeError, AttributeError) as error:
+        except (LookupError, ValueError, OverflowError, TypeError, AttributeError) as error:
             reason = f"invalid RTF ({collapse_whitespace(str(error))[:100]})"
             raise LoadError(source, reason, "open it in its program and save it again") from error
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -61,8 +62,10 @@ class RtfLoader:
 
 
 def _known_code(match: re.Match[str]) -> str:
-    """The number of a character, or that of the replacement character for one that is none."""
+    """The number of a character, or that of the replacement character for one that is none; a backslash as it is."""
     digits = match[1]
+    if not digits:
+        return match[0]
     return match[0] if len(digits) <= 7 and -65_536 < int(digits) <= sys.maxunicode else r"\u65533"
 
 

@@ -369,18 +369,18 @@ def record_chat(provider: str, model: str, tokens: Tokens) -> UsageStats | None:
     return scope.meter.record_chat(provider, model, tokens, iteration=scope.iteration, tool=scope.tool)
 
 
-def record_embedding(model: str, tokens: int, cost: float | None, *, provider: str = "") -> None:
+def record_embedding(model: str, tokens: int, cost: float | None, *, provider: str = "", booked: bool = False) -> None:
     """Record an embedding request with its cost in US dollars (0.0 for a local model; None: from the price book).
 
-    Record each request separately, when its response arrives. No-op without a current meter.
+    Record each request separately, when its response arrives. `booked`: another process has recorded it in the ledger.
+    No-op without a current meter.
     """
     scope = _SCOPE.get()
     if scope is not None:
         if cost is None:
             cost = scope.meter.prices.embedding_cost(provider, model, tokens)
-        _record_in_scope(
-            scope, "embedding", provider, model, UsageStats(embedding_tokens=tokens, embedding_cost_usd=cost)
-        )
+        usage = UsageStats(embedding_tokens=tokens, embedding_cost_usd=cost)
+        _record_in_scope(scope, "embedding", provider, model, usage, booked=booked)
 
 
 def record_rerank(model: str, cost: float | None, *, provider: str = "", searches: int = 1, tokens: int = 0) -> None:
@@ -396,9 +396,16 @@ def record_rerank(model: str, cost: float | None, *, provider: str = "", searche
 
 
 def _record_in_scope(
-    scope: MeterScope, kind: Literal["chat", "embedding", "rerank"], provider: str, model: str, usage: UsageStats
+    scope: MeterScope,
+    kind: Literal["chat", "embedding", "rerank"],
+    provider: str,
+    model: str,
+    usage: UsageStats,
+    *,
+    booked: bool = False,
 ) -> None:
-    scope.meter.record(MeteredCall(kind, provider, model, usage, scope.tool, scope.iteration, time.time()))
+    call = MeteredCall(kind, provider, model, usage, scope.tool, scope.iteration, time.time())
+    scope.meter.record(call, booked=booked)
 
 
 def _to_agent_usage(

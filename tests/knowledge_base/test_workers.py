@@ -19,7 +19,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from ragkit.errors import KnowledgeBaseLocked, ProviderError
+from ragkit.errors import DatabaseFailed, KnowledgeBaseLocked, ProviderError
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres import EmbedderState, PostgresCatalog
 from ragkit.index.catalog.postgres_queue import MAX_WORKER_TRIES, EmbeddingQueue, LeasedBatch
@@ -122,6 +122,11 @@ def assert_same_as_a_directory(address: str, folder: Path, tmp_path: Path) -> No
             assert [hit.chunk.id for hit in shared.search(question)] == [hit.chunk.id for hit in own.search(question)]
 
 
+def tokens_in_ledger(address: str) -> int:
+    with KnowledgeBase.open(address) as kb:
+        return kb.ledger.total_spending().embedding_tokens
+
+
 def answered_twice(service: WireServer) -> list[str]:
     return [text for (kind, text), times in service.answered.items() if times > 1 and "Note" in text]
 
@@ -137,7 +142,7 @@ def test_workers_and_the_run_embed_each_text_once(
     assert sum(embedded) <= NOTES
     assert service.most_under_way > 1
     # what workers paid is in the report of the run, and what the run itself paid is there once
-    assert report.usage["embedding_tokens"] == service.tokens
+    assert report.usage["embedding_tokens"] == service.tokens == tokens_in_ledger(database_url)
     with closing(PostgresCatalog(DatabaseUrl.parse(database_url))) as database:
         assert database.run(lambda c: c.execute("SELECT count(*) FROM batches").fetchone()) == (0,)
         assert queue_of(database).count_workers() == 0
@@ -354,6 +359,7 @@ def test_a_worker_stops_when_the_run_has_ended(database_url: str, service: WireS
             assert worker.work() == 0
         assert len(requests_with_notes(service)) == 3
         assert len(database.find_vectors(components().embedder.fingerprint, batch.hashes)) == 3 * 16
+    assert tokens_in_ledger(database_url) == service.tokens  # no run takes the batch and tells its cost
 
 
 def test_a_worker_does_not_embed_what_another_one_stored_meanwhile(database_url: str, service: WireServer) -> None:
@@ -394,7 +400,24 @@ def test_what_was_paid_for_a_batch_that_failed_is_counted(database_url: str, ser
             assert worker.work() == 64
         assert read_batch(database, batch) == (None, True, service.tokens)
         assert service.tokens > paid > 0
+    assert tokens_in_ledger(database_url) == service.tokens
     assert answered_twice(service) == []
+
+
+def test_a_run_that_cannot_start_leaves_no_worker(
+    database_url: str, folder: Path, service: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(queue: EmbeddingQueue) -> None:
+        raise DatabaseFailed(database_url, "the connection was lost", "try again")
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(EmbeddingQueue, "clear", fail)
+    with pytest.raises(DatabaseFailed, match="the connection was lost"):
+        index(database_url, folder)
+    assert set(threading.enumerate()) <= before
+    monkeypatch.undo()
+    with closing(PostgresCatalog(DatabaseUrl.parse(database_url))) as database:
+        assert queue_of(database).count_workers() == 0
 
 
 def test_a_run_that_lost_its_lease_embeds_nothing_more(database_url: str, folder: Path, service: WireServer) -> None:

@@ -116,6 +116,8 @@ def test_a_damaged_file_is_an_error_or_a_text(name: str, seed: int) -> None:
             rb"a \u55357?\u56832? \u-10179?\u-8704? \u8364? \u1114112? \u99999999999999999999? b",
             "a \U0001f600 \U0001f600 € � � b",
         ),
+        (rb"a \u8364\*21 and \u21388\*21 b", "a €21 and \u538c21 b"),
+        (rb"C:\\u1234567 b", r"C:\u1234567 b"),
         (rb"{\footnote never closed words", "never closed words"),
     ],
 )

@@ -326,6 +326,7 @@ def test_a_search_during_a_run_sees_whole_generations(docs: Path, ragkit: Ragkit
 KILLS = 20
 
 
+@pytest.mark.slow
 def test_after_random_kills_the_index_is_intact(
     docs: Path, ragkit: Ragkit, same_as_fresh: Callable[..., None], workplace: Path
 ) -> None:

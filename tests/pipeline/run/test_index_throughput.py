@@ -37,6 +37,18 @@ def test_figures_are_medians_of_the_rounds_and_of_the_ratios_of_each_round() -> 
     assert "outside" not in format_row(EMBEDDER, rows[EMBEDDER], 500)
 
 
+def test_ratios_are_of_the_rounds_in_which_the_embedder_ran() -> None:
+    timings = {INDEX: [Timing(9, 4, 100, 500), Timing(5, 5, 300, 500), Timing(7, 6, 200, 500)], EMBEDDER: [Timing(3, 2)]}
+    rows = summarize(timings, 500)
+    assert rows[INDEX] == {"wall": 7, "cpu": 5, "of_embedder": 0.5, "peak_mb": 300, "outside": 4}
+
+
+def test_the_ratios_need_a_round_with_the_embedder(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        index_throughput.parse_arguments(["docs", "--embedder-rounds", "0"])
+    assert "--embedder-rounds 0: at least 1" in capsys.readouterr().err
+
+
 def test_every_row_is_measured_in_each_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

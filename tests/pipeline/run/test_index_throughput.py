@@ -38,7 +38,10 @@ def test_figures_are_medians_of_the_rounds_and_of_the_ratios_of_each_round() -> 
 
 
 def test_ratios_are_of_the_rounds_in_which_the_embedder_ran() -> None:
-    timings = {INDEX: [Timing(9, 4, 100, 500), Timing(5, 5, 300, 500), Timing(7, 6, 200, 500)], EMBEDDER: [Timing(3, 2)]}
+    timings = {
+        INDEX: [Timing(9, 4, 100, 500), Timing(5, 5, 300, 500), Timing(7, 6, 200, 500)],
+        EMBEDDER: [Timing(3, 2)],
+    }
     rows = summarize(timings, 500)
     assert rows[INDEX] == {"wall": 7, "cpu": 5, "of_embedder": 0.5, "peak_mb": 300, "outside": 4}
 

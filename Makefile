@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 DEMO := $(VENV)/.demo
+# The tests start hundreds of Python processes, each of which would compile ragkit again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo docs test test-slow test-live torture check fuzz audit models lock format dist clean
+.PHONY: demo docs test test-slow test-live torture check collect fuzz audit models lock format dist clean
 
 $(DEMO): pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=demo sh scripts/setup.sh
@@ -36,9 +38,14 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy examples/*.py
 
+# The tests are compiled once, beside the checks, instead of by each process that runs them.
+collect: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow" --collect-only --quiet --quiet
+
 # The files of the tests are shared out among so many processes: more than two cores, since some tests wait.
 WORKERS ?= 3
-test: check
+test: $(STAMP)
+	$(MAKE) --jobs 2 --output-sync check collect
 	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
 # litellm wants an older `openai` than ragkit does, so that it has an environment of its own.

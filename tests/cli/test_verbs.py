@@ -390,8 +390,8 @@ def test_importing_ragkit_and_asking_for_help_import_no_vendor_package() -> None
 
 
 def test_an_interrupted_run_exits_with_130_and_keeps_completed_work(house: Path, ragkit: Ragkit) -> None:
-    for number in range(160):
-        words = (f"word{number * step % 7919}" for step in range(1, 200))
+    for number in range(700):
+        words = (f"word{number * step % 7919}" for step in range(1, 12))
         (house / f"note{number}.txt").write_text(" ".join(words))
     process = start("index", "house", "-q", cwd=Path())
     vectors = Path(".ragkit/vectors-1.f32")

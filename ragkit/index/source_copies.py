@@ -8,9 +8,8 @@ to fingerprints. A key that is no longer listed stays there until an index run h
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -84,14 +83,9 @@ class SourceState:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self._connection:  # around the start: Ctrl-C may raise as soon as it has begun
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):  # a full disk has ended it already
-                self._connection.execute("ROLLBACK")
-            raise
 
 
 class SourceCopies:

@@ -1,6 +1,7 @@
 """The bodies of requests and responses, for validation, the OpenAPI document and the output schemas of MCP tools.
 
-Requests are pydantic models, responses TypedDicts: responses are described, not validated.
+Requests are pydantic models, responses TypedDicts: responses are described, not validated. The body of errors is a
+model: FastAPI builds its schema for every route and status, which takes 1 ms for a TypedDict and 0.1 ms for a model.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class ErrorDetail(TypedDict):
     code: Annotated[str, Field(description="The error code.")]
 
 
-class ErrorSchema(TypedDict):
+class ErrorSchema(BaseModel):
     """The body of every error response."""
 
     error: ErrorDetail

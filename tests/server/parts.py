@@ -12,15 +12,12 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-import fastapi._compat.v2
 import httpx2
 import uvicorn
 from fastapi import FastAPI
-from pydantic import Field, TypeAdapter
 
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, ToolCall
@@ -36,31 +33,6 @@ SECONDS = 60.0
 """Seconds that a test waits for immediate events."""
 SEARCH = ToolCall("search_knowledge_base", {"query": "when is the hedge cut"}, "call_1")
 LOCAL = ServerSettings(port=0)
-
-
-@cache
-def _type_adapter(schema: type) -> TypeAdapter[Any]:
-    return TypeAdapter(schema)
-
-
-def _create_type_adapter(kind: Any, **options: Any) -> TypeAdapter[Any]:
-    """The adapter of a class of ours is created once in this process, others each time.
-
-    At the first request of an app, FastAPI creates one for every route and status: .7 s of CPU time, nearly all of it
-    for the body of errors. The tests start hundreds of apps.
-    """
-    schema, *metadata = get_args(kind) or (kind,)
-    if (
-        isinstance(schema, type)
-        and all(repr(field) == _PLAIN_FIELD for field in metadata)
-        and not any(options.values())
-    ):
-        return _type_adapter(schema)
-    return TypeAdapter(kind, **options)
-
-
-_PLAIN_FIELD = repr(Field())
-fastapi._compat.v2.TypeAdapter = _create_type_adapter  # type: ignore[attr-defined, assignment]
 
 
 class KnowledgeBaseWithProvider(KnowledgeBase):

@@ -65,13 +65,9 @@ class Catalog:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit all writes of the block, or none on an error."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self.connection:  # around the start: Ctrl-C may raise as soon as it has begun
+            self.connection.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
 
     # meta
 

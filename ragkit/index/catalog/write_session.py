@@ -82,6 +82,7 @@ class WriteSession:
         fix = repair_command(self.directory)
         with self._stack, translate_io_errors(self.directory, fix):
             if not isinstance(error, KnowledgeBaseDamaged | sqlite3.DatabaseError | OSError):
+                self.catalog.connection.rollback()  # Ctrl-C may have come before the block of a transaction
                 self._finalize()
         if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, BrokenPipeError):
             raise to_knowledge_base_error(error, self.directory, fix) from error

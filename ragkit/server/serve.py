@@ -78,17 +78,19 @@ def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bo
     """
     limit_arenas()
     raise_file_limit()
-    # uvicorn raises the signal that stopped it again at the end: that must not kill the process
-    previous = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    server = uvicorn.Server(create_config(app, settings))
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    # A signal may come before uvicorn handles signals. At the end, uvicorn raises the one that stopped it again, which
+    # must not kill the process.
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        uvicorn.Server(create_config(app, settings)).run(sockets=[sock])
+        server.run(sockets=[sock])
     finally:
         for number, handler in previous.items():
             signal.signal(number, signal.SIG_IGN if last else handler)
-
-
-def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    """Ignore a signal."""
 
 
 def run_workers(factory: str, settings: ServerSettings, sock: socket.socket, workers: int) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -16,9 +17,13 @@ from typing import Any
 
 import httpx2
 import pytest
+import uvicorn
 
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.server.app import create_app
 from ragkit.server.logs import log_to_stderr
-from tests.server.parts import SECONDS, Process, events, process
+from ragkit.server.serve import create_socket, run
+from tests.server.parts import LOCAL, SECONDS, Process, events, process
 from tests.server.test_limits import wait_until
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import Fault, ToolCallTurn, Turn, WireServer
@@ -142,6 +147,24 @@ def test_repeated_stop_signals_change_nothing(base: Path) -> None:
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.001)
     assert server.process.returncode == 0
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_uvicorn_handles_signals_stops_the_server(
+    number: signal.Signals, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = uvicorn.Server.run
+
+    def run_after_signal(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        signal.raise_signal(number)
+        original(server, sockets)
+
+    monkeypatch.setattr(uvicorn.Server, "run", run_after_signal)
+    handler = signal.getsignal(number)
+    with KnowledgeBase.open(base) as kb:
+        run(create_app(kb, base, LOCAL), LOCAL, create_socket(LOCAL))
+    assert signal.getsignal(number) == handler
 
 
 def test_answers_that_exceed_the_shutdown_time_are_cancelled(base: Path) -> None:

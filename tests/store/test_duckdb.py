@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -153,6 +154,15 @@ def test_filters_with_thousands_of_conditions_work(opened: Opener) -> None:
     )
     check_search(store, contents, sample_vectors()[0], 5, {"$and": [{"n": {"$ne": n}} for n in range(30)]})
     check_search(store, contents, sample_vectors()[0], 5, {"n": {"$in": [*range(20, 5000), "x", None, True]}})
+
+
+@pytest.mark.timeout(60)
+def test_an_interrupted_query_is_an_interrupt(opened: Opener) -> None:
+    hours = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE (a.range * b.range) % 7 = 3"
+    store = opened()
+    with pytest.raises(KeyboardInterrupt), store._read_transaction() as connection:
+        threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+        connection.execute(hours)
 
 
 def test_integers_beyond_float_precision_are_distinguished(opened: Opener) -> None:

@@ -153,9 +153,9 @@ class Bench:
                 self.durations[operation].append(self.commands.run(*ready.arguments, *self.kb_options).seconds)
         return median(self.durations[operation][-9:])
 
-    def start(self, operation: Operation, *, held: bool = False) -> RunningCommand:
-        """Start the command to interrupt."""
-        return self.commands.start(*operation.arguments, *self.kb_options, held=held)
+    def start(self, operation: Operation, *, held: bool = False, interruptible: bool = False) -> RunningCommand:
+        """Start the command to interrupt. `interruptible`: by Ctrl-C."""
+        return self.commands.start(*operation.arguments, *self.kb_options, held=held, interruptible=interruptible)
 
     def check(self, operation: Operation, oracle: Oracle) -> None:
         """Check the invariants before and after the next run. After an interrupted repair, skip the former."""

@@ -148,6 +148,11 @@ class RunningCommand:
             os.close(self.release_fd)
             self.release_fd = None
 
+    def interrupt(self) -> None:
+        """Interrupt the process as Ctrl-C does."""
+        if self._result is None:
+            os.kill(self.pid, signal.SIGINT)
+
     def kill(self) -> None:
         """Kill the process group."""
         if self._result is None:
@@ -214,9 +219,17 @@ class Commands:
             "NO_COLOR": "1",
         }
 
-    def start(self, *arguments: str, held: bool = False, env: Mapping[str, str] | None = None) -> RunningCommand:
-        """Start `ragkit ...`; with `held`, it waits for `release` first."""
-        return self.call(lambda: _ragkit(arguments), arguments, held=held, env=env)
+    def start(
+        self, *arguments: str, held: bool = False, interruptible: bool = False, env: Mapping[str, str] | None = None
+    ) -> RunningCommand:
+        """Start `ragkit ...`; with `held`, it waits for `release` first; with `interruptible`, Ctrl-C ends it."""
+        if not interruptible:
+            return self.call(lambda: _ragkit(arguments), arguments, held=held, env=env)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return self.call(lambda: _interruptible(arguments), arguments, held=held, env=env)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def run(self, *arguments: str, limit: float = LIMIT) -> CommandResult:
         """Run `ragkit ...` to its end."""
@@ -350,6 +363,17 @@ def _read_result(base: Path, arguments: Sequence[str], whole: CommandResult) -> 
         return CommandResult(tuple(arguments), whole.code, texts["out"], texts["err"] + whole.err, whole.seconds), False
     code, seconds = texts["end"].split()
     return CommandResult(tuple(arguments), int(code), texts["out"], texts["err"], float(seconds)), True
+
+
+def _interruptible(arguments: Sequence[str]) -> int:
+    """Run a command that Ctrl-C interrupts. The start and the end of the process are not interrupted."""
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return _ragkit(arguments)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _ragkit(arguments: Sequence[str]) -> int:

@@ -9,13 +9,14 @@ from tests.torture.calls import SystemCalls
 from tests.torture.crowd import Readers, Writers
 from tests.torture.cuts import ImagePowerCuts, UnsyncedPowerCuts
 from tests.torture.damage import BitFlips, DamagedFiles
-from tests.torture.kills import Kills
+from tests.torture.kills import Interrupts, Kills
 from tests.torture.shifting import ChangingFiles
 from tests.torture.subjects import DATABASE, FORMATS, SOURCES, STORES
 
 LONG = Readers("20 readers for ten minutes", 20, 600, writers=2, pause=0.1)
 _ALL: tuple[TrialKind, ...] = (
     Kills(),
+    Interrupts(),
     SystemCalls("kill at a call", ["KILL"]),
     SystemCalls("error of a call", ["EIO", "ENOSPC", "ENOSPC+"]),
     UnsyncedPowerCuts(),
@@ -34,6 +35,7 @@ NAMES = (*KINDS, KILLS_AROUND)
 
 _SQLITE = {
     "kill -9": 1000,
+    "Ctrl-C": 300,
     "kill at a call": 500,
     "error of a call": 500,
     "power cut (unsynced lost)": 150,
@@ -47,6 +49,7 @@ _SQLITE = {
 }
 _OTHER = {
     "kill -9": 300,
+    "Ctrl-C": 100,
     "kill at a call": 100,
     "error of a call": 100,
     "power cut (unsynced lost)": 50,
@@ -58,7 +61,7 @@ _OTHER = {
     LONG.name: 1,
     "files that change while read": 30,
 }
-_FOLDERS = {name: _OTHER[name] for name in list(_OTHER)[:5]}
+_FOLDERS = {name: _OTHER[name] for name in list(_OTHER)[:6]}
 FULL: Mapping[str, Mapping[str, int]] = {
     **{store: _SQLITE if store == "sqlite" else _OTHER for store in STORES},
     FORMATS: _FOLDERS,
@@ -66,5 +69,12 @@ FULL: Mapping[str, Mapping[str, int]] = {
     DATABASE: {KILLS_AROUND: 300},
 }
 """Subject -> kind -> breaks that are wanted on each version."""
-SMALL = {"kill -9": 9, "kill at a call": 9, "error of a call": 9, "power cut (unsynced lost)": 3, "bit flip": 2}
+SMALL = {
+    "kill -9": 9,
+    "Ctrl-C": 9,
+    "kill at a call": 9,
+    "error of a call": 9,
+    "power cut (unsynced lost)": 3,
+    "bit flip": 2,
+}
 """Trials for each of two stores."""

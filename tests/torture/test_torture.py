@@ -47,7 +47,7 @@ def possible_kinds() -> list[str]:
 def test_operations_that_this_machine_forbids_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.succeeds", lambda *_: False)
     with pytest.warns(UserWarning, match="this machine forbids") as warned:
-        assert possible_kinds() == ["kill -9", "bit flip"]
+        assert possible_kinds() == ["kill -9", "Ctrl-C", "bit flip"]
     assert len(warned) == 2
 
 
@@ -96,6 +96,7 @@ def test_kills_failed_system_calls_and_power_cuts_cause_no_fault(tmp_path: Path)
     """Half on sqlite, half on faiss, with a fixed seed."""
     tried = run_trials(["sqlite", "faiss"], SEED, tmp_path)
     assert tried["kill -9"] >= 18
+    assert tried["Ctrl-C"] >= 18
     assert sum(tried.get(kind, 36 / len(TRACED)) for kind in TRACED) >= 36
     assert tried.get(CUT, 6) >= 6
 

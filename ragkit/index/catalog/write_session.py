@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -81,9 +81,14 @@ class WriteSession:
     ) -> None:
         fix = repair_command(self.directory)
         with self._stack, translate_io_errors(self.directory, fix):
-            if not isinstance(error, KnowledgeBaseDamaged | sqlite3.DatabaseError | OSError):
-                self.catalog.connection.rollback()  # Ctrl-C may have come before the block of a transaction
+            if error is None:
                 self._finalize()
+            elif not isinstance(error, KnowledgeBaseDamaged | sqlite3.DatabaseError | OSError):
+                # what cannot be done now, the next run does: the error is what counts. Ctrl-C may have come between the
+                # start of a transaction and its block, or while a statement reads.
+                with suppress(sqlite3.DatabaseError, OSError):
+                    self.catalog.connection.rollback()
+                    self._finalize()
         if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, BrokenPipeError):
             raise to_knowledge_base_error(error, self.directory, fix) from error
 

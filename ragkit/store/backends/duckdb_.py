@@ -397,6 +397,10 @@ def _translate_errors(path: Path) -> Iterator[None]:
     """Translate the errors of DuckDB."""
     try:
         yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+            raise KeyboardInterrupt from error
+        raise
     except duckdb.Error as error:
         message = str(error).splitlines()[0]
         holder = re.search(r"Conflicting lock is held in (.{0,500}?)\. ", message)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,12 +46,16 @@ class ForkedParser:
     def kill(self) -> None:
         """Kill the process, unless it has been waited for."""
         if self._code is None:
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # as `Popen`: Ctrl-C may have come while it was waited for
+                os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
         """Wait for the end; returns the exit code."""
         if self._code is None:
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            try:
+                self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            except ChildProcessError:
+                self._code = 0  # as `Popen`, likewise
         return self._code
 
 

@@ -291,6 +291,10 @@ def find_in_database(
     return find
 
 
+HEARTBEAT_END_S = 10.0
+"""How long the end of a run waits for the last report."""
+
+
 class _Heartbeat:
     """Reports in a thread, over a connection of its own, that the writer is alive."""
 
@@ -305,8 +309,9 @@ class _Heartbeat:
 
     def __exit__(self, *error: object) -> None:
         self._stop.set()
-        self._thread.join()
-        self._database.close()
+        self._thread.join(HEARTBEAT_END_S)
+        if not self._thread.is_alive():  # else it waits for the database, and ends with the process
+            self._database.close()
 
     def _beat(self) -> None:
         while not self._stop.wait(self._interval):

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -433,6 +434,30 @@ def test_an_older_program_refuses_a_newer_format(docs: Path, database_url: str, 
         connection.execute(f'UPDATE "{url.schema}".ragkit SET format = 99'.encode())
     with pytest.raises(NotAKnowledgeBase, match="has format version 99, but this version of ragkit supports up to"):
         machine("other")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("at", ["transaction", "call"])
+def test_an_interrupt_amid_a_command_leaves_no_locks(docs: Path, machine: Open, database_url: str, at: str) -> None:
+    machine("one").index(docs)
+    with closing(PostgresCatalog(DatabaseUrl.parse(database_url))) as database:
+
+        def interrupted(connection: psycopg.Connection[Any]) -> None:
+            connection.execute("BEGIN" if at == "call" else "SELECT 1")
+            connection.execute("UPDATE ragkit SET token = token")
+            connection.pgconn.send_query(b"SELECT 1")
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            if at == "call":
+                database.run(interrupted)
+            else:
+                with database._transaction() as connection:
+                    interrupted(connection)
+        with closing(PostgresCatalog(DatabaseUrl.parse(database_url))) as other:
+            other.run(lambda c: c.execute("SET lock_timeout = '10s'"))
+            other.run(lambda c: c.execute("UPDATE ragkit SET token = token"))
+        assert database.state() is not None  # over a new connection
 
 
 def test_a_second_writer_waits_for_the_first(docs: Path, machine: Open) -> None:

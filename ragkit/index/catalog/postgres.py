@@ -394,14 +394,14 @@ class PostgresCatalog:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with self._lock, self._translate():
+        with self._lock, self._translate(), self._closed_by_interrupts():
             connection = self._open()
-            with connection.transaction():
+            with connection.transaction(), self._closed_by_interrupts():
                 yield connection
 
     def run(self, function: Callable[[Connection], ResultT]) -> ResultT:
         """Call a function that may run twice. If the connection was lost, it is called again with a new one."""
-        with self._lock, self._translate():
+        with self._lock, self._translate(), self._closed_by_interrupts():
             try:
                 return function(self._open())
             except psycopg.OperationalError:
@@ -435,6 +435,20 @@ class PostgresCatalog:
         names = dict.fromkeys([self.url.schema, str(found[0]) if found else "public", "public"])
         path = sql.SQL(", ").join(map(sql.Identifier, names))
         connection.execute(sql.SQL("SET search_path = {}").format(path))
+
+    @contextmanager
+    def _closed_by_interrupts(self) -> Iterator[None]:
+        """Close the connection if Ctrl-C ends the block.
+
+        Amid a command it cannot roll back, and the renewal of the lease would wait for the locks of its transaction.
+        """
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def _translate(self) -> Iterator[None]:

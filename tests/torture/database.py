@@ -37,9 +37,12 @@ from tests.wire_embed.server import Fault, WireServer
 
 WRITERS, WORKERS, READERS = 4, 2, 8
 DOCUMENTS, PARTS = 60, 5
-VICTIMS = {"writer": 8, "worker": 4, "reader": 4, "session": 2, "backend": 1, "server": 1}
-"""What is killed, and how often. `session`: the database ends a connection. `backend`: kill -9, after which the
-database drops all connections and recovers. `server`: it stops at once, and is started a moment later."""
+VICTIMS = {"writer": 8, "worker": 4, "reader": 4, "Ctrl-C": 4, "session": 2, "backend": 1, "server": 1}
+"""What is killed, and how often. `Ctrl-C`: a writer, worker or reader is interrupted, and must end by itself.
+`session`: the database ends a connection. `backend`: kill -9, after which the database drops all connections and
+recovers. `server`: it stops at once, and is started a moment later."""
+INTERRUPT_SECONDS = 60
+"""A process that Ctrl-C has not ended by then hangs: connecting may take ten, the last renewal of a lease ten more."""
 WAIT_SECONDS = 0.2, 2.5
 """Between two kills."""
 SPLIT = "split: {name: recursive, chunk_size: 60, chunk_overlap: 0}\n"
@@ -47,36 +50,40 @@ EMBED = "embed: {name: openai, model: text-embedding-3-small, dimensions: 48, ba
 
 WRITER = """
 import sys, time
+from contextlib import suppress
 from pathlib import Path
 from tests.torture.database import EXPECTED
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-while True:
-    try:
-        with KnowledgeBase.open(sys.argv[1], sys.argv[2]) as kb:
-            while True:
-                report = kb.index(Path(sys.argv[3]))
-                assert not report.files["failed"], report
-                time.sleep(0.05)
-    except EXPECTED:
-        time.sleep(0.2)
+with suppress(KeyboardInterrupt):
+    while True:
+        try:
+            with KnowledgeBase.open(sys.argv[1], sys.argv[2]) as kb:
+                while True:
+                    report = kb.index(Path(sys.argv[3]))
+                    assert not report.files["failed"], report
+                    time.sleep(0.05)
+        except EXPECTED:
+            time.sleep(0.2)
 """
 
 READER = """
 import sys, time
+from contextlib import suppress
 from tests.torture.database import EXPECTED, find_faults
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-versions, rounds = {}, 0
-while True:
-    try:
-        with KnowledgeBase.open(sys.argv[1], sys.argv[2]) as kb:
-            while True:
-                kb.refresh()
-                for fault in find_faults(kb, versions):
-                    print(fault, flush=True)
-                kb.search("which hook holds the key", mode="lexical")
-                time.sleep(0.3)
-    except EXPECTED:
-        time.sleep(0.2)
+versions = {}
+with suppress(KeyboardInterrupt):
+    while True:
+        try:
+            with KnowledgeBase.open(sys.argv[1], sys.argv[2]) as kb:
+                while True:
+                    kb.refresh()
+                    for fault in find_faults(kb, versions):
+                        print(fault, flush=True)
+                    kb.search("which hook holds the key", mode="lexical")
+                    time.sleep(0.3)
+        except EXPECTED:
+            time.sleep(0.2)
 """
 
 EXPECTED = (DatabaseFailed, KnowledgeBaseLocked, NotAKnowledgeBase)
@@ -207,6 +214,17 @@ class Crowd:
         self._processes[name].wait()
         self._start(name)
 
+    def interrupt(self, name: str) -> bool:
+        """Send Ctrl-C to a process and start it anew when it has ended; False if it hangs."""
+        self._processes[name].send_signal(signal.SIGINT)
+        try:
+            self._processes[name].wait(INTERRUPT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill(name)
+            return False
+        self._start(name)
+        return True
+
     def names(self, kind: str) -> list[str]:
         """The processes of a kind."""
         return [name for name in self._processes if name.startswith(kind)]
@@ -228,6 +246,7 @@ class Crowd:
 
 def run_trial(place: Path, kills: int, seed: int) -> Counts:
     """Kill so many times, then let a last run end, and compare with a knowledge base in a directory."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell, Ctrl-C would be ignored
     chance = random.Random(seed)
     folder = place / "docs"
     folder.mkdir()
@@ -259,7 +278,12 @@ def run_trial(place: Path, kills: int, seed: int) -> Counts:
                     counts.other += crowd.restart_ended()
                     victim = chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
                     log(f"kill a {victim}")
-                    if kill(victim, chance, crowd, server):
+                    if victim == "Ctrl-C":
+                        name = chance.choice(crowd.names(""))
+                        if not crowd.interrupt(name):
+                            counts.other.append(f"{name} hung after Ctrl-C")
+                        killed[victim] += 1
+                    elif kill(victim, chance, crowd, server):
                         killed[victim] += 1
             finally:
                 crowd.stop()
@@ -318,12 +342,12 @@ def check_end(place: Path, address: str, service: Service, counts: Counts) -> No
 
 
 def count_faults(name: str, output: str, counts: Counts) -> None:
-    """Count what a process wrote: the faults that a reader saw, and tracebacks."""
+    """Count what a process wrote: the faults that a reader saw, and errors, but not the lines of their tracebacks."""
     for line in output.splitlines():
         kind = line.partition(":")[0]
         if kind in ("doubled", "half_seen", "went_back"):
             setattr(counts, kind, getattr(counts, kind) + 1)
-        elif "Error" in kind or line.startswith("ragkit"):
+        elif ("Error" in kind and not line.startswith(" ")) or line.startswith("ragkit"):
             counts.other.append(f"{name}: {line}")
 
 

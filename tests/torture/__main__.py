@@ -36,6 +36,7 @@ DETAILS = {
         ("session", "connections (`pg_terminate_backend`)"),
         ("server", "whole servers"),
         ("backend", "server processes were killed"),
+        ("Ctrl-C", "processes were interrupted with Ctrl-C"),
         ("generations", "generations were written"),
         ("texts_embedded", "texts were embedded"),
         ("texts_answered_in_vain", "of them twice, since the process was killed before it stored the vector"),

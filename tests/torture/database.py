@@ -43,6 +43,8 @@ VICTIMS = {"writer": 8, "worker": 4, "reader": 4, "Ctrl-C": 4, "session": 2, "ba
 recovers. `server`: it stops at once, and is started a moment later."""
 INTERRUPT_SECONDS = 60
 """A process that Ctrl-C has not ended by then hangs: connecting may take ten, the last renewal of a lease ten more."""
+INTERRUPTED = 0, 130, -signal.SIGINT
+"""Its exit codes: a worker stops as it is told, the command line says that it was interrupted, Python passes it on."""
 WAIT_SECONDS = 0.2, 2.5
 """Between two kills."""
 SPLIT = "split: {name: recursive, chunk_size: 60, chunk_overlap: 0}\n"
@@ -104,15 +106,21 @@ class Counts:
     half_seen: int = 0
     went_back: int = 0
     paid_twice: int = 0
+    hung: int = 0
     other: list[str] = field(default_factory=list)
     """Errors that nobody expects, and problems that `verify` finds."""
     log: list[str] = field(default_factory=list)
-    """What was killed and which known texts were embedded, with the second: a seed does not repeat the moments."""
+    """What was killed or interrupted, and which known texts were embedded, with the second.
+
+    A seed does not repeat the moments.
+    """
 
     @property
     def faults(self) -> int:
         """Their number."""
-        return self.lost + self.doubled + self.half_seen + self.went_back + self.paid_twice + len(self.other)
+        return (
+            self.lost + self.doubled + self.half_seen + self.went_back + self.paid_twice + self.hung + len(self.other)
+        )
 
 
 def write_document(folder: Path, number: int, version: int) -> None:
@@ -214,28 +222,35 @@ class Crowd:
         self._processes[name].wait()
         self._start(name)
 
-    def interrupt(self, name: str) -> bool:
-        """Send Ctrl-C to a process and start it anew when it has ended; False if it hangs."""
-        self._processes[name].send_signal(signal.SIGINT)
+    def interrupt(self, name: str, counts: Counts) -> None:
+        """Send Ctrl-C to a process, count how it ends if that is a fault, and start it anew."""
+        process = self._processes[name]
+        process.send_signal(signal.SIGINT)
         try:
-            self._processes[name].wait(INTERRUPT_SECONDS)
+            if process.wait(INTERRUPT_SECONDS) not in INTERRUPTED:
+                counts.other += self._unexpected_end(name)
         except subprocess.TimeoutExpired:
-            self.kill(name)
-            return False
+            counts.hung += 1
+            process.kill()
+            process.wait()
         self._start(name)
-        return True
 
-    def names(self, kind: str) -> list[str]:
-        """The processes of a kind."""
+    def names(self, kind: str = "") -> list[str]:
+        """The processes of a kind, or all."""
         return [name for name in self._processes if name.startswith(kind)]
 
     def restart_ended(self) -> list[str]:
-        """Start processes that ended by themselves; returns how, except for workers that found no database."""
+        """Start processes that ended by themselves; returns how they ended, unless that is expected."""
         ended = [name for name, process in self._processes.items() if process.poll() is not None]
-        ends = {name: self.outputs[name].read_text().strip().rpartition("\n")[2] for name in ended}
+        ends = [end for name in ended for end in self._unexpected_end(name)]
         for name in ended:
             self._start(name)
-        return [f"{name} ended: {line}" for name, line in ends.items() if "start the database" not in line]
+        return ends
+
+    def _unexpected_end(self, name: str) -> list[str]:
+        """How a process ended, unless it is a worker that found no database."""
+        line = self.outputs[name].read_text().strip().rpartition("\n")[2]
+        return [] if "start the database" in line else [f"{name} ended: {line}"]
 
     def stop(self) -> None:
         """Kill all of them."""
@@ -277,13 +292,8 @@ def run_trial(place: Path, kills: int, seed: int) -> Counts:
                         write_document(folder, number, versions[number])
                     counts.other += crowd.restart_ended()
                     victim = chance.choices(list(VICTIMS), list(VICTIMS.values()))[0]
-                    log(f"kill a {victim}")
-                    if victim == "Ctrl-C":
-                        name = chance.choice(crowd.names(""))
-                        if not crowd.interrupt(name):
-                            counts.other.append(f"{name} hung after Ctrl-C")
-                        killed[victim] += 1
-                    elif kill(victim, chance, crowd, server):
+                    log(victim)
+                    if kill(victim, chance, crowd, server, counts):
                         killed[victim] += 1
             finally:
                 crowd.stop()
@@ -298,8 +308,8 @@ def run_trial(place: Path, kills: int, seed: int) -> Counts:
     return counts
 
 
-def kill(victim: str, chance: random.Random, crowd: Crowd, server: Postgres) -> bool:
-    """Kill something; False if there is nothing to kill."""
+def kill(victim: str, chance: random.Random, crowd: Crowd, server: Postgres, counts: Counts) -> bool:
+    """Kill or interrupt something; False if there is nothing to kill."""
     if victim == "server":
         server.crash()
         time.sleep(chance.uniform(0, 1))
@@ -316,6 +326,8 @@ def kill(victim: str, chance: random.Random, crowd: Crowd, server: Postgres) -> 
         with suppress(ProcessLookupError):
             os.kill(chance.choice(pids), signal.SIGKILL)
         server.wait_until_ready()
+    elif victim == "Ctrl-C":
+        crowd.interrupt(chance.choice(crowd.names()), counts)
     else:
         crowd.kill(chance.choice(crowd.names(victim)))
     return True

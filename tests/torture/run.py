@@ -245,6 +245,7 @@ def _run_database_trial(key: str) -> Cell:
         lost=counts["lost"],
         doubled=counts["doubled"],
         wrong=counts["half_seen"] + counts["went_back"],
+        hung=counts["hung"],
         unclear=len(counts["other"]),
         embedded=counts["paid_twice"],
     )

@@ -124,13 +124,22 @@ def exit_code(error: RagkitError) -> int:
     return EXIT_USAGE if isinstance(error, errors.InvalidFilter | errors.InvalidOption | UnknownName) else EXIT_ERROR
 
 
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or follows from it: `threading` raises a RuntimeError if it comes within a lock."""
+    while error is not None and not isinstance(error, click.exceptions.Abort | KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: run a command; print errors as one line and exit with their code."""
     atexit.register(gc.freeze)  # a process that ends need not look for garbage: that takes 0.1 s
     threshold = gc.get_threshold()
     try:
         code = cli.main(arguments, prog_name="ragkit", standalone_mode=False)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not _is_interrupt(error):
+            raise
         echo("interrupted; completed work is kept", err=True)
         code = EXIT_INTERRUPTED
     except click.ClickException as error:

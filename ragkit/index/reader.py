@@ -447,7 +447,8 @@ class CatalogSnapshot:
 
     def iter_documents(self) -> Iterator[tuple[str, str, int]]:
         """(source, title, number of chunks) of every live document, by source."""
-        yield from self.connection.execute(
+        # `yield from` would close the cursor of an abandoned iterator: an error if the catalog is closed by then
+        return self.connection.execute(
             "SELECT d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key)"
             " FROM documents d WHERE d.live = 1 ORDER BY d.source"
         )

@@ -27,8 +27,13 @@ class ReadWriteLock:
         """Hold the lock exclusively."""
         with self._condition:
             self._waiting_writers += 1
-            self._condition.wait_for(lambda: not self._is_writing and not self._readers)
-            self._waiting_writers -= 1
+            try:
+                self._condition.wait_for(lambda: not self._is_writing and not self._readers)
+            except BaseException:  # Ctrl-C: those that waited for this writer go on
+                self._condition.notify_all()
+                raise
+            finally:
+                self._waiting_writers -= 1
             self._is_writing = True
         try:
             yield

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -436,3 +438,20 @@ def test_a_short_command_imports_what_it_needs_and_collects_no_garbage(tmp_path:
     collections, *rest = output.splitlines()[-1].split()
     assert int(collections) <= 40  # each has a start and an end; with the default threshold, there are hundreds
     assert rest == ["True", "True", "0"]
+
+
+def test_an_interrupt_within_a_lock_of_python_is_an_interrupt(
+    house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        condition = threading.Condition(threading.Lock())
+        with condition:
+            monkeypatch.setattr(condition, "_acquire_restore", lambda state: signal.raise_signal(signal.SIGINT))
+            condition.wait(0.001)
+
+    monkeypatch.setattr(KnowledgeBase, "index", interrupted)
+    result = ragkit("index", house, code=130)
+    assert result.err == "interrupted; completed work is kept\n"
+    monkeypatch.setattr(KnowledgeBase, "index", lambda *_, **options: threading.Lock().release())
+    with pytest.raises(RuntimeError, match="release unlocked lock"):
+        ragkit("index", house)

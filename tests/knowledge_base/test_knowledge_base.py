@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from contextlib import ExitStack, closing
 from datetime import date
@@ -355,6 +356,17 @@ def test_the_number_of_idle_connections_is_limited(tmp_path: Path, docs: Path) -
             views = [stack.enter_context(kb.reader.snapshot()) for _ in range(2 * MAX_IDLE_CONNECTIONS)]
             assert len({id(view.connection) for view in views}) == len(views)
         assert sum(_is_open(view.connection) for view in views) == MAX_IDLE_CONNECTIONS
+
+
+def test_an_iterator_that_outlives_its_knowledge_base_ends_without_an_error(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
+        kb.index(docs)
+        with kb.reader.snapshot() as view:
+            kb.close()
+            documents = view.iter_documents()
+            assert next(documents)[0].endswith("garden.md")
+    del documents  # an error that is only printed fails the test
+    gc.collect()
 
 
 def test_a_snapshot_works_after_close_and_then_closes_its_connection(tmp_path: Path, docs: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pymilvus import MilvusClient, MilvusException
@@ -219,6 +221,45 @@ def test_closing_a_store_that_cannot_write_its_files_is_an_error(
         assert again.count() == (1 if change == "delete" else 2)
     caplog.clear()  # its records refer to a file that Milvus Lite leaves open after a failure
     gc.collect()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_interrupt_waits_for_the_call_of_the_client(
+    store: MilvusStore, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    client = store._require_client()
+    upsert = client.upsert
+
+    def interrupted(*arguments: Any) -> Any:
+        if moment == "before":
+            signal.raise_signal(signal.SIGINT)
+        result = upsert(*arguments)
+        if moment == "after":
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    monkeypatch.setattr(client, "upsert", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.add_documents(make_documents("ab"), sample_vectors()[:2])
+    assert store.count() == 2
+
+
+def test_an_interrupted_store_is_closed_in_time(store: MilvusStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
+    client, close = store._require_client(), store._require_client().close
+    closed: list[bool] = []
+
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+        close()
+        closed.append(True)
+
+    monkeypatch.setattr(client, "close", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.close()
+    assert closed == [True]
+    with closing(MilvusStore(store._options)) as again:  # the directory is free
+        assert again.count() == 1
 
 
 def test_a_closed_store_raises_an_error(store: MilvusStore) -> None:

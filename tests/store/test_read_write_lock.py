@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
+
+import pytest
 
 from ragkit.store.read_write_lock import ReadWriteLock
 
@@ -55,6 +59,31 @@ def test_a_waiting_writer_goes_before_new_readers() -> None:
     for thread in threads:
         thread.join(10)
     assert late.is_set()
+
+
+def test_a_writer_that_is_interrupted_while_it_waits_stops_nobody() -> None:
+    lock, waiting, late = ReadWriteLock(), threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        while not lock._waiting_writers:
+            time.sleep(0.001)
+        threads.append(start_thread(late, lock, alone=False))
+        waiting.wait(0.05)  # the reader waits by now
+        assert not late.is_set()
+        signal.pthread_kill(main, signal.SIGINT)
+
+    with lock.read():
+        interrupter = threading.Thread(target=interrupt)
+        interrupter.start()
+        with pytest.raises(KeyboardInterrupt), lock.write():
+            raise AssertionError("two hold the lock")
+        interrupter.join(10)
+        threads[0].join(10)
+        assert late.is_set()
+    with lock.write():
+        assert not lock._waiting_writers
 
 
 def test_an_error_releases_the_lock() -> None:

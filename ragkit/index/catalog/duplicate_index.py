@@ -65,7 +65,7 @@ class DuplicateIndex:
 
     def group(self, group: int) -> Iterator[tuple[int, str]]:
         """(key, source) of the live chunks of a group, by key."""
-        yield from self._connection.execute(
+        return self._connection.execute(
             f"SELECT c.key, d.source FROM {TABLE} p JOIN chunks c ON c.key = p.chunk"  # noqa: S608 - constant name
             " JOIN documents d ON d.key = c.document WHERE c.live = 1 AND p.member_of = ? ORDER BY p.chunk",
             (group,),

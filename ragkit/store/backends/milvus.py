@@ -43,6 +43,7 @@ from ragkit.store.base import (
 )
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
+from ragkit.store.interrupts import delay_interrupts
 from ragkit.store.options import MilvusOptions
 from ragkit.store.read_write_lock import ReadWriteLock
 from ragkit.store.vector_store import VectorStore
@@ -72,7 +73,8 @@ class MilvusStore(VectorStore):
 
     A directory of Milvus Lite can be open in one store of one process at a time. A server may be shared, and is read
     with the consistency level `Strong`. A call of `add_documents` is atomic for readers in this process, but not in
-    others. If a filter needs more candidates than Milvus returns (16,384), the whole collection is read.
+    others. If a filter needs more candidates than Milvus returns (16,384), the whole collection is read. Ctrl-C takes
+    effect after the call in progress, a second Ctrl-C at once.
     """
 
     persistent = True
@@ -102,7 +104,7 @@ class MilvusStore(VectorStore):
         logging.getLogger(_CALLS_LOGGER).addFilter(_is_below_error)
         logging.getLogger(_LITE_LOGGER).addHandler(_NULL_HANDLER)
         try:
-            with self._translate_errors():
+            with delay_interrupts(), self._translate_errors():
                 uri = options.uri or self._start_lite()
                 self._client = MilvusClient(uri, token=options.token, timeout=options.timeout_seconds, dedicated=True)
                 stored = self._load_dimension()
@@ -116,7 +118,7 @@ class MilvusStore(VectorStore):
         """See `Store.add_documents`."""
         if not documents:
             return []
-        with self._translate_errors(), self._lock.write():
+        with self._writing():
             rows = validate_rows(embeddings, len(documents), self._expected_dimension(np.shape(embeddings)))
             unique, unique_rows = deduplicate_by_id(validate_documents(documents), rows)
             records = [to_row(document, row) for document, row in zip(unique, unique_rows, strict=True)]
@@ -132,7 +134,7 @@ class MilvusStore(VectorStore):
         node = parse_filter(filter)
         condition = to_condition(node)
         top_k = validate_top_k(top_k)
-        with self._translate_errors(), self._lock.read():
+        with self._reading():
             query = validate_query(query_embedding, self._expected_dimension(np.shape(query_embedding)))
             if condition is False or self._dimension != len(query):
                 return []
@@ -144,7 +146,7 @@ class MilvusStore(VectorStore):
         """See `Store.delete`."""
         keys = [primary_key(name) for name in validate_ids(ids)]
         removed = 0
-        with self._translate_errors(), self._lock.write():
+        with self._writing():
             for batch in batches(keys, _PAGE_ROWS):
                 existing = [row["key"] for row in self._get(batch, ["key"])]
                 if existing:
@@ -155,33 +157,30 @@ class MilvusStore(VectorStore):
 
     def clear(self) -> None:
         """See `Store.clear`. The collection remains; an empty one is recreated for another dimension."""
-        with self._translate_errors(), self._lock.write():
+        with self._writing():
             if self._load_dimension():
                 self._require_client().delete(self._collection_name, filter='key != ""')
                 self._flush_if_due(_FLUSH_ROWS)
 
     def count(self) -> int:
         """See `Store.count`."""
-        with self._translate_errors(), self._lock.read():
+        with self._reading():
             return self._count("") if self._load_dimension() else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
         """See `Store.scan`. The ids are read at the first step; documents deleted later are skipped."""
-        with self._translate_errors():
-            with self._lock.read():
-                pairs = self._iter_rows("", ["key", "name"]) if self._load_dimension() else iter(())
-                keys = [key for _, key in sorted((json.loads(row["name"]), row["key"]) for row in pairs)]
-            for batch in batches(keys, _READ_BATCH):
-                with self._lock.read():
-                    documents = [
-                        (join_document(row["document"]), row["row"]) for row in self._get(batch, _DOCUMENT_FIELDS)
-                    ]
-                for document, row in sorted(documents, key=lambda pair: pair[0].id):
-                    yield document.id, document, np.array(row, np.float32)
+        with self._reading():
+            pairs = self._iter_rows("", ["key", "name"]) if self._load_dimension() else iter(())
+            keys = [key for _, key in sorted((json.loads(row["name"]), row["key"]) for row in pairs)]
+        for batch in batches(keys, _READ_BATCH):
+            with self._reading():
+                documents = [(join_document(row["document"]), row["row"]) for row in self._get(batch, _DOCUMENT_FIELDS)]
+            for document, row in sorted(documents, key=lambda pair: pair[0].id):
+                yield document.id, document, np.array(row, np.float32)
 
     def close(self) -> None:
         """See `Store.close`."""
-        with self._lock.write(), ExitStack() as stack:
+        with self._writing(), ExitStack() as stack:
             lite, self._lite = self._lite, None
             if lite is not None:
                 stack.callback(lite.close)
@@ -190,8 +189,7 @@ class MilvusStore(VectorStore):
                 stack.callback(client.close)
             if lite is not None and client is not None and self._unflushed_rows:
                 # Milvus Lite flushes when it is closed too, but ignores disk errors
-                with self._translate_errors():
-                    client.flush(self._collection_name)
+                client.flush(self._collection_name)
                 self._unflushed_rows = 0
 
     def _start_lite(self) -> str:
@@ -312,6 +310,18 @@ class MilvusStore(VectorStore):
                 yield from rows
         finally:
             pages.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """For calls of the client that only read."""
+        with delay_interrupts(), self._translate_errors(), self._lock.read():
+            yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """For calls of the client that write."""
+        with delay_interrupts(), self._translate_errors(), self._lock.write():
+            yield
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,13 @@ def pytest_make_parametrize_id(config: object, val: object, argname: str) -> str
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --cases, the number of random cases in the slow tests of stores."""
     parser.addoption("--cases", type=int, default=5000, help="random cases of each store in the slow tests")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure at once: a run that is ended from outside prints no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.stderr.write(f"\n{report.when} of {report.nodeid} failed:\n{report.longreprtext}\n")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -18,11 +18,15 @@ from tests.torture.run import Plan, replay, run_all
 from tests.torture.scoreboard import (
     Board,
     Cell,
+    Code,
     add_cells,
+    code_digests,
     read_board,
+    read_code,
     summary,
     table,
     tree_name,
+    with_same_code,
     write_board,
     write_table,
 )
@@ -53,10 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return replay(chosen.replay, scratch)
     tree = tree_name()
     board = read_board(chosen.json)
+    code = {**read_code(chosen.json), tree: code_digests()}
     wanted = _numbers(chosen)
     if chosen.plan:
-        _print_plan(board, tree, wanted)
-        _write_table(board, tree, chosen.table)
+        _print_plan(with_same_code(board, code, tree)[0], tree, wanted)
+        _write_table(board, code, tree, chosen.table)
         return 0
     if not chosen.add:
         for subject, kinds in wanted.items():
@@ -68,10 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}; ragkit {tree}; {', '.join(wanted)}; directories in {scratch}", flush=True)
     ran: Board = {}
     ended_badly = False
-    for cells, whole in run_all(plan, board.setdefault(tree, {})):
+    done, _ = with_same_code(board, code if chosen.add else {}, tree)
+    for cells, whole in run_all(plan, done.setdefault(tree, {})):
+        add_cells(done, tree, cells)
         add_cells(board, tree, cells)
         add_cells(ran, tree, cells)
-        _write_results(board, tree, chosen)
+        _write_results(board, code, tree, chosen)
         ended_badly = ended_badly or not whole
     print(table(ran, tree, FULL, NAMES))
     _print_rates(ran, tree)
@@ -90,16 +97,17 @@ def _numbers(chosen: argparse.Namespace) -> dict[str, dict[str, int]]:
     return {subject: counts for subject, counts in numbers.items() if counts}
 
 
-def _write_results(board: Board, tree: str, chosen: argparse.Namespace) -> None:
+def _write_results(board: Board, code: Code, tree: str, chosen: argparse.Namespace) -> None:
     """Update the files after each part of a run, so that a stopped run keeps its results."""
     if chosen.json:
-        write_board(chosen.json, board, tree)
-        _write_table(board, tree, chosen.table)
+        write_board(chosen.json, board, tree, code)
+        _write_table(board, code, tree, chosen.table)
 
 
-def _write_table(board: Board, tree: str, path: Path | None) -> None:
+def _write_table(board: Board, code: Code, tree: str, path: Path | None) -> None:
     if path is not None:
-        write_table(path, f"{summary(board, tree, FULL, DETAILS)}\n\n{table(board, tree, FULL, NAMES)}")
+        counted, same = with_same_code(board, code, tree)
+        write_table(path, f"{summary(counted, tree, FULL, DETAILS, same)}\n\n{table(counted, tree, FULL, NAMES)}")
 
 
 def _print_rates(board: Board, tree: str) -> None:

@@ -2,6 +2,7 @@
 
 A tree is a version of the package: its number, and a digest of its files. Counts of several runs are added up for each
 tree alone; the table shows those of one tree, what is missing of the full numbers, and how often others were broken.
+Trees that differ in the code of one store alone are one tree to all other stores (`with_same_code`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -20,16 +22,37 @@ from tests.torture.oracle import FAULTS
 BEGIN, END = "<!-- torture: made by `make torture` -->", "<!-- end of torture -->"
 EARLIER = "earlier"
 """The tree of counts that were made before trees were told apart."""
+SHARED = "shared"
+STORES_WITH_OWN_CODE = ("chroma", "duckdb", "faiss", "lancedb", "milvus", "qdrant")
+"""Stores whose modules in `ragkit/store/backends` no other subject runs: `duckdb_.py`, `qdrant_engine.py`."""
 
 
 def tree_name() -> str:
     """The version of the package under test: `0.2.0+4f1c7a90b2d3`."""
     root = Path(ragkit.__file__).parent
+    return f"{ragkit.__version__}+{_digest(root, _files(root))}"
+
+
+def code_digests(root: Path | None = None) -> dict[str, str]:
+    """The digest of the code of each store with code of its own, and that of all other files (`SHARED`)."""
+    root = root or Path(ragkit.__file__).parent
+    parts: dict[str, list[Path]] = {name: [] for name in (SHARED, *STORES_WITH_OWN_CODE)}
+    for path in _files(root):
+        store = path.stem.partition("_")[0]
+        is_own = path.parent == root / "store" / "backends" and store in STORES_WITH_OWN_CODE
+        parts[store if is_own else SHARED].append(path)
+    return {name: _digest(root, paths) for name, paths in parts.items()}
+
+
+def _files(root: Path) -> list[Path]:
+    return [path for path in sorted(root.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+
+
+def _digest(root: Path, paths: Sequence[Path]) -> str:
     result = blake2b(digest_size=6)
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            result.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
-    return f"{ragkit.__version__}+{result.hexdigest()}"
+    for path in paths:
+        result.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return result.hexdigest()
 
 
 @dataclass
@@ -83,6 +106,8 @@ Cells = dict[tuple[str, str], Cell]
 """(subject, kind) -> counts."""
 Board = dict[str, Cells]
 """Tree -> counts."""
+Code = dict[str, dict[str, str]]
+"""Tree -> digests of its code (`code_digests`)."""
 
 
 def read_board(path: Path | None) -> Board:
@@ -98,13 +123,36 @@ def read_board(path: Path | None) -> Board:
     }
 
 
+def read_code(path: Path | None) -> Code:
+    """The stored digests; empty if there is no file."""
+    return json.loads(path.read_text()).get("code", {}) if path is not None and path.exists() else {}
+
+
+def with_same_code(board: Board, code: Code, tree: str) -> tuple[Board, list[str]]:
+    """The counts with those of other trees that hold for `tree`, since their subject runs the same code, moved to it.
+
+    Returns them, and the names of these other trees.
+    """
+    result: Board = deepcopy(board)
+    moved: list[str] = []
+    own = code.get(tree, {})
+    for name in board:
+        other = code.get(name, {})
+        if name == tree or not own or other.get(SHARED) != own[SHARED]:
+            continue
+        same = [key for key in board[name] if other.get(key[0]) == own.get(key[0])]
+        add_cells(result, tree, {key: result[name].pop(key) for key in same})
+        moved += [name] if same else []
+    return result, moved
+
+
 def add_cells(board: Board, tree: str, cells: Cells) -> None:
     """Add the counts of trials."""
     for key, cell in cells.items():
         board.setdefault(tree, {}).setdefault(key, Cell()).add(cell)
 
 
-def write_board(path: Path, board: Board, tree: str) -> None:
+def write_board(path: Path, board: Board, tree: str, code: Code | None = None) -> None:
     """Write the counts to the JSON file; other keys are kept. `tree` comes last: it is the one that tables show."""
     result = json.loads(path.read_text()) if path.exists() else {}
     torture: dict[str, dict[str, dict[str, object]]] = {}
@@ -113,6 +161,8 @@ def write_board(path: Path, board: Board, tree: str) -> None:
         for (subject, kind), cell in sorted(board.get(name, {}).items()):
             subjects.setdefault(subject, {})[kind] = cell.to_json()
     result["torture"] = torture
+    if code:
+        result["code"] = code
     new = path.with_suffix(".new")
     new.write_text(json.dumps(result, indent=1) + "\n")
     new.rename(path)
@@ -150,15 +200,21 @@ def _others(board: Board, tree: str, key: tuple[str, str]) -> Cell:
 
 
 def summary(
-    board: Board, tree: str, wanted: Mapping[str, Mapping[str, int]], details: Mapping[str, Sequence[tuple[str, str]]]
+    board: Board,
+    tree: str,
+    wanted: Mapping[str, Mapping[str, int]],
+    details: Mapping[str, Sequence[tuple[str, str]]],
+    same: Sequence[str] = (),
 ) -> str:
     """The text above the table: the version, the last one with the full numbers, the counts of a database in words.
 
-    `details`: kind -> (name of a count, how it reads).
+    `details`: kind -> (name of a count, how it reads). `same`: the trees whose counts are among those of `tree`.
     """
     cells = board.get(tree, {}).values()
     trials, hours = sum(cell.trials for cell in cells), sum(cell.seconds for cell in cells) / 3600
     lines = [f"ragkit {tree}: {trials:,} trials in {hours:.1f} hours. `before` counts those of other versions."]
+    if same:
+        lines.append(f"Among them those of {', '.join(same)} on stores whose code is the same, file by file.")
     if not _is_complete(board.get(tree, {}), wanted):
         complete = [name for name, others in board.items() if name != tree and _is_complete(others, wanted)]
         for name in complete[-1:]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,8 +16,25 @@ from tests.torture import sources
 from tests.torture.formats import FORMATS, SETTINGS, FormatsFolder, format_file
 from tests.torture.kinds import FULL, NAMES
 from tests.torture.run import Plan, run_all
-from tests.torture.scoreboard import Board, Cell, Cells, add_cells, read_board, summary, table, tree_name, write_board
+from tests.torture.scoreboard import (
+    SHARED,
+    STORES_WITH_OWN_CODE,
+    Board,
+    Cell,
+    Cells,
+    Code,
+    add_cells,
+    code_digests,
+    read_board,
+    read_code,
+    summary,
+    table,
+    tree_name,
+    with_same_code,
+    write_board,
+)
 from tests.torture.sources import SourcesFolder
+from tests.torture.subjects import STORES
 
 KILLS = "kill -9"
 OTHER_LOADERS = {"folder", "pypdf", "unstructured"}
@@ -54,6 +73,64 @@ def test_the_last_version_with_the_full_numbers_is_named_until_the_next_one_has_
 def test_the_name_of_a_version_changes_with_the_package_alone() -> None:
     assert re.fullmatch(r"[\d.]+\w*\+[0-9a-f]{12}", tree_name())
     assert tree_name() == tree_name()
+
+
+def test_a_changed_store_begins_anew_alone(tmp_path: Path) -> None:
+    code: Code = {
+        "1.0+a": {SHARED: "1", "duckdb": "1", "faiss": "1"},
+        "1.0+b": {SHARED: "1", "duckdb": "2", "faiss": "1"},
+        "1.0+c": {SHARED: "2", "duckdb": "2", "faiss": "1"},
+    }
+    trials: Board = {
+        tree: {(store, KILLS): Cell(number, number) for store in ("sqlite", "faiss", "duckdb")}
+        for number, tree in enumerate(("0.9", *code), 1)
+    }
+    path = tmp_path / "counts.json"
+    write_board(path, trials, "1.0+b", code)
+    board, same = with_same_code(read_board(path), read_code(path), "1.0+b")
+    assert same == ["1.0+a"]
+    reached = {tree: {store: cell.reached for (store, _), cell in cells.items()} for tree, cells in board.items()}
+    assert reached == {
+        "0.9": {"sqlite": 1, "faiss": 1, "duckdb": 1},
+        "1.0+a": {"duckdb": 2},
+        "1.0+b": {"sqlite": 5, "faiss": 5, "duckdb": 3},
+        "1.0+c": {"sqlite": 4, "faiss": 4, "duckdb": 4},
+    }
+    assert read_board(path) == trials
+    assert "those of 1.0+a on stores" in summary(board, "1.0+b", {}, {}, same)
+
+
+def test_the_code_of_a_store_is_apart_from_all_other_code(tmp_path: Path) -> None:
+    files = ("cli.py", "store/base.py", "store/backends/adapter_utils.py", "store/backends/sqlite.py", "load/faiss.py")
+    own = ("store/backends/duckdb_.py", "store/backends/qdrant.py", "store/backends/qdrant_engine.py")
+    for name in (*files, *own):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    before = code_digests(tmp_path)
+    for name in (*files, *own):
+        (tmp_path / name).write_text("changed")
+        changed = {part for part, digest in code_digests(tmp_path).items() if digest != before[part]}
+        assert changed == {SHARED if name in files else re.split(r"[/_.]", name)[2]}
+        (tmp_path / name).write_text("")
+
+
+def test_a_store_runs_no_code_of_another_one(tmp_path: Path) -> None:
+    """What `with_same_code` relies on."""
+    program = """if True:
+        import sys
+        from ragkit import KnowledgeBase, Pipeline
+        pipeline = Pipeline.from_yaml(f"store: {{name: {sys.argv[2]}}}\\nembed: {{name: hashing}}")
+        with KnowledgeBase.open(sys.argv[1], pipeline) as base:
+            base.index(sys.argv[3])
+            base.search("moved")
+        print(*(name for name in sys.modules if name.startswith("ragkit.store.backends.")))
+    """
+    (tmp_path / "a.txt").write_text("The archive was moved in spring.")
+    for store in STORES:
+        command = [sys.executable, "-c", program, str(tmp_path / store), store, str(tmp_path / "a.txt")]
+        loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        stores = {name.rpartition(".")[2].partition("_")[0] for name in loaded} & set(STORES_WITH_OWN_CODE)
+        assert stores == {store} & set(STORES_WITH_OWN_CODE)
 
 
 def test_what_is_done_is_not_run_again(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ from ragkit.store.filters.pushdown import (
     join_sql,
     to_condition,
 )
+from ragkit.store.interrupts import delay_interrupts
 from ragkit.store.options import DuckdbOptions
 from ragkit.store.vector_store import VectorStore
 
@@ -145,7 +146,7 @@ class DuckdbStore(VectorStore):
         """See `Store.search`; reads the state committed when it starts."""
         node = parse_filter(filter)
         top_k = validate_top_k(top_k)
-        with self._read_transaction() as connection:
+        with delay_interrupts(), self._read_transaction() as connection:
             dimension = _read_dimension(connection, self._path)
             query = validate_query(query_embedding, dimension or self._options.dimension)
             if not dimension:
@@ -169,7 +170,7 @@ class DuckdbStore(VectorStore):
 
     def count(self) -> int:
         """See `Store.count`."""
-        with self._read_transaction() as connection:
+        with delay_interrupts(), self._read_transaction() as connection:
             if not _read_dimension(connection, self._path):
                 return 0
             return _fetch_int(connection, "SELECT count(*) FROM documents")
@@ -180,10 +181,12 @@ class DuckdbStore(VectorStore):
             if not _read_dimension(connection, self._path):
                 return
             # row numbers first: DuckDB would sort the texts along with the ids
-            rows = [row for (row,) in connection.execute("SELECT row FROM documents ORDER BY id").fetchall()]
+            with delay_interrupts():  # not around `yield`: the handler of the caller must be back then
+                rows = [row for (row,) in connection.execute("SELECT row FROM documents ORDER BY id").fetchall()]
             for batch in batches(rows, _BATCH_ROWS):
                 sql = f"SELECT row, {_DOCUMENT_COLUMNS} FROM documents WHERE row IN (SELECT unnest($1))"  # noqa: S608
-                values_by_row = {row: values for row, *values in connection.execute(sql, [batch]).fetchall()}
+                with delay_interrupts():
+                    values_by_row = {row: values for row, *values in connection.execute(sql, [batch]).fetchall()}
                 for row in batch:
                     document = _decode_document(values_by_row[row])
                     yield document.id, document, np.array(values_by_row[row][-1], np.float32)
@@ -211,7 +214,7 @@ class DuckdbStore(VectorStore):
 
     @contextmanager
     def _write_transaction(self) -> Iterator[Connection]:
-        with self._write_lock, self._read_transaction() as connection:
+        with self._write_lock, delay_interrupts(), self._read_transaction() as connection:
             yield connection
 
 
@@ -394,15 +397,17 @@ def _decode_document(values: Sequence[Any]) -> Document:
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
-    """Translate the errors of DuckDB."""
+    """Translate the errors of DuckDB. Ctrl-C is one of two, by the place where it comes."""
     try:
         yield
     except RuntimeError as error:
-        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+        if str(error) == "Query interrupted":
             raise KeyboardInterrupt from error
         raise
     except duckdb.Error as error:
         message = str(error).splitlines()[0]
+        if message.startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from error
         holder = re.search(r"Conflicting lock is held in (.{0,500}?)\. ", message)
         if holder:
             raise KnowledgeBaseLocked(str(path), holder[1]) from error

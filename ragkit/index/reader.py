@@ -156,14 +156,14 @@ class CatalogReader:
         """Close all connections and files; open snapshots keep their connection until they end."""
         with self._lock:
             self._closed = True
-            for connection in self._idle_connections:
+            connections, self._idle_connections = self._idle_connections, []
+            files, self._vector_files = self._vector_files, {}
+            for connection in connections:
                 connection.close()
-            for vectors in self._vector_files.values():
+            for vectors in files.values():
                 vectors.close()
             if self.external_store is not None:
                 self.external_store.close()
-            self._idle_connections.clear()
-            self._vector_files.clear()
 
     @property
     def is_restricted(self) -> bool:
@@ -238,10 +238,11 @@ class CatalogReader:
         with self._lock:
             if name not in self._vector_files:
                 opened = open_vectors(self.directory, embedder)
-                for other in self._vector_files.values():
+                opened_scanner = Scanner(opened.path.with_suffix(INT8_COPY_SUFFIX), embedder.file_id)
+                others = self._vector_files
+                self._vector_files, self._scanners = {name: opened}, {name: opened_scanner}
+                for other in others.values():
                     other.close()  # open snapshots keep their memory map
-                self._vector_files = {name: opened}
-                self._scanners = {name: Scanner(opened.path.with_suffix(INT8_COPY_SUFFIX), embedder.file_id)}
             vectors, scanner = self._vector_files[name], self._scanners[name]
         if len(used) and not (used[0] >= 0 and used[-1] < embedder.rows):
             reason = f"is truncated: a chunk refers to a row outside of 0 to {embedder.rows - 1}"

@@ -221,9 +221,9 @@ class KnowledgeBase:
         if "_restricted_readers" in self.__dict__:
             self._restricted_readers.close()
         with self._reader_lock:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+            reader, self._reader = self._reader, None
+            if reader is not None:
+                reader.close()
 
     @property
     def place(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 
 class ReadWriteLock:
@@ -16,49 +16,45 @@ class ReadWriteLock:
         self._readers = 0
         self._is_writing = False
         self._waiting_writers = 0
-        self._read_guard = _ReadGuard(self)
 
-    def read(self) -> AbstractContextManager[None]:
+    # Ctrl-C may come within any call, also when `__exit__` of the mutex returns or when that of a Python class begins.
+    # So the mutex is locked by itself, not by the condition, whose `__exit__` is Python code, and what is taken is
+    # noted in the same step, without a call between.
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
         """Hold the lock together with other readers."""
-        return self._read_guard
+        is_reading = False
+        try:
+            with self._mutex:
+                if self._is_writing or self._waiting_writers:
+                    self._condition.wait_for(lambda: not self._is_writing and not self._waiting_writers)
+                self._readers += 1
+                is_reading = True
+            yield
+        finally:
+            if is_reading:
+                with self._mutex:
+                    self._readers -= 1
+                    if not self._readers and self._waiting_writers:
+                        self._condition.notify_all()
 
     @contextmanager
     def write(self) -> Iterator[None]:
         """Hold the lock exclusively."""
-        with self._condition:
-            self._waiting_writers += 1
-            try:
-                self._condition.wait_for(lambda: not self._is_writing and not self._readers)
-            except BaseException:  # Ctrl-C: those that waited for this writer go on
-                self._condition.notify_all()
-                raise
-            finally:
-                self._waiting_writers -= 1
-            self._is_writing = True
+        is_waiting = is_writing = False
         try:
+            with self._mutex:
+                self._waiting_writers += 1
+                is_waiting = True
+                self._condition.wait_for(lambda: not self._is_writing and not self._readers)
+                self._waiting_writers -= 1
+                is_waiting = False
+                self._is_writing = is_writing = True
             yield
         finally:
-            with self._condition:
-                self._is_writing = False
-                self._condition.notify_all()
-
-
-class _ReadGuard:
-    """Holds the lock for reading during a `with` block. It has no state, so that all readers share one."""
-
-    def __init__(self, lock: ReadWriteLock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        lock = self._lock
-        with lock._mutex:  # faster than the condition, whose `__enter__` is Python code
-            if lock._is_writing or lock._waiting_writers:
-                lock._condition.wait_for(lambda: not lock._is_writing and not lock._waiting_writers)
-            lock._readers += 1
-
-    def __exit__(self, *_: object) -> None:
-        lock = self._lock
-        with lock._mutex:
-            lock._readers -= 1
-            if not lock._readers and lock._waiting_writers:
-                lock._condition.notify_all()
+            if is_waiting or is_writing:
+                with self._mutex:
+                    self._waiting_writers -= is_waiting
+                    self._is_writing = self._is_writing and not is_writing
+                    self._condition.notify_all()

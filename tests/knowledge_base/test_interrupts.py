@@ -14,6 +14,7 @@ import pytest
 from ragkit import KnowledgeBase, Pipeline
 from ragkit.index.catalog.directory import knowledge_base_exists
 from ragkit.store import sqlite_files
+from ragkit.store.native.vector_file import VectorFile
 
 HASHING = Pipeline.from_yaml("embed: {name: hashing, dimension: 16}\n")
 
@@ -100,3 +101,41 @@ def test_an_interrupt_at_any_statement_is_reported_as_such_and_loses_nothing(
         assert contents(kb) == [("boiler.txt", new), ("hedge.txt", "The hedge is cut in August.")]
     assert interrupter.left > 0, "the interrupt was swallowed"
     assert number > at_least
+
+
+def test_an_interrupt_while_a_knowledge_base_is_closed_leaves_nothing_half_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(file: VectorFile) -> None:
+        close_file(file)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    close_file = VectorFile.close
+    (tmp_path / "boiler.txt").write_text("The boiler was swept in April.")
+    index(tmp_path / "kb", tmp_path / "boiler.txt")
+    base = KnowledgeBase.open(tmp_path / "kb")
+    expected = base.search("boiler")
+    monkeypatch.setattr(VectorFile, "close", close)
+    with pytest.raises(KeyboardInterrupt):
+        base.close()
+    assert base.search("boiler") == expected
+    base.close()
+
+
+def test_a_run_after_an_interrupted_first_run_works_while_its_traceback_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a notebook keeps the last one."""
+    (tmp_path / "boiler.txt").write_text("The boiler was swept in April.")
+    kept: list[BaseException] = []
+    for number in range(1, 4):
+        interrupter = Interrupter(number, "BEGIN")
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite_files, "_CountedConnection", interrupter.connection_class())
+            with pytest.raises(KeyboardInterrupt) as caught:
+                index(tmp_path / "kb", tmp_path / "boiler.txt")
+        kept.append(caught.value)
+        assert not sqlite_files._uses_by_inode
+    index(tmp_path / "kb", tmp_path / "boiler.txt")
+    assert [name for name, _ in contents(tmp_path / "kb")] == ["boiler.txt"]

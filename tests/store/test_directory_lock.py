@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +15,7 @@ import pytest
 
 from ragkit.errors import KnowledgeBaseLocked, StoreError
 from ragkit.store.backends.directory_lock import DirectoryLock
+from tests.alarms import call_interrupted
 
 HOLDER = """
 import sys
@@ -67,3 +71,23 @@ def test_a_path_that_is_not_a_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot lock the directory .*file: File exists"):
         DirectoryLock(tmp_path / "file")
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_leaves_no_lock_behind(tmp_path: Path) -> None:
+    seed = random.Random(1)
+
+    def hold_again_and_again() -> None:
+        while True:
+            lock = DirectoryLock.__new__(DirectoryLock)
+            try:
+                lock.__init__(tmp_path)  # type: ignore[misc]
+                lock.close()
+            finally:
+                lock.close()
+
+    for _ in range(1000):
+        call_interrupted(hold_again_and_again, 0.001, seed)
+        file = os.open(tmp_path / "ragkit.lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if it is held
+        os.close(file)

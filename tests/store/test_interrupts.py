@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ragkit.store.interrupts import delay_interrupts
+from ragkit.store.backends.interrupts import delay_interrupts
 
 
 def test_an_interrupt_waits_for_the_end_of_the_block() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import lancedb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
+from ragkit.store.backends import lancedb_
 from ragkit.store.backends.lancedb_ import LancedbStore
 from ragkit.store.backends.lancedb_records import encode_metadata, id_to_hex, to_datafusion_sql
 from ragkit.store.base import Filter, Rows
@@ -124,6 +127,21 @@ def test_writers_of_two_handles_lose_nothing(opened: Opener) -> None:
     for thread in threads:
         thread.join()
     assert [store.count() for store in stores] == [21, 21]
+
+
+def test_an_interrupt_waits_for_the_end_of_a_write(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write goes on in a thread of LanceDB: one that the caller no longer waits for could replace a later one."""
+
+    def interrupted(documents: Sequence[Document], rows: Rows, schema: pa.Schema) -> pa.Table:
+        signal.raise_signal(signal.SIGINT)
+        return to_arrow(documents, rows, schema)
+
+    to_arrow = lancedb_._to_arrow
+    monkeypatch.setattr(lancedb_, "_to_arrow", interrupted)
+    store = opened()
+    with pytest.raises(KeyboardInterrupt):
+        store.add_documents(make_documents("abc"), sample_vectors()[:3])
+    assert [id_ for id_, _, _ in store.scan()] == ["a", "b", "c"]
 
 
 def test_a_scan_returns_the_rows_of_its_start(opened: Opener) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import cast
 
 import pytest
@@ -16,6 +18,7 @@ from ragkit.store.base import Filter
 from ragkit.store.filters.language import evaluate, parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex
 from ragkit.testing import filter_strategies as dirty
+from tests.alarms import call_interrupted
 
 
 def passed(columns: MetadataIndex, where: Filter) -> list[bool]:
@@ -142,3 +145,15 @@ def test_threads_can_filter_while_rows_are_added() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_interrupts_leave_whole_rows() -> None:
+    rows: list[Metadata] = [{"a": f"x{n % 7}", "b": [n % 3, True], "c": {"d": n % 5}} for n in range(2000)]
+    wheres: list[Filter] = [{"a": "x3"}, {"b": 2}, {"c.d": {"$gt": 3}}]
+    expected = [[evaluate(parse_filter(where), row) for row in rows] for where in wheres]
+    seed = random.Random(1)
+    for _ in range(40):
+        columns = MetadataIndex()
+        while columns.rows < len(rows):
+            call_interrupted(partial(columns.extend_to, len(rows), lambda first: rows[first:]), 0.003, seed)
+        assert [passed(columns, where) for where in wheres] == expected

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
 from ragkit.store.read_write_lock import ReadWriteLock
+from tests.alarms import call_interrupted
 
 
 def start_thread(target: threading.Event, lock: ReadWriteLock, *, alone: bool) -> threading.Thread:
@@ -94,3 +98,18 @@ def test_an_error_releases_the_lock() -> None:
     except KeyError:
         start_thread(other, lock, alone=True).join(10)
     assert other.is_set()
+
+
+@pytest.mark.parametrize("hold", [ReadWriteLock.read, ReadWriteLock.write])
+def test_an_interrupt_leaves_the_lock_free(hold: Callable[[ReadWriteLock], AbstractContextManager[None]]) -> None:
+    lock, seed = ReadWriteLock(), random.Random(1)
+
+    def hold_again_and_again() -> None:
+        while True:
+            with hold(lock):
+                pass
+
+    for _ in range(2000):
+        call_interrupted(hold_again_and_again, 0.0003, seed)
+        assert not lock._mutex.locked()
+        assert (lock._readers, lock._is_writing, lock._waiting_writers) == (0, False, 0)

@@ -73,18 +73,18 @@ def create_knowledge_base(directory: Path, new_base: NewKnowledgeBase) -> None:
     for leftover in directory.glob(f"{CATALOG_FILE}*"):
         leftover.unlink()
     identity = secrets.token_hex(16)
-    connection = open_connection(new, create=True)
-    create_catalog_tables(connection)
     settings = {"recipe": new_base.fingerprint_json}
     meta = {"format": str(CATALOG_FORMAT), "id": identity, "generation": "0", **settings}
     meta[SETTINGS_CHECKSUM_KEY] = settings_checksum(settings)
-    connection.execute("BEGIN IMMEDIATE")
-    new_base.create_lexical_tables(connection)
-    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-    connection.execute("COMMIT")
-    # Closing would checkpoint too, but ignores disk errors. The log must be empty before the rename.
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    connection.close()
+    # closed also after Ctrl-C: closing later would delete the log of the next attempt
+    with closing(open_connection(new, create=True)) as connection:
+        create_catalog_tables(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        new_base.create_lexical_tables(connection)
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+        connection.execute("COMMIT")
+        # Closing would checkpoint too, but ignores disk errors. The log must be empty before the rename.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     new.chmod(0o600)
     new.rename(directory / CATALOG_FILE)
     fsync_directory(directory)

@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import time
+from io import FileIO
 from pathlib import Path
 
 from ragkit.errors import KnowledgeBaseLocked
@@ -23,28 +24,33 @@ class WriterLock:
     def __init__(self, directory: Path, *, timeout_s: float = 0.5) -> None:
         self._path = directory / LOCK_FILE
         self._timeout_s = timeout_s
-        self._handle: int | None = None
+        self._file: FileIO | None = None
 
     def __enter__(self) -> WriterLock:
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        deadline = time.monotonic() + self._timeout_s
-        while not _try_lock(handle):
-            if time.monotonic() >= deadline:
-                holder = _read_holder(handle)
-                os.close(handle)
-                raise KnowledgeBaseLocked(str(self._path.parent), holder)
-            time.sleep(0.05)
-        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps(owner).encode(), 0)
-        self._handle = handle
+        # a file object instead of a descriptor: if Ctrl-C comes before it is kept, it is closed when it is freed
+        file = FileIO(self._path, "r+", opener=lambda path, flags: os.open(path, flags | os.O_CREAT, 0o600))
+        try:
+            deadline = time.monotonic() + self._timeout_s
+            while not _try_lock(file.fileno()):
+                if time.monotonic() >= deadline:
+                    raise KnowledgeBaseLocked(str(self._path.parent), _read_holder(file.fileno()))
+                time.sleep(0.05)
+            owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+            os.ftruncate(file.fileno(), 0)
+            os.pwrite(file.fileno(), json.dumps(owner).encode(), 0)
+            self._file = file
+        except BaseException:
+            file.close()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._handle is not None:
-            os.ftruncate(self._handle, 0)
-            os.close(self._handle)
-            self._handle = None
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                os.ftruncate(file.fileno(), 0)
+            finally:
+                file.close()
 
 
 def is_locked(directory: Path) -> bool:

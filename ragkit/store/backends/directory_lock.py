@@ -10,6 +10,7 @@ import fcntl
 import os
 import threading
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,7 +22,8 @@ _LOCK_FILE = "ragkit.lock"
 
 @dataclass
 class _LockEntry:
-    fd: int
+    file: FileIO | None = None
+    """The locked file; None without users."""
     users: int = 0
     lock: ReadWriteLock = field(default_factory=ReadWriteLock)
 
@@ -32,6 +34,8 @@ class DirectoryLock:
     _entries: ClassVar[dict[Path, _LockEntry]] = {}
     _entries_lock: ClassVar[threading.Lock] = threading.Lock()
 
+    _entry: _LockEntry | None = None
+
     def __init__(self, directory: Path) -> None:
         """Acquire or share the lock; the directory is created if it does not exist.
 
@@ -41,34 +45,37 @@ class DirectoryLock:
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._path = directory.resolve()
+            self._path = path = directory.resolve()
             with self._entries_lock:
-                if self._path not in self._entries:
-                    self._entries[self._path] = _LockEntry(_open_locked_file(self._path))
-                self._entries[self._path].users += 1
-                self.lock = self._entries[self._path].lock
+                entry = self._entries.setdefault(path, _LockEntry())
+                # Ctrl-C may come after any call: there is none from the lock to the handle that releases it
+                if entry.file is None:
+                    entry.file = _open_locked_file(path)
+                self.lock, self._entry, entry.users = entry.lock, entry, entry.users + 1
         except OSError as error:
             raise StoreError(f"cannot lock the directory {directory}: {error.strerror}") from error
-        self._is_open = True
 
     def close(self) -> None:
         """Release the lock when the last handle is closed; may be called twice."""
         with self._entries_lock:
-            if not self._is_open:
+            entry = self._entry
+            if entry is None:
                 return
-            self._is_open = False
-            entry = self._entries[self._path]
-            entry.users -= 1
-            if not entry.users:
-                os.close(entry.fd)
+            self._entry, entry.users = None, entry.users - 1
+            if not entry.users and entry.file is not None:
+                file, entry.file = entry.file, None
+                file.close()
                 del self._entries[self._path]
 
 
-def _open_locked_file(directory: Path) -> int:
-    file = os.open(directory / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _open_locked_file(directory: Path) -> FileIO:
+    file = FileIO(directory / _LOCK_FILE, "r+", opener=lambda path, flags: os.open(path, flags | os.O_CREAT, 0o644))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        os.close(file)
+        file.close()
         raise KnowledgeBaseLocked(str(directory), "another process") from error
+    except BaseException:
+        file.close()
+        raise
     return file

@@ -29,6 +29,7 @@ from ragkit.store.backends.adapter_utils import (
     document_to_json,
     escape_text,
 )
+from ragkit.store.backends.interrupts import delay_interrupts
 from ragkit.store.base import (
     Filter,
     Rows,
@@ -55,7 +56,6 @@ from ragkit.store.filters.pushdown import (
     join_sql,
     to_condition,
 )
-from ragkit.store.interrupts import delay_interrupts
 from ragkit.store.options import DuckdbOptions
 from ragkit.store.vector_store import VectorStore
 

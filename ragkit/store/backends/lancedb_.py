@@ -36,6 +36,7 @@ from ragkit.store.backends.adapter_utils import (
     document_from_json,
     document_to_json,
 )
+from ragkit.store.backends.interrupts import delay_interrupts
 from ragkit.store.backends.lancedb_records import encode_metadata, id_to_hex, keys_condition, to_datafusion_sql
 from ragkit.store.base import (
     Filter,
@@ -99,7 +100,7 @@ class LancedbStore(VectorStore):
         if not documents:
             return []
         validated = validate_documents(documents)
-        with self._write_lock, _translate_errors(self._path), self._latest_table() as latest:
+        with self._write_lock, delay_interrupts(), _translate_errors(self._path), self._latest_table() as latest:
             dimension = _read_dimension(latest)
             rows = validate_rows(embeddings, len(validated), dimension or self._options.dimension)
             unique, rows = deduplicate_by_id(validated, rows)
@@ -116,7 +117,7 @@ class LancedbStore(VectorStore):
         """See `Store.search`; reads the state committed by any process when it starts."""
         node = parse_filter(filter)
         top_k = validate_top_k(top_k)
-        with _translate_errors(self._path), self._latest_table() as table:
+        with delay_interrupts(), _translate_errors(self._path), self._latest_table() as table:
             dimension = _read_dimension(table, np.shape(query_embedding))
             query = validate_query(query_embedding, dimension or self._options.dimension)
             if table is None or not dimension:
@@ -127,7 +128,7 @@ class LancedbStore(VectorStore):
     def delete(self, ids: Sequence[str]) -> int:
         """See `Store.delete`; commits in batches of 10,000."""
         keys = [id_to_hex(name) for name in validate_ids(ids)]
-        with self._write_lock, _translate_errors(self._path), self._latest_table() as table:
+        with self._write_lock, delay_interrupts(), _translate_errors(self._path), self._latest_table() as table:
             if table is None:
                 return 0
             removed = sum(_delete_where(table, keys_condition(batch)) for batch in batches(keys, _DELETE_BATCH))
@@ -137,13 +138,13 @@ class LancedbStore(VectorStore):
 
     def clear(self) -> None:
         """See `Store.clear`."""
-        with self._write_lock, _translate_errors(self._path), self._latest_table() as table:
+        with self._write_lock, delay_interrupts(), _translate_errors(self._path), self._latest_table() as table:
             if table is not None:
                 self._record_write(table, _delete_where(table, "true"))
 
     def count(self) -> int:
         """See `Store.count`."""
-        with _translate_errors(self._path), self._latest_table() as table:
+        with delay_interrupts(), _translate_errors(self._path), self._latest_table() as table:
             return table.count_rows() if table is not None else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
@@ -154,10 +155,12 @@ class LancedbStore(VectorStore):
         with _translate_errors(self._path), self._latest_table() as table:
             if table is None:
                 return
-            keys = table.search().select(["key"]).with_row_id(True).to_arrow()
+            with delay_interrupts():  # not around `yield`: the handler of the caller must be back then
+                keys = table.search().select(["key"]).with_row_id(True).to_arrow()
             order = np.argsort(np.array(keys["key"].to_pylist(), object), kind="stable")
             for batch in batches(keys["_rowid"].to_numpy()[order].tolist(), _READ_BATCH):
-                table_rows = table.take_row_ids(list(batch)).select(["key", "document", "vector"]).to_arrow()
+                with delay_interrupts():
+                    table_rows = table.take_row_ids(list(batch)).select(["key", "document", "vector"]).to_arrow()
                 documents = {document.id: (document, row) for document, row in _iter_documents(table_rows)}
                 for name in sorted(documents):
                     yield name, *documents[name]

@@ -23,6 +23,7 @@ from ragkit.batches import batches_by_size
 from ragkit.errors import InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.backends.adapter_utils import batches, collect_top_k, deduplicate_by_id, expected_dimension
+from ragkit.store.backends.interrupts import delay_interrupts
 from ragkit.store.backends.milvus_records import (
     MAX_PIECES,
     MilvusRow,
@@ -43,7 +44,6 @@ from ragkit.store.base import (
 )
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
-from ragkit.store.interrupts import delay_interrupts
 from ragkit.store.options import MilvusOptions
 from ragkit.store.read_write_lock import ReadWriteLock
 from ragkit.store.vector_store import VectorStore

@@ -58,15 +58,20 @@ class MetadataIndex:
                 self.extend(read(self.rows))
 
     def extend(self, metadata: Iterable[Metadata]) -> None:
-        """Append rows."""
+        """Append rows; after an error or Ctrl-C, whole rows."""
         with self._lock:
-            for row_metadata in metadata:
-                for key, value in row_metadata.items():
-                    raw = self._raw_columns.get(key)
-                    if raw is None:
-                        raw = self._raw_columns[key] = _RawColumn()
-                    raw.add(self.rows, value)
-                self.rows += 1
+            try:
+                for row_metadata in metadata:
+                    for key, value in row_metadata.items():
+                        raw = self._raw_columns.get(key)
+                        if raw is None:
+                            raw = self._raw_columns[key] = _RawColumn()
+                        raw.add(self.rows, value)
+                    self.rows += 1
+            except BaseException:
+                for raw in self._raw_columns.values():
+                    raw.truncate(self.rows)
+                raise
 
     def mask(self, node: FilterNode, rows: int) -> Mask:
         """Which of the first `rows` rows match the filter, as (rows,) booleans."""
@@ -120,7 +125,7 @@ class _RawColumn:
         self._codes = array("i")
 
     def add(self, row: int, value: object) -> None:
-        key = value if type(value) is str else _hashable_key(value)
+        key = _key(value)
         code = self._index.get(key)
         if code is None:
             code = self._index[key] = len(self.values)
@@ -128,13 +133,21 @@ class _RawColumn:
         self._rows.append(row)
         self._codes.append(code)
 
+    def truncate(self, rows: int) -> None:
+        """Remove the rows from `rows` on, and what an interrupted `add` has left half done."""
+        end = bisect_left(self._rows, rows)
+        del self._rows[end:], self._codes[end:]
+        self._index = {_key(value): code for code, value in enumerate(self.values)}
+
     def write_codes(self, codes: ValueCodes) -> None:
         """Set the codes of the rows that have the key."""
         codes[np.array(self._rows, np.int64)] = np.array(self._codes, np.int32)
 
 
-def _hashable_key(value: object) -> object:
+def _key(value: object) -> object:
     """A hashable key that includes the type, because True, 1 and 1.0 are equal in Python."""
+    if type(value) is str:
+        return value
     return (type(value), json.dumps(value) if isinstance(value, list | tuple | Mapping) else value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from ragkit.errors import KnowledgeBaseLocked
 from ragkit.index.catalog.lock import WriterLock, is_locked
+from tests.alarms import call_interrupted
 
 HOLD_LOCK = """
 import sys, time
@@ -47,3 +49,17 @@ def test_a_killed_process_releases_the_lock(tmp_path: Path) -> None:
 
 def test_a_directory_without_a_lock_file_is_not_locked(tmp_path: Path) -> None:
     assert not is_locked(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_leaves_no_lock_behind(tmp_path: Path) -> None:
+    seed = random.Random(1)
+
+    def hold_again_and_again() -> None:
+        while True:
+            with WriterLock(tmp_path):
+                pass
+
+    for _ in range(1000):
+        call_interrupted(hold_again_and_again, 0.001, seed)
+        assert not is_locked(tmp_path)

@@ -14,7 +14,9 @@ def delay_interrupts() -> Iterator[None]:
     """Call the handler of SIGINT after the block instead of within it; a second SIGINT calls it at once.
 
     For clients that hold locks in Python code, as those of gRPC do: an exception that a handler raises there leaves a
-    lock held, and every later call waits forever. Outside the main thread, where no handlers run, it does nothing.
+    lock held, and every later call waits forever. And for those with threads of their own: a write of LanceDB goes on
+    after its call was interrupted, DuckDB may wait forever for the threads of a query. Outside the main thread, where
+    no handlers run, it does nothing.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):

@@ -164,8 +164,8 @@ def test_an_interrupt_waits_for_the_query(opened: Opener) -> None:
     done: list[int] = []
     store = opened()
     with pytest.raises(KeyboardInterrupt), store._write_transaction() as connection:
-        threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
-        seconds = "SELECT count(*) FROM range(15000) a, range(15000) b WHERE (a.range * b.range) % 7 = 3"
+        threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+        seconds = "SELECT count(*) FROM range(20000) a, range(20000) b WHERE (a.range * b.range) % 7 = 3"
         done += connection.execute(seconds).fetchall()[0]
     assert done
     assert store.count() == 0

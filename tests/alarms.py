@@ -7,9 +7,19 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
+import pytest
 
-def call_interrupted(call: Callable[[], object], seconds: float, seed: random.Random) -> None:
-    """Call `call`, in the main thread, and raise KeyboardInterrupt in it after up to `seconds`."""
+may_leave_warnings = pytest.mark.filterwarnings(
+    "ignore:unclosed file:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+"""For tests that interrupt: a file may be freed unclosed, and Python swallows what is raised in a callback."""
+
+
+def call_interrupted(call: Callable[[], object], seconds: float, rng: random.Random) -> None:
+    """Call `call`, in the main thread, and raise KeyboardInterrupt in it after up to `seconds`.
+
+    Raised again after each second: Python swallows an exception that comes in a callback, as that of the collector.
+    """
     is_armed = True
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -18,7 +28,7 @@ def call_interrupted(call: Callable[[], object], seconds: float, seed: random.Ra
 
     previous = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, max(1e-5, seconds * seed.random()))
+        signal.setitimer(signal.ITIMER_REAL, max(1e-5, seconds * rng.random()), 1.0)
         call()
     except KeyboardInterrupt:
         pass

@@ -15,7 +15,7 @@ import pytest
 
 from ragkit.errors import KnowledgeBaseLocked, StoreError
 from ragkit.store.backends.directory_lock import DirectoryLock
-from tests.alarms import call_interrupted
+from tests.alarms import call_interrupted, may_leave_warnings
 
 HOLDER = """
 import sys
@@ -73,9 +73,9 @@ def test_a_path_that_is_not_a_directory_is_named(tmp_path: Path) -> None:
         DirectoryLock(tmp_path / "file")
 
 
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@may_leave_warnings
 def test_an_interrupt_leaves_no_lock_behind(tmp_path: Path) -> None:
-    seed = random.Random(1)
+    rng = random.Random(1)
 
     def hold_again_and_again() -> None:
         while True:
@@ -87,7 +87,7 @@ def test_an_interrupt_leaves_no_lock_behind(tmp_path: Path) -> None:
                 lock.close()
 
     for _ in range(1000):
-        call_interrupted(hold_again_and_again, 0.001, seed)
+        call_interrupted(hold_again_and_again, 0.001, rng)
         file = os.open(tmp_path / "ragkit.lock", os.O_RDWR | os.O_CREAT)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if it is held
         os.close(file)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from ragkit.store.read_write_lock import ReadWriteLock
-from tests.alarms import call_interrupted
+from tests.alarms import call_interrupted, may_leave_warnings
 
 
 def start_thread(target: threading.Event, lock: ReadWriteLock, *, alone: bool) -> threading.Thread:
@@ -100,9 +100,10 @@ def test_an_error_releases_the_lock() -> None:
     assert other.is_set()
 
 
+@may_leave_warnings
 @pytest.mark.parametrize("hold", [ReadWriteLock.read, ReadWriteLock.write])
 def test_an_interrupt_leaves_the_lock_free(hold: Callable[[ReadWriteLock], AbstractContextManager[None]]) -> None:
-    lock, seed = ReadWriteLock(), random.Random(1)
+    lock, rng = ReadWriteLock(), random.Random(1)
 
     def hold_again_and_again() -> None:
         while True:
@@ -110,6 +111,6 @@ def test_an_interrupt_leaves_the_lock_free(hold: Callable[[ReadWriteLock], Abstr
                 pass
 
     for _ in range(2000):
-        call_interrupted(hold_again_and_again, 0.0003, seed)
+        call_interrupted(hold_again_and_again, 0.0003, rng)
         assert not lock._mutex.locked()
         assert (lock._readers, lock._is_writing, lock._waiting_writers) == (0, False, 0)

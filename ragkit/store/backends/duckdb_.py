@@ -397,7 +397,7 @@ def _decode_document(values: Sequence[Any]) -> Document:
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
-    """Translate the errors of DuckDB. Ctrl-C is one of two, by the place where it comes."""
+    """Translate the errors of DuckDB, which reports Ctrl-C as a RuntimeError or as an error of its own."""
     try:
         yield
     except RuntimeError as error:

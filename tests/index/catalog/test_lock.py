@@ -13,7 +13,7 @@ import pytest
 
 from ragkit.errors import KnowledgeBaseLocked
 from ragkit.index.catalog.lock import WriterLock, is_locked
-from tests.alarms import call_interrupted
+from tests.alarms import call_interrupted, may_leave_warnings
 
 HOLD_LOCK = """
 import sys, time
@@ -51,9 +51,9 @@ def test_a_directory_without_a_lock_file_is_not_locked(tmp_path: Path) -> None:
     assert not is_locked(tmp_path)
 
 
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@may_leave_warnings
 def test_an_interrupt_leaves_no_lock_behind(tmp_path: Path) -> None:
-    seed = random.Random(1)
+    rng = random.Random(1)
 
     def hold_again_and_again() -> None:
         while True:
@@ -61,5 +61,5 @@ def test_an_interrupt_leaves_no_lock_behind(tmp_path: Path) -> None:
                 pass
 
     for _ in range(1000):
-        call_interrupted(hold_again_and_again, 0.001, seed)
+        call_interrupted(hold_again_and_again, 0.001, rng)
         assert not is_locked(tmp_path)

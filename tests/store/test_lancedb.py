@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 
 import lancedb
 import numpy as np
 import pyarrow as pa
 import pytest
+from lancedb.background_loop import LOOP
 
 from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
@@ -141,6 +142,34 @@ def test_an_interrupt_waits_for_the_end_of_a_write(opened: Opener, monkeypatch: 
     store = opened()
     with pytest.raises(KeyboardInterrupt):
         store.add_documents(make_documents("abc"), sample_vectors()[:3])
+    assert [id_ for id_, _, _ in store.scan()] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["open", "scan"])
+def test_an_interrupt_waits_for_the_end_of_a_call(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
+    """A coroutine of LanceDB that never starts is reported by Python on stderr, after the message of the command."""
+    store = opened()
+    fill_store(store, make_documents("abc"), sample_vectors()[:3])
+    started: list[object] = []
+    finished: list[object] = []
+
+    def run_interrupted(coroutine: Coroutine[object, object, object]) -> object:
+        started.append(coroutine)
+        if len(started) == 1:  # a second Ctrl-C takes effect at once
+            signal.raise_signal(signal.SIGINT)
+        result = run(coroutine)
+        finished.append(coroutine)
+        return result
+
+    run: Callable[..., object] = LOOP.run
+    monkeypatch.setattr(LOOP, "run", run_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(store.scan()) if is_open else opened()
+    assert started
+    assert finished == started
+    monkeypatch.undo()
     assert [id_ for id_, _, _ in store.scan()] == ["a", "b", "c"]
 
 

@@ -89,7 +89,7 @@ class LancedbStore(VectorStore):
         self._idle_tables: list[Table] | None = []
         self._writes = 0
         self._written_rows = math.inf  # unknown: other processes may have written
-        with _translate_errors(self._path):
+        with delay_interrupts(), _translate_errors(self._path):
             self._database = lancedb.connect(self._path)
             with self._latest_table() as table:
                 stored = _read_dimension(table)
@@ -194,11 +194,12 @@ class LancedbStore(VectorStore):
             if self._idle_tables is None:
                 raise StoreError(f"the store at {self._path} is closed: open it again")
             table = self._idle_tables.pop() if self._idle_tables else None
-        if table is None:
-            table = self._open_table()
-        else:
-            refresh: Callable[[], None] = table.checkout_latest  # without type hints
-            refresh()
+        with delay_interrupts():
+            if table is None:
+                table = self._open_table()
+            else:
+                refresh: Callable[[], None] = table.checkout_latest  # without type hints
+                refresh()
         try:
             yield table
         finally:

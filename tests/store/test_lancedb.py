@@ -153,24 +153,55 @@ def test_an_interrupt_waits_for_the_end_of_a_call(
     store = opened()
     fill_store(store, make_documents("abc"), sample_vectors()[:3])
     started: list[object] = []
-    finished: list[object] = []
+    interrupted: list[object] = []
 
     def run_interrupted(coroutine: Coroutine[object, object, object]) -> object:
         started.append(coroutine)
-        if len(started) == 1:  # a second Ctrl-C takes effect at once
-            signal.raise_signal(signal.SIGINT)
-        result = run(coroutine)
-        finished.append(coroutine)
-        return result
+        try:
+            if len(started) == 1:  # a second Ctrl-C takes effect at once
+                signal.raise_signal(signal.SIGINT)
+            return run(coroutine)
+        except KeyboardInterrupt:
+            interrupted.append(coroutine)
+            raise
 
     run: Callable[..., object] = LOOP.run
     monkeypatch.setattr(LOOP, "run", run_interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(store.scan()) if is_open else opened()
     assert started
-    assert finished == started
+    assert not interrupted
     monkeypatch.undo()
     assert [id_ for id_, _, _ in store.scan()] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("method", ["open", "count", "search", "scan", "add_documents", "delete", "clear"])
+def test_a_second_interrupt_takes_effect_at_once(opened: Opener, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    store = opened()
+    fill_store(store, make_documents("abc"), sample_vectors()[:3])
+    calls: dict[str, Callable[[], object]] = {
+        "open": opened,
+        "count": store.count,
+        "search": lambda: store.search(sample_vectors()[0], 1),
+        "scan": lambda: next(store.scan()),
+        "add_documents": lambda: store.add_documents(make_documents("d"), sample_vectors()[3:4]),
+        "delete": lambda: store.delete(["a"]),
+        "clear": store.clear,
+    }
+    reached: list[str] = []
+
+    def run_interrupted(coroutine: Coroutine[object, object, object]) -> object:
+        coroutine.close()
+        signal.raise_signal(signal.SIGINT)
+        reached.append("first")
+        signal.raise_signal(signal.SIGINT)
+        reached.append("second")
+        raise AssertionError
+
+    monkeypatch.setattr(LOOP, "run", run_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        calls[method]()
+    assert reached == ["first"]
 
 
 def test_a_scan_returns_the_rows_of_its_start(opened: Opener) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -152,10 +152,11 @@ class LancedbStore(VectorStore):
 
         While another process is writing, it must finish within `keep_seconds`.
         """
-        with _translate_errors(self._path), self._latest_table() as table:
-            if table is None:
-                return
+        with _translate_errors(self._path), ExitStack() as stack:
             with delay_interrupts():  # not around `yield`: the handler of the caller must be back then
+                table = stack.enter_context(self._latest_table())
+                if table is None:
+                    return
                 keys = table.search().select(["key"]).with_row_id(True).to_arrow()
             order = np.argsort(np.array(keys["key"].to_pylist(), object), kind="stable")
             for batch in batches(keys["_rowid"].to_numpy()[order].tolist(), _READ_BATCH):
@@ -194,12 +195,11 @@ class LancedbStore(VectorStore):
             if self._idle_tables is None:
                 raise StoreError(f"the store at {self._path} is closed: open it again")
             table = self._idle_tables.pop() if self._idle_tables else None
-        with delay_interrupts():
-            if table is None:
-                table = self._open_table()
-            else:
-                refresh: Callable[[], None] = table.checkout_latest  # without type hints
-                refresh()
+        if table is None:
+            table = self._open_table()
+        else:
+            refresh: Callable[[], None] = table.checkout_latest  # without type hints
+            refresh()
         try:
             yield table
         finally:

@@ -88,7 +88,7 @@ def _import_lancedb() -> None:
     start = threading.Thread.start
     threading.Thread.start = lambda self: None  # type: ignore[method-assign]
     try:
-        import_module("lancedb.background_loop")
+        import_module("ragkit.store.backends.lancedb_")  # sets LANCEDB_LOG before it imports LanceDB
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]
     warnings.filterwarnings("ignore", "lancedb fork support is experimental", RuntimeWarning)

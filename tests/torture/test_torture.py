@@ -51,6 +51,24 @@ def test_operations_that_this_machine_forbids_are_named(monkeypatch: pytest.Monk
     assert len(warned) == 2
 
 
+def test_lancedb_is_preloaded_with_the_log_level_of_its_store() -> None:
+    """LanceDB reads its level when it is imported. With another one, users would see less than the trials."""
+    code = """
+import os, sys
+from tests.torture.forks import preload
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "lancedb":
+            print(os.environ.get("LANCEDB_LOG"))
+sys.meta_path.insert(0, Finder())
+preload("lancedb")
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "LANCEDB_LOG"}
+    environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == "error\n"
+
+
 def run_trials(stores: list[str], seed: int, tmp_path: Path) -> dict[str, int]:
     """Run the trials of all stores; fails on any fault."""
     kinds = possible_kinds()

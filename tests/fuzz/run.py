@@ -2,7 +2,8 @@
 
 Needs `atheris`. Findings are written to fuzz-found/; copy them to tests/fuzz/corpus/TARGET/ as regression tests. The
 corpus of a target grows in fuzz-found/TARGET/corpus, so that later runs go on where earlier ones stopped. Minutes of
-several runs on one version are added up in the file, and targets that are furthest from 20 minutes are first.
+several runs on one version are added up in the file, and targets that are furthest from 20 minutes are first. Versions
+whose targets run the same code, file by file, count as one.
 """
 
 from __future__ import annotations
@@ -88,8 +89,21 @@ def add_result(results: Results, version: str, name: str, new: Mapping[str, Any]
         counts[key] = round(counts[key] + new[key], 2)
 
 
-def table(results: Results, version: str, names: Sequence[str]) -> str:
-    """A Markdown table of the targets on this version, with the inputs of other versions."""
+def with_same_code(results: Results, code: Mapping[str, Mapping[str, str]], version: str) -> tuple[Results, list[str]]:
+    """The counts with those of other versions whose targets run the same code, moved to this one, and their names."""
+    moved = [name for name in results if name != version and name in code and code[name] == code[version]]
+    merged: Results = {name: targets for name, targets in results.items() if name not in (*moved, version)}
+    for name in (*moved, version):
+        for target, counts in results.get(name, {}).items():
+            add_result(merged, version, target, counts)
+    return merged, moved
+
+
+def table(results: Results, version: str, names: Sequence[str], same: Sequence[str] = ()) -> str:
+    """A Markdown table of the targets on this version, with the inputs of other versions.
+
+    `same`: the versions whose counts are among those of this one.
+    """
     lines = ["| target | CPU minutes | inputs | found | inputs before |", "| --- | --: | --: | --: | --: |"]
     none = {"inputs": 0, "minutes": 0.0, "found": 0}
     for name in names:
@@ -98,7 +112,12 @@ def table(results: Results, version: str, names: Sequence[str]) -> str:
             targets[name]["inputs"] for other, targets in results.items() if other != version and name in targets
         )
         lines.append(f"| {name} | {own['minutes']:.1f} | {own['inputs']:,} | {own['found']} | {before:,} |")
-    return f"ragkit {version}; `inputs before` are those of other versions.\n\n" + "\n".join(lines)
+    among = (
+        f" Among the counts are those of {', '.join(same)}, whose targets run the same code, file by file."
+        if same
+        else ""
+    )
+    return f"ragkit {version}; `inputs before` are those of other versions.{among}\n\n" + "\n".join(lines)
 
 
 def write_table(path: Path, text: str) -> None:
@@ -112,12 +131,15 @@ def write_table(path: Path, text: str) -> None:
 
 def run_all(names: Sequence[str], minutes: float, options: argparse.Namespace) -> int:
     """Run targets, several at once; those with the fewest minutes on this version first. Returns 1 if one failed."""
-    from tests.torture.scoreboard import tree_name
+    from tests.torture.scoreboard import code_digests, tree_name
 
     version = tree_name()
     stored: dict[str, Any] = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
     results: Results = stored.setdefault("fuzz", {})
-    spent = {name: results.get(version, {}).get(name, {"minutes": 0.0})["minutes"] for name in names}
+    code = stored.setdefault("code", {})
+    code[version] = code_digests()
+    before = with_same_code(results, code, version)[0].get(version, {})
+    spent = {name: before.get(name, {"minutes": 0.0})["minutes"] for name in names}
     failed = False
     with ThreadPoolExecutor(options.jobs) as pool:
         order = sorted(names, key=lambda name: spent[name])
@@ -133,7 +155,8 @@ def run_all(names: Sequence[str], minutes: float, options: argparse.Namespace) -
             if options.json:
                 options.json.write_text(json.dumps(stored, indent=1) + "\n")
             if options.table:  # after each target: a run takes hours, and may be ended
-                write_table(options.table, table(results, version, corpus_names()))
+                counted, same = with_same_code(results, code, version)
+                write_table(options.table, table(counted, version, corpus_names(), same))
     return 1 if failed else 0
 
 

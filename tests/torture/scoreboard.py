@@ -2,7 +2,8 @@
 
 A tree is a version of the package: its number, and a digest of its files. Counts of several runs are added up for each
 tree alone; the table shows those of one tree, what is missing of the full numbers, and how often others were broken.
-Trees that differ in the code of one store alone are one tree to all other stores (`with_same_code`).
+Trees that differ in the code of one store alone are one tree to all other stores (`with_same_code`), and those that
+differ in modules that no trial runs are one tree to all (`NOT_RUN`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ EARLIER = "earlier"
 SHARED = "shared"
 STORES_WITH_OWN_CODE = ("chroma", "duckdb", "faiss", "lancedb", "milvus", "qdrant")
 """Stores whose modules in `ragkit/store/backends` no other subject runs: `duckdb_.py`, `qdrant_engine.py`."""
+NOT_RUN = ("embed/onnx_graph.py", "embed/onnx_session.py")
+"""Modules that neither the trials nor the targets of `tests/fuzz` run: they embed by hashing, or not at all."""
 
 
 def tree_name() -> str:
@@ -34,11 +37,13 @@ def tree_name() -> str:
 
 
 def code_digests(root: Path | None = None) -> dict[str, str]:
-    """The digest of the code of each store with code of its own, and that of all other files (`SHARED`)."""
+    """The digest of the code of each store with code of its own, and that of all else that trials run (`SHARED`)."""
     root = root or Path(ragkit.__file__).parent
     parts: dict[str, list[Path]] = {name: [] for name in (SHARED, *STORES_WITH_OWN_CODE)}
     for path in _files(root):
         store = path.stem.partition("_")[0]
+        if path.relative_to(root).as_posix() in NOT_RUN:
+            continue
         is_own = path.parent == root / "store" / "backends" and store in STORES_WITH_OWN_CODE
         parts[store if is_own else SHARED].append(path)
     return {name: _digest(root, paths) for name, paths in parts.items()}
@@ -214,7 +219,7 @@ def summary(
     trials, hours = sum(cell.trials for cell in cells), sum(cell.seconds for cell in cells) / 3600
     lines = [f"ragkit {tree}: {trials:,} trials in {hours:.1f} hours. `before` counts those of other versions."]
     if same:
-        lines.append(f"Among them those of {', '.join(same)} on stores whose code is the same, file by file.")
+        lines.append(f"Among them those of {', '.join(same)} on stores that run the same code, file by file.")
     if not _is_complete(board.get(tree, {}), wanted):
         complete = [name for name, others in board.items() if name != tree and _is_complete(others, wanted)]
         for name in complete[-1:]:

@@ -1,6 +1,6 @@
 """Run the conformance suite on every registered store and write the results to `docs/conformance.md`.
 
-    python scripts/conformance_table.py                    # all stores, random properties on 100 cases each
+    python scripts/conformance_table.py                    # all stores, random properties on 33 cases each
     python scripts/conformance_table.py --cases 5000       # with thousands more cases
     python scripts/conformance_table.py --stores faiss lancedb --out table.md
 

@@ -15,6 +15,8 @@ from ragkit.testing.store_under_test import StoreUnderTest
 from ragkit.testing.stores import StoreCheck, checks_for
 
 RANDOM = ("random_filters_match_the_evaluator", "random_writes_match_a_dict", "a_killed_writer_leaves_whole_batches")
+FEW = 100
+"""Examples of the random checks in `make test`; thousands in `make test-slow`."""
 
 
 def cases(names: tuple[str, ...] = ()) -> Iterator[object]:
@@ -42,7 +44,7 @@ def subject(name: str, tmp_path: Path, record_property: Callable[[str, object], 
 
 @pytest.mark.parametrize(("name", "check"), [*cases()])
 def test_the_store_passes_the_check(subject: StoreUnderTest, check: StoreCheck) -> None:
-    check(subject)
+    check(replace(subject, examples=FEW))
 
 
 @pytest.mark.slow

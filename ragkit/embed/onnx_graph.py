@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnxruntime as ort
 from numpy.typing import NDArray
 
 from ragkit.embed.onnx_folder import OnnxFolder
-from ragkit.embed.onnx_session import RUN_ERRORS, load_session
+from ragkit.embed.onnx_session import RUN_ERRORS
 from ragkit.errors import InvalidOption
 
 Output = NDArray[np.floating]
@@ -23,8 +24,11 @@ class OnnxGraph:
     def __init__(self, folder: OnnxFolder, option: str) -> None:
         """Raises InvalidOption if the graph cannot be loaded, or wants inputs that texts do not have."""
         self._path, self._option = str(folder.graph), option
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
         try:
-            self._session = load_session(self._path, log_severity=4)
+            self._session = ort.InferenceSession(self._path, options, providers=["CPUExecutionProvider"])
         except RUN_ERRORS as error:
             reason = str(error).partition("\n")[0][:200]
             raise InvalidOption(option, self._path, f"a graph that onnxruntime can load ({reason})") from error

@@ -27,23 +27,16 @@ RUN_ERRORS = (*LOAD_ERRORS, ort_errors.InvalidArgument)
 """Errors of onnxruntime for a model of any origin, and for inputs that do not fit it."""
 
 
-def load_session(path: Path | str, log_severity: int) -> ort.InferenceSession:
-    """Load a model that computes on the calling thread. Raises LOAD_ERRORS or RUN_ERRORS."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = log_severity
-    # Without AVX-512 or AVX-VNNI the fast product of uint8 and int8 adds pairs in 16 bits, which clips large sums.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
 class OnnxSession:
     """A loaded model. Thread-safe; each call computes on the calling thread."""
 
     def __init__(self, path: Path) -> None:
         """Load a model. Raises KnowledgeBaseDamaged."""
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
         try:
-            self._session = load_session(path, log_severity=3)
+            self._session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except LOAD_ERRORS as error:
             reason = f"cannot be loaded by onnxruntime {ort.__version__}"
             raise KnowledgeBaseDamaged(str(path), reason, "`pip install --upgrade onnxruntime`") from error

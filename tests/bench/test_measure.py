@@ -27,8 +27,17 @@ def test_latencies_and_results_are_recorded() -> None:
     result = time_queries(sleep_search, 5, 60)
     assert result.found_rows == [[0], [1], [2], [3], [4]]
     assert all(ms >= 2 for ms in result.latencies_ms)
-    # sleeping uses no CPU time
-    assert result.cpu_seconds < sum(result.latencies_ms) / 1e3 / 2
+
+
+def test_sleeping_counts_as_latency_and_not_as_cpu_time() -> None:
+    # Longer than what else this process may do meanwhile, which counts as CPU time too.
+    def sleep_longer(number: int) -> list[int]:
+        time.sleep(0.04)
+        return [number]
+
+    result = time_queries(sleep_longer, 5, 60)
+    assert sum(result.latencies_ms) >= 200
+    assert result.cpu_seconds < 0.1
 
 
 def test_a_round_ends_in_time_but_not_before_twenty_queries() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import statistics
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import cast
 
@@ -86,16 +87,26 @@ def test_many_distinct_values_are_compared_by_value() -> None:
     assert sum(passed(columns, {"i": {"$in": [5, 5.0, 70.0, -1]}})) == 2
 
 
-def test_a_mask_of_a_hundred_thousand_rows_takes_two_milliseconds_at_most() -> None:
-    columns = filled(*({"bucket": n % 10, "name": f"doc {n}", "year": 1900 + n % 120} for n in range(100_000)))
+def test_a_mask_of_a_hundred_thousand_rows_is_faster_than_two_thousand_evaluations() -> None:
+    # About five times on an idle machine: 2 ms, where each row on its own takes 4 to 6 microseconds.
+    rows: list[dict[str, JSON]] = [
+        {"bucket": n % 10, "name": f"doc {n}", "year": 1900 + n % 120} for n in range(100_000)
+    ]
+    columns = filled(*rows)
     node = parse_filter({"bucket": 3, "year": {"$gte": 1950}, "name": {"$gt": "doc 5"}})
     columns.mask(node, columns.rows)
-    times = []
-    for _ in range(15):
+
+    def seconds(work: Callable[[], object]) -> float:
         start = time.process_time()
-        columns.mask(node, columns.rows)
-        times.append(time.process_time() - start)
-    assert sorted(times)[7] < 0.002
+        work()
+        return time.process_time() - start
+
+    def evaluate_some() -> list[bool]:
+        return [evaluate(node, row) for row in rows[:2000]]
+
+    rounds = [(seconds(lambda: columns.mask(node, columns.rows)), seconds(evaluate_some)) for _ in range(15)]
+    masks, evaluations = (statistics.median(each) for each in zip(*rounds, strict=True))
+    assert masks < evaluations
 
 
 def test_fill_reads_just_the_rows_that_are_missing() -> None:

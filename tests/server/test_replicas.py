@@ -79,7 +79,10 @@ def proxy(servers: list[str]) -> Iterator[str]:
         def log_message(self, *arguments: object) -> None:
             """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # with the default of 5, connections of 50 sessions at once can be reset
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

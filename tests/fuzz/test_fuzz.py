@@ -14,6 +14,8 @@ from tests.fuzz.run import CORPUS, table, with_same_code
 from tests.fuzz.targets import TARGETS
 from tests.torture.scoreboard import NOT_RUN
 
+pytestmark = pytest.mark.filterwarnings(r"ignore::UserWarning:PIL\..*")
+"""Pillow warns of damaged images before it refuses them; parsing processes show no warnings."""
 SLOW, FEW = ("filters", "layout", "msg", "ocr", "support", "uploads"), 40
 """Targets with fewer random inputs."""
 CORPUS_FILES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())

@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ragkit import KnowledgeBase
-from ragkit.index.access import AccessSettings
+from ragkit.index.access.rules import AccessSettings
 
 WARM_UP = 5
 

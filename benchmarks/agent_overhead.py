@@ -37,7 +37,7 @@ def guarded_case(tools: int) -> tuple[Sync, Async]:
 
 def ragkit_case(tools: int, tool_timeout_s: float | None = None) -> tuple[Sync, Async]:
     from ragkit.agent.agent import Agent
-    from ragkit.agent.config import AgentConfig
+    from ragkit.agent.loop.config import AgentConfig
     from ragkit.agent.messages import Message, Role, ToolCall
     from ragkit.agent.providers.base import Completion, ModelRequest
     from ragkit.agent.providers.scripted import InstantProvider

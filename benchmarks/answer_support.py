@@ -32,11 +32,11 @@ from typing import Any
 
 import numpy as np
 
-from ragkit.answer import support, wording
-from ragkit.answer.answer_units import UnitKind, extract_answer_units
 from ragkit.answer.base import Searcher, Support
-from ragkit.answer.names import Name, find_names, find_quotations
-from ragkit.answer.quantities import UNITS, Quantity, find_dates, find_quantities
+from ragkit.answer.extractive.units import UnitKind, extract_answer_units
+from ragkit.answer.facts.names import Name, find_names, find_quotations
+from ragkit.answer.facts.quantities import UNITS, Quantity, find_dates, find_quantities
+from ragkit.answer.support import support, wording
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import Chunk, Hit
 

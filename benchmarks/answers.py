@@ -40,7 +40,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.answer.answer_selection import (
+from ragkit.answer.base import Answer
+from ragkit.answer.extractive.composition import compose_answer
+from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_evidence
+from ragkit.answer.extractive.selection import (
     FEATURE_WEIGHTS,
     MAX_PASSAGES,
     AnswerCandidates,
@@ -48,9 +51,6 @@ from ragkit.answer.answer_selection import (
     build_candidates,
     with_beginnings,
 )
-from ragkit.answer.base import Answer
-from ragkit.answer.composition import compose_answer
-from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_evidence
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.lexical.analyzer import ANALYZER_VERSION
 

@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 
 from lxml import etree, html
 
-from ragkit.load.html import HtmlLoader
+from ragkit.load.html.html import HtmlLoader
 from ragkit.load.options import HtmlOptions
 
 _WORD = re.compile(r"\w+")

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ragkit.agent.config import AgentConfig
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.policy import ToolPolicy
 from tests.security.injected import Damage, attacks, default_agent, unprotected_agent
 

@@ -27,10 +27,10 @@ import pypdfium2 as pdfium
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-from ragkit.load.image import ImageLoader
 from ragkit.load.ocr_options import OcrOptions
 from ragkit.load.options import ImageOptions, PdfOptions
-from ragkit.load.pdf import PdfLoader
+from ragkit.load.pages.ocr.image import ImageLoader
+from ragkit.load.pages.pdf import PdfLoader
 
 SEED = 3
 MIN_CHARS = 800

@@ -17,7 +17,7 @@ import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
 from benchmarks.pdf_structure import normalize, page_texts
-from ragkit.load.pdf import PdfLoader
+from ragkit.load.pages.pdf import PdfLoader
 
 PART_CHARS = 40
 """Letters and digits at the beginning of a part that are looked for; shorter parts are left out."""

@@ -24,11 +24,11 @@ from unittest.mock import patch
 
 import pypdfium2 as pdfium
 
-from ragkit.load import pdf as loader
 from ragkit.load.options import PdfOptions
-from ragkit.load.parser_state import collect_rarely
-from ragkit.load.pdf_text import OutlineEntry
-from ragkit.load.pdfium import PdfiumFile
+from ragkit.load.pages import pdf as loader
+from ragkit.load.pages.pdfium import PdfiumFile
+from ragkit.load.pages.text import OutlineEntry
+from ragkit.load.process.parser_state import collect_rarely
 from ragkit.records import TABLE_LEVEL, Document
 
 NUMBER_CHARS = 12

@@ -28,8 +28,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ragkit.embed.minilm import MiniLM
-from ragkit.load.pdf import PdfLoader, read_tables
-from ragkit.load.pdf_table import PdfCell, PdfTable, count_header_rows
+from ragkit.load.pages.pdf import PdfLoader, read_tables
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, count_header_rows
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk, Document

@@ -16,9 +16,9 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from ragkit.load.pdf import PdfLoader
-from ragkit.load.pdf_rectangles import Rectangle, document_rectangles
-from ragkit.load.pdfium import PdfiumFile
+from ragkit.load.pages.pdf import PdfLoader
+from ragkit.load.pages.pdfium import PdfiumFile
+from ragkit.load.pages.rectangles import Rectangle, document_rectangles
 from ragkit.records import Document
 
 MIN_LETTERS = 12

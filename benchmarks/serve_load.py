@@ -44,7 +44,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider

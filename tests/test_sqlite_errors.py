@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from ragkit import KnowledgeBase
-from ragkit.agent.cache_disk import DiskCache
+from ragkit.agent.cache.disk import DiskCache
 from ragkit.errors import KnowledgeBaseDamaged, LoadError, RagkitError
 from ragkit.evaluate.feedback import STATE_FILE, feedback_questions
 from ragkit.index.catalog.checksums import delete_checksums
 from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog
-from ragkit.load.sqlite_ import SqliteLoader
-from ragkit.server.state_sqlite import SqliteState
+from ragkit.load.data.sqlite import SqliteLoader
+from ragkit.server.state.sqlite import SqliteState
 from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.file_digests import CHROMA_DATABASE, compute_digests
 from ragkit.store.options import SqliteOptions

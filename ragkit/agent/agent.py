@@ -8,15 +8,15 @@ from contextvars import copy_context
 from dataclasses import FrozenInstanceError
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from ragkit.agent.cancellation import Cancellation
-from ragkit.agent.definition import AgentDefinition, HandoffTool
-from ragkit.agent.estimate import RunEstimate, estimate_run
 from ragkit.agent.events import Event, TextChunk
-from ragkit.agent.memory import ConversationMemory, RunMemory
+from ragkit.agent.loop.definition import AgentDefinition, HandoffTool
+from ragkit.agent.loop.estimate import RunEstimate, estimate_run
+from ragkit.agent.loop.run_state import RunOptions, RunState
+from ragkit.agent.loop.sync_driver import drive
+from ragkit.agent.memory.memory import ConversationMemory, RunMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult, SuspendedRun
-from ragkit.agent.run_state import RunOptions, RunState
-from ragkit.agent.sync_driver import drive
+from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -133,7 +133,7 @@ class Agent(AgentDefinition):
     ) -> AsyncGenerator[Event, None]:
         """Asynchronous version of `stream`."""
         start = RunOptions(context, memory=memory, cancel=cancel, streaming=True, retry_after_text=retry_after_text)
-        from ragkit.agent.async_driver import adrive
+        from ragkit.agent.loop.async_driver import adrive
 
         return adrive(prepare_run(self, given, start))
 
@@ -235,7 +235,7 @@ def run_to_completion(run: RunState) -> AgentResult:
 
 async def arun_to_completion(run: RunState) -> AgentResult:
     """Run to the end in this task."""
-    from ragkit.agent.async_driver import adrive
+    from ragkit.agent.loop.async_driver import adrive
 
     async for _ in adrive(run):
         pass

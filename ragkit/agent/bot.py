@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.definition import ToolSource
 from ragkit.agent.events import Event, RunEnded, TextChunk
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.loop.definition import ToolSource
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.observers import Hook, HookObserver
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
 from ragkit.agent.providers.base import Provider

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import TypeAlias, cast
 
 from ragkit.agent import events as e
-from ragkit.agent.background_tasks import BackgroundLoop
+from ragkit.agent.runtime.background_tasks import BackgroundLoop
 from ragkit.errors import UnknownName
 
 LOG = logging.getLogger("ragkit.agent")

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragkit.agent.memory import parse_messages, to_conversation_json
+from ragkit.agent.memory.memory import parse_messages, to_conversation_json
 from ragkit.agent.messages import Message, ToolCall
-from ragkit.agent.trace import AgentTrace
+from ragkit.agent.tracing.trace import AgentTrace
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.meter import AgentUsage

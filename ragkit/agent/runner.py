@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ragkit.agent.agent import AgentInput, arun_to_completion, prepare_run, run_to_completion
-from ragkit.agent.async_driver import adrive
-from ragkit.agent.cancellation import Cancellation
-from ragkit.agent.definition import AgentDefinition
 from ragkit.agent.events import Event
-from ragkit.agent.memory import FORMAT, parse_messages, to_conversation_json
+from ragkit.agent.loop.async_driver import adrive
+from ragkit.agent.loop.definition import AgentDefinition
+from ragkit.agent.loop.run_state import RunOptions, RunState
+from ragkit.agent.loop.sync_driver import drive
+from ragkit.agent.memory.memory import FORMAT, parse_messages, to_conversation_json
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.result import AgentResult, RunContext, SuspendedRun
-from ragkit.agent.run_state import RunOptions, RunState
-from ragkit.agent.sync_driver import drive
+from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 

@@ -9,29 +9,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.context_window import ContextWindow, leave_out_results
 from ragkit.agent.events import ModelCallStarted, Retrying, RunEnded
-from ragkit.agent.loop import MAX_ITERATIONS_TEXT
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.loop.context_window import ContextWindow, leave_out_results
+from ragkit.agent.loop.loop import MAX_ITERATIONS_TEXT
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
-from ragkit.agent.trace import StepType
-from ragkit.answer.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
-from ragkit.answer.aggregate_tool import AggregateTool, Aggregator
+from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
 from ragkit.answer.base import Answer, ChunkFinder, ContentsDescriber, Searcher, Statement
 from ragkit.answer.citations import cite, resolve_citations
 from ragkit.answer.conversation_view import show_passages
-from ragkit.answer.extractive import ExtractiveAnswer, ExtractiveProvider
+from ragkit.answer.extractive.provider import ExtractiveAnswer, ExtractiveProvider
 from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
+from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
 from ragkit.answer.score_calibration import get_calibration
-from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, SHOWN_PASSAGES_KEY, RAGTool, RetrievedPassages
-from ragkit.answer.verdicts import quoted_statements, with_support
+from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
+from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
+from ragkit.answer.support.verdicts import quoted_statements, with_support
+from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, RAGTool
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
 from ragkit.records import JSON, Citation, Document, Hit
@@ -153,7 +154,7 @@ class RAGAgent(Agent):
             options: settings of the search and the answer.
         """
         options, config = options or RAGOptions(), config or DEFAULT_CONFIG
-        from ragkit.answer.document_searcher import DocumentSearcher
+        from ragkit.answer.searchers.document_searcher import DocumentSearcher
         from ragkit.split.options import RecursiveOptions
         from ragkit.split.recursive import RecursiveSplitter
         from ragkit.store.backends.memory import MemoryStore
@@ -344,7 +345,7 @@ class RAGAgent(Agent):
 
     def _check_text(self, question: str, result: AgentResult, searches: Sequence[RetrievedPassages]) -> _CheckedText:
         """The text of a model without what was never shown to it, its citations and its outcome."""
-        from ragkit.answer.support import check_statements
+        from ragkit.answer.support.support import check_statements
 
         messages = (*self._restore_passages(result.messages, result.state), *result.messages)
         shown = _hits_by_number(searches, messages)

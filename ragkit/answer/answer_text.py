@@ -22,7 +22,7 @@ from ragkit.agent.events import (
 from ragkit.agent.messages import Message
 from ragkit.answer.link_sanitizer import sanitize_links
 from ragkit.answer.outcome import NOT_FOUND_MARK, may_become_mark, without_mark
-from ragkit.answer.tool import RetrievedPassages
+from ragkit.answer.passages import RetrievedPassages
 from ragkit.records import Hit
 
 _CITATION = re.compile(

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.agent.trace import AgentTrace
+from ragkit.agent.tracing.trace import AgentTrace
 from ragkit.answer.outcome import NOTICES, Outcome, describe_unknown_citations
 from ragkit.records import JSON, Chunk, Citation, Document, Hit
 from ragkit.usage.meter import AgentUsage

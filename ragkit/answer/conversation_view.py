@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ragkit.agent.context_window import leave_out_results, with_content
+from ragkit.agent.loop.context_window import leave_out_results, with_content
 from ragkit.agent.messages import Message, Role
-from ragkit.answer.tool import RetrievedPassages
+from ragkit.answer.passages import RetrievedPassages
 
 LEFT_OUT = "These passages are left out to save room; search again to read them:"
 

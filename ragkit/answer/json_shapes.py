@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ragkit.answer.base import Answer
-from ragkit.index.source_ids import display_name
+from ragkit.index.sources.ids import display_name
 from ragkit.records import JSON, Hit
 from ragkit.retrieve.base import Explanation
 
 if TYPE_CHECKING:
-    from ragkit.load.pdf_rectangles import Rectangle
+    from ragkit.load.pages.rectangles import Rectangle
 
 
 class RectangleFinder(Protocol):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ragkit.answer.base import ChunkLocator, Searcher
-from ragkit.index.source_ids import display_name
+from ragkit.index.sources.ids import display_name
 from ragkit.places import format_lines
 from ragkit.records import Chunk, Hit
 

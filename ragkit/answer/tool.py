@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from inspect import signature
 from threading import Lock
@@ -12,8 +10,9 @@ from typing import cast
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import MultiModeSearcher, Searcher, Where
-from ragkit.answer.evidence import estimate_evidence
+from ragkit.answer.extractive.evidence import estimate_evidence
 from ragkit.answer.passage_text import format_blocks
+from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit
@@ -22,9 +21,6 @@ from ragkit.store.base import Store
 from ragkit.store.filters.where_syntax import parse_where
 from ragkit.usage.tokens import estimate_tokens
 
-TOOL_NAME = "search_knowledge_base"
-SHOWN_PASSAGES_KEY = "ragkit.shown"
-"""Key of the run's state with the ids of the passages shown to the model; the n-th one is cited as [n]."""
 NOTHING_FOUND = "No passage was found."
 DEFAULT_TOP_K = 3
 """Passages per search, unless the caller sets another number."""
@@ -36,22 +32,6 @@ _PLACE_TOKENS = 40
 """Tokens of the number and the place of a passage."""
 NO_CONTEXT = ToolContext()
 """The context of a call without an agent."""
-
-
-@dataclass(frozen=True)
-class RetrievedPassages:
-    """The result of one search: the data of the tool's result."""
-
-    query: str
-    hits: tuple[Hit, ...]
-    numbers: tuple[int, ...]
-    """The citation number of each hit."""
-    evidence: float | None
-    """Estimated probability that the hits answer the query, in [0, 1]; None if it was not estimated."""
-    numbers_before: int = 0
-    """The last citation number of the conversation before the search."""
-    blocks: Mapping[int, str] = field(default_factory=dict)
-    """The text of each hit as the model sees it, by citation number, in the order of the result."""
 
 
 class RAGTool:
@@ -172,7 +152,7 @@ class SemanticSearchTool(RAGTool):
 def _to_searcher(searcher: Searcher | Store, embedder: EmbeddingProvider | None) -> Searcher:
     if isinstance(searcher, Searcher):
         return searcher
-    from ragkit.answer.document_searcher import DocumentSearcher  # noqa: PLC0415 - imports the splitters
+    from ragkit.answer.searchers.document_searcher import DocumentSearcher  # noqa: PLC0415 - imports the splitters
 
     return DocumentSearcher([], searcher, embedder)
 

@@ -46,6 +46,8 @@ VERBS = {
 }
 
 
+MEASURING = frozenset({"bench", "eval", "tune"})
+"""Commands that are in `ragkit.cli.measure`; the others are in `ragkit.cli.commands`."""
 SHORT_COMMANDS = frozenset({"status", "search", "ask", "list", "show", "usage"})
 """Commands that multiply no large matrices."""
 GC_THRESHOLD = 200_000
@@ -53,8 +55,13 @@ GC_THRESHOLD = 200_000
 with the default of 700 it spends 6 % of its time on collections."""
 
 
+def command_module(name: str) -> str:
+    """The module that defines a command."""
+    return f"ragkit.cli.{'measure' if name in MEASURING else 'commands'}.{name}"
+
+
 class VerbGroup(click.Group):
-    """The group of all commands. They are in `ragkit.cli.<name>_`, and --help imports none of them."""
+    """The group of all commands. --help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order of VERBS."""
@@ -68,7 +75,7 @@ class VerbGroup(click.Group):
             # threads that OpenBLAS starts when numpy is imported spin longer than these commands compute
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
             gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
-        command = import_module(f"ragkit.cli.{cmd_name}_").command
+        command = import_module(command_module(cmd_name)).command
         assert isinstance(command, click.Command)  # noqa: S101 - every module defines it
         return command
 

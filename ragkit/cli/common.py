@@ -16,7 +16,7 @@ import click
 from ragkit.cli.terminal import echo
 from ragkit.errors import InvalidOption, NotAKnowledgeBase, RagkitError
 from ragkit.index.catalog.database_url import DatabaseUrl, is_database_url
-from ragkit.index.source_ids import display_name
+from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.stored_settings import read_stored_pipeline
 from ragkit.masking import mask_secrets

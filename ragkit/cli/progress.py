@@ -10,7 +10,7 @@ from typing import Self
 from ragkit.cli.common import CliContext
 from ragkit.cli.terminal import replace_control_chars
 from ragkit.index.report import FileRead, IndexEvent, PlanCreated, TextsEmbedded
-from ragkit.index.source_ids import display_name
+from ragkit.index.sources.ids import display_name
 
 LOG_INTERVAL_S = 15.0
 """Seconds between two log lines."""

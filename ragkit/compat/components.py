@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ragkit.agent.bot import Bot
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.definition import ToolSource
-from ragkit.agent.memory import FifoLock
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.loop.definition import ToolSource
+from ragkit.agent.loop.tool_execution import collect_output, to_tool_result
+from ragkit.agent.memory.memory import FifoLock
 from ragkit.agent.messages import Message, Role, ToolCall, json_objects
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.agent.providers.credentials import find_key
 from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.agent.providers.scripted import ScriptedProvider
-from ragkit.agent.tool_execution import collect_output, to_tool_result
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.compat.openai_calls import call_id, to_openai_call, to_tool_call
 from ragkit.errors import AuthenticationFailed, ProviderError, shorten

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragkit.agent.messages import ToolCall, canonical_json
-from ragkit.agent.parser import parse_arguments
+from ragkit.agent.providers.parser import parse_arguments
 from ragkit.records import JSON
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.bot import default_provider
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.definition import HandoffTool
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.loop.definition import HandoffTool
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.runner import AgentRunner

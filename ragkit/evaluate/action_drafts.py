@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ragkit.answer.answer_units import AnswerUnit, UnitKind
+from ragkit.answer.extractive.units import AnswerUnit, UnitKind
 from ragkit.evaluate.document_outline import DocumentOutline, defined_terms, option_names, prose_units
 from ragkit.evaluate.phrases import (
     VAGUE,

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePath
 
-from ragkit.answer.answer_units import AnswerUnit, UnitKind, extract_answer_units
+from ragkit.answer.extractive.units import AnswerUnit, UnitKind, extract_answer_units
 from ragkit.records import Chunk, Document, Hit
 
 MAX_UNITS = 3000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ragkit.answer.answer_units import AnswerUnit, UnitKind
+from ragkit.answer.extractive.units import AnswerUnit, UnitKind
 from ragkit.evaluate.document_outline import DocumentOutline, option_names, prose_units
 from ragkit.evaluate.phrases import SUBJECT, VAGUE, lowercase_first
 from ragkit.evaluate.question_drafts import QuestionDraft, create_draft

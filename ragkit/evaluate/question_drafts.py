@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragkit.answer.answer_units import UnitKind
+from ragkit.answer.extractive.units import UnitKind
 from ragkit.evaluate.document_outline import OPTION, DocumentOutline, defined_terms, option_names, prose_units
 from ragkit.evaluate.phrases import OPEN_ENDS, SUBJECT, VAGUE, clip, is_subject, lowercase_first, without_article
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.cache import Cache
-from ragkit.agent.config import AgentConfig
+from ragkit.agent.cache.base import Cache
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult, partial_result
-from ragkit.agent.trace import StepType
+from ragkit.agent.tracing.trace import StepType
 from ragkit.errors import RagkitError
 from ragkit.records import JSON
 from ragkit.usage.meter import MeteredCall, UsageStats

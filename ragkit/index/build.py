@@ -36,8 +36,8 @@ from ragkit.index.report import (
 )
 from ragkit.index.scan_notes import PAGES_WITHOUT_TEXT, describe_scans
 from ragkit.lexical.base import LexicalIndex
-from ragkit.load.file_io import FileStat
-from ragkit.load.parsing import ParseFailure
+from ragkit.load.files.file_io import FileStat
+from ragkit.load.process.parsing import ParseFailure
 from ragkit.records import Document
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.meter import current_meter

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_check
 if TYPE_CHECKING:  # the table of runners imports this module, and `ragkit status` the table
     from ragkit.embed.base import Rows
     from ragkit.index.plan import FileTask
-    from ragkit.load.file_io import FileStat
-    from ragkit.load.parsing import ParseFailure
+    from ragkit.load.files.file_io import FileStat
+    from ragkit.load.process.parsing import ParseFailure
     from ragkit.records import Chunk, Document
 
 

@@ -22,7 +22,7 @@ from ragkit.index.catalog.schema import open_connection
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.plan import FileTask
 from ragkit.index.report import ContextEstimate
-from ragkit.load.parsing import ParseFailure
+from ragkit.load.process.parsing import ParseFailure
 from ragkit.records import Chunk, Document, content_id
 from ragkit.split.options import ChunkContextOptions
 from ragkit.usage.meter import current_meter
@@ -30,7 +30,7 @@ from ragkit.usage.tokens import estimate_tokens
 
 if TYPE_CHECKING:  # imported by the first request: most runs ask no model
     from ragkit.agent.agent import Agent
-    from ragkit.agent.estimate import RunEstimate
+    from ragkit.agent.loop.estimate import RunEstimate
 
 Prepared: TypeAlias = tuple[FileTask, "PreparedFile | ParseFailure"]
 Answer: TypeAlias = "str | Future[str]"
@@ -93,7 +93,7 @@ class _Model:
     """The model of some options, with its own threads and agents."""
 
     def __init__(self, options: ChunkContextOptions) -> None:
-        from ragkit.agent.config import AgentConfig, RetryPolicy  # noqa: PLC0415
+        from ragkit.agent.loop.config import AgentConfig, RetryPolicy  # noqa: PLC0415
         from ragkit.agent.providers.lookup import get_provider  # noqa: PLC0415
         from ragkit.usage.pricing import PriceBook  # noqa: PLC0415
 

@@ -25,7 +25,7 @@ from ragkit.index.catalog.postgres import EmbedderState, PostgresCatalog
 from ragkit.index.catalog.postgres_queue import EmbeddingQueue, FinishedBatch, LeasedBatch
 from ragkit.index.catalog.postgres_tables import PostgresTables
 from ragkit.index.plan import FileTask
-from ragkit.load.parsing import ParseFailure
+from ragkit.load.process.parsing import ParseFailure
 from ragkit.usage.ledger import Ledger, create_tables
 from ragkit.usage.meter import Meter, record_embedding, use_meter
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from ragkit.errors import LoadError
 from ragkit.index.catalog.sqlite import FileRow
 from ragkit.index.plan import IndexPlanOptions, make_plan
-from ragkit.index.source_ids import is_within, source_id
-from ragkit.load.walk import FoundFile, SkippedPath
+from ragkit.index.sources.ids import is_within, source_id
+from ragkit.load.files.walk import FoundFile, SkippedPath
 from ragkit.records import JSON
 
 CHECK_TIMEOUT_S = 0.06

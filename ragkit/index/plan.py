@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ragkit.errors import LoadError
 from ragkit.index.catalog.sqlite import FileRow
-from ragkit.index.source_ids import is_within, source_id
-from ragkit.load.file_io import FileStat
-from ragkit.load.walk import FoundFile, SkippedPath
+from ragkit.index.sources.ids import is_within, source_id
+from ragkit.load.files.file_io import FileStat
+from ragkit.load.files.walk import FoundFile, SkippedPath
 
 RACY_NS = 2_000_000_000
 """A file modified less than 2 s before its check may change again within one tick of the file system clock: the next

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
-from ragkit.index.added_documents import ADDED_FOLDER
 from ragkit.index.catalog.checksums import CHECKSUM_FILE, delete_checksums, fsync_directory
 from ragkit.index.catalog.directory import (
     CATALOG_FILE,
@@ -42,7 +41,8 @@ from ragkit.index.replica_changes import (
     has_unpublished_changes,
     start_recording,
 )
-from ragkit.index.web_pages import WEB_FOLDER
+from ragkit.index.sources.added_documents import ADDED_FOLDER
+from ragkit.index.sources.web_pages import WEB_FOLDER
 from ragkit.lexical.bm25_index import Bm25Index
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged
-from ragkit.index.added_documents import ADDED_FOLDER
 from ragkit.index.catalog.directory import CATALOG_FILE, open_vectors, repair_command
 from ragkit.index.catalog.postgres_rows import COLUMNS, Row
 from ragkit.index.catalog.schema import create_missing_tables
 from ragkit.index.catalog.sqlite import SETTINGS_CHECKSUM_KEY, VECTORS_KEY, Catalog
-from ragkit.index.web_pages import WEB_FOLDER
+from ragkit.index.sources.added_documents import ADDED_FOLDER
+from ragkit.index.sources.web_pages import WEB_FOLDER
 
 REPLICA_KEY = "replica"
 """Key of the id and version of the knowledge base in the database, in a copy's catalog."""

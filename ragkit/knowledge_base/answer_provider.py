@@ -8,7 +8,7 @@ from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.answer.base import Searcher
-from ragkit.answer.extractive import ExtractiveProvider
+from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.errors import InvalidOption, UnknownName
 
 AUTO, EXTRACTIVE = "auto", "extractive"

@@ -15,7 +15,7 @@ from ragkit.usage.tokens import Tokens, estimate_tokens
 
 if TYPE_CHECKING:
     from ragkit.agent.agent import Agent
-    from ragkit.agent.memory import ConversationMemory
+    from ragkit.agent.memory.memory import ConversationMemory
     from ragkit.index.report import EmbeddingEstimate
 
 PASSAGE_TOKENS = 250

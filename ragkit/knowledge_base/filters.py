@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ragkit.errors import InvalidFilter, did_you_mean
 from ragkit.index.reader import CatalogSnapshot
-from ragkit.index.source_ids import is_within
+from ragkit.index.sources.ids import is_within
 from ragkit.records import JSON
 from ragkit.store.filters.where_syntax import parse_where
 

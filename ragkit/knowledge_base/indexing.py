@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 
 from ragkit.answer.score_calibration import measure_calibration
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, PriceUnknown, ProviderError
-from ragkit.index.access_stores import ACCESS_FILE
-from ragkit.index.added_documents import ADDED_ROOT, name_documents
+from ragkit.index.access.stores import ACCESS_FILE
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog.compaction import MIN_UNUSED_VECTORS, compact_vectors
 from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, place_name, repair_command
@@ -30,10 +29,11 @@ from ragkit.index.context_writer import ContextStage, ContextWriter
 from ragkit.index.external_store import ExternalStore
 from ragkit.index.rebuild import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
 from ragkit.index.report import FileFailure, IndexReport
-from ragkit.index.source_copies import SOURCES_FOLDER
-from ragkit.index.source_ids import is_within
-from ragkit.index.source_runs import forget_source_run
-from ragkit.index.web_pages import is_url
+from ragkit.index.sources.added_documents import ADDED_ROOT, name_documents
+from ragkit.index.sources.copies import SOURCES_FOLDER
+from ragkit.index.sources.ids import is_within
+from ragkit.index.sources.runs import forget_source_run
+from ragkit.index.sources.web_pages import is_url
 from ragkit.knowledge_base.cost_estimate import (
     CALIBRATION_TOKENS,
     Budget,
@@ -43,10 +43,10 @@ from ragkit.knowledge_base.cost_estimate import (
     estimate_embedding_cost,
 )
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.knowledge_base.index_planner import IndexPlanner, file_filters_json, finish_sources
-from ragkit.knowledge_base.source_files import SourceFiles
-from ragkit.knowledge_base.source_targets import SourceTargets, TargetResolver, require_not_redirected
-from ragkit.knowledge_base.spooled_files import SpooledFiles
+from ragkit.knowledge_base.sources.index_planner import IndexPlanner, file_filters_json, finish_sources
+from ragkit.knowledge_base.sources.source_files import SourceFiles
+from ragkit.knowledge_base.sources.source_targets import SourceTargets, TargetResolver, require_not_redirected
+from ragkit.knowledge_base.sources.spooled_files import SpooledFiles
 from ragkit.knowledge_base.stored_settings import (
     check_settings,
     read_build_fingerprint,

@@ -13,18 +13,18 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
 from ragkit.errors import InvalidOption, LoadError, NotAKnowledgeBase
-from ragkit.index.access import Grants, as_grants
-from ragkit.index.access_stores import AccessFile, AccessStore, AccessTable
+from ragkit.index.access.restricted_reader import ReadableBm25Index, RestrictedReader
+from ragkit.index.access.rules import Grants, as_grants
+from ragkit.index.access.stores import AccessFile, AccessStore, AccessTable
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.database_url import is_database_url
 from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
-from ragkit.index.restricted_reader import ReadableBm25Index, RestrictedReader
 from ragkit.knowledge_base.filters import Where, filter_notes, filter_source, read_filter
 from ragkit.knowledge_base.restricted_readers import RestrictedReaders
-from ragkit.knowledge_base.source_files import OriginalFile, SourceFiles
-from ragkit.knowledge_base.source_status import SourceStatus, read_source_statuses
+from ragkit.knowledge_base.sources.source_files import OriginalFile, SourceFiles
+from ragkit.knowledge_base.sources.source_status import SourceStatus, read_source_statuses
 from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
 from ragkit.knowledge_base.stored_settings import check_settings, read_calibration, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
@@ -38,8 +38,8 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     import numpy as np
     from numpy.typing import NDArray
 
-    from ragkit.agent.context_window import ContextWindow
-    from ragkit.agent.memory import ConversationMemory
+    from ragkit.agent.loop.context_window import ContextWindow
+    from ragkit.agent.memory.memory import ConversationMemory
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.base import Answer
@@ -50,11 +50,11 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
     from ragkit.index.report import IndexReport
     from ragkit.index.verify import VerificationReport
+    from ragkit.knowledge_base.copying.migrate import CopyOptions, CopyReport
     from ragkit.knowledge_base.index_options import IndexOptions
     from ragkit.knowledge_base.indexing import Indexer
-    from ragkit.knowledge_base.migrate import CopyOptions, CopyReport
     from ragkit.knowledge_base.shared import SharedKnowledgeBase, Writer
-    from ragkit.load.pdf_rectangles import Rectangle
+    from ragkit.load.pages.rectangles import Rectangle
     from ragkit.records import Chunk, Hit
     from ragkit.retrieve.base import Explanation
     from ragkit.usage.ledger import Ledger
@@ -395,7 +395,7 @@ class KnowledgeBase:
         from ragkit.index.verify import verify
 
         if self._shared is not None:
-            from ragkit.knowledge_base.shared_copy import verify_shared
+            from ragkit.knowledge_base.copying.shared_copy import verify_shared
 
             self._close_reader()
             return verify_shared(self._shared, self._components.external_store(self.path), repair=repair)
@@ -423,7 +423,7 @@ class KnowledgeBase:
             KnowledgeBaseLocked: another process is writing.
             StoreError: the store is unreachable, or holds documents of another application (`CopyOptions.overwrite`).
         """
-        from ragkit.knowledge_base.migrate import CopyOptions, copy_to_store
+        from ragkit.knowledge_base.copying.migrate import CopyOptions, copy_to_store
 
         with self._writing() as (indexer, _):
             return copy_to_store(indexer.path, self._components, options or CopyOptions())
@@ -442,7 +442,7 @@ class KnowledgeBase:
             KnowledgeBaseLocked: another process is writing.
             DatabaseFailed: the database cannot be reached.
         """
-        from ragkit.knowledge_base.shared_copy import copy_knowledge_base
+        from ragkit.knowledge_base.copying.shared_copy import copy_knowledge_base
 
         self.require_exists()
         self.refresh()
@@ -571,9 +571,9 @@ class KnowledgeBase:
             where: a metadata filter that applies to every search, whatever the model asks for; see `search`.
             top_k: number of passages per search; None: the setting of the pipeline.
         """
-        from ragkit.agent.config import AgentConfig
+        from ragkit.agent.loop.config import AgentConfig
         from ragkit.answer.agent import RAGAgent, RAGOptions
-        from ragkit.answer.filtered_searcher import FilteredSearcher
+        from ragkit.answer.searchers.filtered_searcher import FilteredSearcher
         from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
         from ragkit.knowledge_base.cost_estimate import embedding_cost
         from ragkit.usage.limits import Limits
@@ -610,7 +610,7 @@ class KnowledgeBase:
     @cached_property
     def _context_window(self) -> ContextWindow:
         """Shared by all agents, since it learns the windows of models whose services say them in errors."""
-        from ragkit.agent.context_window import ContextWindow
+        from ragkit.agent.loop.context_window import ContextWindow
 
         return ContextWindow(self.pipeline.answer.context_window)
 
@@ -686,7 +686,7 @@ class KnowledgeBase:
         top_k: int | None = None,
     ) -> RAGAgent:
         """An agent that remembers the conversation; the arguments are those of `ask`."""
-        from ragkit.agent.memory import ConversationMemory
+        from ragkit.agent.memory.memory import ConversationMemory
 
         self.require_ready()
         condition = self.create_filter(where, source)
@@ -924,7 +924,7 @@ class KnowledgeBase:
         document = self.document(source)
         if document is None or document.format != "pdf":
             return []
-        from ragkit.load.pdf_rectangles import document_rectangles
+        from ragkit.load.pages.rectangles import document_rectangles
 
         with suppress(OSError, LoadError):
             if not self.is_stale(source):

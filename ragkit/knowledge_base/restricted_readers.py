@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-from ragkit.index.access import AccessSettings, Grants
-from ragkit.index.access_stores import AccessStore
+from ragkit.index.access.restricted_reader import RestrictedReader
+from ragkit.index.access.rules import AccessSettings, Grants
+from ragkit.index.access.stores import AccessStore
 from ragkit.index.reader import CatalogReader
-from ragkit.index.restricted_reader import RestrictedReader
 
 MAX_READERS = 64
 """Principals whose readers stay open."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ragkit.index.catalog.directory import place_name
 from ragkit.index.catalog.sqlite import Catalog
-from ragkit.index.source_ids import display_name
+from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.stored_settings import read_build_fingerprint
 from ragkit.records import JSON
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragkit.index.catalog.postgres_replicas import DatabaseStatus
     from ragkit.index.reader import CatalogSnapshot
     from ragkit.index.report import FileFailure
-    from ragkit.knowledge_base.source_files import SourceFiles
+    from ragkit.knowledge_base.sources.source_files import SourceFiles
     from ragkit.pipeline.settings import Pipeline
 
 MAX_LISTED_FAILURES = 100

@@ -17,7 +17,7 @@ from watchfiles import watch
 
 from ragkit.errors import KnowledgeBaseLocked, LoadError, RagkitError
 from ragkit.index.report import FileRead, IndexEvent, IndexReport, PlanCreated
-from ragkit.index.source_ids import is_within
+from ragkit.index.sources.ids import is_within
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 

@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Iterator
 
 from ragkit.errors import LoadError, LoadLimitExceeded
-from ragkit.load.encoding import replace_invalid_chars
-from ragkit.load.file_io import MB
-from ragkit.load.loader_utils import build_document, collapse_whitespace
+from ragkit.load.files.file_io import MB
 from ragkit.load.options import LOADER_VERSIONS, ArchiveOptions
-from ragkit.load.zip_archive import RATIO_CHECK_BYTES, ZipArchive
+from ragkit.load.shared.encoding import replace_invalid_chars
+from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
+from ragkit.load.shared.zip_archive import RATIO_CHECK_BYTES, ZipArchive
 from ragkit.records import Document
 
 TAR_ERRORS = (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError)

@@ -10,10 +10,10 @@ from codecs import BOM_UTF8
 from collections import Counter
 
 from ragkit.errors import LoadError, UnsupportedFormat
-from ragkit.load.encoding import BYTE_ORDER_MARKS, guess_encoding, guess_utf16_or_utf32
 from ragkit.load.file_types import LANGUAGE_BY_FILE_NAME, LOADER_BY_SUFFIX, detect_language, file_name, file_suffix
 from ragkit.load.options import ZipOptions
-from ragkit.load.zip_archive import SAVE_AGAIN_HINT, ZipArchive
+from ragkit.load.shared.encoding import BYTE_ORDER_MARKS, guess_encoding, guess_utf16_or_utf32
+from ragkit.load.shared.zip_archive import SAVE_AGAIN_HINT, ZipArchive
 
 SAMPLE_BYTES = 65_536
 """Bytes that are read to distinguish text from binary."""

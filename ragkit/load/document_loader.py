@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Literal
 
 from ragkit.errors import InvalidOption, LoadError, UnsupportedFormat
-from ragkit.load.encoding import replace_invalid_chars
-from ragkit.load.fetch import FetchOptions, fetch_url
-from ragkit.load.file_io import MB, read_bytes
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
-from ragkit.load.parse_pool import ParsePool
-from ragkit.load.parsing import ParseFailure, ParseLimits, ParseTask, load_bytes
+from ragkit.load.files.fetch import FetchOptions, fetch_url
+from ragkit.load.files.file_io import MB, read_bytes
+from ragkit.load.files.walk import FolderOptions, SkippedPath, walk_files
+from ragkit.load.process.parse_pool import ParsePool
+from ragkit.load.process.parsing import ParseFailure, ParseLimits, ParseTask, load_bytes
 from ragkit.load.router import LoaderRoute, Router
-from ragkit.load.walk import FolderOptions, SkippedPath, walk_files
+from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.records import Document, Metadata
 
 LOG = logging.getLogger("ragkit.load")

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+from ragkit.load.files.walk import FolderOptions
 from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.router import Router
-from ragkit.load.walk import FolderOptions
 from ragkit.records import Document
 
 

@@ -16,8 +16,8 @@ from ragkit.load import LOADERS
 from ragkit.load.base import AttachmentLoader, Loader
 from ragkit.load.detect import detect_loader, is_archive
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
+from ragkit.load.files.secret_files import has_private_key
 from ragkit.load.options import LOADER_VERSIONS
-from ragkit.load.secret_files import has_private_key
 from ragkit.records import JSON, Document, content_id
 
 if TYPE_CHECKING:

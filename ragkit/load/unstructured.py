@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from ragkit.errors import LoadError, MissingExtra
-from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.file_types import file_name, file_suffix
-from ragkit.load.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, UnstructuredOptions
-from ragkit.load.zip_archive import SAVE_AGAIN_HINT
+from ragkit.load.shared.encoding import replace_invalid_chars
+from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
+from ragkit.load.shared.zip_archive import SAVE_AGAIN_HINT
 from ragkit.records import Document
 
 for _name in ("DO_NOT_TRACK", "SCARF_NO_ANALYTICS", "UNSTRUCTURED_DISABLE_NOTICE"):

@@ -15,12 +15,12 @@ from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, Row, Rows, Toke
 from ragkit.errors import InvalidOption, PipelineError
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.directory import NewKnowledgeBase
-from ragkit.index.source_copies import root_name
+from ragkit.index.sources.copies import root_name
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
+from ragkit.load.files.walk import FolderOptions
 from ragkit.load.sources import SOURCES
 from ragkit.load.sources.base import Source
-from ragkit.load.walk import FolderOptions
 from ragkit.lru_cache import LruCache
 from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.runners import RUNNERS, LocalOptions, RayOptions
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit sta
     from ragkit.index.context_writer import ContextWriter
     from ragkit.index.external_store import ExternalStore
     from ragkit.lexical.base import LexicalIndex
-    from ragkit.load.parsing import ParseLimits
+    from ragkit.load.process.parsing import ParseLimits
     from ragkit.load.router import LoaderRoute
     from ragkit.records import Chunk, Document
     from ragkit.retrieve.base import ChunkIndex
@@ -297,7 +297,7 @@ class PipelineComponents:
     @property
     def parse_limits(self) -> ParseLimits:
         """Limits of parsing a file."""
-        from ragkit.load.parsing import ParseLimits
+        from ragkit.load.process.parsing import ParseLimits
 
         folder = self.folder_options
         return ParseLimits(

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.providers.credentials import KEY_VARIABLES
 from ragkit.agent.providers.lookup import detect_provider, get_provider

@@ -31,27 +31,33 @@ from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.served import get_builtin_tool
 from ragkit.errors import RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.server import chat_api, knowledge_base_api, management_api, openai_api, originals_api, schemas, start_api
-from ragkit.server.answer_tasks import AnswerRunner
+from ragkit.server.answering.answer_tasks import AnswerRunner
+from ragkit.server.api import chat as chat_api
+from ragkit.server.api import knowledge_base as knowledge_base_api
+from ragkit.server.api import management as management_api
+from ragkit.server.api import openai as openai_api
+from ragkit.server.api import schemas
+from ragkit.server.api.dependencies import AppContext
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.bases import Base, BasePath
 from ragkit.server.concurrency import ConcurrencyLimiter
-from ragkit.server.database import StateDatabase
-from ragkit.server.dependencies import AppContext
 from ragkit.server.http_errors import ErrorResponse, to_error_response
-from ragkit.server.job_store import JobStore
-from ragkit.server.jobs import JobRunner
 from ragkit.server.malloc_trim import trim_periodically
 from ragkit.server.metrics import Metrics
 from ragkit.server.middleware import RequestMiddleware
+from ragkit.server.page import originals as originals_api
+from ragkit.server.page import start as start_api
+from ragkit.server.page.static_files import static_routes
 from ragkit.server.principals import AccessControl, as_server, restrict
 from ragkit.server.readiness import ReadinessCheck
-from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerLimits, ServerSettings
-from ragkit.server.shares import ShareStore
-from ragkit.server.static_files import static_routes
-from ragkit.server.traces import TraceStore
-from ragkit.server.uploads import UploadFolder
+from ragkit.server.state.database import StateDatabase
+from ragkit.server.state.job_store import JobStore
+from ragkit.server.state.jobs import JobRunner
+from ragkit.server.state.sessions import SessionStore
+from ragkit.server.state.shares import ShareStore
+from ragkit.server.state.traces import TraceStore
+from ragkit.server.state.uploads import UploadFolder
 from ragkit.server.watching import watch_sources
 
 LOG = logging.getLogger("ragkit.server")
@@ -179,7 +185,7 @@ def create_app(
 
 def _create_exporter() -> AgentObserver:
     """Exports the trace of each answer as the variables of OpenTelemetry say."""
-    from ragkit.agent.otel import OpenTelemetryObserver, provider_from_environment  # noqa: PLC0415
+    from ragkit.agent.exporters.otel import OpenTelemetryObserver, provider_from_environment  # noqa: PLC0415
 
     return OpenTelemetryObserver(provider_from_environment(os.environ))
 

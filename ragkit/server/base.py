@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Searcher, Where
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.reader import CatalogReader, DocumentSummary
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.knowledge_base.source_files import OriginalFile
+from ragkit.knowledge_base.sources.source_files import OriginalFile
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
 from ragkit.usage.meter import Meter

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-from ragkit.agent.background_tasks import THREAD_POOL
+from ragkit.agent.runtime.background_tasks import THREAD_POOL
 from ragkit.server.http_errors import service_unavailable
 from ragkit.server.settings import ServerLimits
 

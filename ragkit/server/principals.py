@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from ragkit.index.access import NOBODY, AccessSettings, Grants, Role, User, as_grants, read_signed
-from ragkit.index.access_stores import AccessStore
+from ragkit.index.access.rules import NOBODY, AccessSettings, Grants, Role, User, as_grants, read_signed
+from ragkit.index.access.stores import AccessStore
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found

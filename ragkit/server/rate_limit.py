@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from ragkit.server.database import StateDatabase
+from ragkit.server.state.database import StateDatabase
 from ragkit.sql import SqlConnection
 
 MAX_CLIENTS = 10_000

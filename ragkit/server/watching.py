@@ -7,12 +7,12 @@ import logging
 
 from ragkit.errors import NotAKnowledgeBase, RagkitError
 from ragkit.index.catalog.sqlite import Catalog
-from ragkit.index.web_pages import is_url
+from ragkit.index.sources.web_pages import is_url
+from ragkit.server.api.dependencies import AppContext
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.concurrency import run_in_thread
-from ragkit.server.dependencies import AppContext
-from ragkit.server.job_store import JobRequest
 from ragkit.server.principals import as_server
+from ragkit.server.state.job_store import JobRequest
 
 LOG = logging.getLogger("ragkit.server")
 CHECK_TIMEOUT_S = 60.0

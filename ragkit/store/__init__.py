@@ -37,9 +37,9 @@ STORES: Registry[Store] = StoreRegistry(
     "stores",
     {
         "chroma": _spec("chroma:ChromaStore", "ChromaOptions", "chroma"),
-        "duckdb": _spec("duckdb_:DuckdbStore", "DuckdbOptions", "duckdb"),
-        "faiss": _spec("faiss_:FaissStore", "FaissOptions", "faiss"),
-        "lancedb": _spec("lancedb_:LancedbStore", "LancedbOptions", "lancedb"),
+        "duckdb": _spec("duckdb:DuckdbStore", "DuckdbOptions", "duckdb"),
+        "faiss": _spec("faiss:FaissStore", "FaissOptions", "faiss"),
+        "lancedb": _spec("lancedb:LancedbStore", "LancedbOptions", "lancedb"),
         "memory": _spec("memory:MemoryStore", "MemoryOptions"),
         "milvus": _spec("milvus:MilvusStore", "MilvusOptions", "milvus"),
         "pgvector": _spec("pgvector:PgvectorStore", "PgvectorOptions", "pgvector"),

@@ -21,8 +21,8 @@ from ragkit.index.build_runner import BuildRunner, PendingEmbedding, PreparedFil
 from ragkit.index.catalog.directory import open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow, document_from_row
 from ragkit.index.plan import FileTask
-from ragkit.load.file_io import FileStat, hash_content, read_bytes
-from ragkit.load.parsing import ParsedFile, ParseFailure, ParseTask
+from ragkit.load.files.file_io import FileStat, hash_content, read_bytes
+from ragkit.load.process.parsing import ParsedFile, ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents, component_options_json
 from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.run.index_worker import prepare_document

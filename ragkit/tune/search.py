@@ -22,7 +22,7 @@ from ragkit.evaluate.intervals import BootstrapEstimate, bootstrap_mean, paired_
 from ragkit.evaluate.questions import Question, read_questions, write_beir_documents
 from ragkit.evaluate.rule_questions import generate_questions
 from ragkit.evaluate.run import Depths, EvaluatedSystem, QuestionResult, evaluate_questions
-from ragkit.index.source_ids import display_name
+from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit, content_id

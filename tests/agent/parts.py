@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig, RetryPolicy
 from ragkit.agent.events import Event, RunEnded
+from ragkit.agent.loop.config import AgentConfig, RetryPolicy
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.agent.result import AgentResult

@@ -32,7 +32,7 @@ def test_nothing_on_the_checklist_is_left_open() -> None:
 
 def test_every_test_that_the_table_of_faults_names_exists() -> None:
     table = (ROOT / "docs" / "how-to" / "agents" / "failures.md").read_text("utf-8")
-    source = (ROOT / "tests" / "agent" / "test_faults.py").read_text("utf-8")
+    source = (ROOT / "tests" / "agent" / "loop" / "test_faults.py").read_text("utf-8")
     named = re.findall(r"`(test_\w+)` \|$", table, re.MULTILINE)
     assert len(named) == 14
     assert [name for name in named if f"def {name}(" not in source] == []

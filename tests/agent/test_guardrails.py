@@ -2,7 +2,6 @@
 
 import pytest
 
-from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, GuardrailTriggered
 from ragkit.agent.guardrails import (
     ALLOW,
@@ -17,6 +16,7 @@ from ragkit.agent.guardrails import (
     Verdict,
     apply_guardrails,
 )
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.result import partial_result
 from ragkit.agent.tools.base import tool
 from ragkit.errors import GuardrailBlocked, InvalidOption

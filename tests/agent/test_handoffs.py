@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.definition import HandoffTool
 from ragkit.agent.events import Event, HandedOff
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.loop.definition import HandoffTool
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
@@ -21,7 +21,7 @@ from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider, 
 from ragkit.agent.result import AgentResult, partial_result
 from ragkit.agent.runner import AgentRunner, ConversationState
 from ragkit.agent.tools.base import ToolContext, tool
-from ragkit.agent.trace import StepType
+from ragkit.agent.tracing.trace import StepType
 from ragkit.errors import HandoffFailed, InvalidOption
 from tests.agent.parts import add, call, final_result, request_messages, scripted, tool_messages
 

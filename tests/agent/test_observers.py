@@ -15,13 +15,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.audit import AuditLog, PrivacyLevel, mask_json, mask_secrets
-from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, MemoryTrimmed, ToolEnded, ToolStarted
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.exporters.audit import AuditLog, PrivacyLevel, mask_json, mask_secrets
+from ragkit.agent.exporters.otel import OpenTelemetryObserver
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.observers import OBSERVER_METHODS, AgentObserver, Hook, HookObserver, ObserverWarning
-from ragkit.agent.otel import OpenTelemetryObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider

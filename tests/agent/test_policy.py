@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.cancellation import Cancellation
-from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import ApprovalNeeded, PolicyDecided
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest, ArgumentRule, ToolPolicy
 from ragkit.agent.result import SuspendedRun
+from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.errors import BudgetExceeded, InvalidOption, RunCancelled
 from ragkit.usage.limits import Limits
 from tests.agent.parts import add, call, fail, names, scripted, tool_messages
@@ -244,8 +244,8 @@ def test_an_invalid_suspended_run_is_rejected() -> None:
 
 RESUME = """
 import sys
-from ragkit.agent.cancellation import Cancellation
-from ragkit.agent.config import AgentConfig
+from ragkit.agent.runtime.cancellation import Cancellation
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.result import SuspendedRun
 from ragkit.usage.limits import Limits

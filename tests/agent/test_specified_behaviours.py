@@ -22,7 +22,7 @@ from ragkit import (
     ToolCall,
     tool,
 )
-from ragkit.agent.memory import estimate_message_tokens
+from ragkit.agent.memory.memory import estimate_message_tokens
 from ragkit.agent.observers import Hook
 from ragkit.agent.providers.scripted import ScriptedTurn
 from ragkit.errors import InvalidOption, ProviderError

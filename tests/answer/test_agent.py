@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.outcome import NOT_FOUND_MARK, NOT_IN_DOCUMENTS, Outcome
-from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, RAGTool, RetrievedPassages, SemanticSearchTool
+from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
+from ragkit.answer.tool import NOTHING_FOUND, RAGTool, SemanticSearchTool
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.records import JSON, Document, Hit

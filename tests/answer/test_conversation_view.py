@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.context_window import ContextWindow
 from ragkit.agent.guardrails import Guardrails, Verdict
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.loop.context_window import ContextWindow
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.conversation_view import LEFT_OUT
 from ragkit.answer.passage_text import format_blocks
+from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
-from ragkit.answer.tool import MAX_TOP_K, TOOL_NAME, RAGTool, RetrievedPassages
+from ragkit.answer.tool import MAX_TOP_K, RAGTool
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON, Chunk, Hit
 from tests.answer.passages import Shelf

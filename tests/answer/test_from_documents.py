@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
-from ragkit.answer.document_searcher import DocumentSearcher
-from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, RAGTool, SemanticSearchTool
+from ragkit.answer.passages import TOOL_NAME
+from ragkit.answer.searchers.document_searcher import DocumentSearcher
+from ragkit.answer.tool import NOTHING_FOUND, RAGTool, SemanticSearchTool
 from ragkit.embed.base import Row, Rows
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.minilm import MiniLM

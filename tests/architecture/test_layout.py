@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from importlib import import_module
 from importlib.metadata import distribution
 from importlib.util import find_spec
@@ -22,10 +24,12 @@ ROOT = Path(ragkit.__file__).parent
 STDLIB_HEAVY = {"asyncio", "email.message", "http.client", "importlib.metadata", "ssl"}
 VENDORS = {"charset_normalizer", "jsonschema_rs", "lxml", "onnxruntime", "openpyxl", "pydantic", "pypdfium2", "rich"}
 NEVER = {
-    "status": STDLIB_HEAVY | VENDORS | {"tokenizers", "ragkit.agent.agent", "ragkit.index.build", "ragkit.load.fetch"},
+    "status": STDLIB_HEAVY
+    | VENDORS
+    | {"tokenizers", "ragkit.agent.agent", "ragkit.index.build", "ragkit.load.files.fetch"},
     "search": STDLIB_HEAVY
     | VENDORS - {"onnxruntime"}
-    | {"ragkit.agent.agent", "ragkit.index.build", "ragkit.load.fetch"},
+    | {"ragkit.agent.agent", "ragkit.index.build", "ragkit.load.files.fetch"},
     "ask": {
         "charset_normalizer",
         "http.client",
@@ -37,9 +41,11 @@ NEVER = {
         "pypdfium2",
         "rich",
     }
-    | {"ragkit.index.build", "ragkit.load.fetch", "ragkit.load.document_loader", "ragkit.store.backends.memory"},
+    | {"ragkit.index.build", "ragkit.load.files.fetch", "ragkit.load.document_loader", "ragkit.store.backends.memory"},
 }
 """Verb -> modules that it must not import: each costs milliseconds at every start."""
+MAX_MODULES = 25
+GUIDES = ("docs/explanation/architecture.md", "docs/explanation/index-run.md")
 ARGUMENTS = {"status": [], "search": ["hedge"], "ask": ["When is the hedge cut?"]}
 
 
@@ -76,6 +82,21 @@ def test_there_is_no_import_circle_between_modules() -> None:
     while removable := {module for module, targets in imports.items() if not targets & imports.keys()}:
         imports = {module: targets for module, targets in imports.items() if module not in removable}
     assert sorted(imports) == []
+
+
+def test_no_folder_has_more_than_25_modules() -> None:
+    modules = Counter(path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+    assert {folder: number for folder, number in modules.items() if number > MAX_MODULES} == {}
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", *GUIDES])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    """Whole paths, and names of modules anywhere in the package or the tests."""
+    text = (ROOT.parent / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:ragkit|tests|scripts|benchmarks|docs|configs)/[\w/.-]*|\w+\.py)`", text))
+    assert named
+    modules = {path.name for folder in (ROOT, ROOT.parent / "tests") for path in folder.rglob("*.py")}
+    assert {name for name in named if not (ROOT.parent / name).exists() and name not in modules} == set()
 
 
 def test_a_class_name_has_one_meaning() -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ragkit.bench.compare import BenchComparison, MetricDifference
 from ragkit.bench.styles import store_colour
-from ragkit.cli.bench_output import print_comparison
+from ragkit.cli.measure.bench_output import print_comparison
 from tests.cli.conftest import Ragkit, start
 
 SETTINGS = """
@@ -200,7 +200,7 @@ def test_without_rich_tables_are_refused_before_the_benchmark_and_json_works(
     settings: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
-    monkeypatch.delitem(sys.modules, "ragkit.cli.bench_output", raising=False)
+    monkeypatch.delitem(sys.modules, "ragkit.cli.measure.bench_output", raising=False)
     refused = ragkit("bench", "--settings", settings, code=1)
     assert "printing the tables of a benchmark needs an optional dependency" in refused.err
     assert "ragkit-kb[bench]" in refused.err
@@ -209,7 +209,7 @@ def test_without_rich_tables_are_refused_before_the_benchmark_and_json_works(
 
 def test_a_comparison_has_the_colour_of_each_store_and_its_sweep_point(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(force_terminal=True, color_system="truecolor", width=120, file=StringIO())
-    monkeypatch.setattr("ragkit.cli.bench_output._create_console", lambda: console)
+    monkeypatch.setattr("ragkit.cli.measure.bench_output._create_console", lambda: console)
     differences = (
         MetricDifference("mine", '{"ef_search": 16}', "f1:p50_ms", 1.0, 1234.5, "faiss"),
         MetricDifference("sqlite", "{}", "add_rate", 5.0, 6.0, "sqlite"),

@@ -17,8 +17,8 @@ from mcp.client.client import Client
 
 from ragkit.index.catalog.database_url import DatabaseUrl
 from tests.cli.conftest import HASHING, Ragkit, start
-from tests.server.mcp_parts import McpConnection
-from tests.server.mcp_parts import process as mcp_process
+from tests.server.mcp.parts import McpConnection
+from tests.server.mcp.parts import process as mcp_process
 
 VERBS: dict[str, tuple[str, ...]] = {
     "index": ("index", "house"),

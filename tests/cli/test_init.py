@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.cli.init_ import sample_directory
+from ragkit.cli.commands.init import sample_directory
 from tests.cli.conftest import Ragkit
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def test_compiled_files_of_an_installed_package_are_not_copied(
         path = workplace / "package" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    monkeypatch.setattr("ragkit.cli.init_.sample_directory", lambda: workplace / "package")
+    monkeypatch.setattr("ragkit.cli.commands.init.sample_directory", lambda: workplace / "package")
     ragkit("init", "--sample", "-q")
     assert [path.name for path in (workplace / "sample").iterdir()] == ["tool.py"]
 
@@ -54,4 +54,4 @@ def test_compiled_files_of_an_installed_package_are_not_copied(
 @pytest.mark.parametrize("name", ["sample", "questions.jsonl"])
 def test_the_wheel_contains_the_sample(name: str) -> None:
     assert (sample_directory() / name).exists()
-    assert f'"data/{name}" = "ragkit/cli/sample_files/{name}"' in (ROOT / "pyproject.toml").read_text("utf-8")
+    assert f'"data/{name}" = "ragkit/cli/commands/sample_files/{name}"' in (ROOT / "pyproject.toml").read_text("utf-8")

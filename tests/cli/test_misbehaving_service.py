@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ragkit.agent.config import RetryPolicy
-from ragkit.agent.run_state import RunState
+from ragkit.agent.loop.config import RetryPolicy
+from ragkit.agent.loop.run_state import RunState
 from ragkit.answer.outcome import NOTICES, Outcome
 from ragkit.errors import ProviderError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase

@@ -324,7 +324,9 @@ def test_doctor_passes_on_a_working_installation(indexed: Path, ragkit: Ragkit) 
 def test_doctor_lists_extras_that_are_not_installed_in_one_line(
     workplace: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragkit.cli.doctor_._is_installed", lambda package: package == "mcp" or "faiss" in package)
+    monkeypatch.setattr(
+        "ragkit.cli.commands.doctor._is_installed", lambda package: package == "mcp" or "faiss" in package
+    )
     lines = ragkit("doctor").out.splitlines()
     extras = [line for line in lines if "extras " in line]
     assert extras[0].startswith("ok   extras installed: ") and "faiss" in extras[0]
@@ -419,7 +421,7 @@ def test_a_short_command_imports_what_it_needs_and_collects_no_garbage(tmp_path:
         "threshold, collected = gc.get_threshold(), []\n"
         "gc.callbacks.append(lambda phase, info: collected.append(phase))\n"
         "def report():\n"
-        "    loaded = {'ragkit.answer.support', 'ragkit.load.options'} & set(sys.modules)\n"
+        "    loaded = {'ragkit.answer.support.support', 'ragkit.load.options'} & set(sys.modules)\n"
         "    print(len(collected), gc.get_threshold() == threshold, gc.get_freeze_count() > 0, len(loaded))\n"
         "atexit.register(report)\n"
         "try: main(sys.argv[1:])\n"

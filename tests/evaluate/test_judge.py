@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.cache_disk import DiskCache
+from ragkit.agent.cache.disk import DiskCache
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider

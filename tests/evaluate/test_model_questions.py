@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.cache_disk import DiskCache
+from ragkit.agent.cache.disk import DiskCache
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.errors import RunError

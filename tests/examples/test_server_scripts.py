@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.cli.serve_ import command
+from ragkit.cli.commands.serve import command
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "server"
 TOKEN = "a-token-of-some-length"

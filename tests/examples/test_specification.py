@@ -22,7 +22,7 @@ import ragkit
 from ragkit import AgentResult
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
-from ragkit.agent.trace import TURN_STEPS
+from ragkit.agent.tracing.trace import TURN_STEPS
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests.server.parts import SEARCH, serving

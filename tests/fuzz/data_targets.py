@@ -20,15 +20,15 @@ import pyarrow as pa
 from pyarrow import feather, parquet
 
 from ragkit.answer.base import Support
-from ragkit.answer.support import check_statements
+from ragkit.answer.support.support import check_statements
 from ragkit.errors import LoadError
-from ragkit.load.csv_ import CsvLoader
-from ragkit.load.data_records import DataLoader
-from ragkit.load.json_ import JsonlLoader, JsonLoader
+from ragkit.load.data.csv import CsvLoader
+from ragkit.load.data.json import JsonlLoader, JsonLoader
+from ragkit.load.data.parquet import ParquetLoader
+from ragkit.load.data.structured import DataLoader
 from ragkit.load.options import CsvOptions, DataOptions, JsonlOptions, JsonOptions, ParquetOptions, RecordOptions
-from ragkit.load.parquet import ParquetLoader
 from ragkit.records import JSON, Document, Hit, Metadata
-from ragkit.store.backends.duckdb_ import DuckdbStore
+from ragkit.store.backends.duckdb import DuckdbStore
 from ragkit.store.base import Filter
 from ragkit.store.filters.language import evaluate, parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex

@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 
-from ragkit.load.layout_blocks import join_blocks
-from ragkit.load.ocr_leaders import Leader
-from ragkit.load.ocr_page import build_page
-from ragkit.load.ocr_words import LEADER_TEXT, OcrWord, PageImage, insert_leaders
-from ragkit.load.pdf_blocks import page_blocks
-from ragkit.load.pdf_layout import lay_out
-from ragkit.load.pdf_page import PdfPage, Piece, Rule, stand_beside
+from ragkit.load.pages.blocks import page_blocks
+from ragkit.load.pages.layout import lay_out
+from ragkit.load.pages.ocr.leaders import Leader
+from ragkit.load.pages.ocr.page import build_page
+from ragkit.load.pages.ocr.words import LEADER_TEXT, OcrWord, PageImage, insert_leaders
+from ragkit.load.pages.page import PdfPage, Piece, Rule, stand_beside
+from ragkit.load.shared.layout_blocks import join_blocks
 from tests.fuzz.reader import Reader
 
 PAGE = 600.0, 800.0

@@ -23,7 +23,7 @@ CORPUS = Path(__file__).with_name("corpus")
 FINDINGS = Path("fuzz-found")
 MINUTES = 20.0
 BEGIN, END = "<!-- fuzz: made by `make fuzz` -->", "<!-- end of fuzz -->"
-LEAKING = ["ragkit.load.ocr_rules"]
+LEAKING = ["ragkit.load.pages.ocr.rules"]
 """Modules that are run without instrumentation: atheris 3.0 never frees the array that a comparison of an array with a
 number gives, here a byte for each pixel of a page."""
 COUNTS = "counts.json"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
-from ragkit.agent.parser import ToolCallParser
+from ragkit.agent.providers.parser import ToolCallParser
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
 from ragkit.errors import InvalidFilter, LoadError, PipelineError

@@ -12,17 +12,17 @@ from pathlib import Path
 import httpx2
 
 from ragkit.errors import LoadError, UnsupportedFormat
-from ragkit.index.web_pages import is_url, normalize_url
+from ragkit.index.sources.web_pages import is_url, normalize_url
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.detect import detect_loader
+from ragkit.load.files.secret_files import has_private_key
 from ragkit.load.options import ArchiveOptions
 from ragkit.load.router import LoaderRoute, Router
-from ragkit.load.secret_files import has_private_key
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.http_errors import RequestRejected
 from ragkit.server.settings import ServerLimits, ServerSettings
-from ragkit.server.upload_names import MAX_NAME_BYTES, MAX_PARTS, safe_name
-from ragkit.server.uploads import UploadFolder
+from ragkit.server.state.upload_names import MAX_NAME_BYTES, MAX_PARTS, safe_name
+from ragkit.server.state.uploads import UploadFolder
 from tests.fuzz.reader import Reader
 from tests.server.parts import Served
 

@@ -12,9 +12,9 @@ import pytest
 
 from ragkit.index.catalog.sqlite import FileRow
 from ragkit.index.freshness import Freshness, check_freshness
-from ragkit.index.source_ids import source_id
-from ragkit.load.file_io import FileStat, hash_content
-from ragkit.load.walk import FoundFile, SkippedPath, walk_files
+from ragkit.index.sources.ids import source_id
+from ragkit.load.files.file_io import FileStat, hash_content
+from ragkit.load.files.walk import FoundFile, SkippedPath, walk_files
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 from ragkit.errors import LoadError
 from ragkit.index.catalog.sqlite import FileRow
 from ragkit.index.plan import RACY_NS, IndexPlan, IndexPlanOptions, make_plan, stat_to_store
-from ragkit.load.file_io import FileStat
-from ragkit.load.walk import FoundFile, SkippedPath
+from ragkit.load.files.file_io import FileStat
+from ragkit.load.files.walk import FoundFile, SkippedPath
 
 STAT = FileStat(size=10, mtime_ns=5, ctime_ns=6, inode=7)
 ROW = FileRow("/docs/a", 10, 5, 6, 7, "hash", "text:1", "indexed", document=1)

@@ -16,7 +16,7 @@ from ragkit.index.store_checksums import read_store_checksums, store_checksum_pa
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document, Hit, SearchResult
 from ragkit.store import STORES
-from ragkit.store.backends.faiss_ import FaissStore
+from ragkit.store.backends.faiss import FaissStore
 from ragkit.store.base import Store
 from ragkit.store.file_digests import list_files
 

@@ -8,8 +8,8 @@ import pytest
 
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.filtered_searcher import FilteredSearcher
 from ragkit.answer.prompt import INSTRUCTIONS
+from ragkit.answer.searchers.filtered_searcher import FilteredSearcher
 from ragkit.knowledge_base.contents import MAX_NAMES, MAX_VALUE_CHARS
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import Document

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.answer.agent import RAGAgent, RAGOptions

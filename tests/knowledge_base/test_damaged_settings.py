@@ -10,7 +10,7 @@ import pytest
 
 from ragkit import KnowledgeBase
 from ragkit.errors import KnowledgeBaseDamaged, SettingsMismatch
-from ragkit.index.access import AccessSettings
+from ragkit.index.access.rules import AccessSettings
 from ragkit.index.catalog.checksums import CHECKSUM_FILE
 from ragkit.index.catalog.directory import CATALOG_FILE, MARKER_FILE
 from ragkit.index.catalog.write_session import WriteSession

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragkit.errors import InvalidOption
-from ragkit.index.access import AccessSettings
+from ragkit.index.access.rules import AccessSettings
 from ragkit.index.catalog import postgres_vectors
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.directory import open_catalog

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragkit.answer.answer_selection import FEATURE_WEIGHTS
-from ragkit.knowledge_base.diagnose_answer import FEATURE_MEANINGS
+from ragkit.answer.extractive.selection import FEATURE_WEIGHTS
+from ragkit.knowledge_base.diagnosis.diagnose_answer import FEATURE_MEANINGS
 
 
 def test_every_feature_of_a_span_is_named_in_plain_words() -> None:

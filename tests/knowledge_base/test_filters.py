@@ -13,7 +13,7 @@ from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools.base import tool
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.tool import TOOL_NAME
+from ragkit.answer.passages import TOOL_NAME
 from ragkit.cli import cli
 from ragkit.errors import InvalidFilter, InvalidOption
 from ragkit.knowledge_base import answer_provider

@@ -20,7 +20,7 @@ from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools.base import ToolContext
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.aggregate_tool import AggregateTool
+from ragkit.answer.searchers.aggregate_tool import AggregateTool
 from ragkit.errors import InvalidFilter
 from ragkit.index.aggregate import aggregate_field
 from ragkit.pipeline.settings import Pipeline

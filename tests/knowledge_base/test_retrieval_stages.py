@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import PipelineError
-from ragkit.knowledge_base.diagnose import NEAR_DEPTH, SEARCH_DEPTH, DiagnosisQuery, ExpectedPlace, diagnose
+from ragkit.knowledge_base.diagnosis.diagnose import NEAR_DEPTH, SEARCH_DEPTH, DiagnosisQuery, ExpectedPlace, diagnose
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests.cli.conftest import Ragkit, ragkit, workplace  # noqa: F401 - fixtures

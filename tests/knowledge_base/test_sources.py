@@ -18,11 +18,11 @@ import pytest
 
 from ragkit.index.catalog.lock import WriterLock, is_locked
 from ragkit.index.catalog.sqlite import Catalog
-from ragkit.index.source_runs import SourceRun, write_source_runs
+from ragkit.index.sources.runs import SourceRun, write_source_runs
 from ragkit.knowledge_base import indexing
-from ragkit.knowledge_base.index_planner import finish_sources
-from ragkit.knowledge_base.source_files import SourceFiles
-from ragkit.knowledge_base.source_targets import SourceTargets
+from ragkit.knowledge_base.sources.index_planner import finish_sources
+from ragkit.knowledge_base.sources.source_files import SourceFiles
+from ragkit.knowledge_base.sources.source_targets import SourceTargets
 from tests.cli.conftest import HASHING, CommandResult, Ragkit, hashing, ragkit, workplace
 from tests.load.sources.site_server import Site, serve
 
@@ -349,7 +349,7 @@ def test_a_run_is_recorded_under_the_writer_lock(
         locked.append(is_locked(kb))
         write_source_runs(kb, runs)
 
-    monkeypatch.setattr("ragkit.knowledge_base.index_planner.write_source_runs", record)
+    monkeypatch.setattr("ragkit.knowledge_base.sources.index_planner.write_source_runs", record)
     Path("ragkit.yaml").write_text(HASHING)
     Path("docs").mkdir()
     Path("docs/a.md").write_text("# Pump\n\nThe pump is red.")

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, RunEnded, TextChunk
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.providers.credentials import HOST_VARIABLES
 from ragkit.agent.providers.lookup import get_provider
 from ragkit.agent.tools.base import tool

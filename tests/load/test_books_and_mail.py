@@ -8,8 +8,8 @@ from email.message import EmailMessage
 import pytest
 
 from ragkit.errors import LoadError, LoadLimitExceeded
-from ragkit.load.eml import EmlLoader
-from ragkit.load.epub import EpubLoader
+from ragkit.load.html.epub import EpubLoader
+from ragkit.load.mail.eml import EmlLoader
 from ragkit.load.options import EmlOptions, EpubOptions
 from ragkit.records import Document
 from tests.load import sample_files

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragkit.load.options import SqliteTableOptions
-from ragkit.load.parse_pool import ParsePool
-from ragkit.load.parsing import ParsedFile, ParseLimits, ParseTask
+from ragkit.load.process.parse_pool import ParsePool
+from ragkit.load.process.parsing import ParsedFile, ParseLimits, ParseTask
 from ragkit.load.router import LoaderRoute
 from tests.load.hostile_files import FILES
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import pytest
 
-from ragkit.load.csv_ import CsvLoader
-from ragkit.load.docx import DocxLoader
-from ragkit.load.html import HtmlLoader
-from ragkit.load.markdown import MarkdownLoader
-from ragkit.load.pptx import PptxLoader
-from ragkit.load.xlsx import XlsxLoader
+from ragkit.load.data.csv import CsvLoader
+from ragkit.load.html.html import HtmlLoader
+from ragkit.load.office.docx import DocxLoader
+from ragkit.load.office.pptx import PptxLoader
+from ragkit.load.office.xlsx import XlsxLoader
+from ragkit.load.text.markdown import MarkdownLoader
 from ragkit.places import compact_places, describe_place, place_at
 from ragkit.records import Document, Place
 from ragkit.split.chunks import build_chunks

@@ -14,9 +14,13 @@ import pytest
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.base import Loader
-from ragkit.load.csv_ import CsvLoader
-from ragkit.load.json_ import JsonlLoader, JsonLoader
-from ragkit.load.odf import OdsLoader
+from ragkit.load.data.csv import CsvLoader
+from ragkit.load.data.json import JsonlLoader, JsonLoader
+from ragkit.load.data.parquet import ParquetLoader
+from ragkit.load.data.sqlite import SqliteLoader
+from ragkit.load.office.odf import OdsLoader
+from ragkit.load.office.xls import XlsLoader
+from ragkit.load.office.xlsx import XlsxLoader
 from ragkit.load.options import (
     CsvOptions,
     EmlOptions,
@@ -29,12 +33,8 @@ from ragkit.load.options import (
     XlsOptions,
     XlsxOptions,
 )
-from ragkit.load.parquet import ParquetLoader
 from ragkit.load.router import LoaderRoute, Router
-from ragkit.load.sqlite_ import SqliteLoader
-from ragkit.load.table_records import typed_value
-from ragkit.load.xls import XlsLoader
-from ragkit.load.xlsx import XlsxLoader
+from ragkit.load.shared.table_records import typed_value
 from ragkit.records import JSON, Document
 from tests.load import odf_files, ole_files, sample_files, xlsb_files
 from tests.load.record_files import ROWS, database, table_data

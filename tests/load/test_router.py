@@ -12,11 +12,11 @@ import pytest
 
 from ragkit.errors import LoadError, MissingExtra, UnknownName, UnsupportedFormat
 from ragkit.load import LOADERS
+from ragkit.load.files.walk import FolderOptions
 from ragkit.load.folder import FolderLoader
-from ragkit.load.ipc import encode_request, read_request
 from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions, PdfOptions
+from ragkit.load.process.ipc import encode_request, read_request
 from ragkit.load.router import LoaderRoute, Router, load_fingerprint
-from ragkit.load.walk import FolderOptions
 from tests.load import odf_files, ole_files, sample_files, scan_files
 from tests.load.record_files import database, table_data
 
@@ -169,7 +169,7 @@ VENDORS = ["charset_normalizer", "docx", "lxml", "markdown_it", "numpy", "openpy
 
 def test_walk_and_options_import_no_vendor_package() -> None:
     code = (
-        "import sys, ragkit.load, ragkit.load.walk, ragkit.load.options, ragkit.load.file_types\n"
+        "import sys, ragkit.load, ragkit.load.files.walk, ragkit.load.options, ragkit.load.file_types\n"
         f"print([name for name in {VENDORS} if name in sys.modules])"
     )
     root = Path(__file__).parents[2]

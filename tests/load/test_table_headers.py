@@ -8,9 +8,9 @@ from collections.abc import Callable
 import docx
 import pytest
 
-from ragkit.load.docx import DocxLoader
-from ragkit.load.html import HtmlLoader
-from ragkit.load.markdown import MarkdownLoader
+from ragkit.load.html.html import HtmlLoader
+from ragkit.load.office.docx import DocxLoader
+from ragkit.load.text.markdown import MarkdownLoader
 from ragkit.records import Chunk, Document
 from ragkit.split.chunks import build_chunks, embedding_text
 from ragkit.split.options import RecursiveOptions

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragkit.errors import InvalidOption
-from ragkit.load.csv_ import CsvLoader, sniff_delimiter
+from ragkit.load.data.csv import CsvLoader, sniff_delimiter
 from ragkit.load.options import CsvOptions
-from ragkit.load.table_text import is_header
+from ragkit.load.shared.table_text import is_header
 from ragkit.records import Document
 
 

@@ -21,7 +21,7 @@ from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
 from ragkit.index.build_runner import BuildRunner, PreparedFile
 from ragkit.index.plan import FileTask
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.load.parsing import ParseFailure
+from ragkit.load.process.parsing import ParseFailure
 from ragkit.pipeline.assemble import PipelineComponents
 from tests.money.conftest import Ragkit
 from tests.money.wire import Wire

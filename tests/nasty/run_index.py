@@ -23,8 +23,8 @@ def main() -> None:
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, DROPPED_VARIABLE: "1"})
     from ragkit.cli import main as ragkit
-    from ragkit.knowledge_base import source_files
-    from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
+    from ragkit.knowledge_base.sources import source_files
+    from ragkit.load.files.walk import FolderOptions, FoundFile, SkippedPath, walk_files
     from tests.nasty.places import change
 
     def walk_and_change(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:

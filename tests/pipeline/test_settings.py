@@ -19,8 +19,8 @@ from ragkit.config.yaml_nodes import ConfigProblem, MappingNode
 from ragkit.config.yaml_parser import create_source, parse_yaml
 from ragkit.embed.options import HashingOptions, MiniLMOptions
 from ragkit.errors import PipelineError
+from ragkit.load.files.walk import FolderOptions
 from ragkit.load.options import MarkdownOptions, PypdfOptions
-from ragkit.load.walk import FolderOptions
 from ragkit.pipeline import discovery
 from ragkit.pipeline.components import AnswerOptions, ComponentConfig
 from ragkit.pipeline.render import render_text_diagram

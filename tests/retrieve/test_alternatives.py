@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from ragkit.agent.trace import AgentTrace
+from ragkit.agent.tracing.trace import AgentTrace
 from ragkit.answer.base import Answer
 from ragkit.records import Citation, Document
 from ragkit.usage.meter import AgentUsage

@@ -17,8 +17,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
 from ragkit.agent.guardrails import ToolOutputScreening
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedAnswer

@@ -19,7 +19,7 @@ def trees() -> dict[str, ast.Module]:
 
 
 def module_name(path: str) -> str:
-    """`load/html.py` -> `ragkit.load.html`."""
+    """`load/html/html.py` -> `ragkit.load.html.html`."""
     return ".".join(["ragkit", *Path(path).with_suffix("").parts]).removesuffix(".__init__")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.config import AgentConfig
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.policy import ToolPolicy
 from tests.security.injected import DEEDS, DISGUISES, Attack, Damage, attacks, default_agent, unprotected_agent
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.tools.builtin import ToolError, calculate
 from ragkit.answer.tool import RAGTool
 from ragkit.errors import RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.load.eml import EmlLoader
+from ragkit.load.mail.eml import EmlLoader
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON
 from ragkit.usage.analytics import escape_formula

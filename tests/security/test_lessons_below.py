@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import ragkit as package
-from ragkit.agent.conversation_stores import SQLiteConversationStore
+from ragkit.agent.memory.stores import SQLiteConversationStore
 from ragkit.agent.providers.credentials import find_key
 from ragkit.agent.providers.lookup import get_provider
 from ragkit.embed import EMBEDDERS
@@ -200,10 +200,11 @@ def test_tokens_are_compared_in_one_place() -> None:
             node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
         }
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        readers |= {path.name} if {"authorization", "x-api-key"} & texts else set()
-        comparers |= {path.name} if "compare_digest" in names else set()
-    assert comparers == {"middleware.py", "access.py"}
-    assert readers == {"middleware.py"}
+        name = path.relative_to(SOURCE).as_posix()
+        readers |= {name} if {"authorization", "x-api-key"} & texts else set()
+        comparers |= {name} if "compare_digest" in names else set()
+    assert comparers == {"server/middleware.py", "index/access/rules.py"}
+    assert readers == {"server/middleware.py"}
 
 
 NO_KEYS = ["", " ", "\n", "\t "]

@@ -1,7 +1,7 @@
 """No file is read because a client names it or a link replaces an indexed file.
 
 Names from clients of the server are tested in `tests/server` (`test_documents.py`, `test_mcp.py`, `test_page.py`),
-files read by tools in `tests/agent/test_builtin.py`.
+files read by tools in `tests/agent/tools/test_builtin.py`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ragkit.answer.agent import RAGAgent
 from ragkit.errors import LoadError
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
+from ragkit.load.files.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 from ragkit.pipeline.settings import Pipeline
-from ragkit.server.mcp_tools import McpTools
+from ragkit.server.mcp.tools import McpTools
 from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 from tests.server.parts import serving
 
@@ -196,7 +196,7 @@ def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
             yield item
 
     (house / "docs/in/guide.md").write_text("changed\n")
-    monkeypatch.setattr("ragkit.knowledge_base.source_files.walk_files", swapping)
+    monkeypatch.setattr("ragkit.knowledge_base.sources.source_files.walk_files", swapping)
     with KnowledgeBase.open(house / ".ragkit") as kb:
         report = kb.index(house / "docs")
         assert [(Path(element.source).name, element.error) for element in report.failures] == [

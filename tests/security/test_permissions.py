@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.audit import AuditLog
-from ragkit.agent.conversation_stores import FileConversationStore, SQLiteConversationStore
+from ragkit.agent.exporters.audit import AuditLog
+from ragkit.agent.memory.stores import FileConversationStore, SQLiteConversationStore
+from ragkit.cli.commands.serve import load_tokens
 from ragkit.cli.common import CliContext
-from ragkit.cli.serve_ import load_tokens
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 

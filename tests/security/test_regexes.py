@@ -30,20 +30,20 @@ FROM_WITHOUT: Mapping[str, str] = {
     "agent/guardrails.py": "written by the owner of the agent: `FormatGuardrail`, `TopicGuardrail`",
     "agent/policy.py": "written by the owner of the policy file",
     "agent/tools/schema_validator.py": "written by the author of the tool",
-    "index/access.py": "written by the owner of the knowledge base",
-    "load/ignore_rules.py": "atomic groups from the rules of a directory; linear time: tests/load/test_ignore_rules.py",
+    "index/access/rules.py": "written by the owner of the knowledge base",
+    "load/files/ignore_rules.py": "atomic groups from the rules of a directory; linear time: test_ignore_rules.py",
 }
 """Files with expressions that are not literals, and the origin of these expressions."""
 
 MADE: Mapping[str, Sequence[str]] = {
-    "load/pdf_notes.py": (r"(?:(?<=[^\W\d_])|(?<=[^\W\d_][.,;:!?)\"”’»]))12(?=[\s.,;:!?)]|$)",),
-    "load/front_matter.py": (r"(?m)^(?:---|\.\.\.)[ \t]*$", r"(?m)^\+\+\+[ \t]*$"),
-    "answer/answer_selection.py": (
+    "load/pages/notes.py": (r"(?:(?<=[^\W\d_])|(?<=[^\W\d_][.,;:!?)\"”’»]))12(?=[\s.,;:!?)]|$)",),
+    "load/text/front_matter.py": (r"(?m)^(?:---|\.\.\.)[ \t]*$", r"(?m)^\+\+\+[ \t]*$"),
+    "answer/extractive/selection.py": (
         r"(?:an? |the |\W){0,6}[\"'“”‘’`*]{0,3}\.rc\s+files?[\"'“”‘’`*]{0,3}(?:\s+(?:is|are)\b|\s+[-–—]+\s)",
     ),
-    "answer/evidence.py": (r"(?<![\w.-])ab(?![\w-]|\.\d)",),
-    "answer/fact_pairs.py": (r"(?<!\w)ab(?!\w)",),
-    "answer/names.py": (
+    "answer/extractive/evidence.py": (r"(?<![\w.-])ab(?![\w-]|\.\d)",),
+    "answer/facts/fact_pairs.py": (r"(?<!\w)ab(?!\w)",),
+    "answer/facts/names.py": (
         r"(?<!\w)a(?:'s)?\W+(?:\w+\W+){0,2}b",
         r"\W+".join(rf"\b{c}\w*" for c in "abc"),
         r"(?<!\w)a(?!\w)",
@@ -52,20 +52,20 @@ MADE: Mapping[str, Sequence[str]] = {
     "evaluate/action_drafts.py": (r"(Can|May|Must|Should) a be ([a-z]+?)(ed|en|t|n)( .*)?$",),
     "evaluate/answer_matching.py": (r"(?<!\d)1(?!\d)",),
     "evaluate/document_outline.py": (r"\b(?:an?|your|each|every|this) a\b(?! [a-z])|\bas\b",),
-    "knowledge_base/diagnose.py": (r"[\W_]+".join("aba"),),
-    "load/pdf_text.py": (r"\s+".join("a" * 12), r"\s+".join(["ab", "a", "abc"])),
+    "knowledge_base/diagnosis/diagnose.py": (r"[\W_]+".join("aba"),),
+    "load/pages/text.py": (r"\s+".join("a" * 12), r"\s+".join(["ab", "a", "abc"])),
     "split/recursive.py": ("|".join(map(re.escape, ("\n\n", "\n", ". ", " "))),),
 }
 """Files that build expressions at run time, with examples."""
 
 BOUNDED: Mapping[str, int] = {
-    "answer/answer_selection.py": 1000,
-    "answer/follow_up.py": 300,
-    "answer/question_kind.py": 300,
+    "answer/extractive/selection.py": 1000,
+    "answer/extractive/follow_up.py": 300,
+    "answer/extractive/question_kind.py": 300,
     "evaluate/list_drafts.py": 300,
     "load/detect.py": 4096,
-    "load/code.py": 300,
-    "load/html.py": 4096,
+    "load/text/code.py": 300,
+    "load/html/html.py": 4096,
     "lexical/analyzer.py": 100,
     "split/code_segments.py": 200,
 }
@@ -216,8 +216,8 @@ def test_every_expression_of_the_source_is_found(all_regexes: tuple[list[FoundRe
     assert {place.partition(":")[0] for place in unknown} <= {
         *FROM_WITHOUT,
         *MADE,
-        "answer/answer_type.py",
-        "answer/question_kind.py",
+        "answer/extractive/answer_type.py",
+        "answer/extractive/question_kind.py",
         "evaluate/phrases.py",
         "lexical/analyzer.py",
     }

@@ -18,16 +18,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.audit import AuditLog, PrivacyLevel
-from ragkit.agent.cache_redis import CacheUnreachable, RedisCache
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.otel import OpenTelemetryObserver
-from ragkit.agent.providers.anthropic_ import AnthropicProvider
+from ragkit.agent.cache.redis import CacheUnreachable, RedisCache
+from ragkit.agent.exporters.audit import AuditLog, PrivacyLevel
+from ragkit.agent.exporters.otel import OpenTelemetryObserver
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.providers.anthropic import AnthropicProvider
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.gemini_ import GeminiProvider
-from ragkit.agent.providers.groq_ import GroqProvider
-from ragkit.agent.providers.ollama_ import OllamaProvider
-from ragkit.agent.providers.openai_ import OpenAIProvider
+from ragkit.agent.providers.gemini import GeminiProvider
+from ragkit.agent.providers.groq import GroqProvider
+from ragkit.agent.providers.ollama import OllamaProvider
+from ragkit.agent.providers.openai import OpenAIProvider
 from ragkit.cli import VERBS
 from ragkit.embed import EMBEDDERS
 from ragkit.errors import ProviderError, RagkitError

@@ -26,8 +26,8 @@ FORBIDDEN_MODULES = {
     *("numexpr", "asteval", "pandas", "commands", "telnetlib", "xmlrpc"),
 }
 PICKLES: Mapping[str, str] = {
-    "load/ipc.py": "only requests of the parent to its parser; results of the parser are validated JSON",
-    "knowledge_base/spooled_files.py": "reads back its own anonymous temporary file",
+    "load/process/ipc.py": "only requests of the parent to its parser; results of the parser are validated JSON",
+    "knowledge_base/sources/spooled_files.py": "reads back its own anonymous temporary file",
     "pipeline/run/worker_process.py": "both ends of the pipe are this program's own processes",
     "pipeline/run/ray.py": "Ray moves its tasks so; its cluster is the user's own",
 }
@@ -87,9 +87,9 @@ def test_archives_are_never_unpacked_to_disk() -> None:
 def test_xml_is_parsed_without_entities_and_without_the_network() -> None:
     parsers = [(path, call) for path, name, call in calls() if name in ("etree.XMLParser", "etree.HTMLParser")]
     assert {path for path, _ in parsers} == {
-        "load/html.py",
-        "load/html_tree.py",
-        "load/ooxml.py",
+        "load/html/html.py",
+        "load/html/tree.py",
+        "load/shared/ooxml.py",
         "load/sources/web.py",
     }
     for _, call in parsers:

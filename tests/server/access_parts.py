@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx2
 
-from ragkit.cli.serve_ import create_application
-from ragkit.index.access import AccessSettings, Role, User, create_token
+from ragkit.cli.commands.serve import create_application
+from ragkit.index.access.rules import AccessSettings, Role, User, create_token
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.settings import ServerLimits, ServerSettings

@@ -19,7 +19,7 @@ import httpx2
 import uvicorn
 from fastapi import FastAPI
 
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.answer.agent import RAGAgent

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.index.access import as_grants
+from ragkit.index.access.rules import as_grants
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from tests.server.access_parts import OWNER, PATHS, USERS, World, question, world
 

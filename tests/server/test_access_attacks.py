@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from ragkit.cli.serve_ import create_application
+from ragkit.cli.commands.serve import create_application
 from ragkit.errors import KnowledgeBaseDamaged
-from ragkit.index.access import AccessSettings, User, create_token, sign
+from ragkit.index.access.rules import AccessSettings, User, create_token, sign
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.settings import ServerSettings

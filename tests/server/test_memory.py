@@ -21,9 +21,9 @@ from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider
 from ragkit.server.malloc_trim import ARENA_MAX_ENV
+from tests.server.api.test_disconnects import request
+from tests.server.api.test_limits import wait_until
 from tests.server.parts import SEARCH, SECONDS, Served, serving
-from tests.server.test_disconnects import request
-from tests.server.test_limits import wait_until
 
 ROUNDS = 20
 TYPES = (Task, Future, Handle, Context, Thread, sqlite3.Connection)

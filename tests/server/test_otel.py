@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.otel import is_requested, provider_from_environment
+from ragkit.agent.exporters.otel import is_requested, provider_from_environment
 from ragkit.errors import InvalidOption
 from tests.server.parts import process
 

@@ -23,8 +23,8 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.app import create_app
 from ragkit.server.logs import log_to_stderr
 from ragkit.server.serve import create_socket, run
+from tests.server.api.test_limits import wait_until
 from tests.server.parts import LOCAL, SECONDS, Process, events, process
-from tests.server.test_limits import wait_until
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import Fault, ToolCallTurn, Turn, WireServer
 

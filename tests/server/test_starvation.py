@@ -23,13 +23,13 @@ import pytest
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.concurrency import PRINCIPAL, ConcurrencyLimiter
 from ragkit.server.connections import client_name
-from ragkit.server.database import StateDatabase
 from ragkit.server.http_errors import RequestRejected
 from ragkit.server.logs import JsonFormatter, RateLimit
-from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import Retention, ServerLimits, ServerSettings
+from ragkit.server.state.database import StateDatabase
+from ragkit.server.state.sessions import SessionStore
+from tests.server.api.test_limits import wait_until
 from tests.server.parts import SECONDS, Process, Served, StepProvider, limited, process, serving
-from tests.server.test_limits import wait_until
 
 TOKENS = ("the-token-of-one-client", "the-token-of-another")
 TRICKLING = 300

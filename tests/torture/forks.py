@@ -25,6 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ragkit.cli import command_module
 from ragkit.embed import EMBEDDERS
 from ragkit.load import LOADERS
 from ragkit.load.sources import SOURCES
@@ -35,11 +36,11 @@ from tests.torture.parsers import prepare_parsers
 VERBS = ("index", "list", "search", "verify", "rm", "clear", "status")
 PRELOADED = {
     "sqlite": ("ragkit.store.backends.sqlite",),
-    "faiss": ("ragkit.store.backends.faiss_",),
+    "faiss": ("ragkit.store.backends.faiss",),
     "chroma": ("ragkit.store.backends.chroma", "chromadb.api.rust", "chromadb.telemetry.product.posthog"),
-    "duckdb": ("ragkit.store.backends.duckdb_",),
+    "duckdb": ("ragkit.store.backends.duckdb",),
     "qdrant": ("ragkit.store.backends.qdrant", "ragkit.store.backends.qdrant_embedded"),
-    "lancedb": ("ragkit.store.backends.lancedb_", "pyarrow.dataset"),
+    "lancedb": ("ragkit.store.backends.lancedb", "pyarrow.dataset"),
     "milvus": (
         *("ragkit.store.backends.milvus", "milvus_lite.adapter.grpc.server", "milvus_lite.search.indexed_filter"),
         *("grpc.experimental", "pyarrow.dataset", "pyarrow.pandas_compat", "scipy.sparse"),
@@ -54,9 +55,10 @@ USED = (
     *("ragkit.index.freshness", "ragkit.index.verify", "ragkit.load.sources.folder", "ragkit.retrieve.dense"),
     *(f"ragkit.retrieve.{name}" for name in ("context", "deduplication", "explanations", "grouping", "stages")),
     *(f"ragkit.retrieve.{name}" for name in ("query_expansion", "relevance_feedback", "rerank")),
-    *("ragkit.index.source_sync", "ragkit.knowledge_base.cost_estimate", "ragkit.knowledge_base.indexing"),
-    *("ragkit.load.encoding", "ragkit.load.fetch", "ragkit.load.parse_pool", "ragkit.load.parse_worker"),
-    *("ragkit.load.router", "ragkit.load.sources.options", "ragkit.load.text", "ragkit.pipeline.run.local"),
+    *("ragkit.index.sources.sync", "ragkit.knowledge_base.cost_estimate", "ragkit.knowledge_base.indexing"),
+    *("ragkit.load.shared.encoding", "ragkit.load.files.fetch"),
+    *("ragkit.load.process.parse_pool", "ragkit.load.process.parse_worker"),
+    *("ragkit.load.router", "ragkit.load.sources.options", "ragkit.load.text.text", "ragkit.pipeline.run.local"),
     *("ragkit.retrieve.hybrid", "ragkit.split.chunks", "ragkit.split.recursive", "ragkit.usage.ledger"),
 )
 """What the commands import when they need it."""
@@ -73,7 +75,7 @@ def preload(store: str, more: Iterable[str] = ()) -> None:
     importlib.metadata.entry_points = lru_cache(importlib.metadata.entry_points)  # type: ignore[assignment]
     if store == "lancedb":
         _import_lancedb()
-    for name in (*(f"ragkit.cli.{name}_" for name in VERBS), *USED, *PRELOADED[store], *more):
+    for name in (*map(command_module, VERBS), *USED, *PRELOADED[store], *more):
         import_module(name)
     for registry in (LOADERS, SPLITTERS, EMBEDDERS, STORES, SOURCES):
         registry.names()  # looks for plugins
@@ -88,7 +90,7 @@ def _import_lancedb() -> None:
     start = threading.Thread.start
     threading.Thread.start = lambda self: None  # type: ignore[method-assign]
     try:
-        import_module("ragkit.store.backends.lancedb_")  # sets LANCEDB_LOG before it imports LanceDB
+        import_module("ragkit.store.backends.lancedb")  # sets LANCEDB_LOG before it imports LanceDB
     finally:
         threading.Thread.start = start  # type: ignore[method-assign]
     warnings.filterwarnings("ignore", "lancedb fork support is experimental", RuntimeWarning)

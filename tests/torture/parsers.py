@@ -1,8 +1,8 @@
 """Parser processes of a command under test, forked before the command starts.
 
-`ragkit.load.parse_pool` starts each as a new Python, which takes longer than all else that a command on a small folder
-does. Here they are forked while the process of the command has one thread; then they do what those of a user do: the
-same loop over the same pipes, with the same limits, in a session of their own. More of them start as usual.
+`ragkit.load.process.parse_pool` starts each as a new Python, which takes longer than all else that a command on a small
+folder does. Here they are forked while the process of the command has one thread; then they do what those of a user do:
+the same loop over the same pipes, with the same limits, in a session of their own. More of them start as usual.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _parse(requests: int, replies: int) -> None:
             os.dup2(source, target)
         for handle in (requests, replies, devnull):
             os.close(handle)
-        from ragkit.load.parse_worker import main
+        from ragkit.load.process.parse_worker import main
 
         main()
         code = 0
@@ -84,7 +84,7 @@ def prepare_parsers() -> None:
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     if pages * os.sysconf("SC_PAGE_SIZE") > MAX_ADDRESS_SPACE:
         return
-    parse_pool: Any = import_module("ragkit.load.parse_pool")
+    parse_pool: Any = import_module("ragkit.load.process.parse_pool")
 
     sys.stdout.flush()
     sys.stderr.flush()

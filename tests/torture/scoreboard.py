@@ -25,7 +25,7 @@ EARLIER = "earlier"
 """The tree of counts that were made before trees were told apart."""
 SHARED = "shared"
 STORES_WITH_OWN_CODE = ("chroma", "duckdb", "faiss", "lancedb", "milvus", "qdrant")
-"""Stores whose modules in `ragkit/store/backends` no other subject runs: `duckdb_.py`, `qdrant_engine.py`."""
+"""Stores whose modules in `ragkit/store/backends` no other subject runs: `duckdb.py`, `qdrant_engine.py`."""
 NOT_RUN = ("embed/onnx_graph.py", "embed/onnx_session.py")
 """Modules that neither the trials nor the targets of `tests/fuzz` run: they embed by hashing, or not at all."""
 

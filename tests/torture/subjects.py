@@ -34,9 +34,9 @@ class Subject:
 
 def _loaders() -> tuple[str, ...]:
     """The modules of all loaders that are installed; the OCR engine is loaded by who reads a page."""
-    left_out = {"unstructured", "ocr", "ocr_image", "image"}
-    names = [module.name for module in pkgutil.iter_modules(ragkit.load.__path__)]
-    return tuple(f"ragkit.load.{name}" for name in names if name not in left_out)
+    left_out = ("sources.", "unstructured", *(f"pages.ocr.{name}" for name in ("engine", "image", "preprocess")))
+    names = [module.name for module in pkgutil.walk_packages(ragkit.load.__path__, "ragkit.load.")]
+    return tuple(name for name in names if not name.removeprefix("ragkit.load.").startswith(left_out))
 
 
 SUBJECTS: Mapping[str, Subject] = {
@@ -49,9 +49,10 @@ SUBJECTS: Mapping[str, Subject] = {
         # a file that `rm` removed is still listed by its source, and the next run brings it again
         operations=("update", "build", "rebuild", "clear", "repair"),
         imports=(
-            *(f"ragkit.load.sources.{name}" for name in ("crawl", "feed", "fsspec_", "git", "imap", "maildir", "s3")),
+            *(f"ragkit.load.sources.{name}" for name in ("crawl", "feed", "fsspec", "git", "imap", "maildir", "s3")),
             *(f"ragkit.load.sources.{name}" for name in ("sitemap", "sql", "web", "webdav")),
-            *("ragkit.load.html", "ragkit.load.markdown", "ragkit.load.eml", "fsspec.implementations.local"),
+            *("ragkit.load.html.html", "ragkit.load.text.markdown", "ragkit.load.mail.eml"),
+            "fsspec.implementations.local",
         ),
     ),
 }

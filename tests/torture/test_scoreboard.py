@@ -103,7 +103,7 @@ def test_a_changed_store_begins_anew_alone(tmp_path: Path) -> None:
 
 def test_the_code_of_a_store_is_apart_from_all_other_code(tmp_path: Path) -> None:
     files = ("cli.py", "store/base.py", "store/backends/adapter_utils.py", "store/backends/sqlite.py", "load/faiss.py")
-    own = ("store/backends/duckdb_.py", "store/backends/qdrant.py", "store/backends/qdrant_engine.py")
+    own = ("store/backends/duckdb.py", "store/backends/qdrant.py", "store/backends/qdrant_engine.py")
     for name in (*files, *own, *NOT_RUN):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")

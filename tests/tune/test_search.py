@@ -16,7 +16,7 @@ from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import BudgetExceeded
 from ragkit.evaluate.questions import read_questions
 from ragkit.evaluate.run import Depths, EvaluatedSystem, evaluate_questions
-from ragkit.index.source_ids import display_name
+from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline

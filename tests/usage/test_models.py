@@ -13,11 +13,11 @@ import pytest
 
 import ragkit
 from ragkit import models
-from ragkit.agent.providers.anthropic_ import AnthropicProvider
+from ragkit.agent.providers.anthropic import AnthropicProvider
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.gemini_ import GeminiProvider
-from ragkit.agent.providers.groq_ import GroqProvider
-from ragkit.agent.providers.openai_ import OpenAIProvider
+from ragkit.agent.providers.gemini import GeminiProvider
+from ragkit.agent.providers.groq import GroqProvider
+from ragkit.agent.providers.openai import OpenAIProvider
 from ragkit.models import Anthropic, Cohere, Gemini, Ollama, OpenAI, Voyage
 from ragkit.usage import model_limits
 from ragkit.usage.model_info import ModelInfo, Price

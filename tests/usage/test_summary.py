@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.cache import InMemoryCache
-from ragkit.agent.config import AgentConfig
+from ragkit.agent.cache.base import InMemoryCache
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ragkit.agent.providers.anthropic_ import AnthropicProvider
+from ragkit.agent.providers.anthropic import AnthropicProvider
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.gemini_ import GeminiProvider
-from ragkit.agent.providers.groq_ import GroqProvider
-from ragkit.agent.providers.ollama_ import OllamaProvider
-from ragkit.agent.providers.openai_ import OpenAIProvider
+from ragkit.agent.providers.gemini import GeminiProvider
+from ragkit.agent.providers.groq import GroqProvider
+from ragkit.agent.providers.ollama import OllamaProvider
+from ragkit.agent.providers.openai import OpenAIProvider
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import Fault, Turn, WireServer
 

@@ -14,21 +14,21 @@ import ragkit
 from ragkit import KnowledgeBase
 from ragkit.agent.agent import Agent
 from ragkit.agent.bot import Bot, default_provider
-from ragkit.agent.config import AgentConfig
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.messages import Message
 from ragkit.agent.providers import PROVIDERS
-from ragkit.agent.providers.anthropic_ import AnthropicProvider
+from ragkit.agent.providers.anthropic import AnthropicProvider
 from ragkit.agent.providers.base import ModelRequest, Provider
 from ragkit.agent.providers.credentials import HOST_VARIABLES, KEY_VARIABLES
-from ragkit.agent.providers.gemini_ import GeminiProvider
-from ragkit.agent.providers.groq_ import GroqProvider
+from ragkit.agent.providers.gemini import GeminiProvider
+from ragkit.agent.providers.groq import GroqProvider
 from ragkit.agent.providers.lookup import detect_provider, get_provider
-from ragkit.agent.providers.ollama_ import OllamaProvider
-from ragkit.agent.providers.openai_ import OpenAIProvider
+from ragkit.agent.providers.ollama import OllamaProvider
+from ragkit.agent.providers.openai import OpenAIProvider
 from ragkit.agent.providers.request_guard import ModelRequestForbidden, forbid_model_requests
 from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
 from ragkit.answer.base import Searcher
-from ragkit.answer.extractive import ExtractiveProvider
+from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.cli import main
 from ragkit.errors import AuthenticationFailed, InvalidOption
 from ragkit.knowledge_base.answer_provider import resolve_answer_provider
@@ -120,7 +120,7 @@ def test_auto_skips_a_service_whose_package_is_not_installed(monkeypatch: pytest
     for name in ("OPENAI_API_KEY", "GROQ_API_KEY"):
         monkeypatch.setenv(name, "not-seen-before")
     monkeypatch.setitem(sys.modules, "openai", None)
-    monkeypatch.delitem(sys.modules, "ragkit.agent.providers.openai_")
+    monkeypatch.delitem(sys.modules, "ragkit.agent.providers.openai")
     result = detect_provider()
     assert result is not None
     assert result.name == "groq"

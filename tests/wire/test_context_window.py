@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.context_window import ContextWindow
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.loop.context_window import ContextWindow
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.ollama_ import OllamaProvider
+from ragkit.agent.providers.ollama import OllamaProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.base import Answer
 from ragkit.answer.prompt import INSTRUCTIONS

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, ModelCallEnded, RunEnded, TextChunk, ToolCallChunk, ToolEnded, ToolFailed
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, Provider
 from ragkit.agent.providers.scripted import ScriptedProvider

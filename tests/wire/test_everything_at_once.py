@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, ModelCallEnded, ReasoningChunk, Retrying, TextChunk, ToolCallChunk
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, tool
-from ragkit.agent.tools.mcp_ import mcp_tools
-from ragkit.agent.trace import StepType
+from ragkit.agent.tools.mcp import mcp_tools
+from ragkit.agent.tracing.trace import StepType
 from tests.agent.parts import AT_ONCE, final_result, names
 from tests.wire.dialects import DIALECTS
 from tests.wire.parts import SERVICES, serving
@@ -62,7 +62,7 @@ def look(city: str) -> str:
 def tools() -> Iterator[list[Tool]]:
     """A tool of this process, and one of an MCP server in another."""
     environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
-    with mcp_tools(sys.executable, ["-m", "tests.agent.mcp_server"], env=environment) as listed:
+    with mcp_tools(sys.executable, ["-m", "tests.agent.tools.mcp_server"], env=environment) as listed:
         yield [look, next(item for item in listed if item.name == "measure")]
 
 

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.cancellation import Cancellation
-from ragkit.agent.config import AgentConfig, RetryPolicy
+from ragkit.agent.loop.config import AgentConfig, RetryPolicy
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import (
     Completion,
@@ -37,6 +36,7 @@ from ragkit.agent.providers.error_mapping import (
 )
 from ragkit.agent.providers.fallback import FallbackProvider
 from ragkit.agent.providers.scripted import EchoProvider, ScriptedProvider
+from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.agent.tools.base import tool
 from ragkit.errors import (
     AuthenticationFailed,

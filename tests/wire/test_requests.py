@@ -9,9 +9,9 @@ import pytest
 
 from ragkit.agent.messages import Image, Message, Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest, ModelSettings, get_completion
-from ragkit.agent.providers.groq_ import GroqProvider
-from ragkit.agent.providers.ollama_ import OllamaProvider
-from ragkit.agent.providers.openai_ import OpenAIProvider
+from ragkit.agent.providers.groq import GroqProvider
+from ragkit.agent.providers.ollama import OllamaProvider
+from ragkit.agent.providers.openai import OpenAIProvider
 from ragkit.agent.tools.base import tool
 from tests.wire.dialects import DIALECTS, OpenAIWire
 from tests.wire.parts import MODELS, SERVICES, serving

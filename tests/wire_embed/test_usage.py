@@ -13,7 +13,7 @@ from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import InstantProvider
 from ragkit.agent.result import AgentResult
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.tool import TOOL_NAME
+from ragkit.answer.passages import TOOL_NAME
 from ragkit.records import Document
 from ragkit.usage.pricing import PriceBook
 from ragkit.usage.tokens import Tokens

@@ -21,7 +21,7 @@ from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.embed.base import Row, Rows, normalize_rows
 from ragkit.index.build_runner import PendingEmbedding, PreparedFile
 from ragkit.index.plan import FileTask
-from ragkit.load.parsing import ParseFailure, ParseTask
+from ragkit.load.process.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run.index_worker import IndexWorker
 from ragkit.records import Heading

@@ -13,12 +13,12 @@ PROVIDERS: Registry[Provider] = Registry(
     "provider",
     "providers",
     {
-        "anthropic": ComponentSpec("ragkit.agent.providers.anthropic_:AnthropicProvider", "anthropic"),
+        "anthropic": ComponentSpec("ragkit.agent.providers.anthropic:AnthropicProvider", "anthropic"),
         "echo": ComponentSpec("ragkit.agent.providers.scripted:EchoProvider"),
-        "gemini": ComponentSpec("ragkit.agent.providers.gemini_:GeminiProvider", "gemini"),
-        "groq": ComponentSpec("ragkit.agent.providers.groq_:GroqProvider", "groq"),
+        "gemini": ComponentSpec("ragkit.agent.providers.gemini:GeminiProvider", "gemini"),
+        "groq": ComponentSpec("ragkit.agent.providers.groq:GroqProvider", "groq"),
         "local": ComponentSpec("ragkit.agent.providers.scripted:LocalProvider"),
-        "ollama": ComponentSpec("ragkit.agent.providers.ollama_:OllamaProvider", "ollama"),
-        "openai": ComponentSpec("ragkit.agent.providers.openai_:OpenAIProvider", "openai"),
+        "ollama": ComponentSpec("ragkit.agent.providers.ollama:OllamaProvider", "ollama"),
+        "openai": ComponentSpec("ragkit.agent.providers.openai:OpenAIProvider", "openai"),
     },
 )

@@ -12,9 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, iscoroutine, signature
 from typing import Any, cast
 
-from ragkit.agent.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.agent.messages import Message, Role, ToolCall, canonical_json
-from ragkit.agent.parser import parse_arguments
 from ragkit.agent.providers.base import (
     METHODS,
     Completion,
@@ -28,6 +26,8 @@ from ragkit.agent.providers.base import (
     to_deltas,
 )
 from ragkit.agent.providers.chat_completions import build_payload
+from ragkit.agent.providers.parser import parse_arguments
+from ragkit.agent.runtime.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.errors import InvalidOption
 from ragkit.usage.tokens import Tokens
 

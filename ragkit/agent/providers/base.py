@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Protocol, TypeAlias, TypeVar
 
-from ragkit.agent.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.agent.messages import Message, canonical_json
+from ragkit.agent.runtime.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.agent.tools.base import Tool
 from ragkit.errors import ConnectionFailed, InvalidOption
 from ragkit.records import JSON

@@ -20,9 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
-from ragkit.agent.background_tasks import PROVIDER_LOOP, iterate_on_loop, iterate_sync
 from ragkit.agent.messages import Image, Message, Role, ToolCall, canonical_json, json_objects
-from ragkit.agent.parser import parse_arguments
 from ragkit.agent.providers.base import (
     Completion,
     ModelRequest,
@@ -34,6 +32,8 @@ from ragkit.agent.providers.base import (
     ToolCallDelta,
 )
 from ragkit.agent.providers.error_mapping import RequestTarget, ServiceErrorResponse, to_provider_error
+from ragkit.agent.providers.parser import parse_arguments
+from ragkit.agent.runtime.background_tasks import PROVIDER_LOOP, iterate_on_loop, iterate_sync
 from ragkit.errors import ConnectionFailed, InvalidOption, ProviderError, RequestTimeout, shorten
 from ragkit.masking import mask_secrets
 from ragkit.records import JSON

@@ -15,9 +15,9 @@ from threading import Lock
 from typing import TypeAlias
 
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.parser import ToolCallParser
 from ragkit.agent.prompt import unmark_data
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamDelta, TextDelta, to_deltas
+from ragkit.agent.providers.parser import ToolCallParser
 from ragkit.errors import (
     AuthenticationFailed,
     ConnectionFailed,

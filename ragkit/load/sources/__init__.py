@@ -17,7 +17,7 @@ SOURCES: Registry[Source] = Registry(
         "crawl": ComponentSpec("ragkit.load.sources.crawl:CrawlSource", options=f"{_OPTIONS}:CrawlOptions"),
         "feed": ComponentSpec("ragkit.load.sources.feed:FeedSource", options=f"{_OPTIONS}:FeedOptions"),
         "folder": ComponentSpec("ragkit.load.sources.folder:FolderSource", options=f"{_OPTIONS}:FolderSourceOptions"),
-        "fsspec": ComponentSpec("ragkit.load.sources.fsspec_:FsspecSource", "fsspec", f"{_OPTIONS}:FsspecOptions"),
+        "fsspec": ComponentSpec("ragkit.load.sources.fsspec:FsspecSource", "fsspec", f"{_OPTIONS}:FsspecOptions"),
         "git": ComponentSpec("ragkit.load.sources.git:GitSource", options=f"{_OPTIONS}:GitOptions"),
         "imap": ComponentSpec("ragkit.load.sources.imap:ImapSource", options=f"{_OPTIONS}:ImapOptions"),
         "maildir": ComponentSpec("ragkit.load.sources.maildir:MaildirSource", options=f"{_OPTIONS}:MaildirOptions"),

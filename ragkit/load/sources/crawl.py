@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 from lxml import etree, html
 
 from ragkit.errors import LoadError
-from ragkit.load.fetch import FetchResult, HttpStatusError
+from ragkit.load.files.fetch import FetchResult, HttpStatusError
 from ragkit.load.sources.base import ListingIncomplete, SourceContext, SourceFile, SourceItem
 from ragkit.load.sources.options import CrawlOptions
 from ragkit.load.sources.web import (

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ragkit.load.file_io import MB, read_bytes
+from ragkit.load.files.file_io import MB, read_bytes
+from ragkit.load.files.walk import FolderOptions, FoundFile, walk_files
 from ragkit.load.sources.base import SourceContext, SourceFile, SourceItem
 from ragkit.load.sources.options import FolderSourceOptions
-from ragkit.load.walk import FolderOptions, FoundFile, walk_files
 
 
 class FolderSource:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from ragkit.errors import LoadError
-from ragkit.load.file_io import MB
+from ragkit.load.files.file_io import MB
 from ragkit.load.sources.base import (
     DocumentGone,
     SourceContext,

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ragkit.errors import LoadError
-from ragkit.load.file_io import MB, describe_os_error, read_bytes
+from ragkit.load.files.file_io import MB, describe_os_error, read_bytes
 from ragkit.load.sources.base import DocumentGone, SourceContext, SourceFile, SourceItem
 from ragkit.load.sources.options import MaildirOptions
 

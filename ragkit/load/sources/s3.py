@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote_plus, urlsplit
 from lxml import etree
 
 from ragkit.errors import LoadError
-from ragkit.load.fetch import HttpRequest, HttpStatusError
+from ragkit.load.files.fetch import HttpRequest, HttpStatusError
 from ragkit.load.sources.base import (
     DocumentGone,
     ListingIncomplete,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io import BytesIO
 
 from ragkit.errors import LoadError
-from ragkit.load.file_io import MB
+from ragkit.load.files.file_io import MB
 from ragkit.load.sources.base import ListingIncomplete, SourceContext, SourceFile, SourceItem
 from ragkit.load.sources.options import SitemapOptions
 from ragkit.load.sources.web import (

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ragkit.errors import LoadError
-from ragkit.load.saved_document import SAVED_DOCUMENT_SUFFIX, dump_document
+from ragkit.load.process.saved_document import SAVED_DOCUMENT_SUFFIX, dump_document
 from ragkit.load.sources.base import DocumentGone, SourceContext, SourceFile, SourceItem
 from ragkit.load.sources.options import SqlOptions
 from ragkit.masking import mask_passwords

@@ -11,7 +11,7 @@ from urllib.robotparser import RobotFileParser
 from lxml import etree
 
 from ragkit.errors import LoadError
-from ragkit.load.fetch import FetchOptions, FetchResult, HttpRequest, HttpStatusError, fetch_url
+from ragkit.load.files.fetch import FetchOptions, FetchResult, HttpRequest, HttpStatusError, fetch_url
 from ragkit.load.sources.base import DocumentGone, SourceContext, SourceFile, SourceItem, require_network
 
 RETRY_STATUSES = (429, 502, 503, 504)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ragkit.errors import LoadError
-from ragkit.load.fetch import HttpRequest, HttpStatusError
+from ragkit.load.files.fetch import HttpRequest, HttpStatusError
 from ragkit.load.sources.base import (
     DocumentGone,
     ListingIncomplete,

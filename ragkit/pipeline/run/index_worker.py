@@ -14,9 +14,9 @@ from pathlib import Path
 from ragkit.index.build_runner import EmbeddedTexts, PreparedFile
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.load import LOADERS
-from ragkit.load.ipc import iter_parts
-from ragkit.load.parse_pool import ParsePool
-from ragkit.load.parsing import ParsedFile, ParseFailure, ParseTask
+from ragkit.load.process.ipc import iter_parts
+from ragkit.load.process.parse_pool import ParsePool
+from ragkit.load.process.parsing import ParsedFile, ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk

@@ -17,10 +17,10 @@ from types import TracebackType
 from ragkit.errors import LoadError, RagkitError, WorkerError
 from ragkit.index.build_runner import EmbeddedTexts, PendingEmbedding, PreparedFile
 from ragkit.index.plan import FileTask
-from ragkit.load.file_groups import group_files
-from ragkit.load.file_io import MB
-from ragkit.load.parse_pool import GROUP_BYTES, GROUP_FILES
-from ragkit.load.parsing import ParseFailure, ParseTask
+from ragkit.load.files.file_groups import group_files
+from ragkit.load.files.file_io import MB
+from ragkit.load.process.parse_pool import GROUP_BYTES, GROUP_FILES
+from ragkit.load.process.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run.index_worker import IndexWorker, strip_origins
 from ragkit.pipeline.run.worker_process import Answer, WorkerExited, WorkerProcess

@@ -26,9 +26,9 @@ from ray.exceptions import RayError, RayTaskError
 from ragkit.errors import RagkitError, WorkerError
 from ragkit.index.build_runner import EmbeddedTexts, PendingEmbedding, PreparedFile
 from ragkit.index.plan import FileTask
-from ragkit.load.file_groups import group_files
-from ragkit.load.file_io import MB
-from ragkit.load.parsing import ParseFailure, ParseTask
+from ragkit.load.files.file_groups import group_files
+from ragkit.load.files.file_io import MB
+from ragkit.load.process.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run.index_worker import IndexWorker, strip_origins
 from ragkit.pipeline.runners import RayOptions

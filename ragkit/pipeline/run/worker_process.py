@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ragkit.errors import RagkitError, WorkerError
 from ragkit.index.build_runner import PreparedFile
-from ragkit.load.parse_worker import exit_with_parent
-from ragkit.load.parser_state import collect_rarely
-from ragkit.load.parsing import ParseFailure, ParseTask
+from ragkit.load.process.parse_worker import exit_with_parent
+from ragkit.load.process.parser_state import collect_rarely
+from ragkit.load.process.parsing import ParseFailure, ParseTask
 
 if TYPE_CHECKING:
     from ragkit.pipeline.run.index_worker import IndexWorker

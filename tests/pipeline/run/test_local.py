@@ -19,8 +19,8 @@ from ragkit.index.plan import FileTask
 from ragkit.index.report import FileRead, IndexEvent
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.load.file_io import FileStat
-from ragkit.load.parsing import ParseTask
+from ragkit.load.files.file_io import FileStat
+from ragkit.load.process.parsing import ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run import local, worker_process
 from ragkit.pipeline.run.index_worker import IndexWorker
@@ -47,7 +47,7 @@ def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Content:
 
 
 def workers(module: str = "run.worker_process") -> list[psutil.Process]:
-    """The child processes that run a module of ragkit (`load.parse_worker`: the parsers)."""
+    """The child processes that run a module of ragkit (`load.process.parse_worker`: the parsers)."""
     found: dict[int, psutil.Process] = {}
     parents: dict[int, int] = {}
     for process in psutil.Process().children(recursive=True):
@@ -63,7 +63,7 @@ def workers(module: str = "run.worker_process") -> list[psutil.Process]:
 
 def wait_until_none_are_left() -> None:
     deadline = time.monotonic() + 10
-    while (remaining := [*workers(), *workers("load.parse_worker")]) and time.monotonic() < deadline:
+    while (remaining := [*workers(), *workers("load.process.parse_worker")]) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert remaining == []
 
@@ -105,7 +105,7 @@ def test_a_few_files_start_parsers_but_no_workers(tmp_path: Path, folder: Path) 
 
     def count_processes(event: IndexEvent) -> None:
         if isinstance(event, FileRead):
-            counts.append((len(workers()), len(workers("load.parse_worker"))))
+            counts.append((len(workers()), len(workers("load.process.parse_worker"))))
 
     indexed(tmp_path / "kb", folder, options=IndexOptions(on_event=count_processes))
     assert max(count for count, _ in counts) == 0

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import Any, Self, TypeAlias
 
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.answer.agent import RAGAgent, RAGOptions

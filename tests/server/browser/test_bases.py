@@ -7,13 +7,13 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from ragkit import KnowledgeBase
-from ragkit.cli.serve_ import create_application
+from ragkit.cli.commands.serve import create_application
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.settings import ServerSettings
 from tests.server.browser.actions import ask_and_wait
 from tests.server.browser.conftest import Opener
 from tests.server.browser.test_axe import violations
-from tests.server.mcp_parts import serving as serving_app
+from tests.server.mcp.parts import serving as serving_app
 
 HOOKS = {"north": "iron hook", "south": "oak peg"}
 

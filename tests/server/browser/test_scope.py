@@ -16,7 +16,7 @@ from tests.server.browser.actions import ask_and_wait, click_in_menu, session_of
 from tests.server.browser.conftest import Opener
 from tests.server.browser.serving import Serving
 from tests.server.browser.test_axe import violations
-from tests.server.test_start import SAWS, TOKENS
+from tests.server.page.test_start import SAWS, TOKENS
 
 NOTES = {"winter/saw.md": "The saw hangs on the nail.", "summer/saw.md": "The saw hangs on the hook."}
 MODELS = ServerSettings(models=("extractive", "openai:gpt-4o-mini"))

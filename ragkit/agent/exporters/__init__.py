@@ -1,0 +1,1 @@
+"""Observers that send the events of a run elsewhere."""

@@ -1,0 +1,121 @@
+"""The definition of an agent as an immutable record, and handoffs between agents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from typing import TypeAlias, cast
+
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.loop.structured_output import to_json_schema
+from ragkit.agent.memory.memory import ConversationMemory
+from ragkit.agent.messages import Message, Role
+from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS, PromptBuilder
+from ragkit.agent.providers.base import ModelSettings, Provider
+from ragkit.agent.providers.signatures import adapt_provider
+from ragkit.agent.tools.base import Tool, ToolCallable
+from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.records import JSON
+from ragkit.usage.meter import Meter
+
+ToolSource: TypeAlias = ToolRegistry | Sequence[Tool | ToolCallable]
+
+_HANDOFF_PARAMETERS: dict[str, JSON] = {
+    "type": "object",
+    "properties": {"reason": {"type": "string", "description": "Why the other agent should take over."}},
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class AgentDefinition:
+    """An agent as an immutable record, without conversation state."""
+
+    provider: Provider = cast("Provider", None)  # noqa: RUF009 - `model` may hold it
+    """Also one with a documented signature; see `ragkit.agent.providers.adapter`."""
+    tools: ToolSource = ()
+    max_iterations: int | None = None
+    """Overrides `config.max_iterations`."""
+    config: AgentConfig = field(default_factory=AgentConfig)
+    memory: ConversationMemory | None = None
+    """The memory of runs without their own; runs that share it are serialized."""
+    _: KW_ONLY
+    model: InitVar[Provider | str | None] = None
+    """The model's name, which overrides `config.model`; or a provider, in place of `provider`."""
+    name: str = "agent"
+    instructions: str = DEFAULT_INSTRUCTIONS
+    description: str = ""
+    """What it is good for: part of the handoff tools of other agents."""
+    handoffs: Sequence[AgentDefinition | HandoffTool | str] = ()
+    """Handoff targets; the AgentRunner resolves names."""
+    prompt_builder: PromptBuilder | None = None
+    """Builds the system prompt; None: the default one, with `instructions`."""
+    registry: ToolRegistry = field(init=False, repr=False)
+    """A frozen snapshot of its tools, handoffs included."""
+    system_prompt: str = field(init=False, repr=False)
+    system_message: tuple[Message, ...] = field(init=False, repr=False)
+    """The system prompt as a message; empty without a prompt."""
+    available_tools: tuple[Tool, ...] = field(init=False, repr=False)
+    """The tools of `registry`, in order."""
+    model_settings: ModelSettings = field(init=False, repr=False)
+
+    def __post_init__(self, model: Provider | str | None) -> None:
+        provider = adapt_provider(cast("Provider", model) if self.provider is None else self.provider)
+        registry = ToolRegistry(self.tools)
+        for handoff in self.handoffs:
+            registry.register(handoff if isinstance(handoff, HandoffTool) else HandoffTool.to(handoff))
+        config = self.config
+        if self.max_iterations is not None:
+            config = replace(config, max_iterations=self.max_iterations)
+        if isinstance(model, str):
+            config = replace(config, model=model)
+        builder = self.prompt_builder or PromptBuilder(self.instructions)
+        native, marked = provider.native_tools, config.screening.mark_as_data
+        form = config.response_format
+        schema = to_json_schema(form) if form is not None else None
+        prompt = builder.build(registry.list_all(), native=native, marked=marked)
+        fields_: dict[str, object] = {
+            "provider": provider,
+            "registry": registry.snapshot(),
+            "config": config,
+            "available_tools": tuple(registry),
+            "system_prompt": prompt,
+            "system_message": (Message(Role.SYSTEM, prompt),) if prompt else (),
+            "model_settings": ModelSettings(
+                config.temperature, config.top_p, config.max_tokens, schema, config.request_timeout_s
+            ),
+        }
+        for name, value in fields_.items():
+            object.__setattr__(self, name, value)
+
+    def create_meter(self) -> Meter:
+        """The meter of a new run."""
+        return Meter(self.config.prices, on_call=self.config.on_call)
+
+
+@dataclass(frozen=True)
+class HandoffTool(Tool):
+    """A tool whose call hands the conversation over to another agent; the loop performs the handoff."""
+
+    target: AgentDefinition | str = ""
+    """The target agent or its name."""
+
+    @staticmethod
+    def to(target: AgentDefinition | str, description: str = "") -> HandoffTool:
+        """A handoff to an agent, named `handoff_to_<name>`."""
+        name = target if isinstance(target, str) else target.name
+        words = description or f"Hand the conversation over to {name}."
+        if not description and isinstance(target, AgentDefinition) and target.description:
+            words = f"{words} {target.description}"
+
+        def handoff(reason: str = "") -> str:
+            return f"handed over to {name}" + (f": {reason}" if reason else "")
+
+        identifier = re.sub(r"\W+", "_", name).strip("_").lower()
+        return HandoffTool(f"handoff_to_{identifier}"[:64], words, handoff, _HANDOFF_PARAMETERS, target=target)
+
+    @property
+    def target_name(self) -> str:
+        """The name of the target agent."""
+        return self.target if isinstance(self.target, str) else self.target.name

@@ -1,0 +1,1 @@
+"""The memory of a conversation, and where conversations are stored."""

@@ -1,0 +1,1 @@
+"""Background threads and the cancellation of runs."""

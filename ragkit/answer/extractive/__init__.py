@@ -1,0 +1,1 @@
+"""Answers from passages without a language model."""

@@ -1,0 +1,187 @@
+"""Composes an answer from scored units: one coherent passage, and further ones only where they add something.
+
+A passage is a unit with the sentences that continue it, a list with its introduction, a term with its definition, or
+a command with the sentence that introduces it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragkit.answer.extractive.question_kind import QuestionKind, compared_sides, detect_question_kinds
+from ragkit.answer.extractive.selection import ScoredAnswerUnit
+from ragkit.answer.extractive.units import AnswerUnit, UnitKind
+from ragkit.lexical.analyzer import extract_terms
+
+MAX_PASSAGES = 3
+MAX_WORDS = 110
+"""Words of an answer; a list that was asked for may be longer."""
+_PASSAGE_WORDS = 45  # sentences are added until a passage has this many
+_EXTRA_WORDS = 30  # of further passages
+_MARGIN = 2.2  # a further passage may score this much less than the best
+_DUPLICATE_OVERLAP = 0.8  # share of the terms of the shorter passage
+_NUMBERED = re.compile(r"\(?\w{1,3}[.)]\s")
+
+
+@dataclass(frozen=True)
+class AnswerPassage:
+    """A part of an answer: consecutive units of one document."""
+
+    hit_index: int
+    source: str
+    start: int
+    end: int
+    text: str
+    """Lines of a list begin with `- `; lines of code are indented."""
+    score: float
+
+
+def compose_answer(
+    question: str, ranked: Sequence[ScoredAnswerUnit], units: Sequence[AnswerUnit], max_words: int = MAX_WORDS
+) -> list[AnswerPassage]:
+    """The passages of the answer, best first; empty without units.
+
+    Args:
+        question: as it was searched.
+        ranked: the candidates, best first.
+        units: all units of the passages, in order.
+        max_words: of all passages together; the first one may be longer.
+    """
+    kinds = detect_question_kinds(question)
+    composer = _Composer(kinds, units)
+    passages: list[AnswerPassage] = []
+    words = 0
+    for unit in ranked:
+        if passages and (unit.score < passages[0].score - _MARGIN or len(passages) == MAX_PASSAGES):
+            break
+        if any(_overlaps(unit, passage) for passage in passages):
+            continue
+        passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS)
+        size = len(passage.text.split())
+        if passages and (words + size > max_words or any(_repeats(passage, other) for other in passages)):
+            continue
+        passages.append(passage)
+        words += size
+    if kinds & QuestionKind.COMPARISON and passages:
+        passages = _with_both_sides(question, passages, ranked, composer)
+    return passages
+
+
+def _with_both_sides(
+    question: str, passages: list[AnswerPassage], ranked: Sequence[ScoredAnswerUnit], composer: _Composer
+) -> list[AnswerPassage]:
+    """The passages of a comparison, with one about each side: if a side has none, its best unit replaces the last."""
+    sides = compared_sides(question)
+    if sides is None:
+        return passages
+    first, second = (_side_words(side) for side in sides)
+    for own, other in ((first - second, second - first), (second - first, first - second)):
+        if any(own & words and not other & words for words in (_side_words(passage.text) for passage in passages)):
+            continue
+        for unit in ranked:
+            words = _side_words(unit.text)
+            if own & words and not other & words and not any(_overlaps(unit, passage) for passage in passages):
+                kept = passages
+                passages = [*kept, composer.passage(unit, _EXTRA_WORDS)]
+                break
+    return passages
+
+
+def _side_words(text: str) -> frozenset[str]:
+    """Words with their case, since `-x` and `-X` may be compared, and in the form of the index."""
+    return frozenset(re.findall(r"-{1,2}\w[\w-]*", text)) | frozenset(extract_terms(text))
+
+
+def _overlaps(unit: AnswerUnit, passage: AnswerPassage) -> bool:
+    return unit.source == passage.source and unit.start < passage.end and passage.start < unit.end
+
+
+def _repeats(passage: AnswerPassage, other: AnswerPassage) -> bool:
+    if passage.source == other.source and passage.start < other.end and other.start < passage.end:
+        return True
+    first, second = set(extract_terms(passage.text)), set(extract_terms(other.text))
+    return len(first & second) >= _DUPLICATE_OVERLAP * min(len(first), len(second))
+
+
+class _Composer:
+    """Extends units to passages."""
+
+    def __init__(self, kinds: QuestionKind, units: Sequence[AnswerUnit]) -> None:
+        self._kinds = kinds
+        self._by_group: dict[tuple[str, int], list[AnswerUnit]] = {}
+        for unit in sorted(units, key=lambda unit: (unit.source, unit.start)):
+            self._by_group.setdefault((unit.source, unit.group), []).append(unit)
+        self._order = list(self._by_group)
+
+    def passage(self, unit: ScoredAnswerUnit, max_words: int) -> AnswerPassage:
+        """The passage around a unit."""
+        group = [other for other in self._by_group[unit.source, unit.group] if other.kind is not UnitKind.LIST]
+        if unit.kind is UnitKind.ITEM:
+            return _to_passage(unit, [self._short_list(unit) or unit])
+        if unit.kind in (UnitKind.ROW, UnitKind.CODE, UnitKind.LIST):
+            return _to_passage(unit, [unit])
+        at = next(i for i, other in enumerate(group) if (other.start, other.end) == (unit.start, unit.end))
+        return _to_passage(unit, self._sentences(group, at, max_words))
+
+    def _short_list(self, unit: AnswerUnit) -> AnswerUnit | None:
+        """The list of an item, if it is short or was asked for."""
+        limit = MAX_WORDS if QuestionKind.LIST in self._kinds else _PASSAGE_WORDS
+        for other in self._by_group[unit.source, unit.group]:
+            if other.kind is UnitKind.LIST and len(other.body.split()) <= limit:
+                return other
+        return None
+
+    def _sentences(self, group: list[AnswerUnit], at: int, max_words: int) -> list[AnswerUnit]:
+        """A sentence with those that continue it, up to a list or code that it introduces."""
+        low = high = at
+        words = sum(len(unit.text.split()) for unit in group[low : high + 1])
+        while high + 1 < len(group) and group[high + 1].kind is UnitKind.SENTENCE:
+            words += len(group[high + 1].text.split())
+            if words > max_words:
+                break
+            high += 1
+        chosen = group[low : high + 1]
+        if high == len(group) - 1 and chosen[-1].text.endswith(":"):
+            chosen = [*chosen, *self._introduced(chosen[-1])]
+        return chosen
+
+    def _introduced(self, lead: AnswerUnit) -> list[AnswerUnit]:
+        """The list that a sentence introduces."""
+        i = self._order.index((lead.source, lead.group)) + 1
+        if i == len(self._order) or self._order[i][0] != lead.source:
+            return []
+        group = self._by_group[self._order[i]]
+        return [unit for unit in group if unit.kind is UnitKind.LIST and unit.start - lead.end < 10][:1]
+
+
+def _to_passage(unit: ScoredAnswerUnit, chosen: Sequence[AnswerUnit]) -> AnswerPassage:
+    start = min(other.start for other in chosen)
+    end = max(other.end for other in chosen)
+    return AnswerPassage(unit.hit_index, unit.source, start, end, _format_units(chosen), unit.score)
+
+
+def _format_units(chosen: Sequence[AnswerUnit]) -> str:
+    """Sentences on one line; a list or code on lines of its own."""
+    text = ""
+    for unit in chosen:
+        if unit.kind is UnitKind.LIST:
+            lead = unit.lead if unit.lead and not text.endswith(unit.lead) else ""
+            text = "\n".join([*filter(None, (f"{text} {lead}".strip(),)), *map(_format_item, unit.body.splitlines())])
+        else:
+            text = f"{text} {_format_unit(unit)}".strip()
+    return text
+
+
+def _format_item(line: str) -> str:
+    return line if _NUMBERED.match(line) else f"- {line}"
+
+
+def _format_unit(unit: AnswerUnit) -> str:
+    if unit.kind is not UnitKind.CODE:
+        return unit.text
+    lines = unit.body.splitlines()
+    if len(lines) == 1:
+        return f"{unit.lead} `{lines[0].strip()}`".strip() if "`" not in lines[0] else unit.text
+    return "\n".join([*filter(None, (unit.lead,)), *(f"    {line}" for line in lines)])

@@ -1,0 +1,1 @@
+"""Quantities, names and other facts in questions and passages."""

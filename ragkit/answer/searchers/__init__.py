@@ -1,0 +1,1 @@
+"""What an agent can search besides a knowledge base, and records that it can aggregate."""

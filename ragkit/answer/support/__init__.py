@@ -1,0 +1,1 @@
+"""Whether passages support the statements of an answer."""

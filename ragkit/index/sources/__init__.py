@@ -1,0 +1,1 @@
+"""Local copies of remote documents, and the ids of sources."""

@@ -1,0 +1,1 @@
+"""Copy a knowledge base to another vector store, directory or database."""

@@ -1,0 +1,1 @@
+"""Explain why a search misses a passage, or an answer leaves out a text."""

@@ -1,0 +1,1 @@
+"""The sources of a knowledge base: which files an index run reads."""

@@ -1,0 +1,87 @@
+"""Keep the files that a cost estimate read and split, so that the run after it does not read them again."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import TypeAlias
+
+from ragkit.index.build_runner import BuildRunner, PendingEmbedding, PreparedFile
+from ragkit.index.plan import FileTask
+from ragkit.load.files.file_io import FileStat
+from ragkit.load.process.parsing import ParseFailure
+from ragkit.pipeline.assemble import PipelineComponents
+
+RunnerFactory: TypeAlias = Callable[[PipelineComponents, int], BuildRunner]
+Outcome: TypeAlias = PreparedFile | ParseFailure
+
+
+class SpooledFiles:
+    """Prepared files in a temporary file, by source and version. Close it, or use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._file = TemporaryFile(prefix="ragkit-")  # noqa: SIM115 - closed by `close`
+        self._offsets: dict[tuple[str, FileStat], int] = {}
+
+    def __enter__(self) -> SpooledFiles:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._file.close()
+
+    def __contains__(self, task: FileTask) -> bool:
+        return (task.source, task.stat) in self._offsets
+
+    def add(self, task: FileTask, outcome: Outcome) -> None:
+        """Append the outcome of a task."""
+        self._offsets[task.source, task.stat] = self._file.seek(0, 2)
+        pickle.dump(outcome, self._file, pickle.HIGHEST_PROTOCOL)
+
+    def read(self, task: FileTask) -> Outcome:
+        """The outcome of a task that was added."""
+        self._file.seek(self._offsets[task.source, task.stat])
+        outcome: Outcome = pickle.load(self._file)  # noqa: S301 - written by this process
+        return outcome
+
+    def wrap(self, factory: RunnerFactory) -> RunnerFactory:
+        """A factory of runners that take files from here, and add those that they read themselves."""
+        return lambda components, jobs: _SpoolingRunner(factory(components, jobs), self)
+
+
+class _SpoolingRunner:
+    """Adds prepared files to the spool, and takes them from there if they are the same version."""
+
+    def __init__(self, inner: BuildRunner, spool: SpooledFiles) -> None:
+        self._inner, self._spool = inner, spool
+        self.max_parallel_batches = inner.max_parallel_batches
+
+    def __enter__(self) -> BuildRunner:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inner.__exit__(kind, error, trace)
+
+    def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
+        """Start to embed texts with the inner runner."""
+        return self._inner.start_embedding(texts)
+
+    def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, Outcome]]:
+        """The outcome of each task, in order."""
+        spooled = [task in self._spool for task in work]
+        fresh = self._inner.prepare_files([task for task, known in zip(work, spooled, strict=True) if not known])
+        for task, known in zip(work, spooled, strict=True):
+            if known:
+                yield task, self._spool.read(task)
+            else:
+                _, outcome = next(fresh)
+                self._spool.add(task, outcome)
+                yield task, outcome

@@ -1,0 +1,1 @@
+"""Records and tables: CSV, JSON, YAML, TOML, XML, Parquet, SQLite."""

@@ -1,0 +1,83 @@
+"""HTML pages, with the event parser of lxml."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from lxml import etree
+
+from ragkit.errors import InvalidOption, LoadError
+from ragkit.load.html.text import PageReader, PageText, extract_page_text
+from ragkit.load.options import LOADER_VERSIONS, HtmlOptions
+from ragkit.load.shared.encoding import (
+    BYTE_ORDER_MARKS,
+    decode_bytes,
+    guess_encoding,
+    normalize_codec,
+    replace_invalid_chars,
+)
+from ragkit.load.shared.loader_utils import build_document
+from ragkit.records import Document
+
+FEED_SIZE = 65_536
+"""Bytes per call of the parser."""
+
+META_NAMES = ("author", "description", "keywords", "lang")
+"""`<meta>` names that become metadata."""
+
+_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.IGNORECASE)
+_XML_ENCODING = re.compile(rb"""<\?xml[^>]{0,100}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
+_IMPOSSIBLE_CODECS = frozenset({"utf-7", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"})
+"""Codecs that are wrong when the declaration is readable as ASCII; UTF-7 is an attack."""
+
+
+class HtmlLoader:
+    """The main text of a page, in reading order, without menus, scripts and hidden elements."""
+
+    version = LOADER_VERSIONS["html"]
+
+    def __init__(self, options: HtmlOptions | None = None) -> None:
+        self.options = options or HtmlOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The page in `data`; invalid markup is repaired as in a browser."""
+        page = read_page(data, source, navigation=self.options.navigation)
+        extra = {key: page.meta.get(key) for key in META_NAMES}
+        return build_document("html", source, page.layout, extra, page.title)
+
+
+def read_page(data: bytes | str, source: str, *, navigation: bool = False) -> PageText:
+    """The text of a page. Raises LoadError."""
+    text = data if isinstance(data, str) else decode_bytes(data, declared_encoding(data)).text
+    raw = replace_invalid_chars(text).encode("utf-8")
+    reader = PageReader()
+    parser = etree.HTMLParser(target=reader, encoding="utf-8", no_network=True, remove_pis=True)
+    try:
+        for line, markup in enumerate(raw.splitlines(keepends=True), start=1):
+            reader.line = line
+            for start in range(0, len(markup), FEED_SIZE):
+                parser.feed(markup[start : start + FEED_SIZE])
+        reader.line += raw.endswith((b"\n", b"\r"))
+        page = parser.close() if raw else PageReader().close()
+    except etree.LxmlError as error:
+        hint = "open it in a browser and save it again"
+        raise LoadError(source, f"invalid HTML ({error})", hint) from error
+    return extract_page_text(page, navigation=navigation)
+
+
+def declared_encoding(data: bytes) -> str:
+    """The codec that a page declares; '' when it declares none or a wrong one."""
+    if data.startswith(tuple(mark for mark, _ in BYTE_ORDER_MARKS)):
+        return ""
+    match = _XML_ENCODING.match(data[:200]) or _META_CHARSET.search(data[:4096])
+    if match is None:
+        return ""
+    try:
+        name = normalize_codec(match[1].decode("ascii", "replace"))
+    except InvalidOption:
+        return ""
+    if name in _IMPOSSIBLE_CODECS or (name == "utf-8") != (guess_encoding(data) == "utf-8" and not data.isascii()):
+        return ""  # contradicts the bytes
+    latin = codecs.lookup("latin-1").name
+    return "cp1252" if name in (latin, "ascii") else name

@@ -1,0 +1,1 @@
+"""Office documents: texts, presentations and sheets."""

@@ -1,0 +1,271 @@
+"""OpenDocument files: texts (ODT), presentations (ODP) and sheets (ODS)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lxml import etree
+
+from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.load.office.odf_sheet import read_sheet
+from ragkit.load.office.ooxml_drawings import comment_block
+from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.options import LOADER_VERSIONS, OdpOptions, OdsOptions, OdtOptions
+from ragkit.load.pages.text import PAGE_BREAK
+from ragkit.load.shared.encoding import replace_invalid_chars
+from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.shared.loader_utils import build_document, build_metadata, collapse_whitespace
+from ragkit.load.shared.ooxml import find_child, get_attribute, iter_elements, local_name, parse_part
+from ragkit.load.shared.table_records import Record, build_record_documents
+from ragkit.load.shared.zip_archive import ZipArchive
+from ragkit.records import JSON, Document, Heading, Place
+
+SKIPPED_ELEMENTS = frozenset(
+    {"annotation", "annotation-end", "note", "frame", "tracked-changes", "ruby-text", "custom-shape", "page-number"}
+)
+"""Inside a paragraph: notes and frames, which are read after it, and deleted text."""
+
+METADATA_KEYS = {"creator": "author", "creation-date": "created", "date": "modified", "keyword": "keywords"}
+"""Elements of `meta.xml` -> keys of the document's metadata."""
+
+SAVE_WITHOUT_PASSWORD = "save it without a password"  # noqa: S105 - a hint
+
+
+class OdtLoader:
+    """Paragraphs, headings, lists, tables, notes and comments in document order."""
+
+    version = LOADER_VERSIONS["odt"]
+
+    def __init__(self, options: OdtOptions | None = None) -> None:
+        self.options = options or OdtOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The document in `data`. Raises LoadError and LoadLimitExceeded."""
+        archive = ZipArchive(data, source, self.options)
+        reader = _OdfReader()
+        body = _read_body(archive, "text")
+        blocks = [*reader.blocks(body), *reader.notes] if body is not None else []
+        known = _read_metadata(archive)
+        title = str(known.pop("title", "")) or reader.title
+        return build_document("odt", source, join_blocks(blocks), known, title)
+
+
+class OdpLoader:
+    """One page per slide, its title as a heading, its notes below."""
+
+    version = LOADER_VERSIONS["odp"]
+
+    def __init__(self, options: OdpOptions | None = None) -> None:
+        self.options = options or OdpOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The document in `data`. Raises LoadError and LoadLimitExceeded."""
+        archive = ZipArchive(data, source, self.options)
+        body = _read_body(archive, "presentation")
+        pages: list[str] = []
+        starts: list[int] = []
+        headings: list[Heading] = []
+        length = 0
+        for slide in iter_elements(body, "page") if body is not None else ():
+            layout = join_blocks(_slide_blocks(slide, notes=self.options.notes), length)
+            pages.append(layout.text)
+            starts.append(length)
+            headings += layout.headings
+            length += len(layout.text) + len(PAGE_BREAK)
+        known = _read_metadata(archive)
+        title = str(known.pop("title", ""))
+        has_text = any(pages)
+        return Document(
+            text=PAGE_BREAK.join(pages) if has_text else "",
+            metadata=build_metadata("odp", source, {**known, "slides": len(pages)}),
+            source=source,
+            title=title,
+            page_starts=tuple(starts) if has_text else (),
+            headings=tuple(headings),
+            format="odp",
+        )
+
+
+class OdsLoader:
+    """One section per sheet, one line of text per row, with the column names."""
+
+    version = LOADER_VERSIONS["ods"]
+
+    def __init__(self, options: OdsOptions | None = None) -> None:
+        self.options = options or OdsOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The document in `data`. Raises LoadError, and LoadLimitExceeded above `max_cells`."""
+        archive = ZipArchive(data, source, self.options)
+        body = _read_body(archive, "spreadsheet")
+        blocks: list[LayoutBlock] = []
+        records: list[Record] = []
+        left = self.options.max_cells
+        for table in body if body is not None else ():
+            if local_name(table) == "table":
+                rows, used = read_sheet(table, left)
+                left -= used
+                if left < 0:
+                    reason = f"has more than {self.options.max_cells} cells"
+                    raise LoadLimitExceeded(source, reason, "raise max_cells, or split the file")
+                name = get_attribute(table, "name")
+                if self.options.records is not None:
+                    records += sheet_records(name, iter(rows))
+                else:
+                    blocks += sheet_blocks(name, iter(rows))
+        if self.options.records is not None:
+            return build_record_documents("ods", source, records, self.options.records)
+        known = _read_metadata(archive)
+        return build_document("ods", source, join_blocks(blocks), known, str(known.pop("title", "")))
+
+
+def _read_body(archive: ZipArchive, kind: str) -> etree._Element | None:
+    """The body of `content.xml`. Raises LoadError when it is missing, damaged or encrypted."""
+    if "META-INF/manifest.xml" in archive:
+        manifest = parse_part(archive, "META-INF/manifest.xml")
+        if next(iter_elements(manifest, "encryption-data"), None) is not None:
+            raise LoadError(archive.source, "password-protected", SAVE_WITHOUT_PASSWORD)
+    return find_child(parse_part(archive, "content.xml"), "body", kind)
+
+
+def _read_metadata(archive: ZipArchive) -> dict[str, JSON]:
+    known: dict[str, JSON] = {}
+    if "meta.xml" not in archive:
+        return known
+    try:
+        root = parse_part(archive, "meta.xml")
+    except LoadError:
+        return known  # the text is still readable
+    for element in root.iter("{*}title", *("{*}" + name for name in METADATA_KEYS)):
+        key = METADATA_KEYS.get(local_name(element), "title")
+        known.setdefault(key, collapse_whitespace(element.text or "")[:1000])
+    return known
+
+
+class _OdfReader:
+    """Converts the XML of one file to blocks; `title` is the first paragraph with the style Title."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.notes: list[LayoutBlock] = []
+        self._paragraph_count = 0
+
+    def blocks(self, parent: etree._Element, depth: int = 0) -> Iterator[LayoutBlock]:
+        """The blocks below an element, in order; `depth` is that of the list around it."""
+        for element in parent:
+            kind = local_name(element)
+            if kind in ("p", "h"):
+                yield from self._paragraph(element, depth)
+            elif kind == "table":
+                yield from self._table(element)
+            elif kind == "list":
+                yield from self.blocks(element, depth + 1)
+            elif kind not in ("tracked-changes", "forms", "sequence-decls", "notes"):
+                yield from self.blocks(element, depth)
+
+    def _paragraph(self, element: etree._Element, depth: int) -> Iterator[LayoutBlock]:
+        self._paragraph_count += 1
+        place = Place(0, "paragraph", self._paragraph_count)
+        text = replace_invalid_chars("".join(_iter_text(element))).strip()
+        level = get_attribute(element, "outline-level")
+        if text and local_name(element) == "h":
+            number = int(level) if level.isdecimal() and len(level) < 3 else 1
+            yield LayoutBlock("h", collapse_whitespace(text), max(1, number), place=place)
+        elif text and depth:
+            yield LayoutBlock("li", "  " * min(depth - 1, 8) + "- " + collapse_whitespace(text), place=place)
+        elif text:
+            if get_attribute(element, "style-name") == "Title":
+                self.title = self.title or collapse_whitespace(text)
+            yield LayoutBlock("p", text, place=place)
+        yield from self._attached(element, place)
+
+    def _attached(self, element: etree._Element, place: Place) -> Iterator[LayoutBlock]:
+        """The comments and frames of a paragraph; its notes are kept for the end."""
+        for item in element.iter("{*}annotation", "{*}text-box", "{*}note", "{*}object"):
+            kind = local_name(item)
+            if kind == "annotation":
+                words = " ".join("".join(_iter_text(paragraph)) for paragraph in iter_elements(item, "p"))
+                creator = find_child(item, "creator")
+                author = collapse_whitespace(creator.text or "") if creator is not None else ""
+                block = comment_block(collapse_whitespace(replace_invalid_chars(words)), author)
+                block.place = place
+                yield block
+            elif kind == "note":
+                body = find_child(item, "note-body")
+                text = " ".join(block.text for block in self.blocks(body)) if body is not None else ""
+                if text:
+                    self.notes.append(LayoutBlock("line", f"[{_note_mark(item)}] {text}", place=place))
+            elif kind == "text-box":
+                yield from self.blocks(item)
+
+    def _table(self, table: etree._Element) -> Iterator[LayoutBlock]:
+        header = ""
+        for row in iter_elements(table, "table-row"):
+            if next(row.iterancestors("{*}table")) is not table:
+                continue  # of a table inside a cell
+            place = Place(0, "paragraph", self._paragraph_count + 1)
+            cells = [cell for cell in row if local_name(cell) == "table-cell"]
+            texts = [collapse_whitespace(" ".join(block.text for block in self.blocks(cell))) for cell in cells]
+            in_head = local_name(row.getparent()) == "table-header-rows"
+            if any(texts):
+                yield LayoutBlock("row", " | ".join(texts), header="" if in_head else header, place=place)
+            header = " | ".join(texts) if in_head and len(texts) > 1 else header
+
+
+def _slide_blocks(slide: etree._Element, *, notes: bool) -> Iterator[LayoutBlock]:
+    reader = _OdfReader()
+    frames = [frame for frame in slide if local_name(frame) not in ("notes", "forms")]
+    titles = [frame for frame in frames if get_attribute(frame, "class") == "title"]
+    for frame in titles:
+        title = collapse_whitespace(" ".join(block.text for block in reader.blocks(frame)))
+        yield LayoutBlock("h", title, 1)
+    for frame in sorted((frame for frame in frames if frame not in titles), key=_position):
+        yield from _without_places(reader.blocks(frame))
+    page = find_child(slide, "notes")
+    lines = [block.text for block in reader.blocks(page)] if notes and page is not None else []
+    if lines:
+        yield LayoutBlock("p", "Notes: " + "\n".join(lines))
+
+
+def _without_places(blocks: Iterable[LayoutBlock]) -> Iterator[LayoutBlock]:
+    """The blocks without paragraph numbers: a slide is the place."""
+    for block in blocks:
+        block.place = None
+        yield block
+
+
+def _position(frame: etree._Element) -> tuple[float, float]:
+    """Top and left of a frame in its unit; frames of one file share a unit."""
+    return _length(get_attribute(frame, "y")), _length(get_attribute(frame, "x"))
+
+
+def _length(text: str) -> float:
+    number = text.rstrip("cmintpx%")
+    try:
+        return float(number) if len(number) < 20 else 0.0
+    except ValueError:
+        return 0.0
+
+
+def _iter_text(element: etree._Element) -> Iterator[str]:
+    """The visible text of a paragraph."""
+    yield element.text or ""
+    for node in element:
+        kind = local_name(node)
+        if kind == "s":
+            count = get_attribute(node, "c")
+            yield " " * (min(int(count), 100) if count.isdecimal() and len(count) < 6 else 1)
+        elif kind == "tab":
+            yield "\t"
+        elif kind == "line-break":
+            yield "\n"
+        elif kind == "note":
+            yield f"[{_note_mark(node)}]"
+        elif kind not in SKIPPED_ELEMENTS:
+            yield from _iter_text(node)
+        yield node.tail or ""
+
+
+def _note_mark(note: etree._Element) -> str:
+    citation = find_child(note, "note-citation")
+    return collapse_whitespace(citation.text or "") if citation is not None else ""

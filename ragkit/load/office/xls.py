@@ -1,0 +1,120 @@
+"""Excel files of the older and the binary format (XLS, XLSB), with calamine."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, time
+
+from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
+from ragkit.load.office.merged_cells import MergedCells
+from ragkit.load.office.ole_file import reject_damaged_ole
+from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.options import LOADER_VERSIONS, XlsOptions
+from ragkit.load.shared.encoding import replace_invalid_chars
+from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
+from ragkit.load.shared.table_records import Record, build_record_documents
+from ragkit.load.shared.table_text import TableRow
+from ragkit.load.shared.zip_archive import SAVE_AGAIN_HINT
+from ragkit.records import Document
+
+try:
+    from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
+except ImportError as error:
+    raise MissingExtra("the loader 'xls'", extra="office") from error
+
+
+PARSE_ERRORS = (OSError, ValueError, OverflowError, TypeError)
+"""Errors of calamine for damaged files, beside its own."""
+
+
+@contextmanager
+def _translate_panics(source: str) -> Iterator[None]:
+    """A panic of calamine as a LoadError: it is no `Exception`, and its class cannot be imported."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise LoadError(source, "invalid workbook", SAVE_AGAIN_HINT) from error
+
+
+class XlsLoader:
+    """Reads the last calculated values, without formulas, charts and comments."""
+
+    version = LOADER_VERSIONS["xls"]
+
+    def __init__(self, options: XlsOptions | None = None) -> None:
+        self.options = options or XlsOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The document in `data`. Raises LoadError, and LoadLimitExceeded above `max_cells`."""
+        with _translate_panics(source):
+            return self._load(data, source)
+
+    def _load(self, data: bytes, source: str) -> Document:
+        hidden, left = 0, self.options.max_cells
+        blocks: list[LayoutBlock] = []
+        records: list[Record] = []
+        try:
+            reject_damaged_ole(data, source)  # calamine would follow a chain of sectors that never ends
+            book = CalamineWorkbook.from_filelike(io.BytesIO(data))
+            for sheet in book.sheets_metadata:
+                if sheet.typ != SheetTypeEnum.WorkSheet:
+                    continue
+                if sheet.visible != SheetVisibleEnum.Visible and not self.options.hidden:
+                    hidden += 1
+                    continue
+                rows = _read_rows(book.get_sheet_by_name(sheet.name))
+                left -= sum(len(row.cells) - list(row.cells).count("") for row in rows)
+                if left < 0:
+                    reason = f"has more than {self.options.max_cells} cells"
+                    raise LoadLimitExceeded(source, reason, "raise max_cells, or split the file")
+                if self.options.records is not None:
+                    records += sheet_records(sheet.name, iter(rows))
+                else:
+                    blocks += sheet_blocks(sheet.name, iter(rows))
+        except (CalamineError, *PARSE_ERRORS) as error:
+            reason = f"invalid workbook ({collapse_whitespace(str(error))[:200]})"
+            hint = SAVE_AGAIN_HINT
+            if "password" in str(error).lower():
+                reason, hint = "password-protected", "save it without a password"
+            raise LoadError(source, reason, hint) from error
+        if self.options.records is not None:
+            return build_record_documents("xls", source, records, self.options.records)
+        return build_document("xls", source, join_blocks(blocks), {"hidden_sheets": hidden or None})
+
+
+def _read_rows(sheet: CalamineSheet) -> list[TableRow]:
+    first = sheet.start or (0, 0)
+    ranges = [
+        (left - first[1] + 1, top + 1, right - first[1] + 1, bottom + 1)
+        for (top, left), (bottom, right) in sheet.merged_cell_ranges or ()
+        if left >= first[1]
+    ]
+    merged = MergedCells(ranges)
+    rows: list[TableRow] = []
+    for number, values in enumerate(sheet.to_python(skip_empty_area=True), start=first[0] + 1):
+        cells = [_format_cell(value) for value in values]
+        spans = merged.apply(number, cells)
+        rows.append(TableRow(number, [""] * first[1] + cells if any(cells) else (), _shift(spans, first[1])))
+    return rows
+
+
+def _shift(spans: list[tuple[int, int]], columns: int) -> list[tuple[int, int]]:
+    return [(first + columns, last + columns) for first, last in spans]
+
+
+def _format_cell(value: object) -> str:
+    """The text of a cell."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return collapse_whitespace(replace_invalid_chars(str(value)))

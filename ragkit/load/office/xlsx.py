@@ -1,0 +1,168 @@
+"""Excel files: one section per sheet, one line of text per row, with the column names."""
+
+from __future__ import annotations
+
+import io
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time, timedelta
+
+import openpyxl
+from lxml import etree
+from openpyxl.utils.exceptions import InvalidFileException
+
+from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.load.office.merged_cells import MergedCells, read_merged_cells
+from ragkit.load.office.ooxml_drawings import drawing_blocks, sheet_comment_blocks
+from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
+from ragkit.load.shared.encoding import replace_invalid_chars
+from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
+from ragkit.load.shared.ooxml import (
+    find_main_part,
+    get_attribute,
+    iter_elements,
+    parse_part,
+    read_core_properties,
+    read_relationships,
+)
+from ragkit.load.shared.table_records import Record, build_record_documents
+from ragkit.load.shared.table_text import TableRow
+from ragkit.load.shared.zip_archive import ZIP_ERRORS, ZipArchive
+from ragkit.records import Document
+
+PARSE_ERRORS = (
+    *ZIP_ERRORS,
+    InvalidFileException,
+    etree.LxmlError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    SyntaxError,
+)
+"""Errors of openpyxl for damaged files; the ParseError of xml.etree is a SyntaxError."""
+
+STRICT_NAMESPACES = (
+    (b"http://purl.oclc.org/ooxml/spreadsheetml/main", b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"),
+    (b"http://purl.oclc.org/ooxml/officeDocument/", b"http://schemas.openxmlformats.org/officeDocument/2006/"),
+    (b"http://purl.oclc.org/ooxml/drawingml/", b"http://schemas.openxmlformats.org/drawingml/2006/"),
+)
+"""Namespaces of "strict" files -> those that openpyxl knows."""
+
+
+class XlsxLoader:
+    """Reads the last calculated values, without formulas; charts, text boxes and comments follow their sheet."""
+
+    version = LOADER_VERSIONS["xlsx"]
+
+    def __init__(self, options: XlsxOptions | None = None) -> None:
+        self.options = options or XlsxOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The document in `data`. Raises LoadError, and LoadLimitExceeded above `max_cells`."""
+        archive = ZipArchive(data, source, self.options)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about unsupported features without text
+                blocks, records, hidden = self._blocks(_to_transitional(data, archive), archive)
+        except PARSE_ERRORS as error:
+            reason = f"invalid workbook ({type(error).__name__})"
+            raise LoadError(source, reason, "open it in a spreadsheet program and save it again") from error
+        if self.options.records is not None:
+            return build_record_documents("xlsx", source, records, self.options.records)
+        properties = read_core_properties(archive)
+        title = str(properties.pop("title", ""))
+        return build_document(
+            "xlsx", source, join_blocks(blocks), {**properties, "hidden_sheets": hidden or None}, title
+        )
+
+    def _blocks(self, data: bytes, archive: ZipArchive) -> tuple[list[LayoutBlock], list[Record], int]:
+        """The blocks of the sheets, or their records if wanted, and the number of hidden sheets."""
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        parts = _sheet_parts(archive)
+        blocks: list[LayoutBlock] = []
+        records: list[Record] = []
+        cell_count = 0
+
+        def read_rows(rows: Iterator[Sequence[object]], merged: MergedCells) -> Iterator[TableRow]:
+            nonlocal cell_count
+            for number, row in enumerate(rows, start=1):
+                cells = [_format_cell(value) for value in row]
+                filled = len(cells) - cells.count("")
+                cell_count += filled
+                if cell_count > self.options.max_cells:
+                    reason = f"has more than {self.options.max_cells} cells"
+                    raise LoadLimitExceeded(archive.source, reason, "raise max_cells, or split the file")
+                spans = merged.apply(number, cells)
+                yield TableRow(number, cells, spans) if filled else TableRow(number, ())
+
+        visible = [sheet for sheet in book.worksheets if self.options.hidden or sheet.sheet_state == "visible"]
+        for sheet in visible:
+            sheet.reset_dimensions()  # the declared dimensions are often wrong
+            part = parts.get(str(sheet.title), "")
+            rows = read_rows(sheet.iter_rows(values_only=True), read_merged_cells(archive, part))
+            if self.options.records is not None:
+                records += sheet_records(str(sheet.title), rows)
+                continue
+            blocks += sheet_blocks(str(sheet.title), rows, extra_blocks(archive, part, comments=self.options.comments))
+        hidden = len(book.worksheets) - len(visible)
+        book.close()
+        return blocks, records, hidden
+
+
+def extra_blocks(archive: ZipArchive, sheet: str, *, comments: bool = True) -> list[LayoutBlock]:
+    """The text boxes, charts and comments of a sheet."""
+    if not sheet:
+        return []
+    blocks: list[LayoutBlock] = []
+    for kind, part in read_relationships(archive, sheet).values():
+        if part in archive and kind == "drawing":
+            blocks += drawing_blocks(archive, part)
+        elif part in archive and kind == "comments" and comments:
+            blocks += sheet_comment_blocks(parse_part(archive, part))
+    return blocks
+
+
+def _sheet_parts(archive: ZipArchive) -> dict[str, str]:
+    """The name of each sheet -> its part."""
+    main = find_main_part(archive, "xl/workbook.xml")
+    targets = read_relationships(archive, main)
+    parts: dict[str, str] = {}
+    for sheet in iter_elements(parse_part(archive, main), "sheet"):
+        key = next((value for name, value in sheet.attrib.items() if name.endswith("}id")), "")
+        parts[get_attribute(sheet, "name")] = targets.get(key, ("", ""))[1]
+    return parts
+
+
+def _to_transitional(data: bytes, archive: ZipArchive) -> bytes:
+    """The file in the namespaces that openpyxl knows; `data` itself unless it is a "strict" file."""
+    main = find_main_part(archive, "xl/workbook.xml")
+    if STRICT_NAMESPACES[0][0] not in archive.read(main):
+        return data
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as rewritten:
+        for name in archive.names:
+            part = archive.read(name)
+            if name.endswith((".xml", ".rels")):
+                for strict, transitional in STRICT_NAMESPACES:
+                    part = part.replace(strict, transitional)
+            rewritten.writestr(name, part)
+    return out.getvalue()
+
+
+def _format_cell(value: object) -> str:
+    """The text of a cell."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return str(value) if isinstance(value, int | timedelta) else collapse_whitespace(replace_invalid_chars(str(value)))

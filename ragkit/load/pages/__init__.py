@@ -1,0 +1,1 @@
+"""Documents that consist of pages: PDF files, and their layout."""

@@ -1,0 +1,338 @@
+"""Tables without ruled lines: rows of pieces that stand below each other in columns."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from statistics import median
+
+from ragkit.load.pages.page import Piece
+from ragkit.load.pages.tables.rows import split_pieces, sub_piece, visual_rows
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
+
+LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
+MARKER = re.compile(r"(?:[-•▪◦‣–○●■□*]|\(?\w{1,3}[.)]|\[\d{1,3}\])$")
+MONOSPACED = re.compile(r"cour|mono|typewr|consol|cmtt|sftt|ectt|lmtt|luximono|txtt", re.IGNORECASE)
+_SIGN_BEFORE = re.compile(r"[$€£¥(]+|US\$|-\s?[$€£]")
+_SIGN_AFTER = re.compile(r"[)%]+\s*[†*]*|\(\w\)|bps|pts")
+PROSE_CHARS = 28
+"""A piece with this many characters and 4 spaces is a line of a paragraph."""
+Row = list[Piece]
+
+
+def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
+    """The tables among the pieces of one text column, from top to bottom."""
+    visible = visual_rows(pieces)
+    rows = [join_signs(row) if len(row) > 1 else row for row in visible]
+    is_table = list(map(_is_table_row, rows))
+    tables: list[PdfTable] = []
+    start = 0
+    while start < len(rows):
+        end = _run_end(rows, is_table, start)
+        if end - start >= 2:
+            first = _with_names_above(rows, start, tables[-1].bottom if tables else 0)
+            table = _read_run(rows[first:end])
+            if table is not None:
+                table.starts = frozenset(piece.start for row in visible[first:end] for piece in row)
+                tables.append(table)
+                start = end
+                continue
+        start = max(start + 1, end)
+    return tables
+
+
+def is_prose(piece: Piece) -> bool:
+    """Whether a piece is a line of a paragraph."""
+    return len(piece.text) >= PROSE_CHARS and piece.text.count(" ") >= 4
+
+
+def join_signs(row: Row) -> Row:
+    """A currency sign is joined to the amount behind it, a closing bracket to the amount before it."""
+    joined: Row = []
+    for piece in _split_signs(row):
+        before = joined[-1] if joined else None
+        if before is not None and (
+            (_SIGN_BEFORE.fullmatch(before.text) and is_data(piece.text))
+            or (_SIGN_AFTER.fullmatch(piece.text) and is_data(before.text) and piece.x0 - before.x1 < 5 * piece.height)
+            or (len(joined) == 1 and MARKER.match(before.text) and piece.x0 - before.x1 < 4 * piece.height)
+        ):
+            joined[-1] = _join_two(before, piece)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _split_signs(row: Row) -> Row:
+    """A sign that closes the amount before it is cut off from the next amount: `6`, `% 9`."""
+    split: Row = []
+    for number, piece in enumerate(row):
+        if number and piece.text[0] in "%)" and len(piece.words) > 1 and _closes_amount(piece):
+            split += [sub_piece(piece, 0, 1), sub_piece(piece, 1, len(piece.words))]
+        else:
+            split.append(piece)
+    return split
+
+
+def _closes_amount(piece: Piece) -> bool:
+    sign, rest = piece.text[: piece.words[0][1]], piece.text[piece.words[1][0] :]
+    return _SIGN_AFTER.fullmatch(sign) is not None and is_data(rest)
+
+
+def _join_two(before: Piece, piece: Piece) -> Piece:
+    gap = "" if piece.text[0] == ")" else " "
+    text, shift = before.text + gap + piece.text, len(before.text) + len(gap)
+    words = [*before.words, *((a + shift, b + shift, x0, x1) for a, b, x0, x1 in piece.words)]
+    x1 = max(before.x1, piece.x1)  # a sign may be printed over the amount
+    if is_data(piece.text):  # one word, so that no column runs through it
+        words = [(0, len(text), before.x0, x1)]
+    top, bottom = min(before.top, piece.top), max(before.bottom, piece.bottom)
+    return Piece(text, before.x0, top, x1, bottom, before.fonts, before.size, words, before.start)
+
+
+def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
+    """The end of the run of table rows that begins at `start`; `start` when none begins there."""
+    if not is_table[start]:
+        return start
+    left, right = _extent(rows[start])
+    end = start + 1
+    single = 0
+    for number in range(start + 1, len(rows)):
+        row = rows[number]
+        before = rows[number - 1]
+        height = max(row[0].height, 4)
+        if min(p.top for p in row) - max(p.bottom for p in before) > 2.2 * height:
+            break
+        if is_table[number]:
+            low, high = _extent(row)
+            if high < left or low > right:
+                break
+            left, right = min(left, low), max(right, high)
+            single, end = 0, number + 1
+            continue
+        single += 1
+        if single > 3 or len(row) != 1 or LEADER.search(row[0].text):
+            break
+        piece = row[0]
+        if is_prose(piece) and piece.x1 - piece.x0 > 0.62 * (right - left) and len(piece.text) > 60:
+            break
+    return end
+
+
+def _is_table_row(row: Row) -> bool:
+    if len(row) < 2 or any(LEADER.search(piece.text) for piece in row):
+        return False
+    if all(MONOSPACED.search(piece.fonts[0]) for piece in row):
+        return False
+    return sum(map(is_prose, row)) < max(2, len(row) - 1)
+
+
+def _extent(row: Row) -> tuple[float, float]:
+    return row[0].x0, max(piece.x1 for piece in row)
+
+
+def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
+    """The first row of names above the first row of a run: names over some of the columns, close to it."""
+    left, right = (
+        min(row[0].x0 for row in rows[start : start + 3]),
+        max(_extent(row)[1] for row in rows[start : start + 3]),
+    )
+    first = start
+    while first > 0 and start - first < 4:
+        row, below = rows[first - 1], rows[first]
+        piece = row[0]
+        gap = min(p.top for p in below) - max(p.bottom for p in row)
+        if row[0].top < floor or gap > 0.9 * piece.height or is_prose(piece):
+            break
+        if piece.x0 < left + 0.15 * (right - left) or row[-1].x1 > right + 3 * piece.height:
+            break
+        first -= 1
+    return first
+
+
+def _read_run(rows: Sequence[Row]) -> PdfTable | None:
+    edges = [(left + right) / 2 for left, right in find_columns(rows)]
+    if not edges:
+        return None
+    split = [sorted(split_pieces(row, edges), key=lambda piece: piece.x0) for row in rows]
+    placed = [_place(row, edges) for row in split]
+    if not _is_table(placed, len(edges) + 1):
+        return None
+    if any(_is_scale(column) for column in _column_texts(placed, len(edges) + 1)):
+        return None  # a chart
+    groups = _join_rows(placed)
+    _widen_names(groups)
+    cells = []
+    for number, row in enumerate(groups):
+        for (first, last), pieces in sorted(row.items()):
+            cells.append(PdfCell(number, first, join_text(pieces), 1, last - first + 1))
+    everything = [piece for row in split for piece in row]
+    return PdfTable(
+        min(piece.x0 for piece in everything),
+        min(piece.top for piece in everything),
+        max(piece.x1 for piece in everything),
+        max(piece.bottom for piece in everything),
+        cells,
+        everything,
+    )
+
+
+def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
+    """The white strips between columns, from left to right."""
+    most = max(len(row) for row in rows)
+    body = [row for row in rows if len(row) >= max(2, 0.5 * most)]
+    left = int(min(row[0].x0 for row in body))
+    right = int(max(_extent(row)[1] for row in body)) + 1
+    counts = [0] * (right - left + 2)
+    for row in body:
+        for piece in row:
+            counts[int(piece.x0) - left] += 1
+            counts[int(piece.x1) - left + 1] -= 1
+    limit = int(0.1 * len(body))
+    height = median(piece.height for row in body for piece in row)
+    edges: list[tuple[float, float]] = []
+    covered = begin = 0
+    inside = False
+    for x, change in enumerate(counts):
+        covered += change
+        if covered <= limit:
+            if inside:
+                begin, inside = x, False
+        elif not inside:
+            if x - begin >= 0.3 * height and begin:
+                edges.append((left + begin, left + x))
+            inside = True
+    return edges
+
+
+Placed = dict[tuple[int, int], list[Piece]]
+
+
+def _place(row: Row, edges: Sequence[float]) -> Placed:
+    placed: Placed = {}
+    before = (-1, -1)
+    for piece in row:
+        first = sum(1 for edge in edges if edge < piece.x0 + 1)
+        last = max(first, sum(1 for edge in edges if edge < piece.x1 - 1))
+        if first <= before[1]:  # it reaches into the column of the piece before
+            first = before[1] + 1
+        if first > last:
+            placed[before].append(piece)
+            continue
+        before = first, last
+        placed[before] = [piece]
+    return placed
+
+
+def _is_table(rows: Sequence[Placed], width: int) -> bool:
+    texts = [join_text(pieces) for row in rows for (first, _), pieces in row.items() if first]
+    full = sum(1 for row in rows if len(row) >= 2)
+    values = sum(map(is_data, texts))
+    if full < 2 or full < 0.4 * len(rows):
+        return False
+    if width == 2:
+        return full >= 3 and values >= 0.5 * len(texts)
+    return (full >= 3 and (values >= 0.25 * len(texts) or (full >= 4 and _average(texts) < 25))) or (
+        values >= 0.4 * len(texts) and full >= 2
+    )
+
+
+def _column_texts(rows: Sequence[Placed], width: int) -> list[list[str]]:
+    return [[join_text(row[c, c]) for row in rows if (c, c) in row] for c in range(width)]
+
+
+def _is_scale(texts: Sequence[str]) -> bool:
+    """Whether numbers rise or fall in equal steps: an axis of a chart. Steps of one number rows or years."""
+    try:
+        numbers = [float(text.strip("%").replace(",", "")) for text in texts if is_data(text)]
+    except ValueError:
+        return False
+    steps = {round(b - a, 6) for a, b in itertools.pairwise(numbers)}
+    return len(numbers) >= 5 and len(steps) == 1 and abs(min(steps)) not in (0, 1)
+
+
+def _average(texts: Sequence[str]) -> float:
+    return sum(map(len, texts)) / max(1, len(texts))
+
+
+def _join_rows(rows: Sequence[Placed]) -> list[Placed]:
+    """Rows of cells, whose texts may take several lines."""
+    joined: list[Placed] = []
+    in_names = True
+    for row in rows:
+        if joined and _continues(joined[-1], row, in_names=in_names):
+            for span, pieces in row.items():
+                joined[-1].setdefault(_span_in(joined[-1], span), []).extend(pieces)
+        else:
+            joined.append({span: list(pieces) for span, pieces in row.items()})
+        in_names = in_names and not _has_values(row)
+    return joined
+
+
+def _widen_names(rows: list[Placed]) -> None:
+    """Names that stand in the middle above several names count for all of these."""
+    for number in range(len(rows) - 1):
+        row, below = rows[number], rows[number + 1]
+        if _has_values(row):
+            return
+        names = sorted((span, pieces) for span, pieces in row.items() if span[0])
+        under = sorted((span, pieces) for span, pieces in below.items() if span[0])
+        size = len(under) // max(1, len(names))
+        if not names or size < 2 or size * len(names) != len(under):
+            continue
+        groups = [under[first : first + size] for first in range(0, len(under), size)]
+        if all(_stands_over(pieces, group) for (_, pieces), group in zip(names, groups, strict=True)):
+            for span, _ in names:
+                del row[span]
+            row.update({(g[0][0][0], g[-1][0][1]): pieces for (_, pieces), g in zip(names, groups, strict=True)})
+
+
+def _stands_over(pieces: Sequence[Piece], group: Sequence[tuple[tuple[int, int], list[Piece]]]) -> bool:
+    """Whether a name stands above the middle of a group of names."""
+    left = min(piece.x0 for _, found in group for piece in found)
+    right = max(piece.x1 for _, found in group for piece in found)
+    middle = (min(piece.x0 for piece in pieces) + max(piece.x1 for piece in pieces)) / 2
+    return abs(middle - (left + right) / 2) < 0.15 * (right - left)
+
+
+def _span_in(row: Placed, span: tuple[int, int]) -> tuple[int, int]:
+    """The cell of a row that a line of text belongs to."""
+    for first, last in row:
+        if first <= span[1] and span[0] <= last:
+            return first, last
+    return span
+
+
+def _has_values(row: Placed) -> bool:
+    texts = [join_text(pieces) for (first, _), pieces in row.items() if first]
+    return any(is_data(text) and not re.fullmatch(r"(?:19|20)\d\d", text) for text in texts)
+
+
+def _continues(before: Placed, row: Placed, *, in_names: bool) -> bool:
+    """Whether a line holds the next line of text of the cells of the row before."""
+    gap = min(p.top for ps in row.values() for p in ps) - max(p.bottom for ps in before.values() for p in ps)
+    height = max(p.height for ps in row.values() for p in ps)
+    if gap > 0.5 * height:
+        return False
+    label = next((join_text(ps) for (first, _), ps in row.items() if first == 0), "")
+    label_before = next((join_text(ps) for (first, _), ps in before.items() if first == 0), "")
+    values = _has_values(row)
+    spans = any(first < last for first, last in [*before, *row])
+    if in_names and not values:
+        return not spans and not (label and label_before and len(before) == 1)
+    if len(before) == 1 and label_before and label and len(row) > 1 and not spans:
+        return (
+            _begins_inside(label)
+            or label_before[-1:] in ",-–(/&"
+            or label_before.endswith((" and", " of", " the", " for"))
+        )
+    if len(row) == 1 and label and len(before) > 1:
+        return _begins_inside(label)
+    if not label and not values:
+        return len(row) < len(before) or not _has_values(before)
+    return False
+
+
+def _begins_inside(text: str) -> bool:
+    """Whether a text begins in the middle of a sentence."""
+    return text[:1].islower() or text[:1] in "(&/"

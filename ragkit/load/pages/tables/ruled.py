@@ -1,0 +1,280 @@
+"""Tables between ruled lines: a grid of lines, whose fields without a line between them are one cell."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from ragkit.load.pages.page import PdfPage, Piece, Rule
+from ragkit.load.pages.tables.open import find_columns, join_signs
+from ragkit.load.pages.tables.rows import split_pieces, visual_rows
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+NEAR = 3.0
+"""Lines that are at most this far apart meet, in points."""
+NARROW = 5.0
+"""A row or column that is not wider is none: the space between two lines."""
+WIDE = 16.0
+"""A column that is not wider may be such a space too."""
+MAX_FIELDS = 20_000
+"""Fields of a grid; a larger one is a drawing."""
+
+
+def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
+    """The tables with ruled lines around their cells or columns, from top to bottom."""
+    return sorted(_read_rules(page.rules, page.pieces), key=lambda table: table.top)
+
+
+def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
+    horizontal = _merge([rule for rule in rules if rule.is_horizontal], across=True)
+    vertical = _merge([rule for rule in rules if not rule.is_horizontal], across=False)
+    grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
+    kept: list[PdfTable] = []
+    left = list(pieces)  # a piece on the edge of two tables belongs to the larger one
+    for grid in sorted(grids, key=_area, reverse=True):
+        if any(_overlap(grid.box, (table.x0, table.top, table.x1, table.bottom)) for table in kept):
+            continue
+        table = grid.read(left)
+        if table is not None:
+            kept.append(table)
+            left = [piece for piece in left if not grid.holds(piece)]
+    return kept
+
+
+def _area(grid: _Grid) -> float:
+    left, top, right, bottom = grid.box
+    return (right - left) * (bottom - top)
+
+
+def _overlap(box: Box, other: Box) -> bool:
+    width = min(box[2], other[2]) - max(box[0], other[0])
+    height = min(box[3], other[3]) - max(box[1], other[1])
+    return width > 2 and height > 2
+
+
+def _merge(rules: Sequence[Rule], *, across: bool) -> list[Rule]:
+    """Lines that continue each other as one, at one height (or one distance from the left)."""
+    spans = sorted(
+        ((rule.top + rule.bottom) / 2, rule.x0, rule.x1) if across else ((rule.x0 + rule.x1) / 2, rule.top, rule.bottom)
+        for rule in rules
+    )
+    merged: list[Rule] = []
+    level: list[tuple[float, float]] = []
+    at = 0.0
+    for position, start, end in [*spans, (1e9, 0.0, 0.0)]:
+        if level and position - at > NEAR:
+            merged += _join(level, at, across=across)
+            level = []
+        if not level:
+            at = position
+        level.append((start, end))
+    return merged
+
+
+def _join(spans: list[tuple[float, float]], at: float, *, across: bool) -> Iterator[Rule]:
+    spans.sort()
+    start, end = spans[0]
+    for first, last in [*spans[1:], (1e9, 1e9)]:
+        if first > end + NEAR:
+            if end - start > 6:
+                yield Rule(start, at, end, at) if across else Rule(at, start, at, end)
+            start, end = first, last
+        else:
+            end = max(end, last)
+
+
+def _groups(horizontal: Sequence[Rule], vertical: Sequence[Rule]) -> Iterator[tuple[list[Rule], list[Rule]]]:
+    """Lines that meet each other."""
+    rules = [*horizontal, *vertical]
+    parents = list(range(len(rules)))
+
+    def find(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+    order = sorted(range(len(horizontal)), key=lambda number: horizontal[number].top)
+    tops = [horizontal[number].top for number in order]
+    for number, rule in enumerate(vertical, len(horizontal)):
+        for index in range(bisect_left(tops, rule.top - NEAR), len(order)):
+            other = horizontal[order[index]]
+            if other.top > rule.bottom + NEAR:
+                break
+            if other.x0 - NEAR <= rule.x0 <= other.x1 + NEAR:
+                parents[find(order[index])] = find(number)
+    groups: dict[int, tuple[list[Rule], list[Rule]]] = {}
+    for number, rule in enumerate(rules):
+        groups.setdefault(find(number), ([], []))[number >= len(horizontal)].append(rule)
+    for rows, columns in groups.values():
+        if len(rows) >= 2 and columns and len(rows) * len(columns) <= MAX_FIELDS:
+            yield rows, columns
+
+
+class _Grid:
+    """The lines of one table."""
+
+    def __init__(self, rows: list[Rule], columns: list[Rule]) -> None:
+        self.rows, self.columns = rows, columns
+        left = min(rule.x0 for rule in [*rows, *columns])
+        right = max(rule.x1 for rule in [*rows, *columns])
+        top = min(rule.top for rule in [*rows, *columns])
+        bottom = max(rule.bottom for rule in [*rows, *columns])
+        self.box = left, top, right, bottom
+        self.xs = _positions([left, right, *(rule.x0 for rule in columns)])
+        self.ys = _positions([top, bottom, *(rule.top for rule in rows)])
+
+    def holds(self, piece: Piece) -> bool:
+        """Whether a piece is between the outer lines, or on them."""
+        left, top, right, bottom = self.box
+        return left - NEAR < (piece.x0 + piece.x1) / 2 < right + NEAR and top - 1 < piece.middle < bottom + 1
+
+    def read(self, pieces: Sequence[Piece]) -> PdfTable | None:
+        """The table; None when the lines are a frame, an underline or a drawing."""
+        left, top, right, bottom = self.box
+        inside = [piece for piece in pieces if self.holds(piece)]
+        if len(self.xs) < 3 or len(inside) < 4:
+            return None
+        inside = [piece for row in visual_rows(inside) for piece in join_signs(row)]
+        inside = split_pieces(inside, self.xs[1:-1])
+        self._add_columns(inside)
+        self._add_rows(inside)
+        width, height = len(self.xs) - 1, len(self.ys) - 1
+        if width < 2 or height < 2 or width * height > MAX_FIELDS:
+            return None
+        owner = self._fields(width, height, inside)
+        texts: dict[tuple[int, int], list[Piece]] = {}
+        for piece in inside:
+            column = _index(self.xs, (piece.x0 + piece.x1) / 2)
+            row = _index(self.ys, piece.middle)
+            texts.setdefault(owner[row][column], []).append(piece)
+        cells = []
+        for (row, column), found in texts.items():
+            fields = [(r, c) for r in range(height) for c in range(width) if owner[r][c] == (row, column)]
+            rows = max(r for r, _ in fields) - row + 1
+            columns = max(c for _, c in fields) - column + 1
+            cells.append(PdfCell(row, column, join_text(found), rows, columns))
+        table = PdfTable(left, top, right, bottom, cells, inside)
+        _without_narrow_columns(table, self.xs)
+        return _compact(table)
+
+    def _add_columns(self, pieces: Sequence[Piece]) -> None:
+        """Columns without a line between them."""
+        added: list[float] = []
+        for left, right in zip(self.xs, self.xs[1:], strict=False):
+            rows = visual_rows([piece for piece in pieces if left - NEAR < piece.x0 and piece.x1 < right + NEAR])
+            several = [row for row in rows if len(row) > 1]
+            if len(several) >= 3 and len(several) > 0.4 * len(rows):
+                added += [(first + last) / 2 for first, last in find_columns(several)]
+        self.xs = _positions([*self.xs, *added])
+
+    def _add_rows(self, pieces: Sequence[Piece]) -> None:
+        """Rows without a line between them: lines of text that stand beside each other in most columns."""
+        added: list[float] = []
+        for top, bottom in zip(self.ys, self.ys[1:], strict=False):
+            lines = visual_rows([piece for piece in pieces if top <= piece.middle < bottom])
+            if len(lines) < 2:
+                continue
+            columns = [{_index(self.xs, (piece.x0 + piece.x1) / 2) for piece in line} for line in lines]
+            used = set().union(*columns)
+            full = sum(1 for found in columns if len(found) >= max(2, 0.6 * len(used)))
+            values = sum(1 for line in lines for piece in line if is_data(piece.text))
+            if values < 0.3 * sum(map(len, lines)):
+                continue
+            if (
+                len(used) < 2
+                or full < len(lines) * (0.7 if len(lines) > 2 else 1)
+                or (len(lines) == 2 and len(used) < 3)
+            ):
+                continue
+            for before, line in itertools.pairwise(lines):
+                at = (max(piece.bottom for piece in before) + min(piece.top for piece in line)) / 2
+                added.append(at)
+                self.rows.append(Rule(self.box[0], at, self.box[2], at))
+        self.ys = _positions([*self.ys, *added], 0.5)
+
+    def _fields(self, width: int, height: int, pieces: Sequence[Piece]) -> list[list[tuple[int, int]]]:
+        """The first field of the cell of each field."""
+        owner = [[(row, column) for column in range(width)] for row in range(height)]
+        for column in range(1, width):
+            lines = [self._has_line(self.columns, self.xs[column], row, upright=True) for row in range(height)]
+            is_ruled = sum(lines) >= 0.5 * height  # else a missing line tells nothing
+            crossing = {
+                _index(self.ys, piece.middle) for piece in pieces if piece.x0 + 1 < self.xs[column] < piece.x1 - 1
+            }
+            for row in range(height):
+                if not lines[row] and (is_ruled or row in crossing):
+                    owner[row][column] = owner[row][column - 1]
+        for row in range(1, height):
+            for column in range(width):
+                if owner[row][column] == (row, column) and not self._has_line(
+                    self.rows, self.ys[row], column, upright=False
+                ):
+                    above = owner[row - 1][column]
+                    if above[1] == column:
+                        owner[row][column] = above
+                elif owner[row][column][1] < column:
+                    owner[row][column] = owner[row][column - 1]
+        for row in range(1, height):  # a cell of several rows is as wide in each of them
+            for column in range(width):
+                first = owner[row][column]
+                if first[0] < row and owner[row - 1][column] != first:
+                    owner[row][column] = (row, column)
+        return owner
+
+    def _has_line(self, rules: Sequence[Rule], at: float, number: int, *, upright: bool) -> bool:
+        edges = self.ys if upright else self.xs
+        middle = (edges[number] + edges[number + 1]) / 2
+        for rule in rules:
+            position, start, end = (rule.x0, rule.top, rule.bottom) if upright else (rule.top, rule.x0, rule.x1)
+            if abs(position - at) <= NARROW and start - NEAR <= middle <= end + NEAR:
+                return True
+        return False
+
+
+def _positions(values: list[float], near: float = NARROW) -> list[float]:
+    found: list[float] = []
+    for value in sorted(values):
+        if not found or value - found[-1] > near:
+            found.append(value)
+    return found
+
+
+def _index(edges: Sequence[float], value: float) -> int:
+    return min(max(0, bisect_left(edges, value) - 1), len(edges) - 2)
+
+
+def _without_narrow_columns(table: PdfTable, xs: Sequence[float]) -> None:
+    """Move cells out of columns that are only the space between two lines."""
+    for column in range(len(xs) - 1):
+        if xs[column + 1] - xs[column] > WIDE or any(
+            cell.column == column and cell.columns == 1 for cell in table.cells
+        ):
+            continue
+        for cell in table.cells:
+            if cell.column == column:
+                cell.column += 1
+                cell.columns -= 1
+            elif cell.column < column and cell.column + cell.columns == column + 1:
+                cell.columns -= 1
+
+
+def _compact(table: PdfTable) -> PdfTable | None:
+    """The table without rows and columns that hold nothing; None when less than two of either are left."""
+    rows = sorted({cell.row for cell in table.cells})
+    columns = sorted({cell.column for cell in table.cells})
+    if len(rows) < 2 or len(columns) < 2:
+        return None
+    for cell in table.cells:
+        last_row, last_column = cell.row + cell.rows, cell.column + cell.columns
+        cell.row, cell.column = bisect_left(rows, cell.row), bisect_left(columns, cell.column)
+        cell.rows = max(1, bisect_left(rows, last_row) - cell.row)
+        cell.columns = max(1, bisect_left(columns, last_column) - cell.column)
+    table.cells.sort(key=lambda cell: (cell.row, cell.column))
+    if sum(len(cell.text) for cell in table.cells) > 400 * len(table.cells):
+        return None  # frames around paragraphs
+    return table

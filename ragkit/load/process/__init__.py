@@ -1,0 +1,1 @@
+"""Parse files in processes of their own, which may hang or crash."""

@@ -1,0 +1,50 @@
+"""Helpers of the loaders: documents, metadata, line starts, white space."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ragkit.load.file_types import file_name, file_suffix
+from ragkit.load.shared.layout_blocks import TextLayout
+from ragkit.records import JSON, Document, Metadata
+
+_LINE_END = re.compile(r"\r\n?|\n")
+_WHITESPACE = re.compile(r"\s+")
+
+
+def build_document(
+    kind: str, source: str, content: TextLayout | str, extra: Mapping[str, JSON], title: str = ""
+) -> Document:
+    """A document with the metadata of `build_metadata`; a text alone has no headings, and its own lines as places."""
+    layout = TextLayout(content) if isinstance(content, str) else content
+    metadata = build_metadata(kind, source, extra)
+    return Document(layout.text, metadata, source, title, headings=layout.headings, format=kind, places=layout.places)
+
+
+def build_metadata(kind: str, source: str, extra: Mapping[str, JSON] | None = None) -> Metadata:
+    """The metadata of a document: format, file name, suffix and the values of `extra` that are not empty.
+
+    Contains no file times, because equal bytes give equal Documents.
+    """
+    known: dict[str, JSON] = {key: value for key, value in (extra or {}).items() if value not in ("", None, [], ())}
+    known["format"] = kind
+    if source:
+        known["name"] = encodable(file_name(source))
+        known["suffix"] = encodable(file_suffix(source))
+    return known
+
+
+def encodable(name: str) -> str:
+    """A file name with lone surrogates (undecodable bytes) replaced by `?`."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def line_starts(text: str) -> list[int]:
+    """The offset of each line's first character; lines end with LF, CR LF or CR."""
+    return [0, *(found.end() for found in _LINE_END.finditer(text))]
+
+
+def collapse_whitespace(text: str) -> str:
+    """`text` with each run of white space replaced by one space, and trimmed."""
+    return _WHITESPACE.sub(" ", text).strip()

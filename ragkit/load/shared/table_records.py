@@ -1,0 +1,131 @@
+"""Rows of tables as documents of their own, with their fields as typed metadata. Independent of file formats."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.load.options import RecordOptions
+from ragkit.load.shared.encoding import replace_invalid_chars
+from ragkit.load.shared.loader_utils import build_metadata, collapse_whitespace
+from ragkit.records import JSON, Document, Place
+
+MAX_VALUE_CHARS = 1_000
+"""A longer value is text, and no metadata."""
+MAX_CHARS = 256 * 2**20
+"""Characters of all rows of a file."""
+
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
+_FLOAT = re.compile(r"-?(?:0|[1-9]\d{0,17})\.\d{1,17}(?:[eE][-+]?\d{1,3})?|-?\d{1,17}[eE][-+]?\d{1,3}")
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row of a table, or an object of a list."""
+
+    fields: Mapping[str, JSON]
+    place: Place
+
+
+def fields_length(fields: Mapping[str, JSON]) -> int:
+    """The characters of the texts of a row."""
+    return sum(len(value) for value in fields.values() if isinstance(value, str))
+
+
+def check_chars(chars: int, source: str) -> None:
+    """Raises LoadLimitExceeded above `MAX_CHARS`: a compressed or computed table can be far larger than its file."""
+    if chars > MAX_CHARS:
+        raise LoadLimitExceeded(source, f"holds more than {MAX_CHARS // 2**20} MB of text", "split the file")
+
+
+def typed_value(text: str) -> JSON:
+    """A number or boolean that is written as one, else the text: `7`, `1.5`, `true`, but `007` and `1,5` are texts."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text) and math.isfinite(float(text)):  # JSON has no infinite numbers
+        return float(text)
+    return _BOOLEANS.get(text.lower(), text)
+
+
+def table_record(header: Sequence[str], cells: Sequence[str], place: Place) -> Record:
+    """The record of a row; cells without a column name, and empty ones, have no field."""
+    fields = {name: typed_value(cell) for name, cell in zip(header, cells, strict=False) if cell}
+    return Record(fields, place)
+
+
+def build_record_documents(kind: str, source: str, records: Iterable[Record], options: RecordOptions) -> Document:
+    """A document without text whose parts are the records, in order.
+
+    Raises:
+        LoadError: no record has a field that the options name.
+    """
+    base = build_metadata(kind, source)
+    names: dict[str, None] = {}
+    parts: list[Document] = []
+    for number, record in enumerate(records, start=1):
+        names.update(dict.fromkeys(record.fields))
+        text = _record_text(record, options.text)
+        if not text:
+            continue
+        chosen = record.fields if not options.metadata else {name: record.fields.get(name) for name in options.metadata}
+        values = {name: value for name, value in chosen.items() if _is_metadata(value)}
+        title = collapse_whitespace(str(record.fields.get(options.title, "")))[:500] if options.title else ""
+        parts.append(
+            Document(
+                text,
+                {**base, "record": number, **values},
+                f"{source}/{record.place.number}" if not record.place.section else _section_source(source, record),
+                title,
+                format=kind,
+                places=_line_places(text, record.place),
+            )
+        )
+    _check_names(source, (*options.text, options.title, *options.metadata), names)
+    extra: dict[str, JSON] = {"columns": list[JSON](list(names)[:100]), "records": len(parts)}
+    return Document("", {**build_metadata(kind, source, extra)}, source, format=kind, parts=tuple(parts))
+
+
+def _line_places(text: str, place: Place) -> tuple[Place, ...]:
+    """One place for each line, since all of them stand in the same line or row of the file."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    return tuple(replace(place, start=start) for start in starts)
+
+
+def _section_source(source: str, record: Record) -> str:
+    section = re.sub(r"[/\\\x00-\x1f]", "_", record.place.section)
+    return f"{source}/{section}/{record.place.number}"
+
+
+def _check_names(source: str, wanted: Sequence[str], known: Mapping[str, None]) -> None:
+    missing = [name for name in wanted if name and name not in known]
+    if missing and known:
+        reason = f"no record has a field {missing[0]!r} (fields: {', '.join(list(known)[:20])})"
+        raise LoadError(source, reason, "correct `records` of the loader")
+
+
+def _record_text(record: Record, columns: Sequence[str]) -> str:
+    """The value of a single text column, else `name: value` per line."""
+    values = [(name, _value_text(record.fields.get(name))) for name in columns or record.fields]
+    if len(columns) == 1:
+        return values[0][1]
+    return "\n".join(f"{name}: {value}" for name, value in values if value)
+
+
+def _value_text(value: JSON) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return ", ".join(filter(None, map(_value_text, value)))
+    return replace_invalid_chars(str(value)).strip()
+
+
+def _is_metadata(value: JSON) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value) <= MAX_VALUE_CHARS
+    return value is not None

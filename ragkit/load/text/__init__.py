@@ -1,0 +1,1 @@
+"""Text files: plain text, Markdown, source code, notebooks, subtitles."""

@@ -1,0 +1,118 @@
+"""Plain text, verbatim, with the headings of reStructuredText, AsciiDoc, LaTeX and Org."""
+
+from __future__ import annotations
+
+import quopri
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from ragkit.load.file_types import file_suffix
+from ragkit.load.options import LOADER_VERSIONS, TextOptions
+from ragkit.load.shared.encoding import decode_bytes
+from ragkit.load.shared.layout_blocks import TextLayout
+from ragkit.load.shared.loader_utils import build_document, collapse_whitespace, line_starts
+from ragkit.records import JSON, Document, Heading
+
+MARKUP_BY_SUFFIX: Mapping[str, str] = {
+    ".rst": "rst",
+    ".adoc": "asciidoc",
+    ".asciidoc": "asciidoc",
+    ".tex": "latex",
+    ".latex": "latex",
+    ".org": "org",
+}
+"""Suffix -> format with headings."""
+
+LATEX_LEVELS: Mapping[str, int] = {
+    **{"title": 1, "part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4},
+    **{"paragraph": 5, "subparagraph": 6},
+}
+
+MIN_ESCAPES = 5
+MIN_SOFT_BREAKS = 3
+
+_SOFT_BREAK = re.compile(r"=\r?$", re.MULTILINE)
+_ESCAPE = re.compile(r"=(?:[0-9A-F]{2}|\r?$)", re.MULTILINE)
+_ASCIIDOC_HEADING = re.compile(r"^(={1,6})[ \t]+(\S.{0,500})$", re.MULTILINE)
+_ORG_HEADING = re.compile(r"^(\*{1,9})[ \t]+(\S.{0,500})$", re.MULTILINE)
+_LATEX_HEADING = re.compile(
+    r"^[ \t]{0,20}\\(title|part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)\*?(?:\[[^\]\n]{0,200}\])?"
+    r"\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){1,500})\}",
+    re.MULTILINE,
+)
+_LATEX_COMMAND = re.compile(r"\\[a-zA-Z]{1,30}\*?|[{}~]")
+_ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
+
+
+class TextLoader:
+    """Keeps every character except the byte order mark; finds headings by the suffix of the file.
+
+    A text that is quoted-printable throughout is decoded: without its mail headers it is nothing but noise.
+    """
+
+    version = LOADER_VERSIONS["text"]
+
+    def __init__(self, options: TextOptions | None = None) -> None:
+        self.options = options or TextOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The text of `data`; invalid bytes are replaced. Raises InvalidOption for an unknown encoding."""
+        decoded = decode_bytes(data, self.options.encoding)
+
+        kind = MARKUP_BY_SUFFIX.get(file_suffix(source), "text")
+        text = _decode_quoted_printable(decoded.text) if kind == "text" else decoded.text
+        finder = _HEADING_FINDERS.get(kind)
+        headings = tuple(finder(text)) if finder else ()
+        title = headings[0].text if headings else ""
+        extra: dict[str, JSON] = {"encoding": decoded.legacy_encoding}
+        return build_document(kind, source, TextLayout(text, headings), extra, title)
+
+
+def rst_headings(text: str) -> Iterator[Heading]:
+    """Headings of reStructuredText: a line with an underline of one punctuation mark, at least as long.
+
+    Each style of underline, with or without overline, is a level, in order of first appearance.
+    """
+    starts = line_starts(text)
+    ends = [*starts[1:], len(text)]
+    levels: dict[tuple[str, bool], int] = {}
+    before, title, title_start = "", "", 0
+    for start, end in zip(starts, ends, strict=True):
+        line = text[start:end].rstrip() if end - start < 1000 else ""
+        if _is_adornment(line) and title.strip() and not _is_adornment(title) and len(line) >= len(title.strip()):
+            over = before == line
+            if title[0] != " " or over:
+                level = levels.setdefault((line[0], over), len(levels) + 1)
+                yield Heading(title_start, level, collapse_whitespace(title))
+                line = ""  # an underline is not the overline of the next title
+        before, title, title_start = title, line, start
+
+
+def _line_headings(pattern: re.Pattern[str], levels: Mapping[str, int], text: str) -> Iterator[Heading]:
+    """Headings on a line of their own; groups: the mark, whose level is in `levels` or its length, and the title."""
+    for found in pattern.finditer(text):
+        mark, title = found[1], _LATEX_COMMAND.sub("", found[2]) if levels else found[2]
+        if title := collapse_whitespace(title):
+            yield Heading(found.start(), levels.get(mark, len(mark)), title)
+
+
+def _decode_quoted_printable(text: str) -> str:
+    """The decoded text, if each of many equals signs is one of quoted-printable; else `text`."""
+    if not text.isascii() or text.count("=") < MIN_ESCAPES or len(_SOFT_BREAK.findall(text)) < MIN_SOFT_BREAKS:
+        return text
+    if len(_ESCAPE.findall(text)) < text.count("="):
+        return text
+    return decode_bytes(quopri.decodestring(text.encode("ascii"))).text
+
+
+def _is_adornment(line: str) -> bool:
+    return _ADORNMENT.match(line) is not None
+
+
+_HEADING_FINDERS: Mapping[str, Callable[[str], Iterator[Heading]]] = {
+    "rst": rst_headings,
+    "asciidoc": partial(_line_headings, _ASCIIDOC_HEADING, {}),
+    "latex": partial(_line_headings, _LATEX_HEADING, LATEX_LEVELS),
+    "org": partial(_line_headings, _ORG_HEADING, {}),
+}

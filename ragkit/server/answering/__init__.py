@@ -1,0 +1,1 @@
+"""Running answers: their options, events and log."""

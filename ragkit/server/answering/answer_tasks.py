@@ -1,0 +1,472 @@
+"""Answer tasks: each runs the agent, emits events and stores the result.
+
+Knows no HTTP: the caller reads events from a channel and abandons the task when its client disconnects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, cast
+
+from ragkit.agent.events import Event, ModelCallStarted, Retrying, RunEnded, ToolEnded, ToolFailed, ToolStarted
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.agent.memory.memory import ConversationMemory
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.observers import AgentObserver
+from ragkit.agent.result import AgentResult, SuspendedRun, partial_result
+from ragkit.agent.runtime.background_tasks import iterate_in_thread
+from ragkit.agent.runtime.cancellation import Cancellation
+from ragkit.agent.tools.base import Tool
+from ragkit.answer.agent import RAGAgent
+from ragkit.answer.base import Answer
+from ragkit.answer.json_shapes import answer_json
+from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
+from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
+from ragkit.records import JSON
+from ragkit.server.answering.answer_log import log_answer
+from ragkit.server.answering.request_options import RequestOptions, create_agent
+from ragkit.server.answering.streams import Channel
+from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.concurrency import ConcurrencyLimiter
+from ragkit.server.http_errors import ErrorResponse, RequestRejected, service_unavailable, to_error_response
+from ragkit.server.metrics import Metrics
+from ragkit.server.settings import ServerLimits
+from ragkit.server.state.database import format_time, new_id
+from ragkit.server.state.sessions import EMPTY_DETAIL, SHOWN_KEY, SessionStore, SessionTurn, strip_citation_marks
+from ragkit.server.state.trace_record import trace_record
+from ragkit.server.state.traces import TraceStore, spans_json
+
+LOG = logging.getLogger("ragkit.server")
+SAVE_INTERVAL_S = 0.5
+"""Seconds between two saves of the text of a running answer."""
+MAX_SUMMARY_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """A question, with the context and options to answer it."""
+
+    question: str
+    """The last user message; empty when a suspended run is resumed with tool results."""
+    input: tuple[Message, ...] | SuspendedRun
+    """The input of the agent."""
+    session_id: str | None = None
+    in_session: bool = False
+    """Whether the turn is stored in a session: in `session_id`, or in a new one if that is None."""
+    sent: tuple[Message, ...] = ()
+    """The messages before the question that the client sent for the session."""
+    options: RequestOptions = field(default_factory=RequestOptions)
+    can_reset_text: bool = True
+    """Whether the client can drop text that it has received, when a request to the model is sent again."""
+    replace: str | None = None
+    """The trace of an earlier answer in the session: deleted, with its question and all after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStarted:
+    """The first event."""
+
+    session_id: str | None
+    trace_id: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerToolStarted:
+    """A tool call starts."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerToolFinished:
+    """A tool call returned or failed."""
+
+    call: ToolCall
+    ok: bool
+    summary: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTextDelta:
+    """Text to append to the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTextReset:
+    """The model restarts: discard the text received so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCompleted:
+    """The answer is complete. The last event of a successful task."""
+
+    answer: Answer
+    result: AgentResult
+    message: Mapping[str, JSON]
+    """As `schemas.MessageSchema`."""
+    session: Mapping[str, JSON] | None
+    """As `schemas.SessionSchema`."""
+    trace: Mapping[str, JSON]
+    """As `schemas.TraceDetailSchema`."""
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace."""
+        return str(self.trace["id"])
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFailed:
+    """The last event of a failed task."""
+
+    error: ErrorResponse
+    trace_id: str
+    session_id: str | None
+
+
+AnswerEvent: TypeAlias = (
+    AnswerStarted
+    | AnswerToolStarted
+    | AnswerToolFinished
+    | AnswerTextDelta
+    | AnswerTextReset
+    | AnswerCompleted
+    | AnswerFailed
+)
+
+
+@dataclass(frozen=True)
+class AnswerRunner:
+    """Starts answer tasks, and holds what they share."""
+
+    kb: ServedKnowledgeBase
+    sessions: SessionStore
+    traces: TraceStore
+    limiter: ConcurrencyLimiter
+    metrics: Metrics
+    limits: ServerLimits
+    tools: tuple[Tool, ...] = ()
+    """Tools of the server's agent beside the search."""
+    name: str = ""
+    """Of the knowledge base, for metrics."""
+    observers: tuple[AgentObserver, ...] = ()
+    """Of every answer."""
+    active: set[AnswerTask] = field(default_factory=set)
+    stop_tasks: list[asyncio.Future[None]] = field(default_factory=list)
+
+    async def start(self, request: AnswerRequest) -> AnswerTask:
+        """Start an answer as soon as a slot is free. Raises the error that prevents the start.
+
+        Cancelling the caller cancels the answer.
+        """
+        task = AnswerTask(self, request)
+        try:
+            error = await asyncio.shield(task.started)
+        except asyncio.CancelledError:
+            await task.abandon()
+            raise
+        if error is not None:
+            raise error
+        return task
+
+    async def stop(self, seconds: float) -> None:
+        """Reject new answers, wait up to `seconds` for the running ones, then cancel them."""
+        self.limiter.close()
+        if self.active:
+            await asyncio.wait([active.task for active in self.active], timeout=seconds)
+        for active in list(self.active):
+            active.stop()
+
+    def schedule_stop(self, seconds: float) -> None:
+        """Run `stop` in the background."""
+        self.stop_tasks.append(asyncio.ensure_future(self.stop(seconds)))
+
+    async def wait_until_idle(self) -> None:
+        """Wait until no answer is running."""
+        if self.active:
+            await asyncio.wait([active.task for active in self.active])
+
+
+class AnswerTask:
+    """One running answer. Read `events` to the end, or call `abandon`."""
+
+    def __init__(self, runner: AnswerRunner, request: AnswerRequest) -> None:
+        self.events: Channel[AnswerEvent] = Channel()
+        self.trace_id = new_id("trace")
+        self.started: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        """Resolves to None when the answer has started, or to the error that prevented it."""
+        self.turn: SessionTurn | None = None
+        self._runner = runner
+        self._model = ""
+        self._request = request
+        self._cancellation = Cancellation()
+        self._principal: str | None = None
+        """Whose slot the answer holds; None: it waits for one."""
+        self._text_parts: list[str] = []
+        self._calls_with_text: set[int] = set()
+        self._model_call = 0
+        self._saved_at = time.monotonic()
+        self._started_at = time.monotonic()
+        self._result: AgentResult | None = None
+        runner.active.add(self)
+        self.task = asyncio.create_task(self._run())
+
+    async def abandon(self) -> None:
+        """Stop the answer and discard its events."""
+        self.stop()
+        await self.events.abandon()
+
+    def stop(self) -> None:
+        """Cancel the answer; the reader of the events receives AnswerFailed."""
+        self._cancellation.cancel()
+        if self._principal is None:
+            self.task.cancel()
+
+    async def _run(self) -> None:
+        runner = self._runner
+        try:
+            self._principal = await runner.limiter.acquire()
+            agent = await self._start()
+            self.started.set_result(None)
+            await self._run_agent(agent)
+        except asyncio.CancelledError:
+            if not self.started.done():
+                self.started.set_result(service_unavailable("the answer was cancelled before it started"))
+        except Exception as error:  # boundary: a server request
+            if self.started.done():
+                LOG.exception("an answer could not be stored")
+            else:
+                self.started.set_result(error)
+                await self._record_start_failure(error)
+        finally:
+            if self._principal is not None:
+                runner.limiter.release(self._principal)
+            runner.active.discard(self)
+            await self.events.close()
+
+    async def _start(self) -> RAGAgent:
+        runner, request = self._runner, self._request
+        agent = await asyncio.to_thread(
+            create_agent, runner.kb, request.options, request.question, runner.limits, runner.tools, runner.observers
+        )
+        self._started_at = time.monotonic()
+        if request.in_session:
+            self.turn = await runner.sessions.add_question(
+                request.session_id,
+                request.question,
+                self.trace_id,
+                [(m.role.value, m.content) for m in request.sent],
+                request.replace,
+            )
+        session = self.turn.session_id if self.turn else None
+        model = request.options.model or agent.provider.name
+        self._model = model
+        await runner.traces.start(self.trace_id, session, model, request.question)
+        await self.events.put(AnswerStarted(session, self.trace_id, model))
+        return agent
+
+    async def _record_start_failure(self, error: Exception) -> None:
+        if self.turn is not None:
+            detail = {"error": to_error_response(error).to_json()["error"]}
+            await self._runner.sessions.finish_answer(self.turn, "error", "", detail)
+
+    async def _run_agent(self, agent: RAGAgent) -> None:
+        asked = self._request.input
+        earlier = asked.messages if isinstance(asked, SuspendedRun) else asked[:-1]
+        text = await asyncio.to_thread(agent.answer_stream, self._request.question, earlier, self._tool_state())
+        try:
+            async with aclosing(self._agent_events(agent)) as events:
+                async for event in events:
+                    await self._emit_text(text.add(event), at_once=not agent.strict)
+                    await self._handle_event(event)
+            if self._result is None:
+                raise RagkitError("the run ended without a result")
+            answer = await asyncio.to_thread(agent.build_answer, self._request.question, self._result)
+            if agent.strict and self._result.suspended is None and answer.unsupported_reasons:
+                self._text_parts.clear()
+                raise UnsupportedAnswer(answer.unsupported_reasons)
+        except Exception as error:  # noqa: BLE001 - boundary: a server request; `_fail` logs it
+            await self._fail(error, agent.config)
+        else:
+            await self._complete(answer, self._result, agent)
+
+    def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
+        agent_input, memory = self._request.input, None
+        if self.turn is None and not isinstance(agent_input, SuspendedRun):
+            agent_input = tuple(map(_without_citation_marks, agent_input))
+        if self.turn is not None and not isinstance(agent_input, SuspendedRun):
+            memory = ConversationMemory()
+            memory.record_turn([Message(Role(role), text) for role, text in self.turn.history], self._tool_state())
+        cancel, can_reset = self._cancellation, self._request.can_reset_text
+        if agent.provider.blocking:
+            return agent.astream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
+        # a provider that does not block on I/O computes, which must not happen in the event loop
+        events = iterate_in_thread(
+            lambda: agent.stream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
+        )
+        return cast("AsyncGenerator[Event, None]", events)
+
+    def _tool_state(self) -> dict[str, JSON]:
+        """The state of tools after the earlier turns of the session."""
+        return {SHOWN_PASSAGES_KEY: list(self.turn.shown)} if self.turn is not None and self.turn.shown else {}
+
+    async def _handle_event(self, event: Event) -> None:
+        if isinstance(event, ModelCallStarted):
+            self._model_call += 1
+        elif isinstance(event, ToolStarted):
+            await self.events.put(AnswerToolStarted(event.call))
+        elif isinstance(event, ToolEnded):
+            await self._finish_tool(event, True, _summarize_tool_result(event))
+        elif isinstance(event, ToolFailed):
+            await self._finish_tool(event, False, event.content[:MAX_SUMMARY_CHARS])
+        elif isinstance(event, Retrying) and event.discard_text:
+            self._text_parts.clear()
+            await self.events.put(AnswerTextReset())
+        elif isinstance(event, RunEnded):
+            self._result = event.result
+
+    async def _finish_tool(self, event: ToolEnded | ToolFailed, ok: bool, summary: str) -> None:
+        name, seconds = event.call.name, round(event.seconds, 4)  # never the arguments: they hold the question
+        extra = {"tool": name, "ok": ok, "seconds": seconds, "trace": self.trace_id}
+        LOG.info("tool %s %s", name, "returned" if ok else "failed", extra=extra)
+        await self.events.put(AnswerToolFinished(event.call, ok, summary, event.seconds))
+
+    async def _emit_text(self, text: str, *, at_once: bool) -> None:
+        """Send text; with `strict` only once the answer is known to be supported."""
+        if not text:
+            return
+        if not self._text_parts:
+            self._runner.metrics.first_text_seconds.observe(time.monotonic() - self._started_at)
+        if self._text_parts and self._model_call not in self._calls_with_text:
+            text = f"\n\n{text}"  # text before and after a tool call are separate paragraphs
+        self._calls_with_text.add(self._model_call)
+        self._text_parts.append(text)
+        if not at_once:
+            return
+        await self.events.put(AnswerTextDelta(text))
+        if self.turn is not None and time.monotonic() - self._saved_at > SAVE_INTERVAL_S:
+            self._saved_at = time.monotonic()
+            await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts))
+
+    async def _complete(self, answer: Answer, result: AgentResult, agent: RAGAgent) -> None:
+        if agent.strict and self._text_parts:
+            await self.events.put(AnswerTextDelta("".join(self._text_parts)))
+        runner, data = self._runner, answer_json(answer)
+        citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
+        detail: dict[str, JSON] = {key: data[key] for key in _DETAIL_KEYS}
+        detail["citations"] = citations
+        record = trace_record(result, agent.config)
+        finished = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace), "record": record}
+        trace = await runner.traces.finish(self.trace_id, "done", finished)
+        log_answer(self.trace_id, [citation.source for citation in answer.citations])
+        message: Mapping[str, JSON] = {
+            "id": new_id("msg"),
+            "role": "assistant",
+            "content": answer.text,
+            "created": format_time(time.time()),
+            "status": "done",
+            "trace_id": self.trace_id,
+            **EMPTY_DETAIL,
+            **detail,
+        }
+        session = None
+        if self.turn is not None:
+            stored = {**detail, SHOWN_KEY: _shown_ids(result, self.turn.shown, answer)}
+            message, session = await runner.sessions.finish_answer(self.turn, "done", answer.text, stored)
+        self._count_metrics("done", answer.usage.to_dict())
+        await self.events.put(AnswerCompleted(answer, result, message, session, trace))
+
+    async def _fail(self, error: Exception, config: AgentConfig) -> None:
+        runner, response, partial = self._runner, to_error_response(error), partial_result(error)
+        cancelled = isinstance(error, RunCancelled)
+        status = "cancelled" if cancelled else "error"
+        if not cancelled:
+            known = isinstance(error, RagkitError | BudgetExceeded)
+            trace = {"trace": self.trace_id}
+            LOG.warning("an answer failed: %s", error, exc_info=None if known else error, extra=trace)
+        usage: dict[str, JSON] = partial.usage.to_dict() if partial else {}
+        finished: dict[str, JSON] = {"usage": usage}
+        if partial is not None:
+            finished |= {"spans": spans_json(partial.trace), "record": trace_record(partial, config)}
+        await runner.traces.finish(self.trace_id, status, finished, response.message)
+        if self.turn is not None:
+            detail: dict[str, JSON] = {"usage": usage or None, "error": response.to_json()["error"]}
+            if partial is not None:
+                detail[SHOWN_KEY] = _shown_ids(partial, self.turn.shown)
+            await runner.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)
+        self._count_metrics(status, usage)
+        await self.events.put(AnswerFailed(response, self.trace_id, self.turn.session_id if self.turn else None))
+
+    def _count_metrics(self, status: str, usage: dict[str, JSON]) -> None:
+        metrics, name = self._runner.metrics, self._runner.name
+        metrics.count_answer(status, time.monotonic() - self._started_at, self._model, name)
+        metrics.count_usage(usage, self._model, name)
+
+    def _add_document_ids(self, citations: JSON) -> list[JSON]:
+        with_ids: list[JSON] = []
+        for citation in cast("list[dict[str, JSON]]", citations):
+            chunk = self._runner.kb.chunk(str(citation["chunk_id"]))
+            with_ids.append({**citation, "document_id": chunk.document_id if chunk is not None else None})
+        return with_ids
+
+
+_DETAIL_KEYS = (
+    "searched_for",
+    "statements",
+    "supported",
+    "evidence",
+    "abstained",
+    "outcome",
+    "notices",
+    "model",
+    "usage",
+)
+
+
+async def wait_for_answer(task: AnswerTask) -> AnswerCompleted:
+    """Wait until an answer is complete; cancelling the caller cancels it. Raises RequestRejected if it failed."""
+    try:
+        while True:
+            event = await task.events.get()
+            if isinstance(event, AnswerCompleted):
+                return event
+            if isinstance(event, AnswerFailed):
+                raise RequestRejected(event.error)
+    except StopAsyncIteration:
+        raise RequestRejected(to_error_response(RagkitError("an answer ended without a result"))) from None
+    except asyncio.CancelledError:
+        await task.abandon()
+        raise
+
+
+def _without_citation_marks(message: Message) -> Message:
+    """A message of a client: the passages that its earlier answers cite are not known."""
+    text = strip_citation_marks(message.role.value, message.content)
+    return message if text == message.content else replace(message, content=text)
+
+
+def _shown_ids(result: AgentResult, before: Sequence[str], answer: Answer | None = None) -> list[JSON]:
+    """The ids of the chunks that the session has shown, by citation number: `before` and those of this turn."""
+    shown = result.state.get(SHOWN_PASSAGES_KEY)
+    ids: list[JSON] = list(shown if isinstance(shown, list) else before)
+    for citation in answer.citations if answer is not None else ():
+        ids += [""] * (citation.n - len(ids))
+        ids[citation.n - 1] = ids[citation.n - 1] or citation.chunk_id  # quotes without a model have their own numbers
+    return ids
+
+
+def _summarize_tool_result(event: ToolEnded) -> str:
+    if isinstance(event.data, RetrievedPassages):
+        count = len(event.data.hits)
+        evidence = "" if event.data.evidence is None else f", evidence {event.data.evidence:.2f}"
+        return f"{count} passage{'' if count == 1 else 's'}{evidence}"
+    return event.content[:MAX_SUMMARY_CHARS]

@@ -1,0 +1,91 @@
+"""Options of a request, and the agent that applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ragkit.agent.messages import Message
+from ragkit.agent.observers import AgentObserver
+from ragkit.agent.policy import ToolPolicy
+from ragkit.agent.tools.base import Tool
+from ragkit.answer.agent import RAGAgent
+from ragkit.answer.base import Where
+from ragkit.answer.searchers.filtered_searcher import FilteredSearcher
+from ragkit.records import JSON
+from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.settings import ServerLimits
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """Options of a request. None: the value of the pipeline."""
+
+    model: str | None = None
+    """`provider:model`, one of the server's models."""
+    where: Where = None
+    top_k: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    instructions: str = ""
+    """Wishes of the caller, below the rules of the system prompt."""
+    tools: tuple[Tool, ...] = ()
+    """Tools of the caller: the run is suspended when the model calls one."""
+    response_schema: Mapping[str, JSON] | None = None
+    """JSON Schema of the answer."""
+    strict: bool | None = None
+    """Whether an answer that the documents do not support is an error."""
+
+
+_TOOL_INSTRUCTIONS = "When a question needs no documents but one of these tools, answer it with them alone: {}."
+
+
+def create_agent(
+    kb: ServedKnowledgeBase,
+    options: RequestOptions,
+    question: str,
+    limits: ServerLimits,
+    tools: tuple[Tool, ...] = (),
+    observers: tuple[AgentObserver, ...] = (),
+) -> RAGAgent:
+    """The agent that answers a request, within the server's limits. `tools`: of the server, beside the search.
+
+    Raises:
+        KnowledgeBaseError: the knowledge base cannot be searched.
+        BudgetTooSmall: the estimated cost exceeds the budget.
+    """
+    kb.require_ready()
+    base = kb.agent(options.model)
+    cost_limits = [usd for usd in (base.config.limits.max_cost_usd, limits.answer_usd) if usd is not None]
+    config = replace(
+        base.config,
+        temperature=base.config.temperature if options.temperature is None else options.temperature,
+        top_p=base.config.top_p if options.top_p is None else options.top_p,
+        max_iterations=limits.max_iterations,
+        max_tokens=min(options.max_tokens or base.config.max_tokens, base.config.max_tokens),
+        limits=replace(
+            base.config.limits, max_cost_usd=min(cost_limits, default=None), max_seconds=limits.answer_seconds
+        ),
+        policy=ToolPolicy(review=[tool.name for tool in options.tools]) if options.tools else None,
+        response_format=options.response_schema,
+        observers=(*base.config.observers, *observers),
+    )
+    names = ", ".join(tool.name for tool in tools)
+    parts = [base.options.instructions, _TOOL_INSTRUCTIONS.format(names) if names else ""]
+    rag_options = replace(
+        base.options,
+        top_k=min(options.top_k or kb.top_k, limits.top_k),
+        instructions="\n".join(part for part in parts if part),
+        wishes="\n".join(part for part in (base.options.wishes, options.instructions) if part),
+        tools=(*tools, *options.tools),
+        strict=base.strict if options.strict is None else options.strict,
+    )
+    agent = RAGAgent(FilteredSearcher(kb, options.where, limits.top_k), base.provider, config, rag_options)
+    kb.check_budget(agent, question)
+    return agent
+
+
+def last_user_message(messages: tuple[Message, ...]) -> str:
+    """The content of the last user message; empty if there is none."""
+    return next((message.content for message in reversed(messages) if message.role == "user"), "")

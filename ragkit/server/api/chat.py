@@ -1,0 +1,208 @@
+"""Routes for `/chat`, sessions and traces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any, Literal, cast
+
+from fastapi import APIRouter, Body, Query, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from ragkit.agent.messages import Message, Role
+from ragkit.answer.base import Where
+from ragkit.records import JSON
+from ragkit.server.answering import answer_tasks
+from ragkit.server.answering.request_options import RequestOptions
+from ragkit.server.answering.streams import HEARTBEAT_SECONDS, EventStream, run_while_connected
+from ragkit.server.api import schemas
+from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
+from ragkit.server.http_errors import invalid_request
+from ragkit.store.filters.language import parse_filter
+from ragkit.store.filters.where_syntax import parse_where
+
+router = APIRouter()
+Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
+PageLimit = Annotated[int, Query(ge=1, le=200, description="Items per page.")]
+SessionFilter = Annotated[str | None, Query(description="Only traces of this session.")]
+SessionQuery = Annotated[str, Query(max_length=200, description="Text in the title or a message.")]
+ExportFormat = Annotated[Literal["json", "markdown"], Query(description="Format of the file.")]
+
+
+@router.post(
+    "/chat",
+    responses={200: {"model": schemas.ChatSchema, **schemas.EVENT_STREAM_RESPONSE}},
+    response_class=JSONResponse,
+)
+async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) -> Response:
+    """Answer a message in a session. With `stream`, server-sent events: start, tool, tool_result, text, done, error.
+
+    Of the messages before the question, those that repeat the end of the session are ignored; the rest is added to it.
+    """
+    context, model = context.select(body.model)
+    where = parse_filter_param(body.where)
+    if body.source:
+        where = await context.read(lambda: context.kb.create_filter(where, body.source))
+    answer_request = _to_answer_request(context, body, context.resolve_model(model), where)
+    task = await run_while_connected(request, context.runner.start(answer_request))
+    if body.stream:
+        return EventStream(_event_frames(task), task.abandon)
+    completed = await run_while_connected(request, answer_tasks.wait_for_answer(task))
+    content: JsonObject = {
+        "session_id": str(completed.session["id"]) if completed.session else "",
+        "message": completed.message,
+        "session": completed.session,
+        "trace_id": completed.trace_id,
+        "response": completed.answer.text,
+        "trace": dict(completed.trace),
+    }
+    return JSONResponse(content)
+
+
+@router.post("/session/start", response_model=schemas.SessionSchema)
+async def start_session(context: ContextDep, body: Annotated[schemas.StartSessionBody | None, Body()] = None) -> Any:
+    """Start a session."""
+    return await context.sessions.start(body.title if body else "")
+
+
+@router.post("/session/end", response_model=schemas.SessionSchema)
+async def end_session(context: ContextDep, body: schemas.EndSessionBody) -> Any:
+    """End a session: it takes no more messages."""
+    return await context.sessions.end(body.session_id)
+
+
+@router.post("/feedback", response_model=schemas.MessageSchema)
+async def give_feedback(context: ContextDep, body: schemas.FeedbackBody) -> Any:
+    """Rate an answer. `ragkit eval --feedback` evaluates the rated questions."""
+    feedback: JsonObject = {"rating": body.rating, "reason": body.reason or "", "note": body.note}
+    return await context.sessions.rate(body.message_id, None if body.rating is None else feedback)
+
+
+@router.get("/sessions", response_model=schemas.SessionListSchema)
+async def list_sessions(context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: SessionQuery = "") -> Any:
+    """List sessions, most recently used first; `q`: those with this text in the title or a message."""
+    sessions, next_cursor = await context.sessions.list(cursor, limit, q)
+    return {"sessions": sessions, "next": next_cursor}
+
+
+@router.get("/session/{session_id}", response_model=schemas.SessionHistorySchema)
+async def get_session(context: ContextDep, session_id: schemas.Id) -> Any:
+    """Get a session with its messages."""
+    return await context.sessions.get(session_id)
+
+
+@router.patch("/session/{session_id}", response_model=schemas.SessionSchema)
+async def rename_session(context: ContextDep, session_id: schemas.Id, body: schemas.RenameSessionBody) -> Any:
+    """Rename a session."""
+    return await context.sessions.rename(session_id, body.title)
+
+
+@router.get(
+    "/session/{session_id}/export",
+    response_model=schemas.SessionHistorySchema,
+    responses={200: {"content": {"text/markdown": {"schema": {"type": "string"}}}}},
+)
+async def export_session(context: ContextDep, session_id: schemas.Id, format: ExportFormat = "json") -> Any:
+    """Download a session as JSON or Markdown."""
+    session = await context.sessions.get(session_id)
+    if format == "json":
+        return JSONResponse(session, headers={"content-disposition": f'attachment; filename="{session_id}.json"'})
+    headers = {"content-disposition": f'attachment; filename="{session_id}.md"'}
+    return PlainTextResponse(_to_markdown(session), media_type="text/markdown", headers=headers)
+
+
+@router.get("/traces", response_model=schemas.TraceListSchema)
+async def list_traces(
+    context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, session_id: SessionFilter = None
+) -> Any:
+    """List traces, latest first."""
+    traces, next_cursor = await context.traces.list(cursor, limit, session_id)
+    return {"traces": traces, "count": len(traces), "next": next_cursor}
+
+
+@router.get("/traces/{trace_id}", response_model=schemas.TraceDetailSchema)
+async def get_trace(context: ContextDep, trace_id: schemas.Id) -> Any:
+    """Get a trace with its spans."""
+    return await context.traces.get(trace_id)
+
+
+def parse_filter_param(where: Mapping[str, Any] | str | None) -> Where:
+    """Parse a filter, given as JSON or in the syntax of the command line. Raises InvalidFilter."""
+    if isinstance(where, str):
+        return parse_where(where) if where.strip() else None
+    if where:
+        parse_filter(where)
+    return where
+
+
+def _to_answer_request(
+    context: AppContext, body: schemas.ChatBody, model: str | None, where: Where
+) -> answer_tasks.AnswerRequest:
+    messages = [Message(Role(message.role), message.content) for message in body.messages or ()]
+    if body.message is not None:
+        messages.append(Message.user(body.message))
+    system = "\n".join(message.content for message in messages if message.role == "system")
+    messages = [message for message in messages if message.role != "system"]
+    if not messages or messages[-1].role != "user":
+        raise invalid_request("the last message must have the role `user`", "message", "no_question")
+    question = messages[-1].content
+    context.check_question("".join(message.content for message in messages), "message")
+    context.check_question(question, "message")
+    options = RequestOptions(
+        model, where, body.top_k, body.temperature, body.top_p, body.max_tokens, system, strict=body.strict
+    )
+    *sent, last = messages
+    if body.replace is not None and body.session_id is None:
+        raise invalid_request("replace requires session_id", "replace")
+    return answer_tasks.AnswerRequest(
+        question, (last,), body.session_id, True, tuple(sent), options, replace=body.replace
+    )
+
+
+async def _event_frames(task: answer_tasks.AnswerTask) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            events = await task.events.get_batch(HEARTBEAT_SECONDS)
+        except StopAsyncIteration:
+            return
+        yield b"".join(_encode_event(event) for event in events) or b": keep-alive\n\n"
+
+
+def _encode_event(event: answer_tasks.AnswerEvent) -> bytes:
+    name, data = _event_payload(event)
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, default=dict)}\n\n".encode()
+
+
+def _event_payload(event: answer_tasks.AnswerEvent) -> tuple[str, JsonObject]:  # noqa: PLR0911 - one per event
+    match event:
+        case answer_tasks.AnswerStarted():
+            return "start", {"session_id": event.session_id, "trace_id": event.trace_id, "model": event.model}
+        case answer_tasks.AnswerToolStarted(call):
+            return "tool", {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}
+        case answer_tasks.AnswerToolFinished(call, ok, summary, seconds):
+            result: JsonObject = {"id": call.id, "name": call.name, "ok": ok, "summary": summary}
+            return "tool_result", {**result, "seconds": round(seconds, 4)}
+        case answer_tasks.AnswerTextDelta(text):
+            return "text", {"delta": text}
+        case answer_tasks.AnswerTextReset():
+            return "discard", {}
+        case answer_tasks.AnswerCompleted():
+            return "done", {"message": event.message, "session": event.session, "trace_id": event.trace_id}
+        case answer_tasks.AnswerFailed():
+            return "error", {**event.error.to_json(), "trace_id": event.trace_id, "session_id": event.session_id}
+
+
+def _to_markdown(session: Mapping[str, JSON]) -> str:
+    """A session as Markdown: the messages, with citations below each answer."""
+    parts = [f"# {session['title']}", f"_{session['created']}_"]
+    for message in cast("list[dict[str, JSON]]", session["history"]):
+        author = "You" if message["role"] == "user" else "Answer"
+        status = "" if message["status"] == "done" else f" ({message['status']})"
+        parts += [f"## {author}{status}", str(message["content"])]
+        citations = cast("list[dict[str, JSON]]", message["citations"])
+        parts += ["\n".join(_format_citation(citation) for citation in citations)] if citations else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _format_citation(citation: Mapping[str, JSON]) -> str:
+    return f"[{citation['n']}] {citation['source']}, {citation['place']}: {' '.join(str(citation['quote']).split())}"

@@ -1,0 +1,1 @@
+"""The web UI: its files, and the routes that only it uses."""

@@ -1,0 +1,122 @@
+"""Suggests questions from headings of the documents, without a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice, zip_longest
+from typing import Any
+
+from ragkit.index.sources.ids import display_name
+from ragkit.records import Document, Heading
+from ragkit.server.base import ServedKnowledgeBase
+
+MAX_SUGGESTIONS = 4
+SAMPLED_DOCUMENTS = 12
+"""Documents whose headings are read for suggestions."""
+MAX_LISTED = 5_000
+"""Documents among which those are sampled."""
+MAX_FOLLOW_UPS = 3
+MAX_CITED = 3
+"""Cited documents whose headings are read for follow-up questions."""
+MAX_TRIED = 8
+"""Follow-up questions that are searched for."""
+ANSWERING_HITS = 3
+"""Hits among which the section of a follow-up question must be."""
+MIN_SECTION_CHARS = 20
+"""Characters that a section must have beside its heading."""
+_WORD = re.compile(r"[^\W\d_]{2,}")
+GENERIC = frozenset((
+    "abstract", "acknowledgements", "acknowledgments", "appendix", "bibliography", "changelog", "changes", "conclusion",
+    "conclusions", "contents", "copyright", "foreword", "glossary", "index", "introduction", "license", "notes",
+    "overview", "preface", "references", "summary", "table of contents", "version history",
+))  # fmt: skip
+"""Headings that say nothing about a document."""
+
+
+def suggestions(kb: ServedKnowledgeBase) -> list[str]:
+    """Questions about headings, from documents all over the knowledge base."""
+    rows = list(kb.document_rows("", MAX_LISTED))
+    step = max(1, len(rows) // SAMPLED_DOCUMENTS)
+    found = (kb.find_document(row.id) for row in islice(rows[::step], SAMPLED_DOCUMENTS))
+    questions = (question for document in found if document is not None for question in islice(asked(document), 1))
+    return list(islice(dict.fromkeys(questions), MAX_SUGGESTIONS))
+
+
+def follow_ups(kb: ServedKnowledgeBase, session: Mapping[str, Any]) -> list[str]:
+    """Questions about headings of the documents that the last answer of a session cites.
+
+    Of sections that no answer has cited and no question names, those that follow a citation first; only questions for
+    which a search by words, which costs nothing, finds the section.
+    """
+    answers = [message for message in session["history"] if message["role"] == "assistant"]
+    last = answers[-1] if answers else None
+    if last is None or last["status"] != "done" or last["abstained"]:
+        return []
+    known = "\n".join(message["content"] for message in session["history"] if message["role"] == "user").casefold()
+    used = {tuple(citation.get("heading", ())) for answer in answers for citation in answer["citations"]}
+    found = (
+        question
+        for question, document, heading in islice(_candidates(kb, last["citations"], known, used), MAX_TRIED)
+        if _is_answered(kb, question, document, heading)
+    )
+    return list(islice(dict.fromkeys(found), MAX_FOLLOW_UPS))
+
+
+def _candidates(
+    kb: ServedKnowledgeBase, citations: list[dict[str, Any]], known: str, used: set[tuple[str, ...]]
+) -> Iterator[tuple[str, Document, Heading]]:
+    """Questions about unused headings of the cited documents, one of each document in turn."""
+    cited: dict[str, int] = {}
+    for citation in citations:
+        if citation.get("document_id"):
+            cited.setdefault(citation["document_id"], citation["start"])
+    queues = []
+    for document_id, start in islice(cited.items(), MAX_CITED):
+        document = kb.find_document(document_id)
+        pairs = [] if document is None else questions_of(document)
+        fresh = [
+            (question, document, heading)
+            for question, heading in pairs
+            if document is not None
+            and document.heading_path_at(heading.start) not in used
+            and _without_number(heading.text).rstrip(":.?").casefold() not in known
+        ]
+        queues.append(sorted(fresh, key=lambda item: item[2].start < start))
+    for row in zip_longest(*queues):
+        yield from (item for item in row if item is not None)
+
+
+def _is_answered(kb: ServedKnowledgeBase, question: str, document: Document, heading: Heading) -> bool:
+    later = (item.start for item in document.headings if item.start > heading.start and item.level <= heading.level)
+    end = next(later, len(document.text))
+    if end - heading.start < len(heading.text) + MIN_SECTION_CHARS:
+        return False
+    chunks = (hit.chunk for hit in kb.search(question, ANSWERING_HITS, mode="lexical"))
+    return any(chunk.document_id == document.id and chunk.start < end and chunk.end > heading.start for chunk in chunks)
+
+
+def asked(document: Document) -> list[str]:
+    """Questions about the headings of a document."""
+    return [question for question, _ in questions_of(document)]
+
+
+def questions_of(document: Document) -> list[tuple[str, Heading]]:
+    """Questions about the headings of a document: a heading that is a question stands for itself."""
+    questions = []
+    name = display_name(document.source).rstrip("/").rpartition("/")[2]
+    for heading in document.headings:
+        text = _without_number(heading.text[:500])
+        words = _WORD.findall(text)
+        if not 1 < heading.level < 4 or not 2 <= len(words) <= 8 or len(text) > 60 or text.lower() in GENERIC:
+            continue
+        question = text if text.endswith("?") else f"What does {name} say about \u201c{text.rstrip(':.')}\u201d?"
+        questions.append((question, heading))
+    return questions
+
+
+def _without_number(heading: str) -> str:
+    """A heading without `3.2` before it."""
+    words = heading.split()
+    is_number = len(words) > 1 and words[0][0].isdigit() and not any(map(str.isalpha, words[0]))
+    return " ".join(words[1:] if is_number else words)

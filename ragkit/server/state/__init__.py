@@ -1,0 +1,1 @@
+"""What a server stores: sessions, traces, links, jobs, uploads."""

@@ -1,0 +1,157 @@
+"""The state of a server: the thread that uses its connection, and what its stores share.
+
+A running answer whose worker process does not live any more was interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from ragkit.index.catalog.database_url import DatabaseUrl
+from ragkit.server.http_errors import invalid_request
+from ragkit.server.settings import Retention
+from ragkit.server.state.sqlite import SqliteState
+from ragkit.sql import SqlConnection
+
+P = ParamSpec("P")
+T = TypeVar("T")
+StoreT = TypeVar("StoreT", bound="StateStore")
+
+
+def new_id(prefix: str) -> str:
+    """An id that cannot be guessed: 128 random bits."""
+    return f"{prefix}_{secrets.token_urlsafe(16)}"
+
+
+def format_time(seconds: float | None) -> str | None:
+    """Unix seconds as `2026-11-22T01:02:03.456Z`."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def encode_cursor(*values: str | float) -> str:
+    """An opaque cursor for the next page of a list."""
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, *kinds: type) -> list[str | float]:
+    """The inverse of `encode_cursor`. Raises RequestRejected for an invalid cursor."""
+    try:
+        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError, RecursionError) as error:
+        raise invalid_request("invalid cursor: use `next` of the previous page", "cursor", "invalid_cursor") from error
+    if not isinstance(values, list) or [type(value) for value in values] != list(kinds):
+        raise invalid_request("invalid cursor: use `next` of the previous page", "cursor", "invalid_cursor")
+    return values
+
+
+class StateBackend(Protocol):
+    """Where the state is; used by one thread."""
+
+    def run(self, work: Callable[[SqlConnection], T]) -> T:
+        """The result of `work` in one transaction; others wait."""
+
+    def is_alive(self, connection: SqlConnection, worker: str) -> bool:
+        """Whether the process of another worker runs."""
+
+    def forget(self, worker: str) -> None:
+        """Delete what is kept of a dead worker."""
+
+    def close(self) -> None:
+        """Close it: this worker has ended."""
+
+
+class StateDatabase:
+    """The open state. `run` executes functions in the one thread that uses its connection."""
+
+    def __init__(self, place: Path | DatabaseUrl) -> None:
+        """Open or create the state in a directory, or in the database of a knowledge base.
+
+        Raises:
+            KnowledgeBaseDamaged: the file in the directory is no state, or of a later version.
+            DatabaseFailed, NotAKnowledgeBase: the database is unreachable, or of a later version.
+        """
+        self.worker_id = new_id("wrk")
+        self.is_shared = isinstance(place, DatabaseUrl)
+        """Whether servers on other machines use it too."""
+        self._closed = False
+        self._executor = ThreadPoolExecutor(1, "ragkit-server-state")
+        self._backend = self._executor.submit(_open_backend, place, self.worker_id).result()
+        self._executor.submit(self._backend.run, self.mark_interrupted).result()
+
+    async def run(self, work: Callable[[SqlConnection], T]) -> T:
+        """Run `work` in one transaction and return its result. It completes even if the caller is cancelled."""
+        future = asyncio.get_running_loop().run_in_executor(self._executor, self._backend.run, work)
+        return await asyncio.shield(future)
+
+    def close(self) -> None:
+        """Close the state and release the lock of this worker. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._executor.submit(self._backend.close).result()
+        self._executor.shutdown()
+
+    def mark_interrupted(self, connection: SqlConnection) -> None:
+        """Mark the running rows of dead workers as interrupted. Call it before reading running rows."""
+        rows = connection.execute(
+            "SELECT worker FROM traces WHERE status = 'running' UNION SELECT worker FROM messages"
+            " WHERE status = 'running'"
+        )
+        for (worker,) in rows.fetchall():
+            if not self.is_alive(connection, worker):
+                now = time.time()
+                connection.execute(
+                    "UPDATE traces SET status = 'interrupted', ended = ?, error = 'the server was stopped'"
+                    " WHERE status = 'running' AND worker = ?",
+                    (now, worker),
+                )
+                interrupted = "UPDATE messages SET status = 'interrupted' WHERE status = 'running' AND worker = ?"
+                connection.execute(interrupted, (worker,))
+                self._backend.forget(worker)
+
+    def is_alive(self, connection: SqlConnection, worker: str) -> bool:
+        """Whether the process of a worker runs."""
+        return worker == self.worker_id or self._backend.is_alive(connection, worker)
+
+
+def _open_backend(place: Path | DatabaseUrl, worker: str) -> StateBackend:
+    if isinstance(place, Path):
+        return SqliteState(place, worker)
+    from ragkit.server.state.postgres import PostgresState  # noqa: PLC0415 - needs psycopg
+
+    return PostgresState(place, worker)
+
+
+class StateStore:
+    """Some of the tables of a state database."""
+
+    def __init__(self, state: StateDatabase, retention: Retention) -> None:
+        self._state = state
+        self._retention = retention
+
+
+def in_transaction(
+    method: Callable[Concatenate[StoreT, SqlConnection, P], T],
+) -> Callable[Concatenate[StoreT, P], Coroutine[Any, Any, T]]:
+    """Make a method asynchronous: it runs in the thread and one transaction of the database, with its connection."""
+
+    @wraps(method)
+    async def run(self: StoreT, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        context = copy_context()  # it says whose the rows are
+        return await self._state.run(lambda connection: context.run(method, self, connection, *args, **kwargs))
+
+    return run

@@ -1,0 +1,256 @@
+"""Runs the stored jobs, one at a time among all processes of the server, in a thread beside the searches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ragkit.agent.runtime.background_tasks import THREAD_POOL
+from ragkit.errors import (
+    BudgetExceeded,
+    BudgetTooSmall,
+    KnowledgeBaseLocked,
+    NotAKnowledgeBase,
+    PriceUnknown,
+    RagkitError,
+)
+from ragkit.index.report import FileRead, IndexEvent, IndexReport, PlanCreated, TextsEmbedded
+from ragkit.index.sources.ids import display_name
+from ragkit.knowledge_base.index_options import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.masking import mask_secrets
+from ragkit.records import JSON
+from ragkit.server.state.job_store import Job, JobStatus, JobStore
+from ragkit.server.state.uploads import UploadFolder
+
+LOG = logging.getLogger("ragkit.server.jobs")
+SAVE_INTERVAL_S = 0.25
+"""Seconds between two saves of the progress of a job."""
+IDLE_INTERVAL_S = 1.0
+"""Seconds between two looks for jobs of other processes."""
+LOCK_INTERVAL_S = 1.0
+"""Seconds between two attempts while another process writes to the knowledge base."""
+MAX_FAILURES = 100
+"""Failures that are listed; the report counts all."""
+MIN_ESTIMATE_S = 1.0
+"""Seconds after which the remaining time is estimated."""
+
+
+class JobStopped(RagkitError):
+    """Ends the work of a job that was cancelled, or whose server stops."""
+
+
+@dataclass
+class JobProgress:
+    """What a job has done. The thread of the job writes it, and the event loop reads it."""
+
+    phase: str = "starting"
+    """starting, waiting (another process writes), reading, writing."""
+    files: int = 0
+    """Files to read."""
+    files_read: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    failures: list[JSON] = field(default_factory=list)
+    started_at: float = field(default_factory=time.monotonic)
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set to end the job after the current file or batch."""
+
+    def handle_event(self, event: IndexEvent) -> None:
+        """Count an event. Raises JobStopped."""
+        if isinstance(event, PlanCreated):
+            self.phase, self.files, self.started_at = "reading", event.files, time.monotonic()
+        elif isinstance(event, FileRead):
+            self.files_read += 1
+            self.chunks += event.chunks
+            if event.error and len(self.failures) < MAX_FAILURES:
+                failure: JSON = {"source": display_name(event.source), "error": event.error, "hint": event.hint}
+                self.failures.append(failure)
+        elif isinstance(event, TextsEmbedded):
+            self.embedded += event.texts
+        elif self.files_read >= self.files:  # a first build publishes documents while it reads others
+            self.phase = "writing"
+        self.check()
+
+    def check(self) -> None:
+        """Raises JobStopped if the job must end."""
+        if self.stop.is_set():
+            raise JobStopped("the job was stopped")
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated from the files that were read and the chunks that were embedded; None if it is too early."""
+        seconds = time.monotonic() - self.started_at
+        if not self.files or seconds < MIN_ESTIMATE_S:
+            return None
+        read = self.files_read / self.files
+        # unread files are assumed to have as many chunks as the mean of those that were read
+        expected = self.chunks / read if read else 0.0
+        done = (read + min(1.0, self.embedded / expected if expected else read)) / 2
+        return round(seconds * (1 - done) / done, 1) if done else None
+
+    def to_json(self) -> dict[str, JSON]:
+        """The progress and failures, as in JobSchema."""
+        progress: dict[str, JSON] = {
+            "phase": self.phase,
+            "files": self.files,
+            "files_read": self.files_read,
+            "chunks": self.chunks,
+            "embedded": self.embedded,
+            "seconds_left": self.seconds_left,
+        }
+        return {"progress": progress, "failures": list(self.failures)}
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """How a job ended."""
+
+    status: JobStatus
+    report: IndexReport | None = None
+    error: RagkitError | None = None
+    estimate_usd: float | None = None
+
+    def to_json(self) -> dict[str, JSON]:
+        """The report, error and estimate, as in JobSchema."""
+        error: JSON = None
+        if self.error is not None:
+            code = "needs_confirmation" if self.status == "needs_confirmation" else "job_failed"
+            error = {"message": mask_secrets(str(self.error)), "code": code}
+        return {
+            "report": None if self.report is None else _report_json(self.report),
+            "error": error,
+            "estimate_usd": self.estimate_usd,
+        }
+
+
+class JobRunner:
+    """Runs the jobs of a store until it is closed."""
+
+    def __init__(self, store: JobStore, open_writer: Callable[[], KnowledgeBase], uploads: UploadFolder) -> None:
+        self._store, self._open_writer, self._uploads = store, open_writer, uploads
+        self._wake = asyncio.Event()
+        self._running: tuple[str, JobProgress] | None = None
+        """The id of the running job, and its progress."""
+        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(self._run())
+
+    def wake(self) -> None:
+        """Look for a job now."""
+        self._wake.set()
+
+    def cancel(self, job: str) -> None:
+        """Stop a cancelled job at once if it runs here; other processes notice when they save its progress."""
+        if self._running is not None and self._running[0] == job:
+            self._running[1].stop.set()
+        self.wake()
+
+    async def close(self, seconds: float) -> None:
+        """Stop after the current file or batch, at most after `seconds`. The job goes on with the next server."""
+        self._closing = True
+        if self._running is not None:
+            self._running[1].stop.set()
+        self.wake()
+        await asyncio.wait((self._task,), timeout=seconds)
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while not self._closing:
+            self._wake.clear()
+            try:
+                job = await self._store.claim()
+                if job is not None:
+                    await self._run_job(job)
+                    continue
+            except Exception:  # boundary: the other jobs must go on
+                LOG.exception("a job could not be stored")
+            try:
+                async with asyncio.timeout(IDLE_INTERVAL_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _run_job(self, job: Job) -> None:
+        progress = JobProgress()
+        self._running = (job.id, progress)
+        LOG.info("job %s started", job.request.kind, extra={"job": job.id})
+        work = asyncio.wrap_future(THREAD_POOL.submit(lambda: self._work(job, progress)))
+        cancelled = job.cancel
+        while not work.done():
+            if cancelled or self._closing:
+                progress.stop.set()
+            await asyncio.wait((work,), timeout=SAVE_INTERVAL_S)
+            cancelled = await self._store.update(job.id, progress.to_json())
+        result = work.result()
+        if isinstance(result.error, JobStopped):
+            result = JobResult("queued" if self._closing and not cancelled else "cancelled")
+        state = {**progress.to_json(), **result.to_json()}
+        report = state["report"]
+        if isinstance(report, dict) and report["failures"]:
+            state["failures"] = report["failures"]
+        await self._store.finish(job.id, result.status, state)
+        self._running = None
+        LOG.info("job %s: %s", job.request.kind, result.status, extra={"job": job.id})
+
+    def _work(self, job: Job, progress: JobProgress) -> JobResult:
+        """Do the work of a job, again and again while another process writes."""
+        while True:
+            try:
+                progress.check()
+                return self._attempt(job, progress)
+            except KnowledgeBaseLocked:
+                progress.phase = "waiting"
+                progress.stop.wait(LOCK_INTERVAL_S)
+            except BudgetTooSmall as error:
+                return JobResult("needs_confirmation", error=error, estimate_usd=error.estimate)
+            except (BudgetExceeded, PriceUnknown) as error:
+                return JobResult("needs_confirmation", error=error)
+            except RagkitError as error:
+                return JobResult("failed", error=error)
+            except Exception:  # boundary: a job
+                LOG.exception("a job failed", extra={"job": job.id})
+                return JobResult("failed", error=RagkitError("internal error: see the log of the server"))
+
+    def _attempt(self, job: Job, progress: JobProgress) -> JobResult:
+        request = job.request
+        with self._open_writer() as kb:
+            if request.remove:
+                try:
+                    kb.remove(*request.remove)
+                except NotAKnowledgeBase:
+                    LOG.info("nothing to remove: there is no knowledge base yet")
+            if request.delete_uploads is None or request.delete_uploads:
+                deletion = self._uploads.delete(request.delete_uploads)
+                asyncio.run_coroutine_threadsafe(deletion, self._loop).result()
+            if not request.index:
+                return JobResult("done")
+            dry_run = request.kind == "dry_run"
+            options = IndexOptions(
+                dry_run=dry_run,
+                retry_failed=request.retry_failed,
+                max_cost_usd=None if dry_run else request.max_cost_usd,
+                on_event=progress.handle_event,
+            )
+            report = kb.index(*request.index, options=options)
+        return JobResult("done", report, estimate_usd=_estimated_usd(report))
+
+
+def _estimated_usd(report: IndexReport) -> float | None:
+    """The estimated cost of a dry run; None if a price is unknown, or the run was none."""
+    if report.estimate is None:
+        return None
+    costs = [report.estimate.cost_usd, *(estimate.cost_usd for estimate in report.context_estimates)]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _report_json(report: IndexReport) -> dict[str, JSON]:
+    """As `index --json`, with the names of sources to display."""
+    failures = tuple(replace(failure, source=display_name(failure.source)) for failure in report.failures)
+    skipped = tuple((display_name(source), reason) for source, reason in report.skipped)
+    return replace(report, failures=failures[:MAX_FAILURES], skipped=skipped[:MAX_FAILURES]).to_json()

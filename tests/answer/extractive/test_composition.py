@@ -1,0 +1,83 @@
+"""Answers composed of scored units."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragkit.answer.extractive.composition import MAX_PASSAGES, MAX_WORDS, AnswerPassage, compose_answer
+from ragkit.answer.extractive.selection import rank_answer_units
+from ragkit.records import Hit
+from tests.answer.hits import hit
+from tests.answer.passages import Shelf
+
+
+def compose(question: str, *texts: str) -> list[AnswerPassage]:
+    """The answer from these documents."""
+    hits: list[Hit] = [hit(text, source=f"/{n}.txt") for n, text in enumerate(texts)]
+    ranked, units = rank_answer_units(question, hits, Shelf({f"/{n}.txt": text for n, text in enumerate(texts)}))
+    return compose_answer(question, ranked, units)
+
+
+def test_a_sentence_is_followed_by_those_that_continue_it() -> None:
+    text = "The flood of 1921 took the roof. It also took most of the grain. The abbey sold the wheel to a smith later."
+    [passage] = compose("When did the flood take the roof?", text)
+    assert passage.text == text
+    assert (passage.start, passage.end, passage.source) == (0, len(text), "/0.txt")
+
+
+def test_a_long_paragraph_is_not_quoted_whole() -> None:
+    sentences = [
+        f"Sack number {n} of the barley of this year went to the inn beside the upper mill." for n in range(12)
+    ]
+    passage = compose("Where did sack number 3 of the barley go?", " ".join(sentences))[0]
+    assert passage.text.startswith("Sack number 3 of the barley")
+    assert len(passage.text.split()) <= 45
+
+
+def test_a_list_comes_with_its_introduction_and_an_item_with_its_list() -> None:
+    text = "The mill has three wheels:\n\n- the oak wheel\n- the larch wheel\n- the iron wheel"
+    for question in ("Which wheels does the mill have?", "Does the mill have a larch wheel?"):
+        assert (
+            compose(question, text)[0].text
+            == "The mill has three wheels:\n- the oak wheel\n- the larch wheel\n- the iron wheel"
+        )
+
+
+def test_numbered_steps_keep_their_numbers() -> None:
+    text = "To open the sluice:\n\n1. Turn the key.\n2. Lift the gate.\n3. Lock the chain."
+    [passage] = compose("How do I open the sluice?", text)
+    assert passage.text == "To open the sluice:\n1. Turn the key.\n2. Lift the gate.\n3. Lock the chain."
+
+
+def test_a_command_is_marked_and_comes_with_the_sentence_that_introduces_it() -> None:
+    text = "To open the sluice, use this command:\n\n    $ sluice --open --slowly\n\nThe water then runs for an hour."
+    passage = compose("How do I open the sluice?", text)[0]
+    assert passage.text == "To open the sluice, use this command: `sluice --open --slowly`"
+
+
+def test_equal_passages_of_two_documents_are_quoted_once() -> None:
+    text = "The flood of 1921 took the roof and most of the grain away."
+    assert len(compose("When did the flood take the roof?", text, text)) == 1
+
+
+def test_a_further_passage_adds_something_and_the_answer_stays_short() -> None:
+    texts = [
+        f"The wheel number {n} of the mill is made of {wood} and turns once a minute."
+        for n, wood in enumerate(("oak wood", "larch wood", "green iron", "old copper", "soft brass"))
+    ]
+    passages = compose("What is the wheel of the mill made of?", *texts)
+    assert 1 < len(passages) <= MAX_PASSAGES
+    assert len({passage.text for passage in passages}) == len(passages)
+    assert sum(len(passage.text.split()) for passage in passages) <= MAX_WORDS
+
+
+def test_a_comparison_has_a_passage_for_each_side() -> None:
+    oak = "The oak wheel of the mill turns slowly and lasts for ninety years, even without any repair."
+    larch = "The larch wheel is cheap."
+    passages = compose("What is the difference between the oak wheel and the larch wheel?", oak, larch)
+    assert [any(word in passage.text for passage in passages) for word in ("oak wheel", "larch wheel")] == [True, True]
+
+
+@pytest.mark.parametrize("question", ["When?", "", "What is the difference between a and b?"])
+def test_without_units_there_is_no_passage(question: str) -> None:
+    assert compose_answer(question, [], []) == []

@@ -116,7 +116,9 @@ def test_a_resumed_run_has_the_messages_of_both_parts() -> None:
 
 def test_a_trace_prints_as_a_tree() -> None:
     printed = re.sub(r"(<1|\d+) ms", "N ms", str(full_run().trace))
-    assert printed.splitlines() == [
+    # a step without attributes is a line only if it took a millisecond, as any may on a busy machine
+    slow_step = re.compile(r"─ (?!iteration|tool_execution)\w+  N ms$")
+    assert [line for line in printed.splitlines() if not slow_step.search(line)] == [
         "agent  N ms, 3,690 tokens, $0.001584",
         "├─ iteration 1  N ms",
         "│  ├─ memory  N ms  messages=2",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,18 +21,17 @@ from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
-from ragkit.answer.base import Answer, ChunkFinder, ContentsDescriber, Searcher, Statement
+from ragkit.answer.base import Answer, Searchable, Searcher, Statement, Where
 from ragkit.answer.citations import cite, resolve_citations
 from ragkit.answer.conversation_view import show_passages
 from ragkit.answer.extractive.provider import ExtractiveAnswer, ExtractiveProvider
 from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
-from ragkit.answer.score_calibration import get_calibration
 from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
 from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
 from ragkit.answer.support.verdicts import quoted_statements, with_support
-from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, RAGTool
+from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K, RAGTool
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
 from ragkit.records import JSON, Citation, Document, Hit
@@ -48,6 +47,10 @@ class RAGOptions:
 
     top_k: int = DEFAULT_TOP_K
     """Number of passages per search."""
+    max_top_k: int = MAX_TOP_K
+    """Passages per search that a model may ask for, unless `top_k` is larger."""
+    where: Where = None
+    """A metadata filter that applies to every search, whatever a model asks for."""
     score_threshold: float | None = None
     """The minimum cosine of question and passage, in [-1, 1]; None: no minimum."""
     instructions: str = INSTRUCTIONS
@@ -73,7 +76,8 @@ class RAGOptions:
 class RAGAgent(Agent):
     """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
-    searcher: Searcher
+    documents: Searchable
+    """What it searches: a knowledge base, a session of one, or a searcher."""
     options: RAGOptions
     """How it searches and answers."""
     strict: bool
@@ -82,7 +86,7 @@ class RAGAgent(Agent):
 
     def __init__(
         self,
-        searcher: Searcher,
+        documents: Searchable,
         provider: Provider | None = None,
         config: AgentConfig | None = None,
         options: RAGOptions | None = None,
@@ -93,20 +97,24 @@ class RAGAgent(Agent):
         Over records (rows of tables), the agent also has the tool `aggregate_records`.
         """
         options = options or RAGOptions()
-        provider, config = provider or ExtractiveProvider(searcher), config or DEFAULT_CONFIG
+        provider, config = provider or ExtractiveProvider(documents), config or DEFAULT_CONFIG
         window = config.context_window or ContextWindow()
         if window.view is leave_out_results:
             window = replace(window, view=show_passages)
         tool = RAGTool(
-            searcher,
+            documents,
             top_k=options.top_k,
+            max_top_k=options.max_top_k,
+            where=options.where,
             score_threshold=options.score_threshold,
             passages_budget=options.passages_budget,
-            contents=_describe_contents(searcher, provider),
+            contents=_describe_contents(documents, options.where, provider),
             keeps_numbers=not isinstance(provider, ExtractiveProvider),
             estimates_evidence=not isinstance(provider, ExtractiveProvider),  # it estimates that of its answer
         )
-        records = [AggregateTool(searcher).tool] if isinstance(searcher, Aggregator) and searcher.has_records else []
+        records: list[Tool] = []
+        if isinstance(documents, Aggregator) and documents.has_records:
+            records = [AggregateTool(documents, options.where).tool]
         rules = f"{options.instructions}\n{AGGREGATE_INSTRUCTIONS}" if records else options.instructions
         super().__init__(
             provider,
@@ -116,10 +124,35 @@ class RAGAgent(Agent):
             name="rag",
             instructions=add_wishes(rules, options.wishes),
         )
-        object.__setattr__(self, "searcher", searcher)
+        object.__setattr__(self, "documents", documents)
         object.__setattr__(self, "options", options)
         object.__setattr__(self, "strict", options.strict)
         object.__setattr__(self, "_build_usage", [])
+
+    @contextmanager
+    def session(self) -> Iterator[RAGAgent]:
+        """This agent over one state of the documents: it searches, quotes and verifies in that, until the block ends.
+
+        `run` and `build_answer` of one answer belong into one session. `ask` opens its own.
+        """
+        with self.documents.session() as searcher:
+            is_extractive = isinstance(self.provider, ExtractiveProvider)
+            provider = ExtractiveProvider(searcher) if is_extractive else self.provider
+            agent = RAGAgent(searcher, provider, self.config, self.options, self.memory)
+            object.__setattr__(agent, "_build_usage", self._build_usage)
+            yield agent
+
+    @asynccontextmanager
+    async def asession(self) -> AsyncIterator[RAGAgent]:
+        """Asynchronous version of `session`."""
+        import asyncio
+
+        session = self.session()
+        agent = await asyncio.to_thread(session.__enter__)
+        try:
+            yield agent
+        finally:
+            await asyncio.shield(asyncio.to_thread(session.__exit__, None, None, None))
 
     def create_meter(self) -> Meter:
         """The meter of a run. The first one includes what it cost to embed the documents."""
@@ -164,7 +197,7 @@ class RAGAgent(Agent):
         splitter = RecursiveSplitter(RecursiveOptions(options.chunk_size, options.chunk_overlap))
         with use_meter(Meter(config.prices, on_call=config.on_call)) as meter:
             searcher = DocumentSearcher(documents, store, embedder, splitter, options.top_k)
-            get_calibration(searcher)  # embeds a few texts, which no question should pay
+            searcher.calibration()  # embeds a few texts, which no question should pay
         agent = cls(searcher, provider, config, options)
         agent._build_usage.append(meter.usage())
         return agent
@@ -249,6 +282,16 @@ class RAGAgent(Agent):
         Raises:
             ProviderError, BudgetExceeded, RunError: as `run`.
         """
+        with self.session() as agent:
+            return agent._ask(question, memory, on_text, on_restart)
+
+    def _ask(
+        self,
+        question: str,
+        memory: ConversationMemory | None,
+        on_text: Callable[[str], None] | None,
+        on_restart: Callable[[], None] | None,
+    ) -> Answer:
         can_restart = on_text is None or on_restart is not None
         conversation = self.memory if memory is None else memory
         earlier = () if on_text is None or conversation is None else conversation.load_messages()
@@ -296,7 +339,8 @@ class RAGAgent(Agent):
         if isinstance(last.data, ExtractiveAnswer):
             checked = self._quoted_text(question, result.content, last.data)
         else:
-            checked = self._check_text(question, result, searches)
+            with self.documents.session() as searcher:
+                checked = self._check_text(question, result, searches, searcher)
         return Answer(
             question=question,
             text=checked.text,
@@ -317,7 +361,8 @@ class RAGAgent(Agent):
     def _quoted_text(self, question: str, text: str, quoted: ExtractiveAnswer) -> _CheckedText:
         """The text of an answer without a model: quoted from the documents, so its links are safe."""
         quotes = quoted.quotes
-        citations = tuple(cite(q.n, q.hit, q.passage.start, q.passage.end, self.searcher) for q in quotes)
+        with self.documents.session() as searcher:
+            citations = tuple(cite(q.n, q.hit, q.passage.start, q.passage.end, searcher) for q in quotes)
         texts = [q.passage.text for q in quotes]
         statements = quoted_statements(list(zip(texts, citations, strict=True)))
         return _CheckedText(
@@ -333,17 +378,20 @@ class RAGAgent(Agent):
     def _restore_passages(self, messages: Sequence[Message], state: Mapping[str, JSON]) -> list[Message]:
         """A message with the passages that were shown in the conversation and whose results are no longer in it."""
         ids = state.get(SHOWN_PASSAGES_KEY)
-        if not isinstance(ids, list) or not isinstance(self.searcher, ChunkFinder):
+        if not isinstance(ids, list):
             return []
         present = {
             n for message in messages if isinstance(message.data, RetrievedPassages) for n in message.data.numbers
         }
         missing = [(n, str(chunk_id)) for n, chunk_id in enumerate(ids, start=1) if n not in present]
-        chunks = [(n, self.searcher.chunk(chunk_id)) for n, chunk_id in missing]
+        with self.documents.session() as searcher:
+            chunks = [(n, searcher.chunk(chunk_id)) for n, chunk_id in missing]
         hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
         return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), None))] if hits else []
 
-    def _check_text(self, question: str, result: AgentResult, searches: Sequence[RetrievedPassages]) -> _CheckedText:
+    def _check_text(
+        self, question: str, result: AgentResult, searches: Sequence[RetrievedPassages], searcher: Searcher
+    ) -> _CheckedText:
         """The text of a model without what was never shown to it, its citations and its outcome."""
         from ragkit.answer.support.support import check_statements
 
@@ -351,7 +399,7 @@ class RAGAgent(Agent):
         shown = _hits_by_number(searches, messages)
         numbers = None if self.config.response_format is not None else shown
         text, unknown = clean_answer(result.content, [question, *passage_texts(shown.values())], numbers)
-        citations = tuple(resolve_citations(text, shown, self.searcher))
+        citations = tuple(resolve_citations(text, shown, searcher))
         used_up = result.stop_reason in {"max_iterations", "loop"}
         facts = AnswerFacts(
             text="" if used_up and result.content == MAX_ITERATIONS_TEXT else result.content,
@@ -367,7 +415,7 @@ class RAGAgent(Agent):
         abstained = says_not_found(result.content, question)
         evidence = max((search.evidence or 0.0 for search in searches), default=0.0)
         is_judged = not abstained and outcome not in _WITHOUT_STATEMENTS and numbers is not None
-        statements = check_statements(text, shown, self.searcher, question) if is_judged else ()
+        statements = check_statements(text, shown, searcher, question) if is_judged else ()
         return _CheckedText(
             text,
             with_support(citations, statements),
@@ -404,12 +452,13 @@ def _last_stop_reason(result: AgentResult) -> str:
     return str(calls[-1].attributes.get("stop_reason") or "") if calls else ""
 
 
-def _describe_contents(searcher: Searcher, provider: Provider) -> str:
-    """What the documents are, for a model; '' if the searcher does not know it."""
-    if isinstance(provider, ExtractiveProvider) or not isinstance(searcher, ContentsDescriber):
+def _describe_contents(documents: Searchable, where: Where, provider: Provider) -> str:
+    """What the documents are, for a model; '' if that is not known."""
+    if isinstance(provider, ExtractiveProvider):
         return ""
     try:
-        return searcher.describe_contents()
+        with documents.session() as searcher:
+            return searcher.describe_contents(where)
     except KnowledgeBaseError:  # the first search says so
         return ""
 

@@ -1,8 +1,9 @@
-"""The `Searcher` protocol that answering works on, and the `Answer` that it returns."""
+"""The `Searcher` that answering works on, and the `Answer` that it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -12,59 +13,30 @@ from numpy.typing import NDArray
 
 from ragkit.agent.tracing.trace import AgentTrace
 from ragkit.answer.outcome import NOTICES, Outcome, describe_unknown_citations
+from ragkit.answer.score_calibration import ScoreCalibration
 from ragkit.records import JSON, Chunk, Citation, Document, Hit
 from ragkit.usage.meter import AgentUsage
 
 Where: TypeAlias = Mapping[str, JSON] | None
+SearchMode: TypeAlias = Literal["dense", "lexical", "hybrid"]
 
 
-@runtime_checkable
 class Searcher(Protocol):
-    """Retrieves passages, from a knowledge base or from documents in a vector store."""
+    """Reads one state of the documents, for one task: what it searches, quotes and verifies fits together.
 
-    def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The passages relevant to a question, best first."""
+    A `Session` of a knowledge base, or documents in a vector store.
+    """
+
+    def session(self) -> AbstractContextManager[Searcher]:
+        """Itself."""
+
+    def search(
+        self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
+    ) -> list[Hit]:
+        """The passages relevant to a question, best first. `mode` None: the usual one."""
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """Inverse document frequency of each term: (len(terms),), > 0."""
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings of length 1: (len(texts), dimension)."""
-
-    def embed_question(self, question: str) -> NDArray[np.float32]:
-        """The embedding of a question, of length 1: (dimension,)."""
-
-    def find_document(self, document_id: str) -> Document | None:
-        """The document with this id as indexed, to verify quotes; None if its text is not stored."""
-
-    def is_stale(self, source: str) -> bool:
-        """Whether the file on disk has changed or is gone since it was indexed."""
-
-
-class MultiModeSearcher(Searcher, Protocol):
-    """A searcher with a choice of retrieval mode."""
-
-    def search(
-        self,
-        question: str,
-        top_k: int | None = None,
-        where: Where = None,
-        mode: Literal["dense", "lexical", "hybrid"] | None = None,
-    ) -> list[Hit]:
-        """The passages relevant to a question, best first."""
-
-
-@runtime_checkable
-class ChunkLocator(Protocol):
-    """A searcher that knows the chunks of a document."""
-
-    def first_chunk(self, document_id: str) -> Chunk | None:
-        """The chunk at the beginning of a document, with its title page; None if there is none."""
-
-
-@runtime_checkable
-class Vocabulary(Protocol):
-    """A searcher that knows the terms of its lexical index."""
 
     def missing_terms(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms that no chunk contains."""
@@ -72,30 +44,42 @@ class Vocabulary(Protocol):
     def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
         """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
 
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings of length 1: (len(texts), dimension)."""
 
-@runtime_checkable
-class ChunkFinder(Protocol):
-    """A searcher that finds chunks by id."""
+    def embed_question(self, question: str) -> NDArray[np.float32]:
+        """The embedding of a question, of length 1: (dimension,)."""
+
+    def calibration(self) -> ScoreCalibration:
+        """The score calibration of the embedder."""
+
+    def find_document(self, document_id: str) -> Document | None:
+        """The document with this id as indexed, to verify quotes; None if its text is not stored."""
 
     def chunk(self, chunk_id: str) -> Chunk | None:
         """The chunk with this id; None if there is none."""
 
+    def first_chunk(self, document_id: str) -> Chunk | None:
+        """The chunk at the beginning of a document, with its title page; None if there is none."""
 
-@runtime_checkable
-class ContentsDescriber(Protocol):
-    """A searcher that can say what it searches."""
+    def is_stale(self, source: str) -> bool:
+        """Whether the file on disk has changed or is gone since it was indexed."""
 
     def describe_contents(self, where: Where = None) -> str:
-        """What documents match a filter, and which fields filters know, in a few lines for a model."""
+        """What documents match a filter, and which fields filters know, in a few lines for a model; '' if unknown."""
 
 
 @runtime_checkable
-class FilteringSearcher(Protocol):
-    """A searcher that restricts another one. Both share one embedder, so one score calibration."""
+class Searchable(Protocol):
+    """Opens sessions: a knowledge base; a `Searcher` is its own session."""
 
-    @property
-    def inner(self) -> Searcher:
-        """The unrestricted searcher."""
+    def session(self) -> AbstractContextManager[Searcher]:
+        """One state of the documents, as it is now, until the end of the block."""
+
+
+def both_filters(first: Where, second: Where) -> Where:
+    """The filter of the documents that match both."""
+    return {"$and": [first, second]} if first and second else first or second
 
 
 class Support(StrEnum):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ragkit.answer.base import ChunkLocator, Searcher
+from ragkit.answer.base import Searcher
 from ragkit.index.sources.ids import display_name
 from ragkit.places import format_lines
 from ragkit.records import Chunk, Hit
@@ -119,7 +119,7 @@ def _file_dates(chunks: Sequence[Chunk]) -> dict[str, str]:
 
 def _describe_validity(chunk: Chunk, searcher: Searcher) -> str:
     """What the beginning of the document says on its validity, if the passage is from another place; '' for nothing."""
-    if not isinstance(searcher, ChunkLocator) or chunk.start == 0:
+    if chunk.start == 0:
         return ""
     first = searcher.first_chunk(chunk.document_id)
     if first is None or first.id == chunk.id:

@@ -9,14 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from threading import Lock
-from typing import Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.answer.base import FilteringSearcher, Searcher
 from ragkit.records import content_id
 
 _CALIBRATION_PAIRS = (
@@ -72,34 +68,6 @@ class ScoreCalibration:
         if (values.pop("embedder", None), values.pop("texts", None)) != (embedder, _TEXTS_ID):
             return None
         return cls(**values)
-
-
-@runtime_checkable
-class CalibratedSearcher(Protocol):
-    """A searcher that stores the calibration of its embedder."""
-
-    def stored_calibration(self) -> ScoreCalibration | None:
-        """The calibration; None if it was not stored."""
-
-
-_CALIBRATIONS: WeakKeyDictionary[Searcher, ScoreCalibration] = WeakKeyDictionary()
-_LOCK = Lock()
-
-
-def get_calibration(searcher: Searcher) -> ScoreCalibration:
-    """The calibration of a searcher's embedder. Unless it is stored, the first call embeds sixteen sentences.
-
-    It is cached for the lifetime of the searcher, which must be hashable.
-    """
-    searcher = searcher.inner if isinstance(searcher, FilteringSearcher) else searcher
-    calibration = _CALIBRATIONS.get(searcher)
-    if calibration is None:
-        with _LOCK:  # concurrent first runs calibrate once
-            calibration = _CALIBRATIONS.get(searcher)
-            if calibration is None:
-                stored = searcher.stored_calibration() if isinstance(searcher, CalibratedSearcher) else None
-                calibration = _CALIBRATIONS[searcher] = stored or measure_calibration(searcher.embed)
-    return calibration
 
 
 def measure_calibration(embed: Callable[[Sequence[str]], NDArray[np.float32]]) -> ScoreCalibration:

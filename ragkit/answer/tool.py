@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from inspect import signature
 from threading import Lock
-from typing import cast
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
-from ragkit.answer.base import MultiModeSearcher, Searcher, Where
+from ragkit.answer.base import Searchable, Searcher, Where, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
 from ragkit.answer.passage_text import format_blocks
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages
@@ -25,7 +23,7 @@ NOTHING_FOUND = "No passage was found."
 DEFAULT_TOP_K = 3
 """Passages per search, unless the caller sets another number."""
 MAX_TOP_K = 20
-"""Passages per search that a model may ask for, unless the caller sets a larger number."""
+"""Passages per search that a model may ask for."""
 DEFAULT_PASSAGES_BUDGET = 4000
 """Tokens of the passages of one search."""
 _PLACE_TOKENS = 40
@@ -42,10 +40,12 @@ class RAGTool:
 
     def __init__(  # noqa: PLR0913 - the options of a tool, by keyword
         self,
-        searcher: Searcher | Store,
+        documents: Searchable | Store,
         embedder: EmbeddingProvider | None = None,
         *,
         top_k: int = DEFAULT_TOP_K,
+        max_top_k: int = MAX_TOP_K,
+        where: Where = None,
         score_threshold: float | None = None,
         passages_budget: int = DEFAULT_PASSAGES_BUDGET,
         contents: str = "",
@@ -55,9 +55,11 @@ class RAGTool:
         """Create the tool.
 
         Args:
-            searcher: a knowledge base, a DocumentSearcher, or a vector store.
+            documents: a knowledge base, a DocumentSearcher, or a vector store.
             embedder: for a vector store, the embedder of its vectors; None is minilm.
             top_k: number of passages per search, >= 1.
+            max_top_k: passages per search that a model may ask for, unless `top_k` is larger.
+            where: a metadata filter that applies to every search, whatever a model asks for.
             passages_budget: tokens of the passages that one search shows, by estimate, >= 1; the best ones are shown,
                 at least one.
             contents: what the documents are, for the model; see `KnowledgeBase.describe_contents`.
@@ -72,8 +74,10 @@ class RAGTool:
             raise InvalidOption("score_threshold", score_threshold, "a cosine between -1 and 1, or None")
         if passages_budget < 1:
             raise InvalidOption("passages_budget", passages_budget, "an integer >= 1 (tokens)")
-        self._searcher = _to_searcher(searcher, embedder)
+        self._documents = _to_searchable(documents, embedder)
         self._top_k = top_k
+        self._max_top_k = max(max_top_k, top_k)
+        self._where = where
         self._threshold = score_threshold
         self._budget = passages_budget
         self._contents = contents
@@ -98,22 +102,23 @@ class RAGTool:
             top_k: How many passages; 0 for the usual number.
             where: A condition on fields of the documents, as `format == "pdf" and year >= 2020`; empty for none.
         """
-        condition = parse_where(where) if where.strip() else None
-        wanted = min(top_k, max(MAX_TOP_K, self._top_k)) if top_k > 0 else self._top_k
-        hits = self._find(query, wanted, condition)
-        if self._threshold is not None and hits:
-            cosines = _cosines(query, hits, self._searcher)
-            hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
-        shown = _within_budget(hits, self._budget)
-        before = _shown_ids(context)
-        numbers = self._assign_numbers(shown, context)
-        evidence = estimate_evidence(query, shown, self._searcher) if self._estimates_evidence else None
-        blocks = format_blocks(shown, numbers, self._searcher)
+        condition = both_filters(self._where, parse_where(where) if where.strip() else None)
+        wanted = min(top_k, self._max_top_k) if top_k > 0 else self._top_k
+        with self._documents.session() as searcher:
+            hits = self._find(searcher, query, wanted, condition)
+            if self._threshold is not None and hits:
+                cosines = _cosines(query, hits, searcher)
+                hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
+            shown = _within_budget(hits, self._budget)
+            before = _shown_ids(context)
+            numbers = self._assign_numbers(shown, context)
+            evidence = estimate_evidence(query, shown, searcher) if self._estimates_evidence else None
+            blocks = format_blocks(shown, numbers, searcher)
         passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks)
         return ToolResult(_format_result(passages, len(hits) - len(shown)), passages)
 
-    def _find(self, query: str, top_k: int, where: Where) -> list[Hit]:
-        return self._searcher.search(query, top_k, where)
+    def _find(self, searcher: Searcher, query: str, top_k: int, where: Where) -> list[Hit]:
+        return searcher.search(query, top_k, where)
 
     def _assign_numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
         """The number of each hit: its earlier one, or the next free one. Calls may run concurrently."""
@@ -141,20 +146,16 @@ def _tool_signature() -> ToolSignature:
 class SemanticSearchTool(RAGTool):
     """The search tool with dense retrieval only: passages by their cosine with the question."""
 
-    def _find(self, query: str, top_k: int, where: Where) -> list[Hit]:
-        searcher = cast("MultiModeSearcher", self._searcher)
-        if "mode" not in signature(searcher.search).parameters:
-            name = type(searcher).__name__
-            raise InvalidOption("searcher", name, "a KnowledgeBase, a DocumentSearcher or a vector store")
+    def _find(self, searcher: Searcher, query: str, top_k: int, where: Where) -> list[Hit]:
         return searcher.search(query, top_k, where, "dense")
 
 
-def _to_searcher(searcher: Searcher | Store, embedder: EmbeddingProvider | None) -> Searcher:
-    if isinstance(searcher, Searcher):
-        return searcher
+def _to_searchable(documents: Searchable | Store, embedder: EmbeddingProvider | None) -> Searchable:
+    if isinstance(documents, Searchable):
+        return documents
     from ragkit.answer.searchers.document_searcher import DocumentSearcher  # noqa: PLC0415 - imports the splitters
 
-    return DocumentSearcher([], searcher, embedder)
+    return DocumentSearcher([], documents, embedder)
 
 
 def _cosines(question: str, hits: list[Hit], searcher: Searcher) -> list[float]:

@@ -413,9 +413,10 @@ class CatalogSnapshot:
 
     def _find_named(self, question: str) -> NamedDocuments:
         """The documents that a question names; the last question is remembered."""
-        if self._last_named is None or self._last_named[0] != question:
-            self._last_named = (question, DocumentIndex(self.connection).find(question))
-        return self._last_named[1]
+        last = self._last_named
+        if last is None or last[0] != question:
+            last = self._last_named = (question, DocumentIndex(self.connection).find(question))
+        return last[1]
 
     def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks: (len(keys),)."""

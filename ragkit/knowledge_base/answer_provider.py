@@ -7,14 +7,14 @@ from difflib import get_close_matches
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.providers.lookup import detect_provider, get_provider
-from ragkit.answer.base import Searcher
+from ragkit.answer.base import Searchable
 from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.errors import InvalidOption, UnknownName
 
 AUTO, EXTRACTIVE = "auto", "extractive"
 
 
-def resolve_answer_provider(name: str, searcher: Searcher) -> Provider:
+def resolve_answer_provider(name: str, documents: Searchable) -> Provider:
     """The provider of `provider:model` or `provider`.
 
     `auto` is the first service with an API key, in the order of `ragkit.agent.providers.credentials.KEY_VARIABLES`, and
@@ -25,9 +25,9 @@ def resolve_answer_provider(name: str, searcher: Searcher) -> Provider:
     """
     kind = name.partition(":")[0]
     if kind == EXTRACTIVE:
-        return ExtractiveProvider(searcher)
+        return ExtractiveProvider(documents)
     if kind == AUTO:
-        return detect_provider() or ExtractiveProvider(searcher)
+        return detect_provider() or ExtractiveProvider(documents)
     # plugins are looked up for other names only: that reads the metadata of every installed package
     if kind not in PROVIDERS.specs:
         known = (AUTO, EXTRACTIVE, *PROVIDERS.names())

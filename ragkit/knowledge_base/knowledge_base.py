@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Self
 
-from ragkit.errors import InvalidOption, LoadError, NotAKnowledgeBase
-from ragkit.index.access.restricted_reader import ReadableBm25Index, RestrictedReader
+from ragkit.errors import InvalidOption, NotAKnowledgeBase
+from ragkit.index.access.restricted_reader import RestrictedReader
 from ragkit.index.access.rules import Grants, as_grants
 from ragkit.index.access.stores import AccessFile, AccessStore, AccessTable
 from ragkit.index.aggregate import FieldAggregate
@@ -21,12 +21,13 @@ from ragkit.index.catalog.database_url import is_database_url
 from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
-from ragkit.knowledge_base.filters import Where, filter_notes, filter_source, read_filter
+from ragkit.knowledge_base.filters import Where, read_filter
 from ragkit.knowledge_base.restricted_readers import RestrictedReaders
+from ragkit.knowledge_base.session import Session, SessionParts
 from ragkit.knowledge_base.sources.source_files import OriginalFile, SourceFiles
 from ragkit.knowledge_base.sources.source_status import SourceStatus, read_source_statuses
 from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
-from ragkit.knowledge_base.stored_settings import check_settings, read_calibration, read_stored_settings
+from ragkit.knowledge_base.stored_settings import check_settings, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.lru_cache import LruCache
 from ragkit.pipeline.assemble import PROGRAM_EMBEDDER, PipelineComponents
@@ -43,7 +44,6 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.base import Answer
-    from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.embed.base import EmbeddingProvider
     from ragkit.index.catalog.database_url import DatabaseUrl
     from ragkit.index.freshness import Freshness
@@ -486,6 +486,23 @@ class KnowledgeBase:
         except FileNotFoundError:
             return 0
 
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """The knowledge base as it is now, for one task: until the end of the block, no index run changes it.
+
+        Raises:
+            NotAKnowledgeBase: nothing was indexed.
+            KnowledgeBaseDamaged: a file is missing, truncated or altered.
+        """
+        contents = None if self.is_restricted else self._contents
+        parts = SessionParts(self._components, self._source_files, self._check_snapshot, self._use_ledger, contents)
+        with self.reader.snapshot() as snapshot:
+            session = Session(snapshot, parts)
+            try:
+                yield session
+            finally:
+                session.close()
+
     def search(
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Hit]:
@@ -502,9 +519,8 @@ class KnowledgeBase:
             KnowledgeBaseDamaged: a file is missing, truncated or altered.
             InvalidFilter: `where` is not a filter.
         """
-        with self._use_ledger("search"), self.reader.snapshot() as snapshot:
-            self._check_snapshot(snapshot)
-            return self._components.create_retriever(snapshot, mode).retrieve(question, top_k, read_filter(where))
+        with self.session() as session:
+            return session.search(question, top_k, where, mode)
 
     async def asearch(
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
@@ -518,9 +534,8 @@ class KnowledgeBase:
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Explanation]:
         """Like `search`, each hit with the reasons for its rank."""
-        with self._use_ledger("search"), self.reader.snapshot() as snapshot:
-            self._check_snapshot(snapshot)
-            return self._components.create_retriever(snapshot, mode).explain(question, top_k, read_filter(where))
+        with self.session() as session:
+            return session.explain(question, top_k, where, mode)
 
     def create_filter(self, where: Where = None, source: str = "") -> Mapping[str, JSON] | None:
         """A filter from text or a mapping, and for the documents of one source: a file, folder, URL or name.
@@ -528,17 +543,15 @@ class KnowledgeBase:
         Raises:
             InvalidFilter: `where` is not a filter, or no document has this source.
         """
-        condition = read_filter(where)
         if not source:
-            return condition
-        with self.reader.snapshot() as snapshot:
-            of_source = filter_source(snapshot, source, self._source_files.resolver.normalize(source))
-        return {"$and": [condition, of_source]} if condition else of_source
+            return read_filter(where)
+        with self.session() as session:
+            return session.create_filter(where, source)
 
     def filter_notes(self, where: Where) -> list[str]:
         """One line for each field of a filter that no document has, or for a filter that matches no document."""
-        with self.reader.snapshot() as snapshot:
-            return filter_notes(snapshot, read_filter(where))
+        with self.session() as session:
+            return session.filter_notes(where)
 
     def _use_ledger(self, verb: str) -> AbstractContextManager[object]:
         """Record the calls of a block in the ledger, unless an enclosing meter does that already."""
@@ -573,7 +586,6 @@ class KnowledgeBase:
         """
         from ragkit.agent.loop.config import AgentConfig
         from ragkit.answer.agent import RAGAgent, RAGOptions
-        from ragkit.answer.searchers.filtered_searcher import FilteredSearcher
         from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
         from ragkit.knowledge_base.cost_estimate import embedding_cost
         from ragkit.usage.limits import Limits
@@ -596,16 +608,15 @@ class KnowledgeBase:
             # a model with native tool calls never writes them into its text, as documents may do
             text_tool_calls=not provider.native_tools,
         )
-        condition = read_filter(where)
-        searcher = self if condition is None else FilteredSearcher(self, condition)
         options = RAGOptions(
             validate_top_k(self.top_k if top_k is None else top_k),
+            where=read_filter(where),
             wishes=answer.instructions,
             passages_budget=answer.passages_budget,
             tools=tools,
             strict=answer.strict,
         )
-        return RAGAgent(searcher, provider, config, options, memory)
+        return RAGAgent(self, provider, config, options, memory)
 
     @cached_property
     def _context_window(self) -> ContextWindow:
@@ -664,8 +675,9 @@ class KnowledgeBase:
         import asyncio
 
         agent = await asyncio.to_thread(self._prepare_agent, question, where, source, top_k, model, max_cost_usd)
-        result = await agent.arun(question)
-        return await asyncio.to_thread(agent.build_answer, question, result)
+        async with agent.asession() as over_one_state:
+            result = await over_one_state.arun(question)
+            return await asyncio.to_thread(over_one_state.build_answer, question, result)
 
     def _prepare_agent(
         self, question: str, where: Where, source: str, top_k: int | None, model: str | None, max_cost_usd: float | None
@@ -698,7 +710,8 @@ class KnowledgeBase:
         from ragkit.usage.tokens import estimate_tokens
 
         chat = estimate_answer_cost(agent, question, self.top_k, agent.memory)
-        calibration_tokens = CALIBRATION_TOKENS if self.stored_calibration() is None else 0
+        with self.session() as session:
+            calibration_tokens = CALIBRATION_TOKENS if session.stored_calibration() is None else 0
         search = embedding_cost(self._components.embedder, estimate_tokens(question) + calibration_tokens)
         return None if chat is None or search is None else chat + search
 
@@ -728,15 +741,15 @@ class KnowledgeBase:
     @property
     def has_records(self) -> bool:
         """Whether the pipeline loads rows as documents of their own; then agents have the tool `aggregate_records`."""
-        return any(getattr(loader.options, "records", None) is not None for loader in self.pipeline.loaders)
+        return self._components.has_records
 
     def aggregate(self, field: str = "", where: Where = None) -> FieldAggregate:
         """Count the documents that a filter selects, and add up the numbers in one of their metadata fields.
 
         Raises InvalidFilter for an invalid filter.
         """
-        with self.reader.snapshot() as snapshot:
-            return snapshot.aggregate(field, read_filter(where))
+        with self.session() as session:
+            return session.aggregate(field, where)
 
     def chunks(self) -> Iterator[Chunk]:
         """Every chunk, sorted by source and offset."""
@@ -750,37 +763,13 @@ class KnowledgeBase:
 
     def document(self, source: str) -> Document | None:
         """The document of a source, with the indexed text, or None."""
-        with self.reader.snapshot() as snapshot:
-            return snapshot.document(source)
+        with self.session() as session:
+            return session.document(source)
 
     def chunk(self, chunk_id: str) -> Chunk | None:
         """The chunk with this id, or None."""
-        with self.reader.snapshot() as snapshot:
-            return snapshot.find_chunk(chunk_id)
-
-    def describe_contents(self, where: Where = None) -> str:
-        """What documents match a filter, and which fields filters know, in a few lines for a model.
-
-        Raises:
-            NotAKnowledgeBase: nothing was indexed.
-            InvalidFilter: `where` is not a filter.
-        """
-        from ragkit.knowledge_base.contents import describe_contents
-
-        condition = read_filter(where)
-        with self.reader.snapshot() as snapshot:
-            key = f"{snapshot.arrays.generation} {condition!r}"
-            described = self._contents.get(key) if self._whole is None else None
-            if described is None:
-                described = describe_contents(snapshot, condition)
-                if self._whole is None:  # others may not read what this principal reads
-                    self._contents.set(key, described)
-        return described
-
-    def first_chunk(self, document_id: str) -> Chunk | None:
-        """The chunk at the beginning of a document, or None."""
-        with self.reader.snapshot() as snapshot:
-            return snapshot.first_chunk(document_id)
+        with self.session() as session:
+            return session.chunk(chunk_id)
 
     def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
         """The next `limit` documents after the source `after`; `text` filters by source and title."""
@@ -789,8 +778,8 @@ class KnowledgeBase:
 
     def find_document(self, document_id: str) -> Document | None:
         """The document with this id, with the indexed text, or None."""
-        with self.reader.snapshot() as snapshot:
-            return snapshot.find_document(document_id)
+        with self.session() as session:
+            return session.find_document(document_id)
 
     def failures(self) -> list[FileRow]:
         """The files that could not be indexed, sorted by source."""
@@ -846,8 +835,8 @@ class KnowledgeBase:
             KnowledgeBaseDamaged: a file is missing, truncated or altered.
             SettingsMismatch: the vectors are of another model.
         """
-        with self.reader.snapshot() as snapshot:
-            self._check_snapshot(snapshot)
+        with self.session() as session:
+            session.require_ready()
 
     def _check_snapshot(self, snapshot: CatalogSnapshot) -> None:
         """Check that there are chunks, and once that their vectors come from the weights of the embedder in use."""
@@ -877,43 +866,15 @@ class KnowledgeBase:
 
         return embedder_name(self._components.embedder)
 
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors of texts: (len(texts), dimension)."""
+        return self._components.embedder.embed_texts(texts)
+
     def create_meter(self, verb: str) -> Meter:
         """A meter that records its calls in the ledger under `verb`."""
         from ragkit.usage.meter import Meter
 
         return Meter(on_call=self.ledger.call_recorder(verb, self.pipeline.name))
-
-    def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
-        """Inverse document frequency of each term: (len(terms),)."""
-        with self.reader.snapshot() as snapshot:
-            return Bm25Index(snapshot.connection).idf(terms)
-
-    def missing_terms(self, terms: Sequence[str]) -> list[str]:
-        """Those of the terms of the lexical index that no chunk contains."""
-        with self.reader.snapshot() as snapshot:
-            return self._term_index(snapshot).missing_terms(terms)
-
-    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
-        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
-        with self.reader.snapshot() as snapshot:
-            return self._term_index(snapshot).find_terms(prefixes)
-
-    def _term_index(self, snapshot: CatalogSnapshot) -> Bm25Index:
-        return (ReadableBm25Index if snapshot.is_restricted else Bm25Index)(snapshot.connection)
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors of texts: (len(texts), dimension)."""
-        return self._components.embedder.embed_texts(texts)
-
-    def embed_question(self, question: str) -> NDArray[np.float32]:
-        """Unit vector of a question: (dimension,)."""
-        searched = self._components.question_vectors.get(question)
-        return self._components.embedder.embed_query(question) if searched is None else searched
-
-    def stored_calibration(self) -> ScoreCalibration | None:
-        """The score calibration of the embedder, measured by `index`; None if the budget did not allow it."""
-        with self.reader.snapshot() as snapshot:
-            return read_calibration(Catalog(snapshot.connection), self._components.embedder.fingerprint)
 
     def rectangles(self, source: str, start: int, end: int) -> list[Rectangle]:
         """Where `document(source).text[start:end]` stands on the pages of a PDF file, for example of a citation.
@@ -921,15 +882,8 @@ class KnowledgeBase:
         Read from the file when asked for. Empty for other formats, for files in archives and mails, and for files that
         have changed since they were indexed.
         """
-        document = self.document(source)
-        if document is None or document.format != "pdf":
-            return []
-        from ragkit.load.pages.rectangles import document_rectangles
-
-        with suppress(OSError, LoadError):
-            if not self.is_stale(source):
-                return document_rectangles(self._source_files.read(source), document, start, end)
-        return []
+        with self.session() as session:
+            return session.rectangles(source, start, end)
 
     def original(self, source: str) -> OriginalFile | None:
         """The file that a document was read from, as it was indexed.
@@ -937,7 +891,8 @@ class KnowledgeBase:
         None if it has changed since, was deleted, or is on another machine. Of a part of a file, such as an attachment
         of a mail, it is the whole file.
         """
-        row = self._file_row(source)
+        with self.session() as session:
+            row = session.file_row(source)
         if row is None or self._has_hidden_parts(row.source):
             return None
         return self._source_files.read_original(row)
@@ -952,15 +907,8 @@ class KnowledgeBase:
 
     def is_stale(self, source: str) -> bool:
         """Whether the file has changed since it was indexed, or was deleted."""
-        row = self._file_row(source)
-        return row is None or self._source_files.is_changed(row)
-
-    def _file_row(self, source: str) -> FileRow | None:
-        """The indexing state of the file of a document; None if it is not indexed."""
-        with self.reader.snapshot() as snapshot:
-            catalog = Catalog(snapshot.connection)
-            row = catalog.file(source)
-            return catalog.file(row.reason) if row is not None and row.status == "part" else row
+        with self.session() as session:
+            return session.is_stale(source)
 
 
 def _open_shared(address: str) -> SharedKnowledgeBase:

@@ -244,8 +244,9 @@ class Bm25Index:
             adjacent = _intersect_sorted(postings[first].positions + 1, postings[second].positions)
             pair = _score_postings(adjacent, lengths)
             scores[pair.rows] += times * PAIR_WEIGHT * pair.scores
-        self._last_scores = (query, lengths, scores.astype(np.float32))
-        return lengths, self._last_scores[2]
+        rounded = scores.astype(np.float32)
+        self._last_scores = (query, lengths, rounded)
+        return lengths, rounded
 
     def _find_rare(self, terms: Iterable[str]) -> frozenset[str]:
         """Those of the terms that are in some chunks, and in at most `MAX_EXTRA_TERM_CHUNKS`."""

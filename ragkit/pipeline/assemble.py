@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from ragkit.embed import EMBEDDERS
@@ -40,6 +41,7 @@ from ragkit.usage.meter import current_meter
 from ragkit.usage.pricing import LOCAL_PROVIDERS
 
 if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit status` loads no agent and no loader
+    from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.index.build import BuildStages
     from ragkit.index.build_runner import BuildRunner
     from ragkit.index.context_writer import ContextWriter
@@ -99,6 +101,9 @@ class PipelineComponents:
         self._rewriters: dict[RewriteOptions, QueryRewriter] = {}
         self.question_vectors: LruCache[str, Row] = LruCache(MAX_QUESTION_VECTORS)
         """The vectors of the last questions that were searched, by `embedder`: an answer needs them again."""
+        self.calibration: ScoreCalibration | None = None
+        """The score calibration of `embedder`, once it was read or measured, which `calibration_lock` guards."""
+        self.calibration_lock = Lock()
 
     def create_runner(self, workers: int = 0) -> BuildRunner:
         """The runner of the pipeline, for one build; `workers` overrides its option unless it is 0.
@@ -327,6 +332,11 @@ class PipelineComponents:
         identity = f"{component.name}:{content_id(json.dumps(component_options_json(component), sort_keys=True))}"
         own_path = default_path if is_inside else None
         return ExternalStore(StoreLocation(identity, lambda: create_component(STORES, config, Store), own_path))
+
+    @property
+    def has_records(self) -> bool:
+        """Whether it loads rows as documents of their own."""
+        return any(getattr(loader.options, "records", None) is not None for loader in self.pipeline.loaders)
 
     @property
     def has_local_store(self) -> bool:

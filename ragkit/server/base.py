@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.base import Searcher, Where
+from ragkit.answer.base import Searchable, SearchMode, Where
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.reader import CatalogReader, DocumentSummary
@@ -18,8 +21,6 @@ from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
 from ragkit.usage.meter import Meter
 
-SearchMode: TypeAlias = Literal["dense", "lexical", "hybrid"]
-
 
 class SupportsToJson(Protocol):
     """A report that serializes to JSON."""
@@ -28,7 +29,7 @@ class SupportsToJson(Protocol):
         """The report as JSON."""
 
 
-class ServedKnowledgeBase(Searcher, Protocol):
+class ServedKnowledgeBase(Searchable, Protocol):
     """A knowledge base as the server uses it. `KnowledgeBase` implements it."""
 
     @property
@@ -89,6 +90,9 @@ class ServedKnowledgeBase(Searcher, Protocol):
     def max_file_bytes(self) -> int:
         """Files larger than this are not indexed."""
 
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors of texts: (len(texts), dimension)."""
+
     def create_meter(self, verb: str) -> Meter:
         """A meter that records its calls in the ledger."""
 
@@ -106,6 +110,9 @@ class ServedKnowledgeBase(Searcher, Protocol):
 
     def find_document(self, document_id: str) -> Document | None:
         """The document with this id, with its indexed text; None if there is none."""
+
+    def is_stale(self, source: str) -> bool:
+        """Whether the file on disk has changed or is gone since it was indexed."""
 
     def original(self, source: str) -> OriginalFile | None:
         """The file that a document was read from, as it was indexed; None if it is not the same any more."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragkit.answer.base import SearchMode
+from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
 from ragkit.lexical.analyzer import extract_terms
@@ -19,10 +22,20 @@ class Shelf:
     def __init__(self, texts: Mapping[str, str], *, stale: Sequence[str] = ()) -> None:
         self._documents = {source: Document(text, source=source) for source, text in texts.items()}
         self._stale = set(stale)
+        self._calibration: ScoreCalibration | None = None
         self._embedder = HashingEmbedder(HashingOptions(dimension=256))
         self.asked: list[tuple[str, int | None, Mapping[str, JSON] | None]] = []
 
-    def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
+    def session(self) -> AbstractContextManager[Shelf]:
+        return nullcontext(self)
+
+    def search(
+        self,
+        question: str,
+        top_k: int | None = None,
+        where: Mapping[str, JSON] | None = None,
+        mode: SearchMode | None = None,
+    ) -> list[Hit]:
         self.asked.append((question, top_k, where))
         expected = set(extract_terms(question))
         query = self.embed_question(question)
@@ -43,6 +56,26 @@ class Shelf:
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
         return self._embedder.embed_query(question)
+
+    def calibration(self) -> ScoreCalibration:
+        if self._calibration is None:
+            self._calibration = measure_calibration(self.embed)
+        return self._calibration
+
+    def missing_terms(self, terms: Sequence[str]) -> list[str]:
+        return []
+
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        return {}
+
+    def chunk(self, chunk_id: str) -> Chunk | None:
+        return None
+
+    def first_chunk(self, document_id: str) -> Chunk | None:
+        return None
+
+    def describe_contents(self, where: Mapping[str, JSON] | None = None) -> str:
+        return ""
 
     def find_document(self, document_id: str) -> Document | None:
         return next((document for document in self._documents.values() if document.id == document_id), None)

@@ -14,6 +14,7 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
+from ragkit.answer.base import SearchMode
 from ragkit.answer.outcome import NOT_FOUND_MARK, NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.answer.tool import NOTHING_FOUND, RAGTool, SemanticSearchTool
@@ -173,7 +174,8 @@ def test_documents_in_a_vector_store_are_enough() -> None:
     answer = agent.ask("On which hook does the key of the cellar hang?")
     assert "hook fifteen" in answer.text
     assert {citation.verified for citation in answer.citations} == {True}
-    [hit] = agent.searcher.search("key", where={"room": "garden.txt"})
+    with agent.documents.session() as searcher:
+        [hit] = searcher.search("key", where={"room": "garden.txt"})
     assert hit.chunk.source == "/house/garden.txt"
 
 
@@ -191,7 +193,8 @@ def test_files_and_folders_are_read_by_their_loaders(tmp_path: Path) -> None:
     [citation] = agent.ask("What colour is the trunk?").citations
     assert (citation.source, citation.quote) == (str(tmp_path / "a.md"), "The trunk is green.")
     alone = RAGAgent.from_files([tmp_path / "b.csv"], embedder=HashingEmbedder())
-    assert [hit.chunk.source for hit in alone.searcher.search("lamp")] == [str(tmp_path / "b.csv")]
+    with alone.documents.session() as searcher:
+        assert [hit.chunk.source for hit in searcher.search("lamp")] == [str(tmp_path / "b.csv")]
 
 
 def test_an_empty_collection_answers_nothing() -> None:
@@ -201,7 +204,13 @@ def test_an_empty_collection_answers_nothing() -> None:
 class Broken(Shelf):
     """A damaged knowledge base."""
 
-    def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
+    def search(
+        self,
+        question: str,
+        top_k: int | None = None,
+        where: Mapping[str, JSON] | None = None,
+        mode: SearchMode | None = None,
+    ) -> list[Hit]:
         raise KnowledgeBaseDamaged("/kb/index.sqlite", "is cut short", "`ragkit verify --repair`")
 
 
@@ -218,7 +227,11 @@ class ByMode(Shelf):
     modes: list[str | None]
 
     def search(
-        self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None, mode: str | None = None
+        self,
+        question: str,
+        top_k: int | None = None,
+        where: Mapping[str, JSON] | None = None,
+        mode: SearchMode | None = None,
     ) -> list[Hit]:
         self.modes = [*getattr(self, "modes", []), mode]
         return super().search(question, top_k, where)
@@ -229,11 +242,6 @@ def test_the_semantic_tool_searches_by_meaning_alone() -> None:
     result = SemanticSearchTool(shelf, top_k=1).search_knowledge_base("hedge")
     assert shelf.modes == ["dense"]
     assert result.content.startswith("[1] /house/garden.txt")
-
-
-def test_a_searcher_without_modes_cannot_search_by_meaning_alone() -> None:
-    with pytest.raises(InvalidOption, match="a KnowledgeBase, a DocumentSearcher or a vector store \\(got 'Shelf'\\)"):
-        SemanticSearchTool(Shelf(TEXTS)).search_knowledge_base("hedge")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.answer.agent import RAGAgent, RAGOptions
+from ragkit.answer.base import SearchMode
 from ragkit.answer.conversation_view import LEFT_OUT
 from ragkit.answer.passage_text import format_blocks
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
@@ -47,7 +48,13 @@ class Stack(Shelf):
         super().__init__({})
         self.hits, self.first = hits, first
 
-    def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
+    def search(
+        self,
+        question: str,
+        top_k: int | None = None,
+        where: Mapping[str, JSON] | None = None,
+        mode: SearchMode | None = None,
+    ) -> list[Hit]:
         self.asked.append((question, top_k, where))
         return self.hits[:top_k]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragkit.answer.score_calibration import ScoreCalibration, get_calibration
+from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
 from ragkit.embed.minilm import MiniLM
 from tests.answer.passages import Shelf
 
@@ -27,20 +27,14 @@ class Meanings(Shelf):
 
 
 def test_with_the_shipped_embedder_an_answer_is_nearer_to_its_question_than_other_texts() -> None:
-    ruler = get_calibration(Meanings())
+    ruler = measure_calibration(Meanings().embed)
     assert ruler.is_discriminative
     assert ruler.related == pytest.approx(0.63, abs=0.03)
     assert ruler.unrelated == pytest.approx(0.02, abs=0.03)
 
 
 def test_word_count_embedders_give_no_calibration() -> None:
-    assert not get_calibration(Shelf({})).is_discriminative
-
-
-def test_it_is_measured_once() -> None:
-    searcher = Meanings()
-    assert get_calibration(searcher) is get_calibration(searcher)
-    assert searcher.calls == 1
+    assert not measure_calibration(Shelf({}).embed).is_discriminative
 
 
 def test_a_stored_calibration_is_that_of_its_embedder() -> None:
@@ -48,16 +42,6 @@ def test_a_stored_calibration_is_that_of_its_embedder() -> None:
     assert ScoreCalibration.from_json(calibration.to_json("a"), "a") == calibration
     assert ScoreCalibration.from_json(calibration.to_json("a"), "b") is None
     assert ScoreCalibration.from_json("{}", "a") is None
-
-
-def test_a_stored_calibration_is_not_measured_again() -> None:
-    class Stored(Meanings):
-        def stored_calibration(self) -> ScoreCalibration | None:
-            return ScoreCalibration(0.6, 0.01, 0.05)
-
-    searcher = Stored()
-    assert get_calibration(searcher) == searcher.stored_calibration()
-    assert searcher.calls == 0
 
 
 def test_calibration_is_independent_of_scale_and_offset_of_cosines() -> None:

@@ -99,14 +99,16 @@ def test_the_first_chunk_of_a_document_is_its_beginning(tmp_path: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(folder)
         hit = kb.search("paragraph 70 wheel 70", 1)[0]
-        first = kb.first_chunk(hit.chunk.document_id)
+        with kb.session() as session:
+            first = session.first_chunk(hit.chunk.document_id)
+            assert session.first_chunk("nothing") is None
         assert first is not None
         assert (first.source, first.start, first.text[:24]) == (hit.chunk.source, 0, "The Mills, by Ada Quill.")
         assert first.id != hit.chunk.id
-        assert kb.first_chunk("nothing") is None
         (folder / "a.txt").unlink()
         kb.index(folder)
-        assert kb.first_chunk(hit.chunk.document_id) is None
+        with kb.session() as session:
+            assert session.first_chunk(hit.chunk.document_id) is None
 
 
 def test_the_terms_of_the_index_are_those_of_live_documents(tmp_path: Path) -> None:
@@ -116,13 +118,13 @@ def test_the_terms_of_the_index_are_those_of_live_documents(tmp_path: Path) -> N
         (folder / f"{n}.txt").write_text(f"The Dynamo of mill {n}." + " Turbine." * n)
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(folder)
-        assert (kb.find_terms(["dyn", "tur"]), kb.missing_terms(["dynamo", "wheel"])) == (
-            {"dynamo": 3, "turbin": 2},
-            ["wheel"],
-        )
+        with kb.session() as session:
+            assert session.find_terms(["dyn", "tur"]) == {"dynamo": 3, "turbin": 2}
+            assert session.missing_terms(["dynamo", "wheel"]) == ["wheel"]
         (folder / "2.txt").unlink()
         kb.index(folder)
-        assert kb.find_terms(["dyn", "tur"]) == {"dynamo": 2, "turbin": 1}
+        with kb.session() as session:
+            assert session.find_terms(["dyn", "tur"]) == {"dynamo": 2, "turbin": 1}
 
 
 def test_a_knowledge_base_remembers_its_pipeline(tmp_path: Path, docs: Path) -> None:
@@ -300,7 +302,8 @@ def test_an_external_store_is_synchronized_and_returns_the_same_results(tmp_path
     (docs / "garden.md").write_text("# Garden\n\nThe hedge is cut in July.\n")
     kb.index(docs)
     assert {document.id for _, document, _ in store.scan()} == {chunk.id for chunk in kb.chunks()}
-    question = kb.embed_question("boiler")
+    with kb.session() as session:
+        question = session.embed_question("boiler")
     with kb.reader.snapshot() as view:
         from_store = view.search_dense(question, 2)
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as plain:
@@ -427,7 +430,8 @@ def test_more_hits_than_sqlite_has_variables(tmp_path: Path, docs: Path) -> None
 def test_a_repair_keeps_the_score_calibration(tmp_path: Path, docs: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
-        calibration = kb.stored_calibration()
+        with kb.session() as session:
+            calibration = session.stored_calibration()
         assert calibration is not None
     [vectors] = (tmp_path / "kb").glob("vectors-*.f32")
     vectors.unlink()
@@ -436,6 +440,7 @@ def test_a_repair_keeps_the_score_calibration(tmp_path: Path, docs: Path) -> Non
         [stored] = connection.execute("SELECT value FROM meta WHERE key = 'calibration'").fetchone()
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         assert kb.verify(repair=True).is_sound
-        assert kb.stored_calibration() == calibration
+        with kb.session() as session:
+            assert session.stored_calibration() == calibration
     with closing(sqlite3.connect(catalog)) as connection:
         assert connection.execute("SELECT value FROM meta WHERE key = 'calibration'").fetchone() == (stored,)

@@ -19,10 +19,11 @@ from ragkit import KnowledgeBase
 from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools.base import ToolContext
-from ragkit.answer.agent import RAGAgent
+from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.searchers.aggregate_tool import AggregateTool
 from ragkit.errors import InvalidFilter
 from ragkit.index.aggregate import aggregate_field
+from ragkit.knowledge_base.filters import read_filter
 from ragkit.pipeline.settings import Pipeline
 from tests.child_usage import MeasuredCommand
 
@@ -134,7 +135,9 @@ def test_the_tool_computes_by_a_fixed_grammar(kb: KnowledgeBase) -> None:
 
 def test_an_agent_over_records_has_the_tool_and_its_filter_holds(kb: KnowledgeBase) -> None:
     calls = [ToolCall("aggregate_records", {"function": "count", "where": "price > 50"})]
-    agent = RAGAgent(kb.agent(where="ok == true").searcher, ScriptedProvider([calls, "There are some."]))
+    agent = RAGAgent(
+        kb, ScriptedProvider([calls, "There are some."]), options=RAGOptions(where=read_filter("ok == true"))
+    )
     result = agent.run("How many pumps cost more than 50?")
     expected = kb.aggregate("", {"$and": [{"ok": True}, {"price": {"$gt": 50}}]}).documents
     assert 0 < expected < kb.aggregate("", {"price": {"$gt": 50}}).documents

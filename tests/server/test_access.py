@@ -90,11 +90,12 @@ def test_terms_and_contents_are_those_of_readable_documents(base: World) -> None
     for user in USERS:
         kb = base.kb.as_user(user, USERS[user])
         words = [secret.word for secret in base.secrets if not secret.is_readable(user, USERS)]
-        assert kb.missing_terms(words) == words
-        found = kb.find_terms(["qx"])
+        with kb.session() as session:
+            assert session.missing_terms(words) == words
+            found = session.find_terms(["qx"])
+            assert not base.leaks(user, session.describe_contents())
         assert not set(found) & set(words)
         assert set(found) >= {s.word for s in base.secrets if s.is_readable(user, USERS)}
-        assert not base.leaks(user, kb.describe_contents())
         assert kb.aggregate().documents == sum(secret.is_readable(user, USERS) for secret in base.secrets)
 
 

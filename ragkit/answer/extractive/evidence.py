@@ -21,7 +21,7 @@ from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.selection import ScoredAnswerUnit, file_words
 from ragkit.answer.extractive.units import AnswerUnit, extract_answer_units
-from ragkit.answer.score_calibration import ScoreCalibration, get_calibration
+from ragkit.answer.score_calibration import ScoreCalibration
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 
@@ -81,7 +81,7 @@ def estimate_evidence(question: str, hits: Sequence[Hit], searcher: Searcher) ->
     if not best:
         return 0.0
     terms = QuestionTerms(question, searcher)
-    calibration = get_calibration(searcher) if any("dense" in hit.scores for hit in best) else None
+    calibration = searcher.calibration() if any("dense" in hit.scores for hit in best) else None
     return 1 / (1 + math.exp(-max(_log_odds(terms, hit, calibration) for hit in best)))
 
 
@@ -123,7 +123,7 @@ def estimate_answer_evidence(
     """
     if not ranked:
         return 0.0
-    calibration = get_calibration(searcher) if any("dense" in hit.scores for hit in hits) else None
+    calibration = searcher.calibration() if any("dense" in hit.scores for hit in hits) else None
     if calibration is None or not calibration.is_discriminative:
         return estimate_evidence(question, hits, searcher)
     features = answer_features(question, hits, ranked, units, searcher)
@@ -138,7 +138,7 @@ def answer_features(
     searcher: Searcher,
 ) -> dict[str, float]:
     """The features of `ANSWER_WEIGHTS`; at least one unit, and a discriminative embedder."""
-    terms, calibration = QuestionTerms(question, searcher), get_calibration(searcher)
+    terms, calibration = QuestionTerms(question, searcher), searcher.calibration()
     best = ranked[0]
     hit = hits[best.hit_index]
     texts = [f"{other.chunk.header} {file_words(other.chunk.source)} {other.chunk.text}" for other in hits]

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
-from ragkit.answer.base import Searcher
+from ragkit.answer.base import Searchable
 from ragkit.answer.extractive.composition import MAX_WORDS, AnswerPassage, compose_answer
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
 from ragkit.answer.extractive.follow_up import rewrite_follow_up
@@ -58,9 +58,9 @@ class ExtractiveProvider(Provider):
     name = "extractive"
     default_model = "extractive"
 
-    def __init__(self, searcher: Searcher, *, threshold: float = EVIDENCE_THRESHOLD) -> None:
+    def __init__(self, documents: Searchable, *, threshold: float = EVIDENCE_THRESHOLD) -> None:
         """Abstain if the estimated probability of an answer is below `threshold`."""
-        self._searcher = searcher
+        self._documents = documents
         self._threshold = threshold
 
     def complete(self, request: ModelRequest) -> Completion:
@@ -83,7 +83,8 @@ class ExtractiveProvider(Provider):
         asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
         at = max(asked, default=len(messages) - 1)
         question = rewrite_follow_up(messages[at].content, _previous_query(messages[:at]))
-        return correct_spelling(question, self._searcher)
+        with self._documents.session() as searcher:
+            return correct_spelling(question, searcher)
 
     def _compose_answer(self, searches: Sequence[RetrievedPassages], query: str, offset: int) -> Message:
         """The answer; `offset` is the last citation number of the conversation so far."""
@@ -106,11 +107,12 @@ class ExtractiveProvider(Provider):
 
     def _answer_part(self, passages: RetrievedPassages, offset: int, max_words: int) -> tuple[list[Quote], float]:
         """The quotes that answer one part of a question, and the probability that they do."""
-        hits = with_beginnings(passages.query, passages.hits, self._searcher)
-        ranked, units = rank_answer_units(passages.query, hits, self._searcher)
-        composed = compose_answer(passages.query, ranked, units, max_words)
-        quotes = [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
-        return quotes, estimate_answer_evidence(passages.query, hits, ranked, units, self._searcher)
+        with self._documents.session() as searcher:
+            hits = with_beginnings(passages.query, passages.hits, searcher)
+            ranked, units = rank_answer_units(passages.query, hits, searcher)
+            composed = compose_answer(passages.query, ranked, units, max_words)
+            quotes = [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+            return quotes, estimate_answer_evidence(passages.query, hits, ranked, units, searcher)
 
 
 def _last_quote_number(messages: Sequence[Message]) -> int:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.answer.base import ChunkLocator, Searcher
+from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.answer_type import AnswerType, contains_answer_type, detect_answer_type
 from ragkit.answer.extractive.question_kind import QuestionKind, asked_term, detect_question_kinds
 from ragkit.answer.extractive.question_terms import QuestionTerms
@@ -153,7 +153,7 @@ def with_beginnings(question: str, hits: Sequence[Hit], searcher: Searcher) -> l
     """
     best = list(hits[:MAX_PASSAGES])
     wants_beginning = detect_question_kinds(question) & (QuestionKind.FILE | QuestionKind.WHO | QuestionKind.DEFINITION)
-    if not best or not wants_beginning or not isinstance(searcher, ChunkLocator):
+    if not best or not wants_beginning:
         return best
     known = {hit.chunk.id for hit in best}
     lowest = min((hit.scores["dense"] for hit in best if "dense" in hit.scores), default=None)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ragkit.answer.base import FilteringSearcher, Searcher, Vocabulary
+from ragkit.answer.base import Searcher
 from ragkit.embed.minilm import common_words
 from ragkit.lexical.analyzer import extract_terms
 
@@ -48,31 +48,21 @@ class _Candidate:
 
 
 def correct_spelling(question: str, searcher: Searcher) -> str:
-    """The question with its misspelled words corrected; unchanged if there are none.
-
-    A searcher that is no `Vocabulary` corrects nothing.
-    """
-    vocabulary = _find_vocabulary(searcher)
-    if vocabulary is None or _FOREIGN_WORD.search(question):
+    """The question with its misspelled words corrected; unchanged if there are none."""
+    if _FOREIGN_WORD.search(question):
         return question
     words = {word: word.lower() for word in _WORD.findall(question) if _may_be_misspelled(word)}
-    missing = set(vocabulary.missing_terms([term for word in words.values() for term in extract_terms(word)]))
+    missing = set(searcher.missing_terms([term for word in words.values() for term in extract_terms(word)]))
     corrected = {
         word: meant
         for word, plain in words.items()
         if missing.issuperset(extract_terms(plain))
         and not _is_common(plain)
-        and (meant := _find_meant(plain, vocabulary))
+        and (meant := _find_meant(plain, searcher))
     }
     if not corrected:
         return question
     return _WORD.sub(lambda match: _match_case(corrected.get(match[0], match[0]), match[0]), question)
-
-
-def _find_vocabulary(searcher: Searcher) -> Vocabulary | None:
-    while isinstance(searcher, FilteringSearcher):
-        searcher = searcher.inner
-    return searcher if isinstance(searcher, Vocabulary) else None
 
 
 def _may_be_misspelled(word: str) -> bool:
@@ -89,11 +79,11 @@ def _is_common(word: str) -> bool:
     return any(form in known for form in (word, *stems, *doubled, *vowels))
 
 
-def _find_meant(word: str, vocabulary: Vocabulary) -> str:
+def _find_meant(word: str, searcher: Searcher) -> str:
     """The word that was meant; '' if none or more than one may be."""
     common = {form: extract_terms(form)[0] for form in _edit(word) if form in common_words()}
     prefixes = {word[:2], word[1] + word[0], word[0] + word[2], *common.values()}
-    terms = vocabulary.find_terms(sorted(prefixes))
+    terms = searcher.find_terms(sorted(prefixes))
     candidates = [_Candidate(1, terms.get(term, 0), form, term) for form, term in common.items()]
     limit = 2 if len(word) >= TWO_EDITS_LETTERS else 1
     for term, chunks in terms.items():

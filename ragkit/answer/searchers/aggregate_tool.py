@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
-from ragkit.answer.base import Where
+from ragkit.answer.base import Where, both_filters
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.store.filters.where_syntax import parse_where
 
@@ -40,8 +40,10 @@ class Aggregator(Protocol):
 class AggregateTool:
     """Lets a model count and sum instead of reading every record. Pass `tool` to any agent."""
 
-    def __init__(self, records: Aggregator) -> None:
+    def __init__(self, records: Aggregator, where: Where = None) -> None:
+        """`where`: a metadata filter that applies to everything that is computed."""
         self._records = records
+        self._where = where
 
     @property
     def tool(self) -> Tool:
@@ -59,7 +61,7 @@ class AggregateTool:
             field: The field, such as `price`; empty for `count`.
             where: A condition on metadata such as `format == "csv" and year >= 2020`; empty for all records.
         """
-        condition = parse_where(where) if where.strip() else None
+        condition = both_filters(self._where, parse_where(where) if where.strip() else None)
         found = self._records.aggregate(field, condition)
         notes = "".join(f"; {note}" for note in self._records.filter_notes(condition)) if not found.documents else ""
         if function == "count":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import Lock
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragkit.answer.base import SearchMode
+from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider, Row, Rows, TokenizingEmbedder
 from ragkit.errors import DimensionMismatch, StoreError
@@ -41,6 +43,11 @@ class StorePassages(InMemoryChunkIndex):
         super().__init__(chunks, embeddings)
         self._store = store
         self._keys = {chunk.id: key for key, chunk in enumerate(chunks)}
+
+    def find_chunk(self, chunk_id: str) -> Chunk | None:
+        """The chunk with this id, or None."""
+        key = self._keys.get(chunk_id)
+        return None if key is None else self._chunks[key]
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
         """The nearest chunks in the store; documents that were added to it since are skipped."""
@@ -89,15 +96,16 @@ class DocumentSearcher:
         if self._chunks:
             store.add_documents([_to_stored(chunk, self._documents) for chunk in self._chunks], self._rows)
         self._lock = Lock()
+        self._calibration: ScoreCalibration | None = None
         self._stored_count = -1
         self._passages = StorePassages(self._chunks, self._rows, store)
 
+    def session(self) -> AbstractContextManager[DocumentSearcher]:
+        """Itself."""
+        return nullcontext(self)
+
     def search(
-        self,
-        question: str,
-        top_k: int | None = None,
-        where: Where = None,
-        mode: Literal["dense", "lexical", "hybrid"] | None = None,
+        self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Hit]:
         """The passages relevant to a question, best first. The default mode is hybrid."""
         return self._create_retriever(mode).retrieve(question, top_k, where)
@@ -122,9 +130,20 @@ class DocumentSearcher:
         """The embedding of a question, of length 1: (dimension,)."""
         return self._embedder.embed_query(question)
 
+    def calibration(self) -> ScoreCalibration:
+        """The score calibration of the embedder; the first call embeds a few texts."""
+        with self._lock:  # concurrent first runs calibrate once
+            if self._calibration is None:
+                self._calibration = measure_calibration(self.embed)
+            return self._calibration
+
     def find_document(self, document_id: str) -> Document | None:
         """The document with this id, or None."""
         return self._documents.get(document_id)
+
+    def chunk(self, chunk_id: str) -> Chunk | None:
+        """The chunk with this id, or None."""
+        return self._current_passages().find_chunk(chunk_id)
 
     def first_chunk(self, document_id: str) -> Chunk | None:
         """The chunk at the beginning of one of the documents passed to this searcher, or None."""
@@ -135,7 +154,11 @@ class DocumentSearcher:
         """Always False: the documents live in memory."""
         return False
 
-    def _create_retriever(self, mode: Literal["dense", "lexical", "hybrid"] | None) -> Retriever:
+    def describe_contents(self, where: Where = None) -> str:
+        """Nothing: it does not know what the documents are about."""
+        return ""
+
+    def _create_retriever(self, mode: SearchMode | None) -> Retriever:
         dependencies = RetrieverDependencies(self._current_passages(), self._embedder)
         if mode == "dense":
             return DenseRetriever(DenseOptions(self._top_k), dependencies)

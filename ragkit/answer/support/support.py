@@ -19,7 +19,6 @@ from ragkit.answer.facts.fact_pairs import find_swap
 from ragkit.answer.facts.names import Name, find_names, find_quotations
 from ragkit.answer.facts.passage_facts import Facts, PassageFacts
 from ragkit.answer.facts.quantities import Date, Quantity, find_quantities
-from ragkit.answer.score_calibration import get_calibration
 from ragkit.answer.support.polarity import negation_conflicts, opposites_in
 from ragkit.answer.support.statements import ClaimedStatement, split_statements
 from ragkit.answer.support.wording import (
@@ -244,7 +243,7 @@ _MAX_PLACE_CHARS = 400
 
 
 def _add_cosines(cases: Sequence[_Case], searcher: Searcher) -> None:
-    if not cases or not get_calibration(searcher).is_discriminative:
+    if not cases or not searcher.calibration().is_discriminative:
         return
     texts = list(dict.fromkeys(text for case in cases for text in (case.claim.text, *case.places)))
     rows = dict(zip(texts, searcher.embed(texts), strict=True))

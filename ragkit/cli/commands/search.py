@@ -63,9 +63,11 @@ def command(
         raise click.UsageError("Missing argument 'QUESTION'.")
     meter = Meter()
     with use_meter(meter), context.open_knowledge_base() as kb:
-        explanations = kb.explain(question, top_k, context.create_filter(kb, where, source), mode)
+        condition = context.create_filter(kb, where, source)
+        with kb.session() as session:
+            explanations = session.explain(question, top_k, condition, mode)
+            meant = correct_spelling(question, session)
         freshness = context.report_freshness(kb)
-        meant = correct_spelling(question, kb)
     if meant != question:
         context.log(f"did you mean: {meant}")
     if context.json:

@@ -247,7 +247,8 @@ def _load_chunks(kb: KnowledgeBase, directory: Path, questions: Path | None) -> 
         texts = [chunk.text for batch in batches for chunk in view.chunks(batch)]
     queries = None
     if questions is not None:
-        queries = np.stack([kb.embed_question(line) for line in _read_questions(questions)])
+        with kb.session() as session:
+            queries = np.stack([session.embed_question(line) for line in _read_questions(questions)])
     return ExternalVectors(f"chunks of {directory}", rows, queries, texts)
 
 

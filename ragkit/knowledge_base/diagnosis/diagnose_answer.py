@@ -23,6 +23,7 @@ from ragkit.answer.extractive.spelling import correct_spelling
 from ragkit.answer.extractive.units import AnswerUnit
 from ragkit.knowledge_base.diagnosis.diagnose import DiagnosisQuery
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.session import Session
 from ragkit.records import Hit
 
 MAX_LOSSES = 6
@@ -112,19 +113,20 @@ def diagnose_answer(kb: KnowledgeBase, query: DiagnosisQuery, expected: Expected
 
     A question of two parts is answered part by part: the part with the best outcome is reported.
     """
-    parts = split_question(correct_spelling(query.question, kb))
     outcomes = list(AnswerOutcome)
-    diagnoses = [_diagnose_part(kb, part, query, expected, MAX_WORDS // len(parts)) for part in parts]
+    with kb.session() as session:
+        parts = split_question(correct_spelling(query.question, session))
+        diagnoses = [_diagnose_part(session, part, query, expected, MAX_WORDS // len(parts)) for part in parts]
     return min(diagnoses, key=lambda diagnosis: outcomes.index(diagnosis.outcome))
 
 
 def _diagnose_part(
-    kb: KnowledgeBase, question: str, query: DiagnosisQuery, expected: ExpectedText, max_words: int
+    session: Session, question: str, query: DiagnosisQuery, expected: ExpectedText, max_words: int
 ) -> AnswerDiagnosis:
-    hits = with_beginnings(question, kb.search(question, query.top_k, query.where), kb)
+    hits = with_beginnings(question, session.search(question, query.top_k, query.where), session)
     passage_rank = next((rank for rank, hit in enumerate(hits, 1) if _is_in_passage(expected, hit)), None)
-    ranked, units = rank_answer_units(question, hits, kb)
-    evidence = estimate_answer_evidence(question, hits, ranked, units, kb)
+    ranked, units = rank_answer_units(question, hits, session)
+    evidence = estimate_answer_evidence(question, hits, ranked, units, session)
     diagnosis = AnswerDiagnosis(
         question, AnswerOutcome.NOT_RETRIEVED, "", evidence, EVIDENCE_THRESHOLD, passage_rank, len(hits)
     )
@@ -140,7 +142,7 @@ def _diagnose_part(
     span = ranked[rank - 1]
     diagnosis = replace(diagnosis, span_rank=rank, span=span.text, span_score=span.score)
     if rank > 1:
-        diagnosis = replace(diagnosis, losses=_losses(build_candidates(question, hits, kb), span, ranked[0]))
+        diagnosis = replace(diagnosis, losses=_losses(build_candidates(question, hits, session), span, ranked[0]))
     outcome, detail = _explain_span(_Composition(question, ranked, units, max_words), span, expected)
     if evidence < EVIDENCE_THRESHOLD:
         outcome, detail = AnswerOutcome.ABSTAINED, _abstention(diagnosis)

@@ -280,24 +280,31 @@ class AnswerTask:
             await self._runner.sessions.finish_answer(self.turn, "error", "", detail)
 
     async def _run_agent(self, agent: RAGAgent) -> None:
-        asked = self._request.input
-        earlier = asked.messages if isinstance(asked, SuspendedRun) else asked[:-1]
-        text = await asyncio.to_thread(agent.answer_stream, self._request.question, earlier, self._tool_state())
         try:
-            async with aclosing(self._agent_events(agent)) as events:
-                async for event in events:
-                    await self._emit_text(text.add(event), at_once=not agent.strict)
-                    await self._handle_event(event)
-            if self._result is None:
-                raise RagkitError("the run ended without a result")
-            answer = await asyncio.to_thread(agent.build_answer, self._request.question, self._result)
-            if agent.strict and self._result.suspended is None and answer.unsupported_reasons:
-                self._text_parts.clear()
-                raise UnsupportedAnswer(answer.unsupported_reasons)
+            async with agent.asession() as over_one_state:
+                answer, result = await self._answer(over_one_state)
         except Exception as error:  # noqa: BLE001 - boundary: a server request; `_fail` logs it
             await self._fail(error, agent.config)
         else:
-            await self._complete(answer, self._result, agent)
+            await self._complete(answer, result, agent)
+
+    async def _answer(self, agent: RAGAgent) -> tuple[Answer, AgentResult]:
+        """Run the agent, which emits events, and build its answer."""
+        asked = self._request.input
+        earlier = asked.messages if isinstance(asked, SuspendedRun) else asked[:-1]
+        text = await asyncio.to_thread(agent.answer_stream, self._request.question, earlier, self._tool_state())
+        async with aclosing(self._agent_events(agent)) as events:
+            async for event in events:
+                await self._emit_text(text.add(event), at_once=not agent.strict)
+                await self._handle_event(event)
+        result = self._result
+        if result is None:
+            raise RagkitError("the run ended without a result")
+        answer = await asyncio.to_thread(agent.build_answer, self._request.question, result)
+        if agent.strict and result.suspended is None and answer.unsupported_reasons:
+            self._text_parts.clear()
+            raise UnsupportedAnswer(answer.unsupported_reasons)
+        return answer, result
 
     def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
         agent_input, memory = self._request.input, None

@@ -11,7 +11,6 @@ from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Where
-from ragkit.answer.searchers.filtered_searcher import FilteredSearcher
 from ragkit.records import JSON
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.settings import ServerLimits
@@ -76,12 +75,14 @@ def create_agent(
     rag_options = replace(
         base.options,
         top_k=min(options.top_k or kb.top_k, limits.top_k),
+        max_top_k=min(base.options.max_top_k, limits.top_k),
+        where=options.where,
         instructions="\n".join(part for part in parts if part),
         wishes="\n".join(part for part in (base.options.wishes, options.instructions) if part),
         tools=(*tools, *options.tools),
         strict=base.strict if options.strict is None else options.strict,
     )
-    agent = RAGAgent(FilteredSearcher(kb, options.where, limits.top_k), base.provider, config, rag_options)
+    agent = RAGAgent(kb, base.provider, config, rag_options)
     kb.check_budget(agent, question)
     return agent
 

@@ -191,8 +191,10 @@ class McpTools:
         try:
             async with self._limiter.slot(), asyncio.timeout(seconds):
                 agent = await run_in_thread(lambda: self._create_agent(question))
-                result = await _run_streaming(agent, question, cancellation)
-                return await run_in_thread(lambda: self._answer_result(agent.build_answer(question, result)))
+                async with agent.asession() as over_one_state:
+                    result = await _run_streaming(over_one_state, question, cancellation)
+                    answer = await run_in_thread(lambda: over_one_state.build_answer(question, result))
+                return await run_in_thread(lambda: self._answer_result(answer))
         except TimeoutError:
             raise BudgetExceeded("seconds", seconds, seconds) from None
         finally:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ragkit.answer.base import SearchMode
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, MAX_PASSAGES, estimate_evidence
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.minilm import MiniLM
 from ragkit.embed.options import HashingOptions
-from ragkit.records import Chunk, Document, Hit
+from ragkit.records import Chunk, Hit
 from ragkit.retrieve.base import Retriever, RetrieverDependencies, Where
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
@@ -58,14 +59,15 @@ GERMAN = (
 )
 
 
-class Library:
+class Library(Shelf):
     """A Searcher over a few passages, with the components of a knowledge base."""
 
     def __init__(self, texts: Sequence[str], mode: str = "hybrid", *, hashing: bool = False) -> None:
+        super().__init__({})
         chunks: list[Chunk] = [hit(text, source=f"/{place}.txt").chunk for place, text in enumerate(texts)]
-        self._embedder: EmbeddingProvider = HashingEmbedder(HashingOptions(dimension=512)) if hashing else MiniLM()
-        self._passages = InMemoryChunkIndex(chunks, self._embedder.embed_texts(texts))
-        parts = RetrieverDependencies(self._passages, self._embedder)
+        self._model: EmbeddingProvider = HashingEmbedder(HashingOptions(dimension=512)) if hashing else MiniLM()
+        self._passages = InMemoryChunkIndex(chunks, self._model.embed_texts(texts))
+        parts = RetrieverDependencies(self._passages, self._model)
         self._retriever: Retriever = HybridRetriever(HybridOptions(), parts)
         if mode == "lexical":
             self._retriever = LexicalRetriever(LexicalOptions(), parts)
@@ -73,23 +75,19 @@ class Library:
     def likely(self, question: str) -> float:
         return estimate_evidence(question, self.search(question, MAX_PASSAGES), self)
 
-    def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
+    def search(
+        self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
+    ) -> list[Hit]:
         return self._retriever.retrieve(question, top_k, where)
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
         return self._passages._bm25_index.idf(terms)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._embedder.embed_texts(texts)
+        return self._model.embed_texts(texts)
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
-        return self._embedder.embed_query(question)
-
-    def find_document(self, document_id: str) -> Document | None:
-        return None
-
-    def is_stale(self, source: str) -> bool:
-        return False
+        return self._model.embed_query(question)
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.extractive.spelling import MIN_LETTERS, correct_spelling
-from ragkit.answer.searchers.filtered_searcher import FilteredSearcher
 from ragkit.embed.minilm import common_words
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.session import Session
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Document
 from tests.answer.passages import Shelf
@@ -33,21 +33,27 @@ class Terms(Shelf):
         super().__init__({})
         self.chunks = {term: count for word, count in chunks.items() for term in extract_terms(word)}
 
-    def missing_terms(self, terms: list[str]) -> list[str]:
+    def missing_terms(self, terms: Sequence[str]) -> list[str]:
         return [term for term in terms if term not in self.chunks]
 
-    def find_terms(self, prefixes: list[str]) -> dict[str, int]:
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
         return {term: count for term, count in self.chunks.items() if term.startswith(tuple(prefixes))}
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+def kb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
     """The sample folder, without a model."""
     folder = tmp_path_factory.mktemp("sample")
     (folder / "ragkit.yaml").write_text(PIPELINE)
     with KnowledgeBase.open(folder / "kb", folder / "ragkit.yaml") as kb:
         kb.index(DATA / "sample")
         yield kb
+
+
+@pytest.fixture(scope="module")
+def sample(kb: KnowledgeBase) -> Iterator[Session]:
+    with kb.session() as session:
+        yield session
 
 
 @pytest.mark.parametrize(
@@ -101,17 +107,11 @@ def test_a_term_that_is_rare_or_has_an_equal_rival_is_not_meant() -> None:
     assert correct_spelling("Who likes foodball?", Terms(woodball=9)) == "Who likes foodball?"
 
 
-def test_a_filter_does_not_hide_the_terms_and_a_searcher_without_terms_corrects_nothing() -> None:
-    filtered = FilteredSearcher(FilteredSearcher(Terms(dynamo=9), {"year": 2024}), None)
-    assert correct_spelling("What is Dynmo?", filtered) == "What is Dynamo?"
-    assert correct_spelling("What is Dynmo?", Shelf({"/a.txt": "Dynamo. " * 9})) == "What is Dynmo?"
-
-
-def test_the_questions_of_the_sample_stay(sample: KnowledgeBase) -> None:
+def test_the_questions_of_the_sample_stay(sample: Session) -> None:
     assert [question for question in QUESTIONS if correct_spelling(question, sample) != question] == []
 
 
-def test_typos_made_by_program_are_corrected_and_the_rest_of_the_question_stays(sample: KnowledgeBase) -> None:
+def test_typos_made_by_program_are_corrected_and_the_rest_of_the_question_stays(sample: Session) -> None:
     rng = random.Random(5)
     outcomes: list[str] = []
     for question in rng.sample(QUESTIONS, len(QUESTIONS)):
@@ -128,13 +128,13 @@ def test_typos_made_by_program_are_corrected_and_the_rest_of_the_question_stays(
     assert set(outcomes) <= {"corrected", "left"}
 
 
-def test_the_answer_says_what_was_searched(sample: KnowledgeBase) -> None:
-    answer = sample.ask("How many days of holidya does an employee get?")
+def test_the_answer_says_what_was_searched(kb: KnowledgeBase) -> None:
+    answer = kb.ask("How many days of holidya does an employee get?")
     assert answer.searched_for == "How many days of holiday does an employee get?"
     assert answer.to_json()["searched_for"] == answer.searched_for
     assert answer.question == "How many days of holidya does an employee get?"
     assert "holiday does" in str(answer.trace.tool_calls)
-    assert sample.ask("How many days of holiday does an employee get?").searched_for == ""
+    assert kb.ask("How many days of holiday does an employee get?").searched_for == ""
 
 
 def test_a_searcher_in_memory_corrects_too() -> None:
@@ -143,10 +143,10 @@ def test_a_searcher_in_memory_corrects_too() -> None:
     assert agent.ask("Which wheel has the Dyanmo?").searched_for == "Which wheel has the Dynamo?"
 
 
-def _is_frequent(word: str, kb: KnowledgeBase) -> bool:
+def _is_frequent(word: str, session: Session) -> bool:
     """Whether a word is in the dictionary and in at least three chunks."""
     [term] = extract_terms(word)[:1]
-    return len(word) > MIN_LETTERS and word in common_words() and kb.find_terms([term]).get(term, 0) >= 3
+    return len(word) > MIN_LETTERS and word in common_words() and session.find_terms([term]).get(term, 0) >= 3
 
 
 def _misspell(word: str, rng: random.Random) -> str:

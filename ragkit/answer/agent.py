@@ -136,6 +136,9 @@ class RAGAgent(Agent):
         `run` and `build_answer` of one answer belong into one session. `ask` opens its own.
         """
         with self.documents.session() as searcher:
+            if searcher is self.documents:
+                yield self
+                return
             is_extractive = isinstance(self.provider, ExtractiveProvider)
             provider = ExtractiveProvider(searcher) if is_extractive else self.provider
             agent = RAGAgent(searcher, provider, self.config, self.options, self.memory)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.agent.memory.memory import ConversationMemory
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
-    from ragkit.answer.base import Answer
+    from ragkit.answer.base import Answer, Searchable
     from ragkit.embed.base import EmbeddingProvider
     from ragkit.index.catalog.database_url import DatabaseUrl
     from ragkit.index.freshness import Freshness
@@ -584,6 +584,20 @@ class KnowledgeBase:
             where: a metadata filter that applies to every search, whatever the model asks for; see `search`.
             top_k: number of passages per search; None: the setting of the pipeline.
         """
+        return self._create_agent(self, model, max_cost_usd, memory, tools=tools, where=where, top_k=top_k)
+
+    def _create_agent(
+        self,
+        documents: Searchable,
+        model: str | None = None,
+        max_cost_usd: float | None = None,
+        memory: ConversationMemory | None = None,
+        *,
+        tools: Sequence[Tool | ToolCallable] = (),
+        where: Where = None,
+        top_k: int | None = None,
+    ) -> RAGAgent:
+        """`agent` that searches `documents`: this knowledge base, or a session of it."""
         from ragkit.agent.loop.config import AgentConfig
         from ragkit.answer.agent import RAGAgent, RAGOptions
         from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
@@ -592,7 +606,7 @@ class KnowledgeBase:
         from ragkit.usage.pricing import PriceBook
 
         answer = self.pipeline.answer
-        provider = resolve_answer_provider(model or answer.provider, self)
+        provider = resolve_answer_provider(model or answer.provider, documents)
         limit = answer.max_cost_usd if max_cost_usd is None else max_cost_usd
         has_cost = provider.remote or embedding_cost(self._components.embedder, 1) != 0
         config = AgentConfig(
@@ -616,7 +630,7 @@ class KnowledgeBase:
             tools=tools,
             strict=answer.strict,
         )
-        return RAGAgent(self, provider, config, options, memory)
+        return RAGAgent(documents, provider, config, options, memory)
 
     @cached_property
     def _context_window(self) -> ContextWindow:
@@ -658,8 +672,9 @@ class KnowledgeBase:
             RunError: the run ended without an answer.
             InvalidFilter: `where` is not a filter, or no document has this source.
         """
-        agent = self._prepare_agent(question, where, source, top_k, model, max_cost_usd)
-        return agent.ask(question, on_text=on_text, on_restart=on_restart)
+        with self.session() as session:
+            agent = self._prepare_agent(session, question, where, source, top_k, model, max_cost_usd)
+            return agent.ask(question, on_text=on_text, on_restart=on_restart)
 
     async def aask(
         self,
@@ -674,17 +689,31 @@ class KnowledgeBase:
         """Asynchronous version of `ask`. Cancelling it cancels the run."""
         import asyncio
 
-        agent = await asyncio.to_thread(self._prepare_agent, question, where, source, top_k, model, max_cost_usd)
-        async with agent.asession() as over_one_state:
-            result = await over_one_state.arun(question)
-            return await asyncio.to_thread(over_one_state.build_answer, question, result)
+        opened = self.session()
+        session = await asyncio.to_thread(opened.__enter__)
+        try:
+            agent = await asyncio.to_thread(
+                self._prepare_agent, session, question, where, source, top_k, model, max_cost_usd
+            )
+            result = await agent.arun(question)
+            return await asyncio.to_thread(agent.build_answer, question, result)
+        finally:
+            await asyncio.shield(asyncio.to_thread(opened.__exit__, None, None, None))
 
-    def _prepare_agent(
-        self, question: str, where: Where, source: str, top_k: int | None, model: str | None, max_cost_usd: float | None
+    def _prepare_agent(  # noqa: PLR0913 - the options of a question
+        self,
+        session: Session,
+        question: str,
+        where: Where,
+        source: str,
+        top_k: int | None,
+        model: str | None,
+        max_cost_usd: float | None,
     ) -> RAGAgent:
         """The agent of one question, whose cost was checked."""
-        self.require_ready()
-        agent = self.agent(model, max_cost_usd, where=self.create_filter(where, source), top_k=top_k)
+        session.require_ready()
+        condition = session.create_filter(where, source)
+        agent = self._create_agent(session, model, max_cost_usd, where=condition, top_k=top_k)
         self.check_budget(agent, question, known=max_cost_usd is not None)
         return agent
 
@@ -710,7 +739,8 @@ class KnowledgeBase:
         from ragkit.usage.tokens import estimate_tokens
 
         chat = estimate_answer_cost(agent, question, self.top_k, agent.memory)
-        with self.session() as session:
+        documents = agent.documents if isinstance(agent.documents, Session) else self
+        with documents.session() as session:
             calibration_tokens = CALIBRATION_TOKENS if session.stored_calibration() is None else 0
         search = embedding_cost(self._components.embedder, estimate_tokens(question) + calibration_tokens)
         return None if chat is None or search is None else chat + search

@@ -33,6 +33,10 @@ from ragkit.index.catalog.sqlite import Catalog, EmbedderRow
 from ragkit.store.native.vector_file import VectorFile
 
 
+READERS_WAIT_S = 2.0
+"""How long the end of a run waits for readers of earlier generations, which it needs only to write the checksums."""
+
+
 class WriteSession:
     """Holds the writer lock from `__enter__` to `__exit__`.
 
@@ -128,11 +132,13 @@ class WriteSession:
         referenced = {embedder.file for embedder in self.catalog.embedders()}
         self._update_marker()
         connection.execute("PRAGMA optimize")
+        connection.execute(f"PRAGMA busy_timeout = {int(READERS_WAIT_S * 1000)}")
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         for orphan in self.directory.glob("vectors-*"):
             if orphan.with_suffix(".f32").name not in referenced:
                 orphan.unlink()
-        # If a reader keeps the log open, write no checksums: readers verify single rows instead.
+        # If a reader keeps the log open, such as an answer of a slow model, write no checksums: until the end of the next
+        # run, readers verify single rows instead.
         if not busy:
             write_checksums(self.directory, [CATALOG_FILE, MARKER_FILE, *sorted(referenced)])
 

@@ -22,15 +22,16 @@ from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
 from ragkit.answer.base import Answer, Searchable, Searcher, Statement, Where
-from ragkit.answer.citations import cite, resolve_citations
+from ragkit.answer.citations import resolve_citations
 from ragkit.answer.conversation_view import show_passages
-from ragkit.answer.extractive.provider import ExtractiveAnswer, ExtractiveProvider
+from ragkit.answer.extractive.answer import ExtractiveAnswer, cite_quotes, searched_for
+from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
 from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
 from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
-from ragkit.answer.support.verdicts import quoted_statements, with_support
+from ragkit.answer.support.verdicts import with_support
 from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K, RAGTool
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
@@ -363,19 +364,16 @@ class RAGAgent(Agent):
 
     def _quoted_text(self, question: str, text: str, quoted: ExtractiveAnswer) -> _CheckedText:
         """The text of an answer without a model: quoted from the documents, so its links are safe."""
-        quotes = quoted.quotes
         with self.documents.session() as searcher:
-            citations = tuple(cite(q.n, q.hit, q.passage.start, q.passage.end, searcher) for q in quotes)
-        texts = [q.passage.text for q in quotes]
-        statements = quoted_statements(list(zip(texts, citations, strict=True)))
+            citations, statements = cite_quotes(quoted, searcher)
         return _CheckedText(
             text,
-            with_support(citations, statements),
+            citations,
             Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
             quoted.abstained,
             quoted.evidence,
-            statements=() if quoted.abstained else statements,
-            searched_for="" if quoted.query == " ".join(question.split()) else quoted.query,
+            statements=statements,
+            searched_for=searched_for(quoted.query, question),
         )
 
     def _restore_passages(self, messages: Sequence[Message], state: Mapping[str, JSON]) -> list[Message]:

@@ -10,14 +10,13 @@ from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searchable, Searcher, Where, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
 from ragkit.answer.passage_text import format_blocks
-from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages
+from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit
 from ragkit.retrieve.base import DENSE
 from ragkit.store.base import Store
 from ragkit.store.filters.where_syntax import parse_where
-from ragkit.usage.tokens import estimate_tokens
 
 NOTHING_FOUND = "No passage was found."
 DEFAULT_TOP_K = 3
@@ -26,8 +25,6 @@ MAX_TOP_K = 20
 """Passages per search that a model may ask for."""
 DEFAULT_PASSAGES_BUDGET = 4000
 """Tokens of the passages of one search."""
-_PLACE_TOKENS = 40
-"""Tokens of the number and the place of a passage."""
 NO_CONTEXT = ToolContext()
 """The context of a call without an agent."""
 
@@ -109,7 +106,7 @@ class RAGTool:
             if self._threshold is not None and hits:
                 cosines = _cosines(query, hits, searcher)
                 hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
-            shown = _within_budget(hits, self._budget)
+            shown = within_budget(hits, self._budget)
             before = _shown_ids(context)
             numbers = self._assign_numbers(shown, context)
             evidence = estimate_evidence(query, shown, searcher) if self._estimates_evidence else None
@@ -163,16 +160,6 @@ def _cosines(question: str, hits: list[Hit], searcher: Searcher) -> list[float]:
     missing = [hit.chunk.text for hit in hits if DENSE not in hit.scores]
     computed = iter((searcher.embed(missing) @ searcher.embed_question(question)).tolist() if missing else ())
     return [hit.scores[DENSE] if DENSE in hit.scores else next(computed) for hit in hits]
-
-
-def _within_budget(hits: list[Hit], budget: int) -> list[Hit]:
-    """The best hits whose texts have at most `budget` tokens; at least one, if there is any."""
-    size = 0
-    for index, hit in enumerate(hits):
-        size += estimate_tokens(hit.chunk.text) + _PLACE_TOKENS
-        if size > budget and index:
-            return hits[:index]
-    return hits
 
 
 def _format_result(passages: RetrievedPassages, left_out: int) -> str:

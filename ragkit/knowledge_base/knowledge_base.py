@@ -33,23 +33,22 @@ from ragkit.lru_cache import LruCache
 from ragkit.pipeline.assemble import PROGRAM_EMBEDDER, PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Document
-from ragkit.retrieve.options import validate_top_k
 
 if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loads no agent, no loader
     import numpy as np
     from numpy.typing import NDArray
 
-    from ragkit.agent.loop.context_window import ContextWindow
     from ragkit.agent.memory.memory import ConversationMemory
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
-    from ragkit.answer.base import Answer, Searchable
+    from ragkit.answer.base import Answer
     from ragkit.embed.base import EmbeddingProvider
     from ragkit.index.catalog.database_url import DatabaseUrl
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
     from ragkit.index.report import IndexReport
     from ragkit.index.verify import VerificationReport
+    from ragkit.knowledge_base.answering import Answering
     from ragkit.knowledge_base.copying.migrate import CopyOptions, CopyReport
     from ragkit.knowledge_base.index_options import IndexOptions
     from ragkit.knowledge_base.indexing import Indexer
@@ -495,7 +494,9 @@ class KnowledgeBase:
             KnowledgeBaseDamaged: a file is missing, truncated or altered.
         """
         contents = None if self.is_restricted else self._contents
-        parts = SessionParts(self._components, self._source_files, self._check_snapshot, self._use_ledger, contents)
+        parts = SessionParts(
+            self._components, lambda: self._source_files, self._check_snapshot, self._use_ledger, contents
+        )
         with self.reader.snapshot() as snapshot:
             session = Session(snapshot, parts)
             try:
@@ -584,60 +585,16 @@ class KnowledgeBase:
             where: a metadata filter that applies to every search, whatever the model asks for; see `search`.
             top_k: number of passages per search; None: the setting of the pipeline.
         """
-        return self._create_agent(self, model, max_cost_usd, memory, tools=tools, where=where, top_k=top_k)
+        from ragkit.knowledge_base.answering import QuestionOptions
 
-    def _create_agent(
-        self,
-        documents: Searchable,
-        model: str | None = None,
-        max_cost_usd: float | None = None,
-        memory: ConversationMemory | None = None,
-        *,
-        tools: Sequence[Tool | ToolCallable] = (),
-        where: Where = None,
-        top_k: int | None = None,
-    ) -> RAGAgent:
-        """`agent` that searches `documents`: this knowledge base, or a session of it."""
-        from ragkit.agent.loop.config import AgentConfig
-        from ragkit.answer.agent import RAGAgent, RAGOptions
-        from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
-        from ragkit.knowledge_base.cost_estimate import embedding_cost
-        from ragkit.usage.limits import Limits
-        from ragkit.usage.pricing import PriceBook
-
-        answer = self.pipeline.answer
-        provider = resolve_answer_provider(model or answer.provider, documents)
-        limit = answer.max_cost_usd if max_cost_usd is None else max_cost_usd
-        has_cost = provider.remote or embedding_cost(self._components.embedder, 1) != 0
-        config = AgentConfig(
-            model=model_name(model or answer.provider),
-            temperature=answer.temperature,
-            max_tokens=answer.max_tokens,
-            context_window=self._context_window,
-            max_iterations=answer.max_iterations,
-            on_max_iterations="answer",
-            limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
-            prices=PriceBook.from_price_files() if has_cost else PriceBook(),
-            on_call=self.ledger.call_recorder("ask" if memory is None else "chat", self.pipeline.name),
-            # a model with native tool calls never writes them into its text, as documents may do
-            text_tool_calls=not provider.native_tools,
-        )
-        options = RAGOptions(
-            validate_top_k(self.top_k if top_k is None else top_k),
-            where=read_filter(where),
-            wishes=answer.instructions,
-            passages_budget=answer.passages_budget,
-            tools=tools,
-            strict=answer.strict,
-        )
-        return RAGAgent(documents, provider, config, options, memory)
+        options = QuestionOptions(top_k=top_k, model=model, max_cost_usd=max_cost_usd)
+        return self._answering.create_agent(self, options, where, memory, tools)
 
     @cached_property
-    def _context_window(self) -> ContextWindow:
-        """Shared by all agents, since it learns the windows of models whose services say them in errors."""
-        from ragkit.agent.loop.context_window import ContextWindow
+    def _answering(self) -> Answering:
+        from ragkit.knowledge_base.answering import Answering
 
-        return ContextWindow(self.pipeline.answer.context_window)
+        return Answering(self._components, lambda: self.ledger)
 
     def ask(  # noqa: PLR0913 - the options of a question, by keyword
         self,
@@ -672,9 +629,11 @@ class KnowledgeBase:
             RunError: the run ended without an answer.
             InvalidFilter: `where` is not a filter, or no document has this source.
         """
+        from ragkit.knowledge_base.answering import QuestionOptions
+
+        options = QuestionOptions(where, source, top_k, model, max_cost_usd)
         with self.session() as session:
-            agent = self._prepare_agent(session, question, where, source, top_k, model, max_cost_usd)
-            return agent.ask(question, on_text=on_text, on_restart=on_restart)
+            return self._answering.ask(session, question, options, on_text, on_restart)
 
     async def aask(
         self,
@@ -689,33 +648,19 @@ class KnowledgeBase:
         """Asynchronous version of `ask`. Cancelling it cancels the run."""
         import asyncio
 
+        from ragkit.knowledge_base.answering import QuestionOptions
+
+        options = QuestionOptions(where, source, top_k, model, max_cost_usd)
         opened = self.session()
         session = await asyncio.to_thread(opened.__enter__)
         try:
-            agent = await asyncio.to_thread(
-                self._prepare_agent, session, question, where, source, top_k, model, max_cost_usd
-            )
+            if not self._answering.needs_model(options):
+                return await asyncio.to_thread(self._answering.ask, session, question, options)
+            agent = await asyncio.to_thread(self._answering.prepare, session, question, options)
             result = await agent.arun(question)
             return await asyncio.to_thread(agent.build_answer, question, result)
         finally:
             await asyncio.shield(asyncio.to_thread(opened.__exit__, None, None, None))
-
-    def _prepare_agent(  # noqa: PLR0913 - the options of a question
-        self,
-        session: Session,
-        question: str,
-        where: Where,
-        source: str,
-        top_k: int | None,
-        model: str | None,
-        max_cost_usd: float | None,
-    ) -> RAGAgent:
-        """The agent of one question, whose cost was checked."""
-        session.require_ready()
-        condition = session.create_filter(where, source)
-        agent = self._create_agent(session, model, max_cost_usd, where=condition, top_k=top_k)
-        self.check_budget(agent, question, known=max_cost_usd is not None)
-        return agent
 
     def chat(
         self,
@@ -735,15 +680,9 @@ class KnowledgeBase:
 
     def estimate_cost(self, agent: RAGAgent, question: str) -> float | None:
         """Estimated cost of one answer of `agent` in USD; None if a price is unknown."""
-        from ragkit.knowledge_base.cost_estimate import CALIBRATION_TOKENS, embedding_cost, estimate_answer_cost
-        from ragkit.usage.tokens import estimate_tokens
-
-        chat = estimate_answer_cost(agent, question, self.top_k, agent.memory)
         documents = agent.documents if isinstance(agent.documents, Session) else self
         with documents.session() as session:
-            calibration_tokens = CALIBRATION_TOKENS if session.stored_calibration() is None else 0
-        search = embedding_cost(self._components.embedder, estimate_tokens(question) + calibration_tokens)
-        return None if chat is None or search is None else chat + search
+            return self._answering.estimate_cost(agent, question, session)
 
     def check_budget(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
         """Check the estimated cost of an answer against the limits of the agent and of the enclosing meters.
@@ -757,14 +696,8 @@ class KnowledgeBase:
             BudgetTooSmall: the estimate exceeds a limit.
             PriceUnknown: a price is unknown, and `known` is set.
         """
-        from ragkit.knowledge_base.cost_estimate import agent_model_name, check_estimate
-        from ragkit.usage.meter import current_meter
-
-        meter = current_meter()
-        limits = (agent.config.limits.max_cost_usd, meter.remaining_usd if meter is not None else None)
-        budget = min((limit for limit in limits if limit is not None), default=None)
-        if budget is not None:
-            check_estimate(agent_model_name(agent), self.estimate_cost(agent, question), budget, known=known)
+        documents = agent.documents if isinstance(agent.documents, Session) else self
+        self._answering.check_budget(agent, question, documents.session, known=known)
 
     # documents and status
 

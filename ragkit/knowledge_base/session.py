@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Condition
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ class SessionParts:
     """What the sessions of a knowledge base share."""
 
     components: PipelineComponents
-    source_files: SourceFiles
+    source_files: Callable[[], SourceFiles]
     check: Callable[[CatalogSnapshot], None]
     """Checks that a snapshot can be searched; raises KnowledgeBaseError."""
     record_calls: Callable[[str], AbstractContextManager[object]]
@@ -128,7 +129,7 @@ class Session:
         if not source:
             return condition
         with self._reading() as snapshot:
-            of_source = filter_source(snapshot, source, self._parts.source_files.resolver.normalize(source))
+            of_source = filter_source(snapshot, source, self._parts.source_files().resolver.normalize(source))
         return {"$and": [condition, of_source]} if condition else of_source
 
     def filter_notes(self, where: Where) -> list[str]:
@@ -232,7 +233,7 @@ class Session:
     def is_stale(self, source: str) -> bool:
         """Whether the file has changed since it was indexed, or was deleted."""
         row = self.file_row(source)
-        return row is None or self._parts.source_files.is_changed(row)
+        return row is None or not (_is_untouched(row) or not self._parts.source_files().is_changed(row))
 
     def file_row(self, source: str) -> FileRow | None:
         """The indexing state of the file of a document; None if it is not indexed."""
@@ -254,8 +255,18 @@ class Session:
 
         with suppress(OSError, LoadError):
             if not self.is_stale(source):
-                return document_rectangles(self._parts.source_files.read(source), document, start, end)
+                return document_rectangles(self._parts.source_files().read(source), document, start, end)
         return []
+
+
+def _is_untouched(row: FileRow) -> bool:
+    """Whether an indexed file is where it was, with the same times; other sources are compared by `SourceFiles`."""
+    try:
+        stat = Path(row.source).stat() if row.source.startswith("/") else None
+    except OSError:
+        return False
+    recorded = (row.size, row.mtime_ns, row.ctime_ns, row.inode)
+    return stat is not None and (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino) == recorded
 
 
 def _term_index(snapshot: CatalogSnapshot) -> Bm25Index:

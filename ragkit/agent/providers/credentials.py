@@ -25,6 +25,14 @@ HOST_VARIABLES: Mapping[str, str] = {
 """Service -> the variable that holds its URL."""
 
 
+def is_any_configured() -> bool:
+    """Whether the environment names a service or a script that `auto` may answer with."""
+    if os.environ.get("RAGKIT_MOCK_JSON"):
+        return True
+    names = (name for names in KEY_VARIABLES.values() for name in names)
+    return os.environ.get("RAGKIT_OFFLINE") != "1" and any(os.environ.get(name) for name in names)
+
+
 def find_key(service: str, value: str | None = None, *, required: bool = True) -> str:
     """The API key of a service: the argument, else the environment variable.
 

@@ -40,6 +40,8 @@ class StepType(StrEnum):
     RETRY = "retry"
     HANDOFF = "handoff"
     REPAIR = "repair"
+    COMPOSE = "compose"
+    """An answer is composed of quotes, without a model."""
     LOOP = "loop"
     ERROR = "error"
 

@@ -32,7 +32,6 @@ from ragkit.index.catalog.schema import create_missing_tables
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow
 from ragkit.store.native.vector_file import VectorFile
 
-
 READERS_WAIT_S = 2.0
 """How long the end of a run waits for readers of earlier generations, which it needs only to write the checksums."""
 
@@ -137,8 +136,8 @@ class WriteSession:
         for orphan in self.directory.glob("vectors-*"):
             if orphan.with_suffix(".f32").name not in referenced:
                 orphan.unlink()
-        # If a reader keeps the log open, such as an answer of a slow model, write no checksums: until the end of the next
-        # run, readers verify single rows instead.
+        # If a reader keeps the log open, such as an answer of a slow model, write no checksums: until the end of the
+        # next run, readers verify single rows instead.
         if not busy:
             write_checksums(self.directory, [CATALOG_FILE, MARKER_FILE, *sorted(referenced)])
 

@@ -1,0 +1,229 @@
+"""Answers without a model, in a straight line: search, choose the best passages, quote and verify them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.tracing.trace import AgentTrace, StepType, TraceContent
+from ragkit.answer.base import Answer, Searcher, Statement, Where
+from ragkit.answer.citations import cite
+from ragkit.answer.extractive.composition import MAX_WORDS, AnswerPassage, compose_answer
+from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
+from ragkit.answer.extractive.follow_up import rewrite_follow_up
+from ragkit.answer.extractive.question_kind import split_question
+from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
+from ragkit.answer.extractive.small_talk import reply_to_small_talk
+from ragkit.answer.extractive.spelling import correct_spelling
+from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
+from ragkit.answer.passages import TOOL_NAME, within_budget
+from ragkit.answer.support.verdicts import quoted_statements, with_support
+from ragkit.records import Citation, Hit
+from ragkit.usage.meter import Meter, use_meter
+from ragkit.usage.tokens import Tokens
+
+EXTRACTIVE = "extractive"
+ZERO_COST = Tokens(cost_usd=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPassages:
+    """What a search found for a question, or for one part of it."""
+
+    query: str
+    hits: Sequence[Hit]
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A passage of an answer and its citation number."""
+
+    n: int
+    hit: Hit
+    passage: AnswerPassage
+
+
+@dataclass(frozen=True)
+class ExtractiveAnswer:
+    """The quotes that an answer consists of."""
+
+    quotes: tuple[Quote, ...]
+    abstained: bool
+    query: str = ""
+    """The question as searched: completed by the previous one, its spelling corrected; '' if nothing was searched."""
+    evidence: float = 0.0
+    """Estimated probability that the quotes answer the question, or its best answered part, in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractiveOptions:
+    """How a question is answered without a model."""
+
+    top_k: int
+    """Number of passages per search."""
+    where: Where = None
+    """A metadata filter that applies to every search."""
+    passages_budget: int = 4000
+    """Tokens of the passages of one search, by estimate: the best ones are used, at least one."""
+
+
+def answer_question(searcher: Searcher, question: str, options: ExtractiveOptions, meter: Meter) -> Answer:
+    """Answer a question with the best passages, each with its citation; abstain if there are none.
+
+    A question of two parts ("Who wrote X, and when?") is searched and answered part by part. Misspelled words are
+    corrected. Greetings and thanks are answered without a search.
+
+    Args:
+        searcher: what is searched and quoted.
+        question: natural language.
+        options: how.
+        meter: records what the embedder uses.
+
+    Raises:
+        KnowledgeBaseError: the documents cannot be searched.
+        BudgetExceeded: the embedder costs more than the budget of the meter.
+    """
+    trace = AgentTrace(secrets.token_hex(16), "rag")
+    searches: list[_SearchCall] = []
+    reply = reply_to_small_talk(question)
+    with use_meter(meter):
+        if reply:
+            text, quoted = reply, ExtractiveAnswer((), abstained=False)
+        else:
+            query = to_query(question, "", searcher)
+            found = []
+            for part in split_question(query):
+                found.append(_search(searcher, part, options, meter, trace, searches))
+            meter.check_budget()
+            span = trace.start_span(StepType.COMPOSE)
+            meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
+            text, quoted = compose_quotes(found, query, searcher)
+            trace.end_span(span)
+        answer = _build_answer(question, text, quoted, searcher, meter, trace)
+    trace.end_span(trace.root)
+    messages = (Message.user(question), Message.assistant(text))
+    trace.content = TraceContent(
+        messages, tool_calls=searches, total_tokens=meter.total_tokens, total_cost_usd=answer.usage.total_cost_usd
+    )
+    return answer
+
+
+def to_query(question: str, previous: str, searcher: Searcher) -> str:
+    """A question as it is searched: completed by the previous query, '' for none, with its spelling corrected."""
+    return correct_spelling(rewrite_follow_up(question, previous), searcher)
+
+
+def compose_quotes(
+    searches: Sequence[FoundPassages],
+    query: str,
+    searcher: Searcher,
+    offset: int = 0,
+    threshold: float = EVIDENCE_THRESHOLD,
+) -> tuple[str, ExtractiveAnswer]:
+    """The text of an answer and its quotes.
+
+    Args:
+        searches: what was found for the question, or for each part of it.
+        query: the question as it was searched.
+        searcher: knows the documents of the passages.
+        offset: the last citation number of the conversation so far.
+        threshold: abstain if the estimated probability of an answer is below it.
+    """
+    quotes: list[Quote] = []
+    nearest: list[Quote] = []
+    lines: list[str] = []
+    evidence = 0.0
+    for found in searches:
+        part, probability = _answer_part(found, searcher, offset + len(quotes), MAX_WORDS // len(searches))
+        evidence = max(evidence, probability)
+        if part and probability >= threshold:
+            quotes += part
+            lines += [f"{quote.passage.text} [{quote.n}]" for quote in part]
+        else:
+            nearest = nearest or part
+            if len(searches) > 1:
+                lines.append(f"{NOT_IN_DOCUMENTS[:-1]}: {found.query}")
+    text = "\n".join(lines) if quotes else _format_abstention(nearest)
+    return text, ExtractiveAnswer(tuple(quotes or nearest), not quotes, query, evidence)
+
+
+def cite_quotes(quoted: ExtractiveAnswer, searcher: Searcher) -> tuple[tuple[Citation, ...], tuple[Statement, ...]]:
+    """The citations of the quotes, verified, and the statements that they support; no statements of an abstention."""
+    citations = tuple(cite(q.n, q.hit, q.passage.start, q.passage.end, searcher) for q in quoted.quotes)
+    texts = [quote.passage.text for quote in quoted.quotes]
+    statements = quoted_statements(list(zip(texts, citations, strict=True)))
+    return with_support(citations, statements), () if quoted.abstained else statements
+
+
+def _build_answer(
+    question: str, text: str, quoted: ExtractiveAnswer, searcher: Searcher, meter: Meter, trace: AgentTrace
+) -> Answer:
+    citations, statements = cite_quotes(quoted, searcher)
+    return Answer(
+        question=question,
+        text=text,
+        citations=citations,
+        abstained=quoted.abstained,
+        evidence=quoted.evidence,
+        model=EXTRACTIVE,
+        usage=meter.usage(),
+        trace=trace,
+        trace_id=trace.id,
+        searched_for=searched_for(quoted.query, question),
+        outcome=Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
+        statements=statements,
+    )
+
+
+def searched_for(query: str, question: str) -> str:
+    """`Answer.searched_for`: the query, unless it is the question itself."""
+    return "" if query == " ".join(question.split()) else query
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchCall:
+    """A search, as a trace shows it."""
+
+    call: ToolCall
+    content: str
+    seconds: float
+    error: Exception | None = None
+
+
+def _search(
+    searcher: Searcher,
+    query: str,
+    options: ExtractiveOptions,
+    meter: Meter,
+    trace: AgentTrace,
+    searches: list[_SearchCall],
+) -> FoundPassages:
+    """Search for one part of a question, with a span in the trace and an entry in `searches`."""
+    meter.check_budget()
+    call = ToolCall(TOOL_NAME, {"query": query}, f"call_{secrets.token_hex(8)}")
+    span, started = trace.start_span(StepType.TOOL, TOOL_NAME), time.perf_counter()
+    span.attributes["call_id"] = call.id
+    meter.record_tool_execution(TOOL_NAME)
+    with use_meter(meter, tool=TOOL_NAME):
+        hits = within_budget(searcher.search(query, options.top_k, options.where), options.passages_budget)
+    trace.end_span(span)
+    places = [f"[{n}] {hit.chunk.source}, {hit.chunk.place}" for n, hit in enumerate(hits, start=1)]
+    searches.append(_SearchCall(call, "\n".join(places), time.perf_counter() - started))
+    return FoundPassages(query, hits)
+
+
+def _answer_part(found: FoundPassages, searcher: Searcher, offset: int, max_words: int) -> tuple[list[Quote], float]:
+    """The quotes that answer one part of a question, and the probability that they do."""
+    hits = with_beginnings(found.query, found.hits, searcher)
+    ranked, units = rank_answer_units(found.query, hits, searcher)
+    composed = compose_answer(found.query, ranked, units, max_words)
+    quotes = [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
+    return quotes, estimate_answer_evidence(found.query, hits, ranked, units, searcher)
+
+
+def _format_abstention(quotes: Sequence[Quote]) -> str:
+    marks = " ".join(f"[{quote.n}]" for quote in quotes)
+    return f"{NOT_IN_DOCUMENTS} The nearest passages: {marks}" if marks else NOT_IN_DOCUMENTS

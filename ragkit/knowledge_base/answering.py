@@ -1,0 +1,194 @@
+"""Answers questions from a session of a knowledge base: with a model in the agent loop, without one in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ragkit.agent.providers.credentials import is_any_configured
+from ragkit.knowledge_base.cost_estimate import CALIBRATION_TOKENS, check_estimate, embedder_name, embedding_cost
+from ragkit.knowledge_base.filters import Where, read_filter
+from ragkit.knowledge_base.session import Session
+from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.retrieve.options import validate_top_k
+from ragkit.usage.ledger import Ledger
+from ragkit.usage.meter import Meter, current_meter
+from ragkit.usage.pricing import PriceBook
+from ragkit.usage.tokens import estimate_tokens
+
+if TYPE_CHECKING:  # an answer without a model loads no agent
+    from ragkit.agent.loop.context_window import ContextWindow
+    from ragkit.agent.memory.memory import ConversationMemory
+    from ragkit.agent.tools.base import Tool, ToolCallable
+    from ragkit.answer.agent import RAGAgent
+    from ragkit.answer.base import Answer, Searchable
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOptions:
+    """How a question is answered. None: the setting of the pipeline."""
+
+    where: Where = None
+    """A metadata filter that applies to every search."""
+    source: str = ""
+    """Search only the documents of this file, folder, URL or name."""
+    top_k: int | None = None
+    """Number of passages per search, >= 1."""
+    model: str | None = None
+    """`provider:model`."""
+    max_cost_usd: float | None = None
+    """Cost limit of the answer."""
+
+
+class Answering:
+    """The answers of one knowledge base."""
+
+    def __init__(self, components: PipelineComponents, ledger: Callable[[], Ledger]) -> None:
+        """`ledger` opens the cost ledger, which every answer writes to."""
+        self._components = components
+        self._pipeline = components.pipeline
+        self._ledger = ledger
+        self._window: ContextWindow | None = None
+        """Shared by all agents, since it learns the windows of models whose services say them in errors."""
+
+    def ask(
+        self,
+        session: Session,
+        question: str,
+        options: QuestionOptions,
+        on_text: Callable[[str], None] | None = None,
+        on_restart: Callable[[], None] | None = None,
+    ) -> Answer:
+        """See `KnowledgeBase.ask`."""
+        if not self.needs_model(options):
+            answer = self._quote(session, question, options)
+            if on_text is not None:
+                on_text(answer.text)
+            return answer
+        agent = self.prepare(session, question, options)
+        return agent.ask(question, on_text=on_text, on_restart=on_restart)
+
+    def needs_model(self, options: QuestionOptions) -> bool:
+        """Whether a model may answer, by its name and the environment; the package of a service may be missing."""
+        name = options.model or self._pipeline.answer.provider
+        return name != "extractive" and (name != "auto" or is_any_configured())
+
+    def prepare(self, session: Session, question: str, options: QuestionOptions) -> RAGAgent:
+        """The agent for one question, whose cost was checked."""
+        session.require_ready()
+        condition = session.create_filter(options.where, options.source)
+        agent = self.create_agent(session, options, condition)
+        self.check_budget(agent, question, session.session, known=options.max_cost_usd is not None)
+        return agent
+
+    def _quote(self, session: Session, question: str, options: QuestionOptions) -> Answer:
+        """The answer without a model."""
+        from ragkit.answer.extractive.answer import ExtractiveOptions, answer_question
+
+        session.require_ready()
+        settings, embedder = self._pipeline.answer, self._components.embedder
+        extractive = ExtractiveOptions(
+            self._top_k(options), session.create_filter(options.where, options.source), settings.passages_budget
+        )
+        record = self._ledger().call_recorder("ask", self._pipeline.name)
+        if embedding_cost(embedder, 1) == 0:
+            return answer_question(session, question, extractive, Meter(on_call=record))
+        limit = settings.max_cost_usd if options.max_cost_usd is None else options.max_cost_usd
+        cost = self._search_cost(session, question)
+        check_estimate(embedder_name(embedder), cost, _lowest_limit(limit), known=options.max_cost_usd is not None)
+        meter = Meter(PriceBook.from_price_files(), budget_usd=limit, on_call=record)
+        return answer_question(session, question, extractive, meter)
+
+    def create_agent(
+        self,
+        documents: Searchable,
+        options: QuestionOptions,
+        where: Where = None,
+        memory: ConversationMemory | None = None,
+        tools: Sequence[Tool | ToolCallable] = (),
+    ) -> RAGAgent:
+        """The agent that answers from `documents`: the knowledge base, or a session of it.
+
+        Args:
+            documents: what it searches.
+            options: `model`, `max_cost_usd` and `top_k` apply.
+            where: a metadata filter that applies to every search.
+            memory: the conversation that it continues, if any.
+            tools: tools in addition to `search_knowledge_base`.
+        """
+        from ragkit.agent.loop.config import AgentConfig
+        from ragkit.agent.loop.context_window import ContextWindow
+        from ragkit.answer.agent import RAGAgent, RAGOptions
+        from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
+        from ragkit.usage.limits import Limits
+
+        answer = self._pipeline.answer
+        name = options.model or answer.provider
+        provider = resolve_answer_provider(name, documents)
+        limit = answer.max_cost_usd if options.max_cost_usd is None else options.max_cost_usd
+        has_cost = provider.remote or embedding_cost(self._components.embedder, 1) != 0
+        if self._window is None:
+            self._window = ContextWindow(answer.context_window)
+        config = AgentConfig(
+            model=model_name(name),
+            temperature=answer.temperature,
+            max_tokens=answer.max_tokens,
+            context_window=self._window,
+            max_iterations=answer.max_iterations,
+            on_max_iterations="answer",
+            limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
+            prices=PriceBook.from_price_files() if has_cost else PriceBook(),
+            on_call=self._ledger().call_recorder("ask" if memory is None else "chat", self._pipeline.name),
+            # a model with native tool calls never writes them into its text, as documents may do
+            text_tool_calls=not provider.native_tools,
+        )
+        rag_options = RAGOptions(
+            self._top_k(options),
+            where=read_filter(where),
+            wishes=answer.instructions,
+            passages_budget=answer.passages_budget,
+            tools=tools,
+            strict=answer.strict,
+        )
+        return RAGAgent(documents, provider, config, rag_options, memory)
+
+    def estimate_cost(self, agent: RAGAgent, question: str, session: Session) -> float | None:
+        """Estimated cost of one answer of `agent` in USD; None if a price is unknown."""
+        from ragkit.knowledge_base.cost_estimate import estimate_answer_cost
+
+        chat = estimate_answer_cost(agent, question, self._components.top_k, agent.memory)
+        search = self._search_cost(session, question)
+        return None if chat is None or search is None else chat + search
+
+    def check_budget(
+        self,
+        agent: RAGAgent,
+        question: str,
+        open_session: Callable[[], AbstractContextManager[Session]],
+        *,
+        known: bool = False,
+    ) -> None:
+        """See `KnowledgeBase.check_budget`."""
+        from ragkit.knowledge_base.cost_estimate import agent_model_name
+
+        budget = _lowest_limit(agent.config.limits.max_cost_usd)
+        if budget is not None:
+            with open_session() as session:
+                cost = self.estimate_cost(agent, question, session)
+            check_estimate(agent_model_name(agent), cost, budget, known=known)
+
+    def _search_cost(self, session: Session, question: str) -> float | None:
+        calibration = CALIBRATION_TOKENS if session.stored_calibration() is None else 0
+        return embedding_cost(self._components.embedder, estimate_tokens(question) + calibration)
+
+    def _top_k(self, options: QuestionOptions) -> int:
+        return validate_top_k(self._components.top_k if options.top_k is None else options.top_k)
+
+
+def _lowest_limit(limit_usd: float | None) -> float | None:
+    """The limit of an answer and of the enclosing meters; None: none."""
+    meter = current_meter()
+    limits = (limit_usd, meter.remaining_usd if meter is not None else None)
+    return min((limit for limit in limits if limit is not None), default=None)

@@ -910,6 +910,20 @@ class KnowledgeBase:
         searched = self._components.question_vectors.get(question)
         return self._components.embedder.embed_query(question) if searched is None else searched
 
+    def rerank(self, question: str, texts: Sequence[str]) -> tuple[str, NDArray[np.float64]]:
+        """The relevance of texts for a question, higher is better: (len(texts),); and what has measured it.
+
+        By the reranker of the pipeline; without one, cosines of the embedder, in [-1, 1].
+        """
+        from ragkit.records import Chunk, Hit
+
+        found = self._components.reranker
+        if found is None:
+            return self.embedder_name, (self.embed(texts) @ self.embed_question(question)).astype("f8")
+        name, reranker = found
+        chunks = [Chunk(str(n), "", "", text, 0, len(text), 1, 1) for n, text in enumerate(texts)]
+        return name, reranker.scores(question, [Hit(chunk, 0.0) for chunk in chunks])
+
     def stored_calibration(self) -> ScoreCalibration | None:
         """The score calibration of the embedder, measured by `index`; None if the budget did not allow it."""
         with self.reader.snapshot() as snapshot:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Searcher, Where
@@ -88,6 +91,9 @@ class ServedKnowledgeBase(Searcher, Protocol):
     @property
     def max_file_bytes(self) -> int:
         """Files larger than this are not indexed."""
+
+    def rerank(self, question: str, texts: Sequence[str]) -> tuple[str, NDArray[np.float64]]:
+        """The relevance of texts for a question, higher is better: (len(texts),); and what has measured it."""
 
     def create_meter(self, verb: str) -> Meter:
         """A meter that records its calls in the ledger."""

@@ -254,10 +254,10 @@ class _ResponseWriter:
             "content": [part],
         }
 
-    def _text_event(self, name: str, **values: JSON) -> bytes:
+    def _text_event(self, name: str, /, **values: JSON) -> bytes:
         return self._event(name, item_id=self._message_id, output_index=0, content_index=0, **values)
 
-    def _event(self, name: str, **values: JSON) -> bytes:
+    def _event(self, name: str, /, **values: JSON) -> bytes:
         data = {"type": name, "sequence_number": self._sequence, **values}
         self._sequence += 1
         return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, default=dict)}\n\n".encode()

@@ -170,3 +170,54 @@ def test_a_title_is_the_beginning_of_the_first_question(base: Path, question: st
     with serving(base) as (_, client):
         content = ask(client, text)["choices"][0]["message"]["content"]
     assert json.loads(content) == {"title": title}
+
+
+def test_questions_of_open_webui_and_librechat_are_answered(base: Path) -> None:
+    """Their requests: `open_webui/routers/openai.py`, and `packages/api/src/endpoints/openai` of LibreChat."""
+    question = {"role": "user", "content": "When is the hedge cut?"}
+    open_webui = {
+        "model": "ragkit",
+        "messages": [{"role": "system", "content": "Today is Monday."}, question],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "user": {"name": "A", "id": "1", "email": "a@example.org", "role": "user"},
+        "max_tokens": 1000,
+        "logit_bias": {"50256": -100},
+        "num_ctx": 4096,
+    }
+    librechat = {
+        "model": "ragkit",
+        "messages": [
+            {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+            {"role": "user", "content": [{"type": "text", "text": "When is the hedge cut?"}]},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "user": "65f0",
+        "max_completion_tokens": 500,
+        "temperature": 1,
+        "top_p": 1,
+        "presence_penalty": 0,
+        "frequency_penalty": 0,
+        "stop": [],
+    }
+    responses = {
+        "model": "ragkit",
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": question["content"]}]}
+        ],
+        "instructions": "Today is Monday.",
+        "stream": True,
+        "max_output_tokens": 1000,
+        "store": False,
+    }
+    with serving(base) as (_, client):
+        for body in (open_webui, librechat):
+            lines = client.post("/v1/chat/completions", json=body).text.splitlines()
+            chunks = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+            text = "".join(choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"])
+            assert text.startswith("The hedge is cut in August.")
+            assert "prompt_tokens" in chunks[-1]["usage"]
+        lines = client.post("/v1/responses", json=responses).text.splitlines()
+        final = json.loads([line[6:] for line in lines if line.startswith("data: {")][-1])
+        assert final["response"]["output"][0]["content"][0]["text"].startswith("The hedge is cut in August.")

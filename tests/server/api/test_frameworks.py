@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
-from ragkit.agent.messages import Message
+from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.usage.tokens import Tokens
@@ -18,12 +19,14 @@ from tests.server.parts import SEARCH, serving
 PYTHON = os.environ.get("RAGKIT_FRAMEWORKS_PYTHON", ".venv-frameworks/bin/python")
 TEXT = "It is cut in August [1]."
 CITED = Completion(Message.assistant(TEXT), Tokens(20, 5, cost_usd=0.0))
+Turn: TypeAlias = str | ToolCall | Completion
 ARGUMENTS = ['{"town": "Oslo"}', '{"town": "Rome"}', '{"town": "Rome"}']
 
 
 @pytest.mark.slow
 def test_langchain_and_llama_index_work_as_with_openai(base: Path) -> None:
-    provider = ScriptedProvider([SEARCH, CITED, *ARGUMENTS, *[SEARCH, CITED] * 6])
+    cited: list[Turn] = [SEARCH, CITED]
+    provider = ScriptedProvider([*cited, *ARGUMENTS, *cited * 6])
     with serving(base, provider) as (served, _):
         process = subprocess.run(
             [PYTHON, str(Path(__file__).with_name("framework_clients.py")), served.url],

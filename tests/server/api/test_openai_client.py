@@ -336,7 +336,7 @@ def test_a_model_calls_the_tool_that_it_must_call(base: Path, choice: Any, writt
 
 
 def test_keys_of_other_clients_are_accepted(base: Path) -> None:
-    extra = {
+    extra: dict[str, Any] = {
         "n": 1, "logprobs": None, "max_tokens": -1, "max_completion_tokens": -1, "user": "u", "seed": 1, "store": True,
         "metadata": {"a": "b"}, "presence_penalty": 0.1, "frequency_penalty": 0.1, "logit_bias": {"1": 2},
         "parallel_tool_calls": True, "service_tier": "auto", "reasoning_effort": "low", "top_logprobs": None,

@@ -47,7 +47,7 @@ class TextFormat(OpenAIBody):
     schema_: dict[str, Any] | None = Field(None, alias="schema", description="The JSON Schema.")
 
 
-class TextOptions(OpenAIBody):
+class ResponseText(OpenAIBody):
     """Options of the text."""
 
     format: TextFormat | None = Field(None, description="The format of the text.")
@@ -73,7 +73,7 @@ class ResponseBody(OpenAIBody):
     tool_choice: str | dict[str, Any] | None = Field(
         None, description="`auto`, `none`, `required`, or a tool that must be called; the last two need a model."
     )
-    text: TextOptions | None = Field(None, description="Options of the text.")
+    text: ResponseText | None = Field(None, description="Options of the text.")
     where: Filter | str | None = Field(
         None, description="A filter on metadata, as JSON or in the syntax of the command line."
     )

@@ -54,13 +54,19 @@ test: $(STAMP)
 	.venv-litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm>=1.106' 'mcp>=2.3' # which it imports for tools and does not name
 	touch .venv-litellm/.ready
 
+# LlamaIndex wants an older `openai` than ragkit does, too. Its package and LangChain's are MIT.
+.venv-frameworks/.ready:
+	$(PYTHON) -m venv .venv-frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check 'langchain-openai>=1.7' 'llama-index-llms-openai-like>=0.8' 'llama-index-embeddings-openai-like>=0.4'
+	touch .venv-frameworks/.ready
+
 # moto wants an older `python-dateutil` than a dependency of ours.
 .venv-moto/.ready:
 	$(PYTHON) -m venv .venv-moto
 	.venv-moto/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server,s3]>=5.2'
 	touch .venv-moto/.ready
 
-test-slow: $(STAMP) .venv-litellm/.ready .venv-moto/.ready
+test-slow: $(STAMP) .venv-frameworks/.ready .venv-litellm/.ready .venv-moto/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
 	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --timeout 3600
 
@@ -106,4 +112,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-docs .venv-litellm .venv-moto site .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz-found
+	rm -rf $(VENV) .venv-docs .venv-frameworks .venv-litellm .venv-moto site .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz-found

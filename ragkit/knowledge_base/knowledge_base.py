@@ -829,15 +829,31 @@ class KnowledgeBase:
 
         return embedder_name(self._components.embedder)
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors of texts: (len(texts), dimension)."""
-        return self._components.embedder.embed_texts(texts)
-
     def create_meter(self, verb: str) -> Meter:
         """A meter that records its calls in the ledger under `verb`."""
         from ragkit.usage.meter import Meter
 
         return Meter(on_call=self.ledger.call_recorder(verb, self.pipeline.name))
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors of texts: (len(texts), dimension)."""
+        return self._components.embedder.embed_texts(texts)
+
+    def rerank(self, question: str, texts: Sequence[str]) -> tuple[str, NDArray[np.float64]]:
+        """The relevance of texts for a question, higher is better: (len(texts),); and what has measured it.
+
+        By the reranker of the pipeline; without one, cosines of the embedder, in [-1, 1].
+        """
+        from ragkit.records import Chunk, Hit
+
+        found = self._components.reranker
+        if found is None:
+            return self.embedder_name, (self.embed(texts) @ self._components.embedder.embed_query(question)).astype(
+                "f8"
+            )
+        name, reranker = found
+        chunks = [Chunk(str(n), "", "", text, 0, len(text), 1, 1) for n, text in enumerate(texts)]
+        return name, reranker.scores(question, [Hit(chunk, 0.0) for chunk in chunks])
 
     def rectangles(self, source: str, start: int, end: int) -> list[Rectangle]:
         """Where `document(source).text[start:end]` stands on the pages of a PDF file, for example of a citation.

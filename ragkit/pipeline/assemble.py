@@ -377,6 +377,13 @@ class PipelineComponents:
         create = partial(build, component.options)
         return build_staged_retriever(create, dependencies, component.options, stages)
 
+    @property
+    def reranker(self) -> tuple[str, Reranker] | None:
+        """The name and the reranker of the pipeline; None without one that scores texts."""
+        options = getattr(self.pipeline.retriever.options, "rerank", None)
+        reranker = self._get_reranker(options) if options is not None else None
+        return (options.name, reranker) if options is not None and reranker is not None and reranker.weight else None
+
     def _get_reranker(self, options: RerankOptions) -> Reranker:
         """The reranker with these options; cached, because it holds a model or connections."""
         if options not in self._rerankers:

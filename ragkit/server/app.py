@@ -35,9 +35,11 @@ from ragkit.server.answering.answer_tasks import AnswerRunner
 from ragkit.server.api import chat as chat_api
 from ragkit.server.api import knowledge_base as knowledge_base_api
 from ragkit.server.api import management as management_api
-from ragkit.server.api import openai as openai_api
 from ragkit.server.api import schemas
 from ragkit.server.api.dependencies import AppContext
+from ragkit.server.api.openai import completions as completions_api
+from ragkit.server.api.openai import embeddings as embeddings_api
+from ragkit.server.api.openai import responses as responses_api
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.bases import Base, BasePath
 from ragkit.server.concurrency import ConcurrencyLimiter
@@ -50,6 +52,7 @@ from ragkit.server.page import start as start_api
 from ragkit.server.page.static_files import static_routes
 from ragkit.server.principals import AccessControl, as_server, restrict
 from ragkit.server.readiness import ReadinessCheck
+from ragkit.server.serve import stop_signals
 from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.server.state.database import StateDatabase
 from ragkit.server.state.job_store import JobStore
@@ -73,7 +76,9 @@ ROUTERS = (
     knowledge_base_api.router,
     originals_api.router,
     management_api.router,
-    openai_api.router,
+    completions_api.router,
+    responses_api.router,
+    embeddings_api.router,
 )
 _ERROR_CODES = {404: "not_found", 405: "method_not_allowed"}
 _ERROR_STATUSES = (400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 421, 429, 500, 502, 503, 504, 507)
@@ -346,7 +351,10 @@ async def _keep_connected(state: StateDatabase) -> None:
 
 @contextmanager
 def _stop_on_signals(runners: Sequence[AnswerRunner], seconds: float) -> Iterator[None]:
-    """Let SIGINT and SIGTERM stop running answers after `seconds`, before the previous handlers are called."""
+    """Let a signal that stops the server stop running answers after `seconds`, before the previous handlers are called.
+
+    uvicorn does not handle SIGHUP, which a closed terminal sends to each process: it means the same as SIGTERM.
+    """
     loop = asyncio.get_running_loop()
     previous: dict[int, Any] = {}
 
@@ -356,8 +364,10 @@ def _stop_on_signals(runners: Sequence[AnswerRunner], seconds: float) -> Iterato
         handler = previous.get(number)
         if callable(handler):
             handler(number, frame)
+        elif number == signal.SIGHUP:
+            signal.raise_signal(signal.SIGTERM)
 
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
+    for signal_number in stop_signals():
         with suppress(ValueError):  # not in the main thread: the caller handles signals
             previous[signal_number] = signal.signal(signal_number, handle)
     try:

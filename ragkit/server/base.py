@@ -93,6 +93,9 @@ class ServedKnowledgeBase(Searchable, Protocol):
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors of texts: (len(texts), dimension)."""
 
+    def rerank(self, question: str, texts: Sequence[str]) -> tuple[str, NDArray[np.float64]]:
+        """The relevance of texts for a question, higher is better: (len(texts),); and what has measured it."""
+
     def create_meter(self, verb: str) -> Meter:
         """A meter that records its calls in the ledger."""
 

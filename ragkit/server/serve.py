@@ -72,7 +72,7 @@ def raise_file_limit() -> None:
 
 
 def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bool = False) -> None:
-    """Serve in this process until SIGINT or SIGTERM.
+    """Serve in this process until SIGINT, SIGTERM or SIGHUP.
 
     With `last`, the process exits afterwards, and further signals are ignored while it does.
     """
@@ -85,7 +85,7 @@ def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bo
 
     # A signal may come before uvicorn handles signals. At the end, uvicorn raises the one that stopped it again, which
     # must not kill the process.
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, stop) for number in stop_signals()}
     try:
         server.run(sockets=[sock])
     finally:
@@ -107,11 +107,27 @@ def run_workers(factory: str, settings: ServerSettings, sock: socket.socket, wor
         _Workers(config, sockets=[sock]).run()
 
 
+def stop_signals() -> list[signal.Signals]:
+    """The signals that stop the server in good order: a closed terminal as well, unless `nohup` ignores that."""
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *hangup]
+
+
 class _Workers(Multiprocess):
     """uvicorn's supervisor. When it stops, it closes its own copy of the listening socket.
 
-    Otherwise the kernel would go on to accept connections that no process serves.
+    Otherwise the kernel would go on to accept connections that no process serves. A closed terminal stops it.
     """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        ignored = signal.SIGHUP not in stop_signals()
+        super().__init__(config, sockets)
+        if ignored:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def handle_hup(self) -> None:
+        """Stop; uvicorn would start its processes again."""
+        self.handle_term()
 
     def terminate_all(self) -> None:
         """Stop all processes."""

@@ -21,7 +21,7 @@ class ServerLimits:
     """Maximum open connections. A further one replaces the one that has waited longest without a request."""
     max_connections_per_client: int = 250
     """The same of one address; of IPv6, of one network."""
-    body_bytes: int = 1_000_000
+    body_bytes: int = 8_000_000
     """Maximum bytes of a request body."""
     body_seconds: float = 20.0
     """Timeout for reading a request body."""
@@ -40,7 +40,7 @@ class ServerLimits:
     index_usd: float | None = 1.0
     """Estimated cost of an index job in US dollars above which it must be confirmed. None: no job must."""
     question_chars: int = 20_000
-    """Maximum characters of a question; in OpenAI's API, of the whole conversation."""
+    """Maximum characters of a question. What else a conversation may hold follows from the model that answers."""
     top_k: int = 100
     """Maximum hits of one search."""
     max_running: int = 16

@@ -173,6 +173,13 @@ def _completion(world: World, client: httpx2.Client, user: str, question: str, r
     return client.post("/v1/chat/completions", json=body).text
 
 
+def _response(world: World, client: httpx2.Client, user: str, question: str, rng: random.Random) -> str:
+    streamed = client.post("/v1/responses", json={"input": question, "stream": True, "store": False}).text
+    first = client.post("/v1/responses", json={"input": question})
+    body = {"input": "Is there more?", "previous_response_id": first.json()["id"]}
+    return streamed + first.text + client.post("/v1/responses", json=body).text
+
+
 def _mcp(world: World, client: httpx2.Client, user: str, question: str, rng: random.Random) -> str:
     headers = {"accept": "application/json, text/event-stream"}
     if user not in world.mcp_sessions:
@@ -230,8 +237,8 @@ def _filter(world: World, client: httpx2.Client, user: str, question: str, rng: 
 
 
 PATHS: Mapping[str, Ask] = {
-    "search": _search, "chat": _chat, "completion": _completion, "mcp": _mcp, "documents": _documents,
-    "document": _document, "lists": _lists, "filter": _filter,
+    "search": _search, "chat": _chat, "completion": _completion, "response": _response, "mcp": _mcp,
+    "documents": _documents, "document": _document, "lists": _lists, "filter": _filter,
 }  # fmt: skip
 
 

@@ -181,6 +181,20 @@ def test_sessions_traces_and_links_are_those_of_their_user(base: World) -> None:
         assert olga.get(f"/session/{session}").status_code == 200  # owners see everything
 
 
+def test_a_response_is_continued_by_its_user_only(base: World) -> None:
+    question, word = red_question(base)
+    with base.client("ann") as ann, base.client("eve") as eve:
+        first = ann.post("/v1/responses", json={"input": question})
+        assert word in first.text
+        body = {"input": "What else?", "previous_response_id": first.json()["id"]}
+        refused, unknown = (
+            eve.post("/v1/responses", json=sent) for sent in (body, {**body, "previous_response_id": "resp_none"})
+        )
+        assert refused.status_code == 404
+        assert refused.json() == unknown.json()
+        assert ann.post("/v1/responses", json=body).status_code == 200
+
+
 def test_an_mcp_session_cannot_be_handed_over(base: World) -> None:
     question, word = red_question(base)
     call = rpc("tools/call", {"name": "search_knowledge_base", "arguments": {"query": question}})

@@ -125,18 +125,38 @@ def _state(server: Process, session: str) -> str:
     return str(_request_on_new_connection(server, "GET", f"/session/{session}")["history"][1]["status"])
 
 
-def test_a_stopping_server_finishes_running_answers(base: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_stopping_server_finishes_running_answers(number: signal.Signals, workers: str, base: Path) -> None:
     short = Fault(turn=Turn(WORDS[:100]), pause_s=0.01)
-    with asking_openai(base, short) as (server, _), server.client() as client:
+    with asking_openai(base, short, options=("--workers", workers)) as (server, _), server.client() as client:
         with client.stream("POST", "/chat", json=ASK) as stream:
             received = events(stream)
             assert next(received)[0] == "start"
-            server.process.send_signal(signal.SIGTERM)
+            if number == signal.SIGHUP:  # a closed terminal sends it to all processes
+                os.killpg(server.process.pid, number)
+            else:
+                server.process.send_signal(number)
             name, data = list(received)[-1]
         assert (name, data["message"]["content"]) == ("done", "".join(WORDS[:100]))
         log = server.stopped()
     assert server.process.returncode == 0
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_server_under_nohup_outlives_its_terminal(workers: str, base: Path) -> None:
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with process(base, "--workers", workers) as server, server.client() as client:
+            signal.signal(signal.SIGHUP, handler)
+            assert client.get("/health").status_code == 200
+            os.killpg(server.process.pid, signal.SIGHUP)
+            time.sleep(1)
+            assert client.post("/chat", json={"message": "When is the hedge cut?"}).status_code == 200
+            assert server.process.poll() is None
+    finally:
+        signal.signal(signal.SIGHUP, handler)
 
 
 def test_repeated_stop_signals_change_nothing(base: Path) -> None:
@@ -150,7 +170,7 @@ def test_repeated_stop_signals_change_nothing(base: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_uvicorn_handles_signals_stops_the_server(
     number: signal.Signals, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,8 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--max-client-connections", "max_connections_per_client", type=click.IntRange(min=1),
               help="Maximum open connections of one address (default: 250).")  # fmt: skip
 @click.option("--max-seconds", "answer_seconds", type=POSITIVE, help="Timeout of one answer (default: 120).")
+@click.option("--max-question", "question_chars", type=click.IntRange(min=1), metavar="CHARACTERS",
+              help="Maximum characters of a question (default: 20,000).")  # fmt: skip
 @click.option("--max-iterations", type=click.IntRange(min=1),
               help="Maximum requests to the model for one answer (default: 10).")  # fmt: skip
 @click.option("--max-cost", "answer_usd", type=POSITIVE, metavar="USD",

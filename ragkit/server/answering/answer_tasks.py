@@ -30,6 +30,7 @@ from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, Unsupported
 from ragkit.records import JSON
 from ragkit.server.answering.answer_log import log_answer
 from ragkit.server.answering.request_options import RequestOptions, create_agent
+from ragkit.server.answering.stop_sequences import StopSequences, cut_answer
 from ragkit.server.answering.streams import Channel
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.concurrency import ConcurrencyLimiter
@@ -212,6 +213,7 @@ class AnswerTask:
         self._principal: str | None = None
         """Whose slot the answer holds; None: it waits for one."""
         self._text_parts: list[str] = []
+        self._stop = StopSequences(request.options.stop)
         self._calls_with_text: set[int] = set()
         self._model_call = 0
         self._saved_at = time.monotonic()
@@ -295,12 +297,15 @@ class AnswerTask:
         text = await asyncio.to_thread(agent.answer_stream, self._request.question, earlier, self._tool_state())
         async with aclosing(self._agent_events(agent)) as events:
             async for event in events:
-                await self._emit_text(text.add(event), at_once=not agent.strict)
+                await self._emit_text(self._stop.feed(text.add(event)), at_once=not agent.strict)
+                if isinstance(event, ModelCallStarted | RunEnded):
+                    await self._emit_text(self._stop.restart(), at_once=not agent.strict)
                 await self._handle_event(event)
         result = self._result
         if result is None:
             raise RagkitError("the run ended without a result")
         answer = await asyncio.to_thread(agent.build_answer, self._request.question, result)
+        answer = cut_answer(answer, self._request.options.stop)
         if agent.strict and result.suspended is None and answer.unsupported_reasons:
             self._text_parts.clear()
             raise UnsupportedAnswer(answer.unsupported_reasons)
@@ -337,6 +342,7 @@ class AnswerTask:
             await self._finish_tool(event, False, event.content[:MAX_SUMMARY_CHARS])
         elif isinstance(event, Retrying) and event.discard_text:
             self._text_parts.clear()
+            self._stop.restart()
             await self.events.put(AnswerTextReset())
         elif isinstance(event, RunEnded):
             self._result = event.result

@@ -11,8 +11,10 @@ from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Where
+from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.records import JSON
 from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.http_errors import invalid_request
 from ragkit.server.settings import ServerLimits
 
 
@@ -35,6 +37,10 @@ class RequestOptions:
     """JSON Schema of the answer."""
     strict: bool | None = None
     """Whether an answer that the documents do not support is an error."""
+    stop: tuple[str, ...] = ()
+    """The answer ends before the first of these texts."""
+    needs_model: str = ""
+    """What in the request only a model can do, for the error without one; empty: nothing."""
 
 
 _TOOL_INSTRUCTIONS = "When a question needs no documents but one of these tools, answer it with them alone: {}."
@@ -53,9 +59,13 @@ def create_agent(
     Raises:
         KnowledgeBaseError: the knowledge base cannot be searched.
         BudgetTooSmall: the estimated cost exceeds the budget.
+        RequestRejected: the request needs a model, and there is none.
     """
     kb.require_ready()
     base = kb.agent(options.model)
+    if options.needs_model and answers_without_model(base):
+        message = f"{options.needs_model} needs a model: start the server with --model PROVIDER:MODEL"
+        raise invalid_request(message, options.needs_model.split()[0], "model_required")
     cost_limits = [usd for usd in (base.config.limits.max_cost_usd, limits.answer_usd) if usd is not None]
     config = replace(
         base.config,
@@ -85,6 +95,11 @@ def create_agent(
     agent = RAGAgent(kb, base.provider, config, rag_options)
     kb.check_budget(agent, question)
     return agent
+
+
+def answers_without_model(agent: RAGAgent) -> bool:
+    """Whether answers are quoted from the documents."""
+    return isinstance(agent.provider, ExtractiveProvider)
 
 
 def last_user_message(messages: tuple[Message, ...]) -> str:

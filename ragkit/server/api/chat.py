@@ -146,7 +146,6 @@ def _to_answer_request(
     if not messages or messages[-1].role != "user":
         raise invalid_request("the last message must have the role `user`", "message", "no_question")
     question = messages[-1].content
-    context.check_question("".join(message.content for message in messages), "message")
     context.check_question(question, "message")
     options = RequestOptions(
         model, where, body.top_k, body.temperature, body.top_p, body.max_tokens, system, strict=body.strict

@@ -116,7 +116,10 @@ class AppContext:
         if not text.strip():
             raise invalid_request("the question is empty", param, "empty")
         if len(text) > limit:
-            message = f"the text is too long: at most {limit} characters (got {len(text)})"
+            message = (
+                f"the question is too long: at most {limit} characters (got {len(text)});"
+                " to allow more, start the server with --max-question"
+            )
             raise invalid_request(message, param, "too_long")
 
 

@@ -128,6 +128,18 @@ class SessionStore(StateStore):
         return message_json(row)
 
     @in_transaction
+    def find_session(self, connection: SqlConnection, answer: str) -> str:
+        """The session that ends with an answer. Raises RequestRejected: there is none, or it goes on."""
+        row = connection.execute("SELECT session, key FROM messages WHERE id = ?", (answer,)).fetchone()
+        if row is None or not is_owned(connection, row[0]):
+            raise not_found("response", "response_not_found")
+        later = connection.execute("SELECT 1 FROM messages WHERE session = ? AND key > ?", tuple(row)).fetchone()
+        if later is not None:
+            message = "previous_response_id must be the last response of its conversation"
+            raise invalid_request(message, "previous_response_id")
+        return str(row[0])
+
+    @in_transaction
     def add_question(
         self,
         connection: SqlConnection,

@@ -15,9 +15,10 @@ from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.errors import AuthenticationFailed, ContextTooLong, InvalidRequest, ProviderError, RateLimited
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.settings import ServerSettings
 from ragkit.usage.tokens import Tokens
-from tests.server.parts import SEARCH, SECONDS, limited, serving
+from tests.server.parts import SEARCH, SECONDS, StepProvider, limited, serving
 
 QUESTION: Any = [{"role": "user", "content": "When is the hedge cut?"}]
 WEATHER: Any = {
@@ -28,6 +29,7 @@ WEATHER: Any = {
         "parameters": {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]},
     },
 }
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
 ASKS_WEATHER = ToolCall("get_weather", {"town": "Oslo"}, "call_1")
 CITED = "It is cut in August [1]."
 
@@ -244,10 +246,125 @@ def test_embeddings_are_those_of_the_knowledge_base(base: Path, encoding: Any) -
         assert [item.index for item in result.data] == [0, 1]
         default = client.embeddings.create(model="ragkit", input="hedge")
         assert np.allclose(default.data[0].embedding, expected[0])
-        with pytest.raises(openai.BadRequestError, match="dimensions must be 64"):
+        with pytest.raises(openai.BadRequestError, match=r"dimensions must be 64 \(got 3\): vectors of .* cannot be"):
             client.embeddings.create(model="ragkit", input="hedge", dimensions=3)
-        with pytest.raises(openai.BadRequestError, match="token ids are not supported"):
+        assert len(client.embeddings.create(model="ragkit", input="hedge", dimensions=64).data[0].embedding) == 64
+        with pytest.raises(openai.BadRequestError, match=r"token ids are not .*check_embedding_ctx_length=False"):
             client.embeddings.create(model="ragkit", input=[[1, 2]])
+        assert len(client.embeddings.create(model="ragkit", input=["hedge"] * 2048).data) == 2048
+        with pytest.raises(openai.BadRequestError, match=r"1 to 2048 texts \(got 2049\)"):
+            client.embeddings.create(model="ragkit", input=["hedge"] * 2049)
+        long = ["The hedge is cut in August. " * 130] * 2048  # 7 MB: chunks as long as other programs make them
+        assert len(client.embeddings.create(model="ragkit", input=long).data) == 2048
+
+
+def test_vectors_are_shortened_only_if_their_model_is_trained_for_it(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KnowledgeBase, "embedder_name", "openai:text-embedding-3-small")
+    with serving(base) as (served, _):
+        client = connect(served.url)
+        [row] = [item.embedding for item in client.embeddings.create(model="ragkit", input="hedge", dimensions=16).data]
+        whole = served.kb.embed(["hedge"])[0, :16]
+        assert np.allclose(row, whole / np.linalg.norm(whole), atol=1e-6)
+        with pytest.raises(openai.BadRequestError, match=r"dimensions must be at most 64 \(got 65\)"):
+            client.embeddings.create(model="ragkit", input="hedge", dimensions=65)
+
+
+def test_an_answer_ends_before_a_stop_sequence(base: Path) -> None:
+    text = "It is cut in August [1].\n\nThe lawn is mown on Fridays. STOP It is green."
+    with serving(base, ScriptedProvider([SEARCH, text] * 5)) as (served, _):
+        chat = connect(served.url).chat.completions
+        for stop, expected in ((["STOP"], text[: text.index("STOP")]), ("\n\n", CITED), ([], text)):
+            result: Any = chat.create(model="ragkit", messages=QUESTION, stop=stop)
+            assert result.choices[0].message.content == expected
+            assert result.choices[0].finish_reason == "stop"
+            assert len(result.citations) == 1
+        before: Any = chat.create(model="ragkit", messages=QUESTION, stop=[" in August", "never"])
+        assert (before.choices[0].message.content, before.citations) == ("It is cut", [])
+        stream = chat.create(model="ragkit", messages=QUESTION, stop=["STOP", "mown"], stream=True)
+        chunks = list(stream)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == text[: text.index("mown")]
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_a_stop_sequence_is_found_however_a_stream_is_divided(base: Path, size: int) -> None:
+    text = "one tw two twoo three"
+    provider = StepProvider([text[at : at + size] for at in range(0, len(text), size)], steps=100)
+    with serving(base, provider) as (served, client):
+        session = client.post("/session/start", json={}).json()["id"]
+        stream = connect(served.url).chat.completions.create(
+            model="ragkit", messages=QUESTION, stop=["twoo", "three"], stream=True, extra_body={"session_id": session}
+        )
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "one tw two "
+        assert client.get(f"/session/{session}").json()["history"][-1]["content"] == "one tw two "
+
+
+def test_a_quoted_answer_ends_before_a_stop_sequence(base: Path) -> None:
+    for streamed in (False, True):
+        with serving(base) as (served, _):
+            create: Callable[..., Any] = connect(served.url).chat.completions.create
+            result = create(model="ragkit", messages=QUESTION, stop=[" August"], stream=streamed)
+            choices = [chunk.choices[0] for chunk in result] if streamed else result.choices
+            text = "".join((choice.delta if streamed else choice.message).content or "" for choice in choices)
+        assert text == "The hedge is cut in"
+
+
+HOUR: Any = {"type": "function", "function": {"name": "get_hour", "parameters": {"type": "object", "properties": {}}}}
+FORCED: list[tuple[Any, str]] = [
+    ({"type": "function", "function": {"name": "get_weather"}}, '{"town": "Oslo"}'),
+    ("required", '{"call": {"name": "get_weather", "arguments": {"town": "Oslo"}}}'),
+]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(("choice", "written"), FORCED, ids=["named", "required"])
+def test_a_model_calls_the_tool_that_it_must_call(base: Path, choice: Any, written: str, streamed: bool) -> None:
+    provider = ScriptedProvider([SEARCH, written])
+    with serving(base, provider) as (served, _):
+        create: Callable[..., Any] = connect(served.url).chat.completions.create
+        result = create(model="ragkit", messages=QUESTION, tools=[WEATHER, HOUR], tool_choice=choice, stream=streamed)
+        choices = [chunk.choices[0] for chunk in result] if streamed else result.choices
+    parts = [choice.delta if streamed else choice.message for choice in choices]
+    assert "".join(part.content or "" for part in parts) == ""
+    [call] = [call for part in parts for call in part.tool_calls or ()]
+    assert (call.function.name, call.function.arguments) == ("get_weather", '{"town":"Oslo"}')
+    assert choices[-1].finish_reason == "tool_calls"
+    assert [tool.name for tool in provider.requests[-1].tools] == ["search_knowledge_base"]
+    assert "`get_weather`: The weather of a town." in provider.requests[-1].messages[0].content
+
+
+def test_keys_of_other_clients_are_accepted(base: Path) -> None:
+    extra: dict[str, Any] = {
+        "n": 1, "logprobs": None, "max_tokens": -1, "max_completion_tokens": -1, "user": "u", "seed": 1, "store": True,
+        "metadata": {"a": "b"}, "presence_penalty": 0.1, "frequency_penalty": 0.1, "logit_bias": {"1": 2},
+        "parallel_tool_calls": True, "service_tier": "auto", "reasoning_effort": "low", "top_logprobs": None,
+        "response_format": {"type": "text"}, "stop": None, "tools": [], "tool_choice": None, "chat_id": "c",
+        "stream_options": {"include_usage": True}, "options": {"num_ctx": 1}, "verbosity": "low", "stream": False,
+    }  # fmt: skip
+    content = [{"type": "text", "text": "When is the hedge"}, {"type": "input_text", "text": "cut?"}]
+    with serving(base) as (_, client):
+        body = {"messages": [{"role": "user", "content": content, "name": "me"}], **extra}
+        result = client.post("/v1/chat/completions", json=body)
+        assert result.status_code == 200, result.text
+        assert result.json()["choices"][0]["message"]["content"].startswith("The hedge is cut in August.")
+        refused = client.post("/v1/chat/completions", json={**body, "logprobs": False, "n": 3}).json()
+    assert refused["error"] == {
+        "message": "n must be 1 (got 3)", "type": "invalid_request_error", "param": "n", "code": "unsupported_value",
+    }  # fmt: skip
+
+
+def test_completions_of_the_older_api_answer_a_question(base: Path) -> None:
+    with serving(base) as (served, _):
+        create: Callable[..., Any] = connect(served.url).completions.create
+        result = create(model="ragkit", prompt=QUESTION[0]["content"], max_tokens=50)
+        assert result.choices[0].text.startswith("The hedge is cut in August.")
+        assert (result.object, result.choices[0].finish_reason) == ("text_completion", "stop")
+        chunks = list(create(model="ragkit", prompt=[QUESTION[0]["content"]], stream=True))
+        assert "".join(chunk.choices[0].text for chunk in chunks) == result.choices[0].text
+        with pytest.raises(openai.BadRequestError, match="prompt must be one text"):
+            create(model="ragkit", prompt=["one", "two"])
 
 
 ERRORS: list[tuple[ProviderError, type[openai.APIStatusError], str]] = [
@@ -285,9 +402,19 @@ def test_an_error_in_the_middle_of_a_stream_reaches_the_client(base: Path) -> No
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"n": 2}, "n must be 1"),
-    ({"stop": "x"}, "`stop` is not supported"),
+    ({"stop": [str(n) for n in range(17)]}, "stop must have at most 16 texts"),
     ({"logprobs": True}, "`logprobs` is not supported"),
-    ({"tool_choice": "required", "tools": [WEATHER]}, "tool_choice must be `auto` or `none`"),
+    ({"tool_choice": "required", "tools": [WEATHER]}, "tool_choice needs a model: start the server with --model"),
+    ({"tool_choice": "required"}, "tool_choice needs `tools`"),
+    ({"tool_choice": "always", "tools": [WEATHER]}, "tool_choice must be `auto`, `none`, `required` or"),
+    ({"tool_choice": {"type": "function", "function": {"name": "f"}}, "tools": [WEATHER]}, "unknown function 'f'"),
+    ({"response_format": {"type": "json_object"}}, "response_format needs a model: start the server with --model"),
+    ({"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}]},
+     "content of type 'file' is not supported: send texts and images"),
+    ({"messages": [{"role": "user", "content": [
+        {"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": PIXEL}}]}]},
+     "an image needs a model"),
+    ({"max_tokens": 0}, "max_tokens: Input should be greater than or equal to 1"),
     ({"tools": [WEATHER, WEATHER]}, "tool names must be unique"),
     ({"temperature": 3}, "temperature: Input should be less than or equal to 2"),
     ({"messages": [{"role": "assistant", "content": "I"}]}, "the last message must have the role"),

@@ -1,0 +1,59 @@
+"""LangChain and LlamaIndex as clients, in their own environment (created by `make test-slow`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.providers.base import Completion
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.usage.tokens import Tokens
+from tests.server.parts import SEARCH, serving
+
+PYTHON = os.environ.get("RAGKIT_FRAMEWORKS_PYTHON", ".venv-frameworks/bin/python")
+TEXT = "It is cut in August [1]."
+CITED = Completion(Message.assistant(TEXT), Tokens(20, 5, cost_usd=0.0))
+Turn: TypeAlias = str | ToolCall | Completion
+ARGUMENTS = ['{"town": "Oslo"}', '{"town": "Rome"}', '{"town": "Rome"}']
+
+
+@pytest.mark.slow
+def test_langchain_and_llama_index_work_as_with_openai(base: Path) -> None:
+    cited: list[Turn] = [SEARCH, CITED]
+    provider = ScriptedProvider([*cited, *ARGUMENTS, *cited * 6])
+    with serving(base, provider) as (served, _):
+        process = subprocess.run(
+            [PYTHON, str(Path(__file__).with_name("framework_clients.py")), served.url],
+            env={"PATH": os.environ["PATH"], "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+    assert process.returncode == 0, process.stderr
+    result = json.loads(process.stdout.splitlines()[-1])
+    assert "check_embedding_ctx_length=False" in result["langchain"].pop("tokens")
+    assert result["langchain"] == {
+        "answer": TEXT,
+        "streamed": TEXT.removesuffix("[1]."),
+        "forced": [["get_weather", {"town": "Oslo"}]],
+        "structured": {"town": "Rome"},
+        "called": {"town": "Rome"},
+        "responses": TEXT,
+        "responses_streamed": TEXT,
+        "dimensions": [64, 64],
+        "query": 64,
+    }
+    assert result["llama_index"] == {
+        "completed": TEXT,
+        "answer": TEXT,
+        "streamed": TEXT,
+        "dimensions": [64, 64],
+        "named": 64,
+    }

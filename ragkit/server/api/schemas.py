@@ -44,7 +44,11 @@ class RequestBody(UnicodeBody):
 def has_lone_surrogate(data: object) -> bool:
     """Whether a text in JSON data cannot be encoded."""
     if isinstance(data, str):
-        return not data.isascii() and any("\ud800" <= character <= "\udfff" for character in data)
+        try:
+            data.encode()  # faster than a look at each character: bodies may be long
+        except UnicodeEncodeError:
+            return True
+        return False
     if isinstance(data, dict):
         return any(has_lone_surrogate(item) for pair in data.items() for item in pair)
     return isinstance(data, list) and any(map(has_lone_surrogate, data))

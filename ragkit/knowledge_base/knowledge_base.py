@@ -183,6 +183,11 @@ class KnowledgeBase:
         """Whether it is read as a user."""
         return self._whole is not None
 
+    @property
+    def grants(self) -> Grants | None:
+        """What the user is as whom it is read; None if everything is read."""
+        return None if self._get_grants is None else self._get_grants()
+
     def open_writer(self) -> Self:
         """A second instance with the same settings and components, which can write while this one is searched."""
         return type(self)(self.path, self.pipeline, self._components)

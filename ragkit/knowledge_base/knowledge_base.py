@@ -217,7 +217,7 @@ class KnowledgeBase:
                 self.access.close()
             if self._shared is not None:
                 self._shared.close()
-        if "ledger" in self.__dict__:  # opened on first use
+        if self._whole is None and "ledger" in self.__dict__:  # opened on first use
             self.ledger.close()
 
     def _close_reader(self) -> None:
@@ -272,6 +272,8 @@ class KnowledgeBase:
         """The cost ledger: one row for each call that used tokens."""
         from ragkit.usage.ledger import FILE_NAME, Ledger, LedgerTables, create_tables
 
+        if self._whole is not None:
+            return self._whole.ledger  # which closes it
         place: Path | LedgerTables = self.path / FILE_NAME
         if self._shared is not None:
             from ragkit.index.catalog.postgres_tables import PostgresTables

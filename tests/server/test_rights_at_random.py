@@ -77,13 +77,16 @@ class RandomHouse:
             top not in self.rules or bool(names & self.rules[top])
         )
 
+    def may_find(self, user: str, word: str) -> bool:
+        """Whether a user may read a version with this word."""
+        return any(self.may_read(user, version) for version in self.versions if version.word == word)
+
     def check(self, user: str, place: str, text: str) -> None:
         """Fail if a text has a word that a user may not read now."""
         lowered = text.lower()
-        for version in self.versions:
-            if version.word in lowered:
-                assert self.may_read(user, version), f"{user} is shown {version.word} by {place}: {text[:2000]}"
-                self.seen[place] += 1
+        for word in {version.word for version in self.versions if version.word in lowered}:
+            assert self.may_find(user, word), f"{user} is shown {word} by {place}: {text[:2000]}"
+            self.seen[place] += 1
         self.hidden += HIDDEN in text
 
     # changes
@@ -94,18 +97,17 @@ class RandomHouse:
         path = f"{rng.choice(FOLDERS)}/note{rng.randrange(6)}.md"
         names = [f"group:{group}" for group in GROUPS] + [f"user:{user}" for user in ROLES if user != "olga"]
         access = rng.choice([None, None, tuple(rng.sample(names, rng.randint(1, 3))), ("everyone",)])
-        if path in self.current and rng.random() < 0.6:
-            word = self.current[path].word  # tagged anew; the text stays
-        else:
-            word = word_of(len(self.versions))
+        is_tagged_anew = path in self.current and rng.random() < 0.6
+        word = self.current[path].word if is_tagged_anew else word_of(len(self.versions))
         self._store(Version(word, path, access))
 
     def _store(self, version: Version) -> None:
         front = "" if version.access is None else f"---\naccess: [{', '.join(version.access)}]\n---\n"
-        text = f"The keyword of project aster{len(self.versions) % 7} is {version.word}. It is kept in room {version.word}."
+        word, project = version.word, f"project aster{int(version.path.removesuffix('.md')[-1]) % 7}"
+        text = f"The keyword of {project} is {word}. It is kept in room {word}."
         file = self.folder / version.path
         file.parent.mkdir(exist_ok=True, parents=True)
-        file.write_text(f"{front}# Report {version.word}\n\n## The keyword {version.word}\n\n{text}\n")
+        file.write_text(f"{front}# Report {word}\n\n## The keyword {word}\n\n{text}\n")
         self.versions.append(version)
         self.current[version.path] = version
         self.index()
@@ -124,7 +126,7 @@ class RandomHouse:
 
     def regroup(self) -> None:
         """Give a user other groups."""
-        user = self.rng.choice([name for name in self.groups if name != "olga"])
+        user = self.rng.choice([name for name in self.groups if name != "olga"] or ["ann"])
         self.groups[user] = set(self.rng.sample(GROUPS, self.rng.randint(0, 2)))
         self.publish()
 
@@ -249,7 +251,7 @@ class RandomHouse:
             place = "/".join(part for part in name.split("/") if "_" not in part)
             self.check(user, place, client.get(path).text)
         found = client.get(f"/sessions?q={version.word}").json()
-        assert self.may_read(user, version) or not found.get("sessions"), f"{user} can search for {version.word}"
+        assert self.may_find(user, version.word) or not found.get("sessions"), f"{user} can search for {version.word}"
         query = {"query": self.question(), "top_k": 50}
         self.check(user, "search", client.post("/v1/search", json=query).text)
         call = rpc("tools/call", {"name": "ask", "arguments": {"question": self.question()}})

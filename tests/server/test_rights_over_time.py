@@ -6,7 +6,7 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,17 +16,16 @@ import httpx2
 import pytest
 from fastapi.routing import APIRoute
 
-from ragkit.agent.messages import Message, ToolCall
-from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
+from ragkit.agent.providers.base import Provider
 from ragkit.cli.commands.serve import create_application
 from ragkit.index.access.rules import AccessSettings, User, create_token
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.app import ROUTERS
 from ragkit.server.settings import ServerSettings
 from ragkit.server.state.rights_filter import HIDDEN
-from ragkit.usage.tokens import Tokens
 from tests.server.access_parts import HASHING, rpc
 from tests.server.parts import KnowledgeBaseWithProvider, Served
+from tests.server.slow_narrator import SlowNarrator
 
 PLANS = "The ocelots move into the new house in June."
 OPEN = "The hedge of the house is cut in August."
@@ -101,7 +100,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 def narrated(tmp_path: Path) -> Iterator[House]:
     """Answers are told slowly by a model."""
     with ExitStack() as stack:
-        yield open_house(stack, tmp_path, tmp_path / "kb", Narrator())
+        yield open_house(stack, tmp_path, tmp_path / "kb", SlowNarrator(200, "ocelots house"))
 
 
 def ask(
@@ -229,7 +228,7 @@ def test_a_version_that_others_alone_could_read_stays_theirs_when_it_is_replaced
 
 
 def test_a_follow_up_question_is_asked_without_the_lost_text(tmp_path: Path) -> None:
-    narrator = Narrator(words=2)
+    narrator = SlowNarrator(2, "ocelots house")
     with ExitStack() as stack:
         house = open_house(stack, tmp_path, tmp_path / "kb", narrator)
         with house.client("ann") as ann:
@@ -293,7 +292,7 @@ def stream_and_lose(house: House, stream: str, how: str, client: httpx2.Client) 
         reader = threading.Thread(target=read_texts, args=(response, lines))
         reader.start()
         deadline = time.monotonic() + 20
-        while not any("ocelots3" in line for _, line in lines):
+        while sum("ocelots" in line for _, line in lines) < 4:
             assert time.monotonic() < deadline, lines
             time.sleep(0.01)
         lose_rights(house, how)
@@ -303,7 +302,7 @@ def stream_and_lose(house: House, stream: str, how: str, client: httpx2.Client) 
     last_text = max(at for at, line in lines if "ocelots" in line)
     assert last_text - lost_at < 1 and lines[-1][0] - lost_at < 1, (last_text - lost_at, lines[-1])
     assert any("access_revoked" in line for _, line in lines)
-    assert not any("ocelots199" in line for _, line in lines)
+    assert not any("199: " in line for _, line in lines)
 
 
 @pytest.mark.parametrize("how", ["user", "token", "rule", "front matter"])
@@ -318,10 +317,10 @@ def test_lost_rights_end_streams_of_another_server_within_a_second(
     database_url: str, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as stack:
-        house = open_house(stack, tmp_path, database_url, Narrator())
+        house = open_house(stack, tmp_path, database_url, SlowNarrator(200, "ocelots house"))
         monkeypatch.setenv("RAGKIT_CACHE", str(tmp_path / "cache of the other"))
         kb = stack.enter_context(KnowledgeBaseWithProvider.open(database_url))
-        kb.provider = Narrator()
+        kb.provider = SlowNarrator(200, "ocelots house")
         other = serve(stack, kb)
         with other.client(headers={"authorization": f"Bearer {house.tokens['bob']}"}) as bob:
             stream_and_lose(house, "chat", how, bob)
@@ -330,7 +329,7 @@ def test_lost_rights_end_streams_of_another_server_within_a_second(
 @pytest.mark.parametrize("how", ["user", "rule"])
 def test_lost_rights_end_an_answer_over_mcp(tmp_path: Path, how: str) -> None:
     with ExitStack() as stack:
-        house = open_house(stack, tmp_path, tmp_path / "kb", Narrator(60))
+        house = open_house(stack, tmp_path, tmp_path / "kb", SlowNarrator(60, "ocelots house"))
         bob = stack.enter_context(house.client("bob"))
         start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         session = bob.post("/mcp", json=rpc("initialize", start), headers=ACCEPT).headers["mcp-session-id"]

@@ -12,10 +12,10 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from ragkit.errors import NotAKnowledgeBase
-from ragkit.index.access.rules import FIELD, Grants
+from ragkit.index.access.rules import FIELD, AccessSettings, Grants
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.lexical.stopwords import STOP_WORDS
 from ragkit.records import JSON, Chunk, Hit
@@ -81,7 +81,12 @@ class RightsFilter:
             return []
         settings = cast("KnowledgeBase", self._kb).access.read()
         asked = unique_origins(origins)
-        readable = self._readable({str(origin[1]) for origin in asked})
+        sources = {str(origin[1]) for origin in asked}
+        readable = self._live(sources, "documents")
+        if (
+            settings == AccessSettings()
+        ):  # without users and rules, only fields hide, and a document that is gone has none
+            readable |= sources - self._live(sources, "main.documents")
         rights = self.rights() if any(not origin[1] for origin in asked) else ""
 
         def is_lost(origin: Origin) -> bool:
@@ -120,10 +125,11 @@ class RightsFilter:
     def _grants(self) -> Grants | None:
         return self._kb.grants if isinstance(self._kb, KnowledgeBase) else None
 
-    def _readable(self, sources: Collection[str]) -> set[str]:
+    def _live(self, sources: Collection[str], table: Literal["documents", "main.documents"]) -> set[str]:
+        """Those of sources that are in the index: that may be read, or all."""
         try:
             with cast("KnowledgeBase", self._kb).reader.snapshot() as snapshot:
-                statement = "SELECT 1 FROM documents WHERE source = ? AND live = 1 LIMIT 1"
+                statement = f"SELECT 1 FROM {table} WHERE source = ? AND live = 1 LIMIT 1"  # noqa: S608 - constants
                 return {one for one in sources if snapshot.connection.execute(statement, (one,)).fetchone()}
         except NotAKnowledgeBase:
             return set()

@@ -361,6 +361,15 @@ def test_an_answer_that_is_no_stream_ends_with_an_error_when_its_user_is_revoked
         answer = bob.post("/chat", json={"message": "What moves?"})
         assert answer.status_code == 403 and answer.json()["error"]["code"] == "access_revoked"
         assert time.monotonic() - started < 2 and "ocelots" not in answer.text
+    with narrated.client("olga") as olga:
+        [session] = olga.get("/sessions").json()["sessions"]
+        deadline = time.monotonic() + 10
+        while (last := olga.get(f"/session/{session['id']}").json()["history"][-1])["status"] == "running":
+            assert time.monotonic() < deadline, "the answer of a revoked user runs for ever"
+            time.sleep(0.1)
+        assert (last["status"], last["error"]["code"]) == ("error", "access_revoked")
+        trace = olga.get(f"/traces/{last['trace_id']}").json()
+        assert (trace["status"], trace["error"]) == ("error", last["error"]["message"])
 
 
 def test_the_state_of_an_earlier_version_keeps_its_sessions_and_their_owners(house: House, tmp_path: Path) -> None:

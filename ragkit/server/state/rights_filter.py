@@ -21,6 +21,7 @@ from ragkit.lexical.stopwords import STOP_WORDS
 from ragkit.records import JSON, Chunk, Hit
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.concurrency import run_in_thread
+from ragkit.server.http_errors import RequestRejected
 from ragkit.server.principals import access_revoked
 
 T = TypeVar("T")
@@ -72,13 +73,17 @@ class RightsFilter:
         return value
 
     def find_lost(self, origins: Iterable[Origin]) -> list[Origin]:
-        """The origins that the principal may not read now. Raises RequestRejected for a user who was removed.
+        """The origins that the principal may not read now; of a user who was removed, all.
 
         One that left the index can be read by nobody but owners; one that was replaced, by whom both versions allow.
         """
-        grants = self._grants()
-        if grants is None:
-            return []
+        try:
+            grants = self._grants()
+            return [] if grants is None else self._find_lost(grants, origins)
+        except RequestRejected:
+            return unique_origins(origins)
+
+    def _find_lost(self, grants: Grants, origins: Iterable[Origin]) -> list[Origin]:
         settings = cast("KnowledgeBase", self._kb).access.read()
         asked = unique_origins(origins)
         sources = {str(origin[1]) for origin in asked}
@@ -98,7 +103,8 @@ class RightsFilter:
         return list(filter(is_lost, asked))
 
     def require(self, origins: Iterable[Origin]) -> None:
-        """Raises RequestRejected if the principal may not read one of the origins now."""
+        """Raises RequestRejected if the principal may not read one of the origins now, or was removed."""
+        self._grants()
         if self.find_lost(origins):
             raise access_revoked("the access to a document of this answer was revoked")
 
@@ -119,7 +125,10 @@ class RightsFilter:
     def chunk_origins(self, ids: Iterable[str]) -> list[Origin]:
         """The origins of chunks by id; of one that the principal cannot read, an origin that is lost."""
         kb = self._kb
-        chunks = (kb.chunk(identity) for identity in ids if identity) if kb is not None else ()
+        try:
+            chunks = [kb.chunk(identity) for identity in ids if identity] if kb is not None else []
+        except (RequestRejected, NotAKnowledgeBase):
+            return [("", "")]
         return unique_origins(("", "") if chunk is None else chunk_origin(chunk) for chunk in chunks)
 
     def _grants(self) -> Grants | None:
@@ -147,8 +156,6 @@ class RightsFilter:
         origins, shown = answer.pop(ORIGINS_KEY), answer.pop(SHOWN_KEY, None)
         if origins is not None:
             return [tuple(origin) for origin in origins]
-        if self._grants() is None:
-            return []
         # stored by a version that kept the passages of answers in sessions only
         cited = [citation["chunk_id"] for citation in answer.get("citations", ())]
         return [("", "")] if shown is None and not cited else self.chunk_origins([*(shown or ()), *cited])

@@ -266,6 +266,15 @@ def read_texts(response: httpx2.Response, texts: list[tuple[float, str]]) -> Non
         texts.append((time.monotonic(), "cut off"))
 
 
+def wait_until_told(house: House) -> None:
+    """Wait until the model has the passages, and tells them."""
+    assert isinstance(house.kb.provider, SlowNarrator)
+    deadline = time.monotonic() + 20
+    while len(house.kb.provider.requests) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 STREAMS: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": ("/chat", {"message": "What moves?", "stream": True}),
     "v1": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "What moves?"}], "stream": True}),
@@ -346,7 +355,7 @@ def test_lost_rights_end_an_answer_over_mcp(tmp_path: Path, how: str) -> None:
 
         thread = threading.Thread(target=run)
         thread.start()
-        time.sleep(1)
+        wait_until_told(house)
         lose_rights(house, how)
         lost_at = time.monotonic()
         thread.join(20)
@@ -356,11 +365,17 @@ def test_lost_rights_end_an_answer_over_mcp(tmp_path: Path, how: str) -> None:
 
 def test_an_answer_that_is_no_stream_ends_with_an_error_when_its_user_is_revoked(narrated: House) -> None:
     with narrated.client("bob") as bob:
-        threading.Timer(0.5, narrated.revoke, ["bob"]).start()
-        started = time.monotonic()
+        lost_at: list[float] = []
+
+        def revoke() -> None:
+            wait_until_told(narrated)
+            narrated.revoke("bob")
+            lost_at.append(time.monotonic())
+
+        threading.Thread(target=revoke).start()
         answer = bob.post("/chat", json={"message": "What moves?"})
         assert answer.status_code == 403 and answer.json()["error"]["code"] == "access_revoked"
-        assert time.monotonic() - started < 2 and "ocelots" not in answer.text
+        assert time.monotonic() - lost_at[0] < 1 and "ocelots" not in answer.text
     with narrated.client("olga") as olga:
         [session] = olga.get("/sessions").json()["sessions"]
         deadline = time.monotonic() + 10

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,8 +114,9 @@ def command(
             raise
         raise MissingExtra("`ragkit serve`", "server") from error
     limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
-    kept = {"days": keep_days, "max_sessions": keep_sessions, "max_bytes": keep_mb and max(1, round(keep_mb * 1e6))}
-    retention = replace(Retention(), **{name: value for name, value in kept.items() if value is not None})
+    kept: dict[str, Any] = {"days": keep_days, "max_sessions": keep_sessions}
+    kept["max_bytes"] = None if keep_mb is None else max(1, round(keep_mb * 1e6))
+    retention = Retention(**{name: value for name, value in kept.items() if value is not None})
     tokens = load_tokens(context, token_file)
     shares = split_limits(limits, workers, one_rate=counts_together(context))
     settings = ServerSettings(

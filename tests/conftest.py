@@ -48,8 +48,9 @@ def pytest_make_parametrize_id(config: object, val: object, argname: str) -> str
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --cases, the number of random cases in the slow tests of stores."""
+    """Add --cases, the number of random cases in the slow tests of stores, and --pairs, for that of rights."""
     parser.addoption("--cases", type=int, default=5000, help="random cases of each store in the slow tests")
+    parser.addoption("--pairs", type=int, default=80, help="pairs of users and documents in the random test of rights")
 
 
 @pytest.hookimpl(trylast=True)

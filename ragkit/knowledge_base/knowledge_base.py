@@ -182,6 +182,11 @@ class KnowledgeBase:
         """Whether it is read as a user."""
         return self._whole is not None
 
+    @property
+    def grants(self) -> Grants | None:
+        """What the user is as whom it is read; None if everything is read."""
+        return None if self._get_grants is None else self._get_grants()
+
     def open_writer(self) -> Self:
         """A second instance with the same settings and components, which can write while this one is searched."""
         return type(self)(self.path, self.pipeline, self._components)
@@ -211,7 +216,7 @@ class KnowledgeBase:
                 self.access.close()
             if self._shared is not None:
                 self._shared.close()
-        if "ledger" in self.__dict__:  # opened on first use
+        if self._whole is None and "ledger" in self.__dict__:  # opened on first use
             self.ledger.close()
 
     def _close_reader(self) -> None:
@@ -266,6 +271,8 @@ class KnowledgeBase:
         """The cost ledger: one row for each call that used tokens."""
         from ragkit.usage.ledger import FILE_NAME, Ledger, LedgerTables, create_tables
 
+        if self._whole is not None:
+            return self._whole.ledger  # which closes it
         place: Path | LedgerTables = self.path / FILE_NAME
         if self._shared is not None:
             from ragkit.index.catalog.postgres_tables import PostgresTables

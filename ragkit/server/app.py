@@ -52,11 +52,13 @@ from ragkit.server.page import start as start_api
 from ragkit.server.page.static_files import static_routes
 from ragkit.server.principals import AccessControl, as_server, restrict
 from ragkit.server.readiness import ReadinessCheck
+from ragkit.server.revocation import RevocationGuard
 from ragkit.server.serve import stop_signals
 from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.server.state.database import StateDatabase
 from ragkit.server.state.job_store import JobStore
 from ragkit.server.state.jobs import JobRunner
+from ragkit.server.state.rights_filter import RightsFilter
 from ragkit.server.state.sessions import SessionStore
 from ragkit.server.state.shares import ShareStore
 from ragkit.server.state.traces import TraceStore
@@ -181,6 +183,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RagkitError, _handle_ragkit_error)
     app.add_exception_handler(ClientDisconnect, _handle_disconnect)
+    app.add_middleware(RevocationGuard, access=access)
     app.add_middleware(RequestMiddleware, settings=chosen, metrics=metrics, access=access)
     if bases is not None:
         app.add_middleware(BasePath, names=tuple(bases))
@@ -233,7 +236,9 @@ async def _open_context(
     """Open the state of a knowledge base, and start its jobs."""
     kb, limits, (metrics, tools, limiters, observers) = base.kb, settings.limits, shared
     state = StateDatabase(kb.database or base.directory)
-    sessions, traces = SessionStore(state, settings.retention), TraceStore(state, settings.retention)
+    rights = RightsFilter(kb)
+    sessions = SessionStore(state, settings.retention, rights)
+    traces = TraceStore(state, settings.retention, rights)
     local_state = StateDatabase(base.directory) if state.is_shared else state  # uploads are files of this machine
     uploads = UploadFolder(base.directory, local_state, limits, kb.max_file_bytes)
     place = f"{socket.gethostname()}:{uploads.folder}" if state.is_shared else ""

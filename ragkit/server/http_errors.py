@@ -67,6 +67,11 @@ def service_unavailable(message: str, seconds: int = 5) -> RequestRejected:
     return RequestRejected(ErrorResponse(503, message, "overloaded", "server_error", headers=headers))
 
 
+def disk_full() -> RequestRejected:
+    """The 507 error for a disk without room."""
+    return RequestRejected(ErrorResponse(507, "the disk of the server is full", "disk_full", "server_error"))
+
+
 def _rate_limit_response(error: Exception) -> ErrorResponse:
     wait = error.retry_after if isinstance(error, errors.RateLimited) else None
     headers = {"retry-after": str(max(1, round(wait)))} if wait else {}

@@ -6,12 +6,10 @@ and MCP sessions that have begun. Work without a request reads what everyone may
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ragkit.index.access.rules import NOBODY, AccessSettings, Grants, Role, User, as_grants, read_signed
@@ -19,7 +17,6 @@ from ragkit.index.access.stores import AccessStore
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
-from ragkit.sql import SqlConnection
 
 BaseT = TypeVar("BaseT", bound=ServedKnowledgeBase)
 USER_HEADER = "x-ragkit-user"
@@ -36,9 +33,20 @@ class Principal:
     groups: tuple[str, ...] | None = None
     """The groups by a signed header; None: those of the knowledge base."""
     owner_key: str = ""
-    """Whose sessions and traces the request may see: the user with the rights of the moment. Empty: all."""
+    """Whose sessions and traces the request may see: its own name. Empty: all."""
+    token: str = field(default="", repr=False)
+    """The token of a user; empty for other principals."""
+
+    @property
+    def holder(self) -> str:
+        """Whose a new session or trace is, whatever its groups and the rules: `user:NAME`, or the name of a token."""
+        if self.base is not None:
+            return self.name.rpartition("@")[0]
+        return "" if self.name in _OF_NOBODY else self.name
 
 
+_OF_NOBODY = ("local", "server")
+"""Principals of a server without tokens, and of its own work: what they store is everyone's."""
 CURRENT: ContextVar[Principal | None] = ContextVar("ragkit_user", default=None)
 
 
@@ -66,21 +74,26 @@ class AccessControl:
                 if user is not None:
                     known = settings.find_user(user.name)
                     signed = User(user.name, user.groups, known.role if known is not None else "reader")
-                    return _principal(signed, base, settings, user.groups)
+                    return _principal(signed, base, user.groups)
             elif token and (user := settings.find_token(token)) is not None:
-                return _principal(user, base, settings, None)
+                return _principal(user, base, None, token)
         return None
+
+    def is_revoked(self, principal: Principal) -> bool:
+        """Whether a principal is not one any more: the token or the user is gone."""
+        if principal.base is None or principal.base not in self._stores or not principal.token:
+            return False
+        return self._stores[principal.base].read().find_token(principal.token) is None
 
     def server_token(self, name: str, *, is_owner: bool) -> Principal:
         """The principal of a token of the server itself; all but the owner's read what everyone may read."""
-        key = "" if is_owner or not self.is_used() else f"{name} of the server"
+        key = "" if is_owner or not self.is_used() else name
         return Principal(name, "owner" if is_owner else "reader", owner_key=key)
 
 
-def _principal(user: User, base: str, settings: AccessSettings, groups: tuple[str, ...] | None) -> Principal:
-    rights = json.dumps([sorted(user.grants or ()), [[rule.path, *rule.allow] for rule in settings.rules]])
-    key = "" if user.role == "owner" else f"user:{user.name} {sha256(rights.encode()).hexdigest()[:16]}"
-    return Principal(f"user:{user.name}@{base}", user.role, base, groups, key)
+def _principal(user: User, base: str, groups: tuple[str, ...] | None, token: str = "") -> Principal:
+    key = "" if user.role == "owner" else f"user:{user.name}"
+    return Principal(f"user:{user.name}@{base}", user.role, base, groups, key, token)
 
 
 def restrict(kb: BaseT, name: str) -> BaseT:
@@ -99,13 +112,18 @@ def current_grants(base: str, access: AccessStore) -> Grants | None:
     if principal.base is None:
         return None if principal.role == "owner" else NOBODY
     name = principal.name.removeprefix("user:").rpartition("@")[0]
-    user = access.read().find_user(name)
+    settings = access.read()
+    user = settings.find_token(principal.token) if principal.token else settings.find_user(name)
     if principal.groups is not None:
         return None if user is not None and user.role == "owner" else as_grants(name, principal.groups)
     if user is None:
-        message = "the access of this user was revoked"
-        raise RequestRejected(ErrorResponse(403, message, "access_revoked", "permission_error"))
+        raise access_revoked("the access of this user was revoked")
     return user.grants
+
+
+def access_revoked(message: str) -> RequestRejected:
+    """The error for rights that were lost since a request began."""
+    return RequestRejected(ErrorResponse(403, message, "access_revoked", "permission_error"))
 
 
 def check_base(principal: Principal | None, base: str) -> None:
@@ -150,33 +168,14 @@ def as_server() -> Iterator[None]:
         CURRENT.reset(token)
 
 
-def _owner_key() -> str:
+def current_holder() -> str:
+    """Whose a new session, trace or suspended run is; empty: everyone's."""
     principal = CURRENT.get()
-    return principal.owner_key if principal is not None else ""
+    return principal.holder if principal is not None else ""
 
 
-def record_owner(connection: SqlConnection, identity: str) -> None:
-    """Record whose a new session, trace or suspended run is."""
-    if key := _owner_key():
-        connection.execute("INSERT INTO owners VALUES (?, ?)", (identity, key))
-
-
-def owned_sql(column: str) -> tuple[str, tuple[str, str]]:
-    """A condition for the rows of the current principal, and its values."""
-    condition = f"(? = '' OR EXISTS (SELECT 1 FROM owners o WHERE o.id = {column} AND o.owner = ?))"  # noqa: S608
-    return condition, (_owner_key(),) * 2
-
-
-def is_owned(connection: SqlConnection, identity: str) -> bool:
-    """Whether a row is one that the current principal may see."""
-    key = _owner_key()
-    row = connection.execute("SELECT 1 FROM owners WHERE id = ? AND owner = ?", (identity, key)) if key else None
-    return row is None or row.fetchone() is not None
-
-
-def delete_unused_owners(connection: SqlConnection) -> None:
-    """Delete the owners of what was deleted."""
-    connection.execute(
-        "DELETE FROM owners WHERE id NOT IN"
-        " (SELECT id FROM sessions UNION SELECT id FROM traces UNION SELECT id FROM suspended)"
-    )
+def owned_sql() -> tuple[str, tuple[str, str]]:
+    """A condition on the column `owner` for the rows that the current principal may see, and its values."""
+    principal = CURRENT.get()
+    key = principal.owner_key if principal is not None else ""
+    return "(? = '' OR owner = ?)", (key, key)

@@ -79,13 +79,23 @@ class ServerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Limits of stored sessions and traces. The oldest are deleted first."""
+    """Limits of stored sessions and traces. The oldest are deleted first, those of one user by no other.
+
+    Without users, the limits of one user are those of a token, or of the server.
+    """
 
     max_sessions: int = 10_000
-    """Maximum conversations. Sessions without messages count apart; they may be a tenth of it, or what is free."""
+    """Maximum conversations of one user. Sessions without messages count apart: a tenth of it, or what is free."""
     max_messages: int = 400
     """Maximum messages per session; a full session takes no more."""
     max_traces: int = 50_000
+    """Maximum traces of one user."""
+    max_bytes: int = 1_000_000_000
+    """Bytes of the conversations of one user, with their traces."""
+    max_total_bytes: int = 20_000_000_000
+    """Bytes of all conversations, beyond which questions in sessions are rejected and nothing is deleted."""
+    free_disk_bytes: int = 100_000_000
+    """Bytes of the disk that conversations leave free; below, questions in sessions are rejected."""
     days: float = 90.0
     """Days since the last use of a session, or the start of a trace."""
 

@@ -27,6 +27,7 @@ from ragkit.server.http_errors import RequestRejected
 from ragkit.server.logs import JsonFormatter, RateLimit
 from ragkit.server.settings import Retention, ServerLimits, ServerSettings
 from ragkit.server.state.database import StateDatabase
+from ragkit.server.state.rights_filter import RightsFilter
 from ragkit.server.state.sessions import SessionStore
 from tests.server.api.test_limits import wait_until
 from tests.server.parts import SECONDS, Process, Served, StepProvider, limited, process, serving
@@ -241,7 +242,7 @@ def test_searches_and_health_are_fast_beside_forty_floods_of_embeddings(tmp_path
 def assert_conversations_stay(directory: Path, count: int, retention: Retention) -> None:
     async def main() -> None:
         state = StateDatabase(directory)
-        sessions = SessionStore(state, retention)
+        sessions = SessionStore(state, retention, RightsFilter(None))
         asked = [(await sessions.add_question(None, "When?", f"trace{n}")).session_id for n in range(100)]
         for _ in range(count):
             await sessions.start()

@@ -73,6 +73,10 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--grace", "shutdown_seconds", type=POSITIVE, metavar="SECONDS",
               help="Time for running answers to finish at shutdown (default: 10).")  # fmt: skip
 @click.option("--keep-days", type=POSITIVE, help="Retention of sessions and traces in days (default: 90).")
+@click.option("--keep-sessions", type=click.IntRange(min=1),
+              help="Maximum conversations of one user (default: 10,000).")  # fmt: skip
+@click.option("--keep-mb", type=POSITIVE, metavar="MB",
+              help="Maximum size of the conversations of one user (default: 1000).")  # fmt: skip
 @with_common_options
 def command(
     context: CliContext,
@@ -90,6 +94,8 @@ def command(
     otel: bool,
     workers: int,
     keep_days: float | None,
+    keep_sessions: int | None,
+    keep_mb: float | None,
     **overrides: Any,
 ) -> None:
     """Serve a web UI, an OpenAI-compatible API under /v1, sessions and traces.
@@ -110,7 +116,9 @@ def command(
             raise
         raise MissingExtra("`ragkit serve`", "server") from error
     limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
-    retention = Retention() if keep_days is None else Retention(days=keep_days)
+    kept: dict[str, Any] = {"days": keep_days, "max_sessions": keep_sessions}
+    kept["max_bytes"] = None if keep_mb is None else max(1, round(keep_mb * 1e6))
+    retention = Retention(**{name: value for name, value in kept.items() if value is not None})
     tokens = load_tokens(context, token_file)
     shares = split_limits(limits, workers, one_rate=counts_together(context))
     settings = ServerSettings(

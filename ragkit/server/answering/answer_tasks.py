@@ -26,6 +26,7 @@ from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
+from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
 from ragkit.records import JSON
 from ragkit.server.answering.answer_log import log_answer
@@ -33,18 +34,21 @@ from ragkit.server.answering.request_options import RequestOptions, create_agent
 from ragkit.server.answering.stop_sequences import StopSequences, cut_answer
 from ragkit.server.answering.streams import Channel
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.concurrency import ConcurrencyLimiter
+from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, service_unavailable, to_error_response
 from ragkit.server.metrics import Metrics
 from ragkit.server.settings import ServerLimits
 from ragkit.server.state.database import format_time, new_id
-from ragkit.server.state.sessions import EMPTY_DETAIL, SHOWN_KEY, SessionStore, SessionTurn, strip_citation_marks
+from ragkit.server.state.rights_filter import ORIGINS_KEY, SHOWN_KEY, Origin, hit_origins, unique_origins
+from ragkit.server.state.sessions import EMPTY_DETAIL, SessionStore, SessionTurn, strip_citation_marks
 from ragkit.server.state.trace_record import trace_record
 from ragkit.server.state.traces import TraceStore, spans_json
 
 LOG = logging.getLogger("ragkit.server")
 SAVE_INTERVAL_S = 0.5
 """Seconds between two saves of the text of a running answer."""
+RIGHTS_INTERVAL_S = 0.25
+"""Seconds between two looks at whether the asker may still read what a running answer is drawn from."""
 MAX_SUMMARY_CHARS = 200
 
 
@@ -219,6 +223,9 @@ class AnswerTask:
         self._saved_at = time.monotonic()
         self._started_at = time.monotonic()
         self._result: AgentResult | None = None
+        self._origins: list[Origin] = []
+        """The documents that the answer is drawn from, so far."""
+        self._lost_rights: ErrorResponse | None = None
         runner.active.add(self)
         self.task = asyncio.create_task(self._run())
 
@@ -233,11 +240,30 @@ class AnswerTask:
         if self._principal is None:
             self.task.cancel()
 
+    async def _watch_rights(self) -> None:
+        """End the answer, for its reader at once, when the asker loses the right to what it is drawn from."""
+        try:
+            while True:
+                await asyncio.sleep(RIGHTS_INTERVAL_S)
+                await self._check_rights()
+        except RagkitError as error:  # one that cannot be checked ends too
+            self._lost_rights = to_error_response(error)
+            session = self.turn.session_id if self.turn else None
+            await self.events.end_with(AnswerFailed(self._lost_rights, self.trace_id, session))
+            self._cancellation.cancel()
+
+    async def _check_rights(self) -> None:
+        """Raises RequestRejected if the asker may not read what the answer is drawn from."""
+        origins = list(self._origins)
+        await run_in_thread(lambda: self._runner.sessions.rights.require(origins))
+
     async def _run(self) -> None:
         runner = self._runner
+        watch: asyncio.Task[None] | None = None
         try:
             self._principal = await runner.limiter.acquire()
             agent = await self._start()
+            watch = asyncio.create_task(self._watch_rights())
             self.started.set_result(None)
             await self._run_agent(agent)
         except asyncio.CancelledError:
@@ -250,6 +276,8 @@ class AnswerTask:
                 self.started.set_result(error)
                 await self._record_start_failure(error)
         finally:
+            if watch is not None:
+                watch.cancel()
             if self._principal is not None:
                 runner.limiter.release(self._principal)
             runner.active.discard(self)
@@ -269,6 +297,10 @@ class AnswerTask:
                 [(m.role.value, m.content) for m in request.sent],
                 request.replace,
             )
+        if self.turn is not None:
+            self._origins.extend(self.turn.origins)
+        elif isinstance(request.input, SuspendedRun):
+            self._origins.extend(await run_in_thread(lambda: self._suspended_origins(request.input)))
         session = self.turn.session_id if self.turn else None
         model = request.options.model or agent.provider.name
         self._model = model
@@ -278,13 +310,14 @@ class AnswerTask:
 
     async def _record_start_failure(self, error: Exception) -> None:
         if self.turn is not None:
-            detail = {"error": to_error_response(error).to_json()["error"]}
+            detail = {"error": to_error_response(error).to_json()["error"], ORIGINS_KEY: []}
             await self._runner.sessions.finish_answer(self.turn, "error", "", detail)
 
     async def _run_agent(self, agent: RAGAgent) -> None:
         try:
             async with agent.asession() as over_one_state:
                 answer, result = await self._answer(over_one_state)
+                await self._check_rights()
         except Exception as error:  # noqa: BLE001 - boundary: a server request; `_fail` logs it
             await self._fail(error, agent.config)
         else:
@@ -337,6 +370,7 @@ class AnswerTask:
         elif isinstance(event, ToolStarted):
             await self.events.put(AnswerToolStarted(event.call))
         elif isinstance(event, ToolEnded):
+            await self._add_origins(event)
             await self._finish_tool(event, True, _summarize_tool_result(event))
         elif isinstance(event, ToolFailed):
             await self._finish_tool(event, False, event.content[:MAX_SUMMARY_CHARS])
@@ -346,6 +380,18 @@ class AnswerTask:
             await self.events.put(AnswerTextReset())
         elif isinstance(event, RunEnded):
             self._result = event.result
+
+    async def _add_origins(self, event: ToolEnded) -> None:
+        added: list[Origin] = []
+        if isinstance(event.data, RetrievedPassages):
+            added += hit_origins(event.data.hits)
+        elif event.call.name == AGGREGATE_NAME:
+            added.append(("", "", await run_in_thread(self._runner.sessions.rights.rights)))
+        self._origins = unique_origins([*self._origins, *added])
+
+    def _suspended_origins(self, run: object) -> list[Origin]:
+        shown = run.state.get(SHOWN_PASSAGES_KEY) if isinstance(run, SuspendedRun) else None
+        return self._runner.sessions.rights.chunk_origins(map(str, shown if isinstance(shown, list) else ()))
 
     async def _finish_tool(self, event: ToolEnded | ToolFailed, ok: bool, summary: str) -> None:
         name, seconds = event.call.name, round(event.seconds, 4)  # never the arguments: they hold the question
@@ -368,7 +414,7 @@ class AnswerTask:
         await self.events.put(AnswerTextDelta(text))
         if self.turn is not None and time.monotonic() - self._saved_at > SAVE_INTERVAL_S:
             self._saved_at = time.monotonic()
-            await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts))
+            await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts), self._origins)
 
     async def _complete(self, answer: Answer, result: AgentResult, agent: RAGAgent) -> None:
         if agent.strict and self._text_parts:
@@ -377,7 +423,8 @@ class AnswerTask:
         citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
         detail: dict[str, JSON] = {key: data[key] for key in _DETAIL_KEYS}
         detail["citations"] = citations
-        record = trace_record(result, agent.config)
+        origins = unique_origins(self._origins)
+        record = {**trace_record(result, agent.config), ORIGINS_KEY: origins}
         finished = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace), "record": record}
         trace = await runner.traces.finish(self.trace_id, "done", finished)
         log_answer(self.trace_id, [citation.source for citation in answer.citations])
@@ -393,26 +440,31 @@ class AnswerTask:
         }
         session = None
         if self.turn is not None:
-            stored = {**detail, SHOWN_KEY: _shown_ids(result, self.turn.shown, answer)}
+            stored = {**detail, SHOWN_KEY: _shown_ids(result, self.turn.shown, answer), ORIGINS_KEY: origins}
             message, session = await runner.sessions.finish_answer(self.turn, "done", answer.text, stored)
         self._count_metrics("done", answer.usage.to_dict())
         await self.events.put(AnswerCompleted(answer, result, message, session, trace))
 
     async def _fail(self, error: Exception, config: AgentConfig) -> None:
-        runner, response, partial = self._runner, to_error_response(error), partial_result(error)
-        cancelled = isinstance(error, RunCancelled)
+        runner, partial = self._runner, partial_result(error)
+        response = self._lost_rights or to_error_response(error)
+        cancelled = isinstance(error, RunCancelled) and self._lost_rights is None
         status = "cancelled" if cancelled else "error"
         if not cancelled:
             known = isinstance(error, RagkitError | BudgetExceeded)
             trace = {"trace": self.trace_id}
             LOG.warning("an answer failed: %s", error, exc_info=None if known else error, extra=trace)
         usage: dict[str, JSON] = partial.usage.to_dict() if partial else {}
+        origins = unique_origins(self._origins)
         finished: dict[str, JSON] = {"usage": usage}
         if partial is not None:
-            finished |= {"spans": spans_json(partial.trace), "record": trace_record(partial, config)}
+            record = {**trace_record(partial, config), ORIGINS_KEY: origins}
+            finished |= {"spans": spans_json(partial.trace), "record": record}
         await runner.traces.finish(self.trace_id, status, finished, response.message)
         if self.turn is not None:
-            detail: dict[str, JSON] = {"usage": usage or None, "error": response.to_json()["error"]}
+            detail: dict[str, JSON] = {
+                "usage": usage or None, "error": response.to_json()["error"], ORIGINS_KEY: origins
+            }  # fmt: skip
             if partial is not None:
                 detail[SHOWN_KEY] = _shown_ids(partial, self.turn.shown)
             await runner.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)

@@ -37,8 +37,8 @@ def find_run_id(ids: Mapping[str, str]) -> str | None:
     return runs.pop() if len(runs) == 1 else None
 
 
-async def resume_run(serialized: str, results: Mapping[str, str], kb: ServedKnowledgeBase) -> SuspendedRun:
-    """The run to continue, with `results` by tool call id.
+async def resume_run(serialized: str, results: Mapping[str, str], kb: ServedKnowledgeBase) -> SuspendedRun | None:
+    """The run to continue, with `results` by tool call id; None if the caller may not read all its passages any more.
 
     Calls of other tools in the same turn were not executed; they are dropped, and the model may repeat them.
 
@@ -58,16 +58,24 @@ async def resume_run(serialized: str, results: Mapping[str, str], kb: ServedKnow
         for index, call in enumerate(calls)
     ]
     before = await asyncio.to_thread(_restore_hits, suspended, float(data["evidence"]), kb)
+    if before is None:
+        return None
     # the usage so far was reported when the run was suspended
     return replace(suspended, messages=(*before, calling, *tool_messages), pending=(), decisions={}, usage=AgentUsage())
 
 
-def _restore_hits(suspended: SuspendedRun, evidence: float, kb: ServedKnowledgeBase) -> list[Message]:
-    """The messages before the last one, with the retrieved passages restored in the last search, for citations."""
+def _restore_hits(suspended: SuspendedRun, evidence: float, kb: ServedKnowledgeBase) -> list[Message] | None:
+    """The messages before the last one, with the retrieved passages restored in the last search, for citations.
+
+    None if a passage cannot be read.
+    """
     messages = list(suspended.messages[:-1])
     shown = suspended.state.get(SHOWN_PASSAGES_KEY)
-    chunks = [(n, kb.chunk(str(chunk_id))) for n, chunk_id in enumerate(shown if isinstance(shown, list) else [], 1)]
-    hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
+    ids = [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
+    chunks = {n: kb.chunk(chunk_id) for n, chunk_id in enumerate(ids, 1) if chunk_id}
+    hits = {n: Hit(chunk, 0.0) for n, chunk in chunks.items() if chunk is not None}
+    if len(hits) < len(chunks):
+        return None
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].name == TOOL_NAME and hits:
             retrieved = RetrievedPassages("", tuple(hits.values()), tuple(hits), evidence)

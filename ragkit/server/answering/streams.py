@@ -44,6 +44,13 @@ class Channel(Generic[T]):
             self._closed = True
             self._changed.notify_all()
 
+    async def end_with(self, item: T) -> None:
+        """End the channel with an item, at once: what waits in it and later items are dropped."""
+        async with self._changed:
+            self._items = deque([item] * (not self._abandoned))
+            self._closed = self._abandoned = True
+            self._changed.notify_all()
+
     async def abandon(self) -> None:
         """Stop reading: items are dropped and writers do not wait."""
         async with self._changed:

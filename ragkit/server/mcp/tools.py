@@ -41,6 +41,7 @@ from ragkit.server.http_errors import invalid_request
 from ragkit.server.principals import may_edit
 from ragkit.server.settings import ServerLimits
 from ragkit.server.state.database import decode_cursor, encode_cursor
+from ragkit.server.state.rights_filter import RightsFilter, hit_origins
 from ragkit.usage.meter import use_meter
 
 DOCUMENT_URI_PREFIX = "ragkit://document/"
@@ -194,7 +195,7 @@ class McpTools:
                 async with agent.asession() as over_one_state:
                     result = await _run_streaming(over_one_state, question, cancellation)
                     answer = await run_in_thread(lambda: over_one_state.build_answer(question, result))
-                return await run_in_thread(lambda: self._answer_result(answer))
+                return await run_in_thread(lambda: self._answer_result(answer, result))
         except TimeoutError:
             raise BudgetExceeded("seconds", seconds, seconds) from None
         finally:
@@ -331,7 +332,10 @@ class McpTools:
         self._kb.check_budget(agent, question, known=self._ask_options.max_cost_usd is not None)
         return agent
 
-    def _answer_result(self, answer: Answer) -> ToolResult:
+    def _answer_result(self, answer: Answer, result: AgentResult) -> ToolResult:
+        """The result of `ask`. Raises RequestRejected if the client may not read a passage of the run any more."""
+        searches = (call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages))
+        RightsFilter(self._kb).require(hit_origins(hit for search in searches for hit in search.hits))
         data = answer_json(answer)
         ids = {citation.chunk_id: self._document_id(citation) for citation in answer.citations}
         citations = data["citations"]

@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +21,9 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ragkit.index.catalog.database_url import DatabaseUrl
-from ragkit.server.http_errors import invalid_request
+from ragkit.server.http_errors import disk_full, invalid_request
 from ragkit.server.settings import Retention
+from ragkit.server.state.rights_filter import RightsFilter
 from ragkit.server.state.sqlite import SqliteState
 from ragkit.sql import SqlConnection
 
@@ -87,6 +89,7 @@ class StateDatabase:
         self.worker_id = new_id("wrk")
         self.is_shared = isinstance(place, DatabaseUrl)
         """Whether servers on other machines use it too."""
+        self._directory = place if isinstance(place, Path) else None
         self._closed = False
         self._executor = ThreadPoolExecutor(1, "ragkit-server-state")
         self._backend = self._executor.submit(_open_backend, place, self.worker_id).result()
@@ -104,6 +107,11 @@ class StateDatabase:
         self._closed = True
         self._executor.submit(self._backend.close).result()
         self._executor.shutdown()
+
+    def require_space(self, free_bytes: int) -> None:
+        """Raises RequestRejected if the disk of a directory has less than this free: nothing is deleted or cut."""
+        if self._directory is not None and shutil.disk_usage(self._directory).free < free_bytes:
+            raise disk_full()
 
     def mark_interrupted(self, connection: SqlConnection) -> None:
         """Mark the running rows of dead workers as interrupted. Call it before reading running rows."""
@@ -143,15 +151,35 @@ class StateStore:
         self._state = state
         self._retention = retention
 
+    async def show(self, result: T) -> T:
+        """The result of a method as the current principal may see it."""
+        return result
+
+
+class AnswerStore(StateStore):
+    """A store of what was answered: nothing leaves it but through the filter."""
+
+    def __init__(self, state: StateDatabase, retention: Retention, rights: RightsFilter) -> None:
+        super().__init__(state, retention)
+        self.rights = rights
+
+    async def show(self, result: T) -> T:
+        """The result with all blanked that the current principal may not read now."""
+        return await self.rights.show(result)
+
 
 def in_transaction(
     method: Callable[Concatenate[StoreT, SqlConnection, P], T],
 ) -> Callable[Concatenate[StoreT, P], Coroutine[Any, Any, T]]:
-    """Make a method asynchronous: it runs in the thread and one transaction of the database, with its connection."""
+    """Make a method asynchronous: it runs in the thread and one transaction of the database, with its connection.
+
+    Its result passes `show`.
+    """
 
     @wraps(method)
     async def run(self: StoreT, /, *args: P.args, **kwargs: P.kwargs) -> T:
         context = copy_context()  # it says whose the rows are
-        return await self._state.run(lambda connection: context.run(method, self, connection, *args, **kwargs))
+        result = await self._state.run(lambda connection: context.run(method, self, connection, *args, **kwargs))
+        return await self.show(result)
 
     return run

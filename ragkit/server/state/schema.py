@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from ragkit.sql import SqlConnection
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 TABLES = """
+-- owner, of each table: the name of a user or token, whatever rights it has. Empty: of a server without users.
+-- bytes: of its messages and traces, about.
 CREATE TABLE sessions (
-    id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, ended REAL
+    id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, ended REAL,
+    owner TEXT NOT NULL DEFAULT '', bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_by_use ON sessions (updated, id);
+CREATE INDEX sessions_by_owner ON sessions (owner, updated, id);
 
 -- status: done, running, interrupted, cancelled or error. detail: citations, usage and so on, as JSON.
 CREATE TABLE messages (
@@ -25,7 +29,7 @@ CREATE INDEX messages_running ON messages (worker) WHERE status = 'running';
 CREATE TABLE traces (
     id TEXT PRIMARY KEY, session TEXT, status TEXT NOT NULL, started REAL NOT NULL, ended REAL,
     model TEXT NOT NULL, question TEXT NOT NULL, usage TEXT NOT NULL, spans TEXT NOT NULL, error TEXT NOT NULL,
-    worker TEXT, record TEXT NOT NULL DEFAULT '{}'
+    worker TEXT, record TEXT NOT NULL DEFAULT '{}', owner TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX traces_by_time ON traces (started, id);
 CREATE INDEX traces_by_session ON traces (session, started, id);
@@ -35,26 +39,36 @@ CREATE INDEX traces_running ON traces (worker) WHERE status = 'running';
 CREATE TABLE rates (client TEXT PRIMARY KEY, remaining REAL NOT NULL, refilled REAL NOT NULL) STRICT, WITHOUT ROWID;
 
 -- Runs that are suspended until the caller sends tool results.
-CREATE TABLE suspended (id TEXT PRIMARY KEY, created REAL NOT NULL, run TEXT NOT NULL) STRICT, WITHOUT ROWID;
-
--- Whose a session, a trace or a suspended run is: a user with the rights that it began with. Without one: everyone's.
-CREATE TABLE owners (id TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE suspended (
+    id TEXT PRIMARY KEY, created REAL NOT NULL, run TEXT NOT NULL, owner TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
 """
+
+# Version 4 wrote the rights of a user behind the name, and `of the server` behind that of a token.
+_FILL_OWNER = (
+    "UPDATE {0} SET owner = coalesce((SELECT substr(o.owner, 1, instr(o.owner || ' ', ' ') - 1) FROM owners o"
+    " WHERE o.id = {0}.id), '')"
+)
+_FILL_BYTES = (
+    "UPDATE sessions SET bytes ="
+    " coalesce((SELECT sum(length(content) + length(detail)) FROM messages WHERE session = sessions.id), 0)"
+)
+_ADD_OWNER = "ALTER TABLE {0} ADD COLUMN owner TEXT NOT NULL DEFAULT '';" + _FILL_OWNER + ";"
 
 UPGRADES = {
     1: "ALTER TABLE traces ADD COLUMN record TEXT NOT NULL DEFAULT '{}'",
     2: "CREATE TABLE IF NOT EXISTS rates (client TEXT PRIMARY KEY, remaining REAL NOT NULL, refilled REAL NOT NULL)"
     " STRICT, WITHOUT ROWID",
     3: "CREATE TABLE IF NOT EXISTS owners (id TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID",
+    4: "".join(map(_ADD_OWNER.format, ("sessions", "traces", "suspended")))
+    + "DROP TABLE owners;CREATE INDEX sessions_by_owner ON sessions (owner, updated, id);"
+    "ALTER TABLE sessions ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;" + _FILL_BYTES,
 }
-"""Schema version -> the statement that leads to the next one."""
+"""Schema version -> the statements that lead to the next one."""
 
 
 def migrate(connection: SqlConnection, version: int) -> None:
     """Create the tables (version 0), or upgrade those of an earlier version."""
-    if version == 0:
-        for statement in TABLES.split(";"):
-            if statement.strip():
-                connection.execute(statement)
-    for number in range(version, SCHEMA_VERSION) if version else ():
-        connection.execute(UPGRADES[number])
+    for script in [UPGRADES[number] for number in range(version, SCHEMA_VERSION)] if version else [TABLES]:
+        for statement in filter(str.strip, script.split(";")):
+            connection.execute(statement)

@@ -7,12 +7,15 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ragkit.records import JSON
-from ragkit.server.http_errors import invalid_request, not_found
-from ragkit.server.principals import is_owned, owned_sql, record_owner
-from ragkit.server.state.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction, new_id
+from ragkit.server.concurrency import run_in_thread
+from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
+from ragkit.server.principals import current_holder, owned_sql
+from ragkit.server.state.database import AnswerStore, decode_cursor, encode_cursor, format_time, in_transaction, new_id
+from ragkit.server.state.rights_filter import ORIGINS_KEY, SHOWN_KEY, Origin, unique_origins
+from ragkit.server.state.trace_record import forget_texts
 from ragkit.sql import SqlConnection
 
 MAX_TITLE_CHARS = 80
@@ -38,8 +41,8 @@ EMPTY_DETAIL: dict[str, JSON] = {
     ),
 }
 """Default values of the details of a message."""
-SHOWN_KEY = "shown"
-"""Key of a stored answer's details with the ids of the chunks that the session has shown, by citation number."""
+MESSAGE_BYTES = 500
+"""What a message takes beside its text and details, about."""
 _CITATION_MARK = re.compile(r"(?<!\s)\s*+\[\d{1,4}(?:\s*+,\s*+\d{1,4})*\]")
 """`[1]` or `[1, 2]`, with all space before it. Possessive: linear in the length of the text."""
 Turn: TypeAlias = tuple[str, str]
@@ -57,15 +60,17 @@ class SessionTurn:
     """The earlier messages. Citation numbers of answers whose passages are not known are left out."""
     shown: tuple[str, ...] = ()
     """The ids of the chunks that the session has shown, by citation number."""
+    origins: tuple[Origin, ...] = ()
+    """Of the history."""
 
 
-class SessionStore(StateStore):
+class SessionStore(AnswerStore):
     """The sessions in a state database."""
 
     @in_transaction
     def start(self, connection: SqlConnection, title: str = "") -> dict[str, JSON]:
         """Create a session."""
-        self._evict(connection, new_empty=1)
+        self._evict(connection, current_holder(), new_empty=1)
         return _load_session(connection, self._create(connection, title))
 
     @in_transaction
@@ -82,41 +87,68 @@ class SessionStore(StateStore):
         connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (shorten_title(title), session))
         return _load_session(connection, session)
 
-    @in_transaction
-    def get(self, connection: SqlConnection, session: str) -> dict[str, JSON]:
+    async def get(self, session: str) -> dict[str, JSON]:
         """A session with its messages and the ids of its traces, oldest first."""
+        data = await self._load(session)
+        history = cast("list[dict[str, JSON]]", data["history"])
+        messages: list[JSON] = [{"role": message["role"], "content": message["content"]} for message in history]
+        return {**data, "messages": messages}
+
+    @in_transaction
+    def _load(self, connection: SqlConnection, session: str) -> dict[str, JSON]:
         self._state.mark_interrupted(connection)
         data = _load_session(connection, session)
         rows = connection.execute(
             f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key",  # noqa: S608 - own columns
             (session,),
         )
+        history: list[JSON] = [message_json(row) for row in rows]
         traces = connection.execute("SELECT id FROM traces WHERE session = ? ORDER BY started, id", (session,))
-        history = [message_json(row) for row in rows]
-        messages: list[JSON] = [{"role": message["role"], "content": message["content"]} for message in history]
-        return {**data, "messages": messages, "history": history, "traces": [identity for (identity,) in traces]}
+        return {**data, "history": history, "traces": [identity for (identity,) in traces]}
+
+    async def list(self, cursor: str | None, limit: int, query: str = "") -> tuple[list[JSON], str | None]:
+        """A page of sessions, most recently used first, and the cursor of the next page.
+
+        `query`: those with this text in the title or in a message, as the principal may read it.
+        """
+        after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
+        found: list[JSON] = []
+        cursors: list[str] = []
+        while len(found) <= limit and (rows := await self._page(after, limit + 1, query.lower())):
+            after = rows[-1]["after"]
+            for row in rows:
+                if row["named"] or any(query.lower() in message["content"].lower() for message in row["messages"]):
+                    found.append(row["session"])
+                    cursors.append(encode_cursor(*row["after"]))
+        return found[:limit], cursors[limit - 1] if len(found) > limit else None
 
     @in_transaction
-    def list(
-        self, connection: SqlConnection, cursor: str | None, limit: int, query: str = ""
-    ) -> tuple[list[JSON], str | None]:
-        """A page of sessions, most recently used first, and the cursor of the next page; `query`: with this text."""
-        after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
-        owned, owner = owned_sql("s.id")
+    def _page(
+        self, connection: SqlConnection, after: Sequence[Any], limit: int, query: str
+    ) -> Sequence[dict[str, Any]]:
+        """The next sessions with a text in the title, or stored in messages: these messages."""
+        owned, owner = owned_sql()
         rows = connection.execute(
-            f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE (updated, id) < (?, ?) AND (? = '' OR instr(lower(title),"  # noqa: S608
-            " ?) > 0 OR EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id AND instr(lower(m.content), ?) > 0))"
+            f"SELECT {_SESSION_COLUMNS}, instr(lower(title), ?) FROM sessions s WHERE (updated, id) < (?, ?)"  # noqa: S608
+            " AND (? = '' OR instr(lower(title), ?) > 0 OR EXISTS"
+            " (SELECT 1 FROM messages m WHERE m.session = s.id AND instr(lower(m.content), ?) > 0))"
             f" AND {owned} ORDER BY updated DESC, id DESC LIMIT ?",
-            (*after, *[query.lower()] * 3, *owner, limit + 1),
+            (query, *after, *[query] * 3, *owner, limit),
         ).fetchall()
-        next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
-        return [_session_json(row) for row in rows[:limit]], next_cursor
+        matching = f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? AND instr(lower(content), ?) > 0"  # noqa: S608
+        page: list[dict[str, Any]] = []
+        for *row, position in rows:
+            named = not query or position > 0
+            messages = [] if named else [message_json(one) for one in connection.execute(matching, (row[0], query))]
+            after_this = [float(row[3]), row[0]]
+            page.append({"session": _session_json(row), "after": after_this, "named": named, "messages": messages})
+        return page
 
     @in_transaction
     def rate(self, connection: SqlConnection, answer: str, feedback: Mapping[str, JSON] | None) -> dict[str, JSON]:
         """Store what a reader says about an answer; None: nothing any more. Returns it as MessageSchema."""
         of_session = connection.execute("SELECT session FROM messages WHERE id = ?", (answer,)).fetchone()
-        if of_session is None or not is_owned(connection, of_session[0]):
+        if of_session is None or not is_visible(connection, of_session[0]):
             raise not_found("answer", "message_not_found")
         where = "WHERE id = ? AND role = 'assistant' AND status != 'running'"
         found = connection.execute(f"SELECT detail FROM messages {where}", (answer,)).fetchone()  # noqa: S608 - constant
@@ -127,11 +159,38 @@ class SessionStore(StateStore):
         row = connection.execute(f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?", (answer,)).fetchone()  # noqa: S608
         return message_json(row)
 
+    async def add_question(
+        self, session: str | None, question: str, trace: str, sent: Sequence[Turn] = (), replace: str | None = None
+    ) -> SessionTurn:
+        """Add a question and a running, empty answer to a session (None: a new one).
+
+        `sent`: the messages before the question in the request, which are added as well, except those that repeat the
+        end of the session as the principal may read it. `replace`: the trace of an answer, which is deleted with its
+        question and what follows.
+
+        Raises RequestRejected: the session does not exist, has ended, is full, or has a running answer; there is no
+        room for it.
+        """
+        if sent and session is not None:
+            history = cast("list[dict[str, Any]]", (await self._load(session))["history"])
+            if replace is not None:
+                history = history[: next((n for n, m in enumerate(history) if m["trace_id"] == replace), len(history))]
+            sent = sent[count_repeated([(m["role"], m["content"]) for m in history if _is_told(m)], sent) :]
+        added = [message for message in sent if message[1]]
+        turn = await self._add_question(session, question, trace, added, replace)
+        told = [
+            (m["role"], m["content"] if m["numbered"] else strip_citation_marks(m["role"], m["content"]))
+            for m in turn["history"]
+        ]
+        told += [(role, strip_citation_marks(role, content)) for role, content in added]
+        origins = await run_in_thread(lambda: self._readable_origins(turn["drawn_from"], turn["unknown"]))
+        return SessionTurn(turn["session"], turn["answer"], trace, tuple(told), tuple(turn["numbers"]), tuple(origins))
+
     @in_transaction
     def find_session(self, connection: SqlConnection, answer: str) -> str:
         """The session that ends with an answer. Raises RequestRejected: there is none, or it goes on."""
         row = connection.execute("SELECT session, key FROM messages WHERE id = ?", (answer,)).fetchone()
-        if row is None or not is_owned(connection, row[0]):
+        if row is None or not is_visible(connection, row[0]):
             raise not_found("response", "response_not_found")
         later = connection.execute("SELECT 1 FROM messages WHERE session = ? AND key > ?", tuple(row)).fetchone()
         if later is not None:
@@ -140,25 +199,19 @@ class SessionStore(StateStore):
         return str(row[0])
 
     @in_transaction
-    def add_question(
+    def _add_question(
         self,
         connection: SqlConnection,
         session: str | None,
         question: str,
         trace: str,
-        sent: Sequence[Turn] = (),
-        replace: str | None = None,
-    ) -> SessionTurn:
-        """Add a question and a running, empty answer to a session (None: a new one).
-
-        `sent`: the messages before the question in the request, which are added as well, except those that repeat the
-        end of the session. `replace`: the trace of an answer, which is deleted with its question and what follows.
-
-        Raises RequestRejected: the session does not exist, has ended, is full, or has a running answer.
-        """
+        added: Sequence[Turn],
+        replace: str | None,
+    ) -> dict[str, Any]:
         self._state.mark_interrupted(connection)
+        self._require_space(connection)
         if session is None:
-            self._evict(connection, new_conversations=1)
+            self._evict(connection, current_holder(), new_conversations=1)
         session_id = session or self._create(connection, question)
         data = _load_session(connection, session_id)
         if data["ended"] is not None:
@@ -166,14 +219,13 @@ class SessionStore(StateStore):
         if replace is not None:
             _delete_from(connection, session_id, replace)
         rows = connection.execute(
-            "SELECT role, content, status, detail FROM messages WHERE session = ? ORDER BY key", (session_id,)
+            f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key",  # noqa: S608 - own columns
+            (session_id,),
         ).fetchall()
-        shown_by = [json.loads(detail).get(SHOWN_KEY) for _, _, _, detail in rows]
-        history = [(role, content) for role, content, status, _ in rows if content and status != "error"]
-        added = [message for message in sent[count_repeated(history, sent) :] if message[1]]
         if len(rows) + len(added) + 2 > self._retention.max_messages:
             raise invalid_request("the session is full: start a new one", "session_id", "session_full", 409)
-        if any(status == "running" for _, _, status, _ in rows):
+        history = [message_json(row) for row in rows]
+        if any(message["status"] == "running" for message in history):
             raise invalid_request("another answer is running in this session", "session_id", "session_busy", 409)
         now, answer = time.time(), new_id("msg")
         for role, content in added:
@@ -182,21 +234,46 @@ class SessionStore(StateStore):
             _insert_message(connection, (new_id("msg"), session_id, "user", question, now, "done", trace, None))
         _insert_message(connection, (answer, session_id, "assistant", "", now, "running", trace, self._state.worker_id))
         new_title = shorten_title(question) if question and data["title"] == NEW_TITLE else data["title"]
-        connection.execute("UPDATE sessions SET updated = ?, title = ? WHERE id = ?", (now, new_title, session_id))
-        known = [
-            (role, content if shown is not None else strip_citation_marks(role, content))
-            for (role, content, status, _), shown in zip(rows, shown_by, strict=True)
-            if content and status != "error"
-        ]
-        known += [(role, strip_citation_marks(role, content)) for role, content in added]
-        ids: list[str] = max((shown for shown in shown_by if shown is not None), key=len, default=[])
-        return SessionTurn(session_id, answer, trace, tuple(known), tuple(ids))
+        texts = [*((content, detail) for _, _, content, _, _, _, detail in rows), *((text, "") for _, text in added)]
+        size = _stored_bytes([*texts, (question, ""), ("", "")])
+        traces = "SELECT coalesce(sum(length(record) + length(spans)), 0) FROM traces WHERE session = ?"
+        size += int(connection.execute(traces, (session_id,)).fetchone()[0])
+        values = (now, new_title, size, session_id)
+        connection.execute("UPDATE sessions SET updated = ?, title = ?, bytes = ? WHERE id = ?", values)
+        owner = connection.execute("SELECT owner FROM sessions WHERE id = ?", (session_id,)).fetchone()[0]
+        self._evict(connection, owner)
+        told = [message for message in history if _is_told(message)]
+        shown: list[Any] = [message.get(SHOWN_KEY) for message in history]
+        answers = [message for message in told if ORIGINS_KEY in message]
+        known = [cast("Sequence[Any]", message[ORIGINS_KEY]) for message in answers if message[ORIGINS_KEY] is not None]
+        return {
+            "session": session_id,
+            "answer": answer,
+            "history": [{**message, "numbered": message.get(SHOWN_KEY) is not None} for message in told],
+            "numbers": max((ids for ids in shown if ids is not None), key=len, default=[]),
+            "drawn_from": [origin for origins in known for origin in origins],
+            "unknown": [
+                identity
+                for m in answers
+                if m[ORIGINS_KEY] is None
+                for identity in cast("list[str]", m.get(SHOWN_KEY) or ())
+            ],
+        }
+
+    def _readable_origins(self, origins: Sequence[Sequence[JSON]], chunks: Sequence[str]) -> Sequence[Origin]:
+        """Those of origins, and of the origins of chunks, that the principal may read."""
+        every = unique_origins([*origins, *self.rights.chunk_origins(dict.fromkeys(chunks))])
+        lost = self.rights.find_lost(every)
+        return [origin for origin in every if origin not in lost]
 
     @in_transaction
-    def update_answer(self, connection: SqlConnection, turn: SessionTurn, content: str) -> None:
+    def update_answer(
+        self, connection: SqlConnection, turn: SessionTurn, content: str, origins: Sequence[Origin]
+    ) -> None:
         """Save the text of a running answer."""
         connection.execute(
-            "UPDATE messages SET content = ? WHERE id = ? AND status = 'running'", (content, turn.answer_id)
+            "UPDATE messages SET content = ?, detail = ? WHERE id = ? AND status = 'running'",
+            (content, json.dumps({ORIGINS_KEY: origins}), turn.answer_id),
         )
 
     @in_transaction
@@ -207,7 +284,9 @@ class SessionStore(StateStore):
         values = (status, content, json.dumps(detail, default=dict), turn.answer_id)
         finish = "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?"
         connection.execute(finish, values)
-        connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session_id))
+        size = len(content.encode("utf-8", "surrogatepass")) + len(values[2])
+        grow = "UPDATE sessions SET updated = ?, bytes = bytes + ? WHERE id = ?"
+        connection.execute(grow, (time.time(), size, turn.session_id))
         row = connection.execute(
             f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - own columns
             (turn.answer_id,),
@@ -218,35 +297,48 @@ class SessionStore(StateStore):
     def delete_expired(self, connection: SqlConnection) -> None:
         """Delete sessions that are too old or too many."""
         self._state.mark_interrupted(connection)
-        connection.execute("DELETE FROM sessions WHERE updated < ?", (time.time() - self._retention.days * 86400,))
-        self._evict(connection)
+        oldest = time.time() - self._retention.days * 86400
+        _delete_sessions(connection, "updated < ?", (oldest,))
+        for (owner,) in connection.execute("SELECT DISTINCT owner FROM sessions").fetchall():
+            self._evict(connection, owner)
 
     def _create(self, connection: SqlConnection, title: str) -> str:
         session, now = new_id("sess"), time.time()
-        values = (session, shorten_title(title) or NEW_TITLE, now, now)
-        connection.execute("INSERT INTO sessions (id, title, created, updated) VALUES (?,?,?,?)", values)
-        record_owner(connection, session)
+        values = (session, shorten_title(title) or NEW_TITLE, now, now, current_holder())
+        connection.execute("INSERT INTO sessions (id, title, created, updated, owner) VALUES (?,?,?,?,?)", values)
         return session
 
-    def _evict(self, connection: SqlConnection, *, new_conversations: int = 0, new_empty: int = 0) -> None:
-        """Delete the least recently used sessions, so that as many new ones fit; none with a running answer.
+    def _require_space(self, connection: SqlConnection) -> None:
+        """Raises RequestRejected if the state is full: the conversations of others make no room."""
+        self._state.require_space(self._retention.free_disk_bytes)
+        size = int(connection.execute("SELECT coalesce(sum(bytes), 0) FROM sessions").fetchone()[0])
+        if size >= self._retention.max_total_bytes:
+            message = f"the server stores {size:,} bytes of conversations: it takes no more until some are deleted"
+            raise RequestRejected(ErrorResponse(507, message, "quota_exceeded", "server_error"))
+
+    def _evict(self, connection: SqlConnection, owner: str, *, new_conversations: int = 0, new_empty: int = 0) -> None:
+        """Delete the least recently used sessions of an owner, so that as many new ones fit; none of others.
 
         Conversations and empty sessions are counted apart: whoever starts sessions and does not use them pushes out
         no conversation. Empty ones may use the room that conversations leave, and EMPTY_SHARE of all in any case.
+        A session with a running answer stays.
         """
         limit = self._retention.max_sessions
-        count = int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
-        used = int(connection.execute("SELECT count(DISTINCT session) FROM messages").fetchone()[0])
+        counts = "SELECT count(*), coalesce(sum(CASE WHEN bytes > 0 THEN 1 ELSE 0 END), 0), coalesce(sum(bytes), 0)"
+        row = connection.execute(f"{counts} FROM sessions WHERE owner = ?", (owner,)).fetchone()
+        count, used, size = map(int, row)
         room = max(1, int(limit * EMPTY_SHARE), limit - used - new_conversations)
-        for has_messages, excess in ((0, count - used + new_empty - room), (1, used + new_conversations - limit)):
-            connection.execute(
-                "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE CASE WHEN EXISTS (SELECT 1 FROM"
-                " messages m WHERE m.session = s.id) THEN 1 ELSE 0 END = ? AND NOT EXISTS (SELECT 1 FROM messages m"
-                " WHERE m.session = s.id AND m.status = 'running') ORDER BY updated, id LIMIT ?)",
-                (has_messages, max(0, excess)),
-            )
+        oldest = "id IN (SELECT id FROM sessions s WHERE owner = ? AND bytes {} 0 AND {} ORDER BY updated, id LIMIT ?)"
+        for comparison, excess in (("=", count - used + new_empty - room), (">", used + new_conversations - limit)):
+            if excess > 0:
+                _delete_sessions(connection, oldest.format(comparison, _IS_IDLE), (owner, excess))
+        if size > self._retention.max_bytes:
+            sums = "SELECT id, sum(bytes) OVER (ORDER BY updated DESC, id DESC) AS total FROM sessions WHERE owner = ?"
+            larger = f"id IN (SELECT id FROM ({sums}) s WHERE total > ? AND {_IS_IDLE})"  # noqa: S608 - constants
+            _delete_sessions(connection, larger, (owner, self._retention.max_bytes))
 
 
+_IS_IDLE = "NOT EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id AND m.status = 'running')"
 _SESSION_COLUMNS = (
     "id, title, created, updated, (SELECT count(*) FROM messages m WHERE m.session = s.id AND m.role = 'user')"
     " + (SELECT count(*) FROM messages m WHERE m.session = s.id AND m.role = 'assistant'), ended"
@@ -274,9 +366,11 @@ def strip_citation_marks(role: str, text: str) -> str:
 
 
 def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
-    """A row as MessageSchema."""
+    """A row as MessageSchema, with the origins of an answer for the filter."""
     identity, role, content, created, status, trace, detail = row
-    details = {key: value for key, value in json.loads(detail).items() if key != SHOWN_KEY}
+    details = json.loads(detail)
+    if role == "assistant":
+        details.setdefault(ORIGINS_KEY, None)  # of answers of earlier versions they are not known
     return {
         "id": identity,
         "role": role,
@@ -292,9 +386,34 @@ def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
 def _insert_message(connection: SqlConnection, values: tuple[object, ...]) -> None:
     connection.execute(
         "INSERT INTO messages (id, session, role, content, created, status, trace, worker, detail)"
-        " VALUES (?,?,?,?,?,?,?,?,'{}')",
-        values,
+        " VALUES (?,?,?,?,?,?,?,?,?)",
+        (*values, json.dumps({ORIGINS_KEY: []})),
     )
+
+
+def _is_told(message: Mapping[str, JSON]) -> bool:
+    """Whether a message is part of the conversation that a follow-up question continues."""
+    return bool(message["content"]) and message["status"] != "error"
+
+
+def _stored_bytes(messages: Sequence[tuple[str, str]]) -> int:
+    """What messages take, about: each a text and its details."""
+    return sum(MESSAGE_BYTES + len(text.encode("utf-8", "surrogatepass")) + len(detail) for text, detail in messages)
+
+
+def _delete_sessions(connection: SqlConnection, condition: str, values: tuple[object, ...]) -> None:
+    """Delete sessions with the texts of their traces."""
+    rows = connection.execute(f"SELECT id FROM sessions WHERE {condition}", values).fetchall()  # noqa: S608 - constant
+    for session in rows:
+        forget_texts(connection, "session = ?", session)
+        connection.execute("DELETE FROM sessions WHERE id = ?", session)
+
+
+def is_visible(connection: SqlConnection, session: str) -> bool:
+    """Whether there is a session that the current principal may see."""
+    owned, owner = owned_sql()
+    row = connection.execute(f"SELECT 1 FROM sessions WHERE id = ? AND {owned}", (session, *owner))  # noqa: S608
+    return row.fetchone() is not None
 
 
 def _delete_from(connection: SqlConnection, session: str, trace: str) -> None:
@@ -311,12 +430,12 @@ def _delete_from(connection: SqlConnection, session: str, trace: str) -> None:
 
 def _load_session(connection: SqlConnection, session: str) -> dict[str, JSON]:
     row = connection.execute(f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE id = ?", (session,)).fetchone()  # noqa: S608
-    if row is None or not is_owned(connection, session):
+    if row is None or not is_visible(connection, session):
         raise not_found("session", "session_not_found")
     return _session_json(row)
 
 
-def _session_json(row: tuple[Any, ...]) -> dict[str, JSON]:
+def _session_json(row: Sequence[Any]) -> dict[str, JSON]:
     identity, title, created, updated, messages, ended = row
     start, end = format_time(created), format_time(ended)
     return {

@@ -6,8 +6,8 @@ import time
 
 from ragkit.records import JSON
 from ragkit.server.http_errors import not_found
-from ragkit.server.principals import is_owned
 from ragkit.server.state.database import StateStore, format_time, in_transaction, new_id
+from ragkit.server.state.sessions import is_visible
 from ragkit.sql import SqlConnection
 
 _TABLE = (
@@ -26,9 +26,7 @@ class ShareStore(StateStore):
     @in_transaction
     def share(self, connection: SqlConnection, session: str) -> dict[str, JSON]:
         """The link of a session, with the same id until it is revoked."""
-        if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is None or not is_owned(
-            connection, session
-        ):
+        if not is_visible(connection, session):
             raise not_found("session", "session_not_found")
         insert = "INSERT INTO shares (id, created, session) VALUES (?, ?, ?) ON CONFLICT (session) DO NOTHING"
         connection.execute(insert, (new_id("share"), time.time(), session))
@@ -39,7 +37,7 @@ class ShareStore(StateStore):
     def revoke(self, connection: SqlConnection, session: str) -> None:
         """End the link of a session. Raises RequestRejected if it has none."""
         if (
-            not is_owned(connection, session)
+            not is_visible(connection, session)
             or not connection.execute("DELETE FROM shares WHERE session = ?", (session,)).rowcount
         ):
             raise not_found("link", "share_not_found")
@@ -48,6 +46,6 @@ class ShareStore(StateStore):
     def find_session(self, connection: SqlConnection, share: str) -> str:
         """The session of a link. Raises RequestRejected if it was revoked."""
         row = connection.execute("SELECT session FROM shares WHERE id = ?", (share,)).fetchone()
-        if row is None or not is_owned(connection, row[0]):
+        if row is None or not is_visible(connection, row[0]):
             raise not_found("link", "share_not_found")
         return str(row[0])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragkit.errors import KnowledgeBaseDamaged
+from ragkit.server.http_errors import disk_full
 from ragkit.server.state.schema import SCHEMA_VERSION, migrate
 from ragkit.sql import SqlConnection
 from ragkit.sqlite_errors import DATABASE_ERRORS
@@ -39,8 +40,13 @@ class SqliteState:
 
     def run(self, work: Callable[[SqlConnection], T]) -> T:
         """The result of `work` in one transaction."""
-        with _transaction(self._connection):
-            return work(self._connection)
+        try:
+            with _transaction(self._connection):
+                return work(self._connection)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                raise disk_full() from error
+            raise
 
     def close(self) -> None:
         """Close the file and release the lock of this worker."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from ragkit.agent.loop.config import AgentConfig
@@ -10,6 +11,7 @@ from ragkit.agent.result import AgentResult, ToolOutcome
 from ragkit.agent.tracing.trace import StepType, TraceSpan
 from ragkit.records import JSON
 from ragkit.server.state.database import format_time
+from ragkit.sql import SqlConnection
 
 MAX_RESULT_CHARS = 2_000
 """Longer tool results are cut in traces; `full_result_length` is the whole length."""
@@ -36,7 +38,15 @@ def trace_record(result: AgentResult, config: AgentConfig) -> dict[str, JSON]:
 
 def without_texts(record: Mapping[str, JSON]) -> dict[str, JSON]:
     """The record of an answer outside of sessions, of which no text is stored: its settings and tokens."""
-    return {**EMPTY_RECORD, "config": record["config"], "total_tokens": record["total_tokens"]}
+    return {**record, "turns": [], "tool_calls": []}
+
+
+def forget_texts(connection: SqlConnection, condition: str, values: tuple[object, ...] = ()) -> None:
+    """Delete the texts from the traces that a condition selects."""
+    with_texts = f"SELECT id, record FROM traces WHERE question != '' AND {condition}"  # noqa: S608 - constant
+    for trace, record in connection.execute(with_texts, values).fetchall():
+        kept = json.dumps({**json.loads(record), "turns": [], "tool_calls": []})
+        connection.execute("UPDATE traces SET question = '', record = ? WHERE id = ?", (kept, trace))
 
 
 def _turns(result: AgentResult, tool_spans: Mapping[str, TraceSpan]) -> list[JSON]:

@@ -11,27 +11,28 @@ from typing import Any, cast
 from ragkit.agent.tracing.trace import AgentTrace, TraceSpan
 from ragkit.records import JSON
 from ragkit.server.http_errors import not_found
-from ragkit.server.principals import delete_unused_owners, is_owned, owned_sql, record_owner
-from ragkit.server.state.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction
-from ragkit.server.state.trace_record import EMPTY_RECORD, without_texts
+from ragkit.server.principals import current_holder, owned_sql
+from ragkit.server.state.database import AnswerStore, decode_cursor, encode_cursor, format_time, in_transaction
+from ragkit.server.state.rights_filter import ORIGINS_KEY
+from ragkit.server.state.trace_record import EMPTY_RECORD, forget_texts, without_texts
 from ragkit.sql import SqlConnection
 
 _TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, spans, error, record"
 
 
-class TraceStore(StateStore):
+class TraceStore(AnswerStore):
     """The traces in a state database."""
 
     @in_transaction
     def start(self, connection: SqlConnection, trace: str, session: str | None, model: str, question: str) -> None:
         """Add a running trace. The question is stored only if it belongs to a session."""
         values = (trace, session, time.time(), model, question if session else "", self._state.worker_id)
+        record = _dump({ORIGINS_KEY: []})
         connection.execute(
-            "INSERT INTO traces (id, session, status, started, model, question, worker, usage, spans, error)"
-            " VALUES (?,?,'running',?,?,?,?,'{}','[]','')",
-            values,
+            "INSERT INTO traces (id, session, status, started, model, question, worker, record, owner, usage, spans,"
+            " error) VALUES (?,?,'running',?,?,?,?,?,?,'{}','[]','')",
+            (*values, record, current_holder()),
         )
-        record_owner(connection, trace)
 
     @in_transaction
     def finish(
@@ -41,7 +42,7 @@ class TraceStore(StateStore):
 
         The record of an answer without a session is returned as it is, and stored without its texts.
         """
-        record = cast("Mapping[str, JSON]", result.get("record") or EMPTY_RECORD)
+        record = cast("Mapping[str, JSON]", result.get("record") or {**EMPTY_RECORD, ORIGINS_KEY: []})
         usage, spans = _dump(result.get("usage") or {}), _dump(result.get("spans") or [])
         connection.execute(
             "UPDATE traces SET status = ?, ended = ?, model = coalesce(?, model), usage = ?, spans = ?, error = ?,"
@@ -49,6 +50,8 @@ class TraceStore(StateStore):
             (status, time.time(), result.get("model"), usage, spans, error, _dump(without_texts(record)), _dump(record),
              trace),
         )  # fmt: skip
+        grow = "UPDATE sessions SET bytes = bytes + ? WHERE id = (SELECT session FROM traces WHERE id = ?)"
+        connection.execute(grow, (len(_dump(record)) + len(spans), trace))
         return {**_load_trace(connection, trace), **record}
 
     @in_transaction
@@ -64,7 +67,7 @@ class TraceStore(StateStore):
         """A page of traces without spans, latest first, and the cursor of the next page."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
         self._state.mark_interrupted(connection)
-        owned, owner = owned_sql("traces.id")
+        owned, owner = owned_sql()
         rows = connection.execute(
             f"SELECT {_TRACE_COLUMNS} FROM traces WHERE (started, id) < (?, ?) AND (? IS NULL OR session = ?)"  # noqa: S608
             f" AND {owned} ORDER BY started DESC, id DESC LIMIT ?",
@@ -79,33 +82,27 @@ class TraceStore(StateStore):
         oldest = time.time() - self._retention.days * 86400
         connection.execute("DELETE FROM traces WHERE started < ? AND status != 'running'", (oldest,))
         connection.execute(
-            "DELETE FROM traces WHERE status != 'running' AND id NOT IN"
-            " (SELECT id FROM traces ORDER BY started DESC, id DESC LIMIT ?)",
+            "DELETE FROM traces WHERE status != 'running' AND id IN (SELECT id FROM (SELECT id, row_number() OVER"
+            " (PARTITION BY owner ORDER BY started DESC, id DESC) AS place FROM traces) t WHERE place > ?)",
             (self._retention.max_traces,),
         )
-        orphans = connection.execute(
-            "SELECT id, record FROM traces WHERE question != '' AND NOT EXISTS"
-            " (SELECT 1 FROM sessions WHERE sessions.id = traces.session)"
-        )
-        for trace, record in orphans.fetchall():
-            values = (_dump({**json.loads(record), "turns": [], "tool_calls": []}), trace)
-            connection.execute("UPDATE traces SET question = '', record = ? WHERE id = ?", values)
+        forget_texts(connection, "NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = traces.session)")
         connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))
-        delete_unused_owners(connection)
 
     @in_transaction
     def save_suspended_run(self, connection: SqlConnection, run: str) -> str:
         """Store a run that waits for tool results of the caller. Returns its id."""
         identity = secrets.token_urlsafe(16)
-        connection.execute("INSERT INTO suspended VALUES (?,?,?)", (identity, time.time(), run))
-        record_owner(connection, identity)
+        values = (identity, time.time(), run, current_holder())
+        connection.execute("INSERT INTO suspended (id, created, run, owner) VALUES (?,?,?,?)", values)
         return identity
 
     @in_transaction
     def load_suspended_run(self, connection: SqlConnection, identity: str) -> str | None:
         """A stored run; None if it is unknown or expired."""
-        row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
-        return None if row is None or not is_owned(connection, identity) else str(row[0])
+        owned, owner = owned_sql()
+        row = connection.execute(f"SELECT run FROM suspended WHERE id = ? AND {owned}", (identity, *owner)).fetchone()  # noqa: S608
+        return None if row is None else str(row[0])
 
 
 MAX_SUSPENDED_S = 3600.0
@@ -133,14 +130,17 @@ def _dump(value: object) -> str:
 
 
 def _load_trace(connection: SqlConnection, trace: str) -> dict[str, JSON]:
-    row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
-    if row is None or not is_owned(connection, trace):
+    owned, owner = owned_sql()
+    statement = f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ? AND {owned}"  # noqa: S608 - own columns
+    row = connection.execute(statement, (trace, *owner)).fetchone()
+    if row is None:
         raise not_found("trace", "trace_not_found")
     return {**_trace_json(row), "spans": json.loads(row[8]), **EMPTY_RECORD, **json.loads(row[10])}
 
 
 def _trace_json(row: tuple[Any, ...]) -> dict[str, JSON]:
-    identity, session, status, started, ended, model, question, usage, _, error, _ = row
+    """A row as TraceSchema, with the origins of the answer for the filter."""
+    identity, session, status, started, ended, model, question, usage, _, error, record = row
     start, end = format_time(started), format_time(ended)
     return {
         "id": identity,
@@ -155,4 +155,5 @@ def _trace_json(row: tuple[Any, ...]) -> dict[str, JSON]:
         "question": question,
         "usage": json.loads(usage) or None,
         "error": error or None,
+        ORIGINS_KEY: json.loads(record).get(ORIGINS_KEY) if question or error else [],
     }

@@ -398,7 +398,12 @@ def test_a_state_file_of_an_earlier_version_is_upgraded(base: Path) -> None:
     with serving(base, ScriptedProvider([SEARCH, CITED, "Two."])) as (_, client):
         trace = client.post("/chat", json={"message": "When?"}).json()["trace_id"]
     with closing(sqlite3.connect(base / "server.sqlite")) as connection:
-        connection.executescript("ALTER TABLE traces DROP COLUMN record; PRAGMA user_version = 1")
+        connection.executescript(
+            "DROP INDEX sessions_by_owner;"
+            "ALTER TABLE sessions DROP COLUMN owner; ALTER TABLE sessions DROP COLUMN bytes;"
+            "ALTER TABLE traces DROP COLUMN owner; ALTER TABLE suspended DROP COLUMN owner;"
+            "ALTER TABLE traces DROP COLUMN record; PRAGMA user_version = 1"
+        )
     with serving(base, ScriptedProvider(["Two."])) as (_, client):
         old = client.get(f"/traces/{trace}").json()
         assert (old["question"], old["turns"], old["config"]) == ("When?", [], {})

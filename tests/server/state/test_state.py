@@ -18,12 +18,14 @@ from ragkit.server.rate_limit import RequestRates
 from ragkit.server.settings import Retention
 from ragkit.server.state.database import StateDatabase
 from ragkit.server.state.job_store import MAX_ATTEMPTS, JobRequest, JobStore
+from ragkit.server.state.rights_filter import RightsFilter
 from ragkit.server.state.sessions import SessionStore
 from ragkit.server.state.shares import ShareStore
 from ragkit.server.state.traces import TraceStore
 from ragkit.usage.ledger import FILE_NAME, Ledger, create_tables
 from ragkit.usage.meter import MeteredCall, UsageStats
 
+EVERYTHING = RightsFilter(None)
 T = TypeVar("T")
 Open = Callable[[], StateDatabase]
 INDEX = JobRequest("index", index=("docs",))
@@ -56,7 +58,7 @@ def server(place: Path | DatabaseUrl) -> Iterator[Open]:
 
 
 def test_a_session_of_one_server_goes_on_on_another(server: Open) -> None:
-    one, other = (SessionStore(server(), Retention()) for _ in range(2))
+    one, other = (SessionStore(server(), Retention(), EVERYTHING) for _ in range(2))
     turn = wait(one.add_question(None, "Who?\0 100 % of ?", "tr1"))
     with pytest.raises(RequestRejected, match="another answer is running in this session"):
         wait(other.add_question(turn.session_id, "And?", "tr2"))
@@ -73,12 +75,15 @@ def test_a_session_of_one_server_goes_on_on_another(server: Open) -> None:
 
 def test_running_answers_of_a_dead_server_read_interrupted_and_those_of_a_live_one_do_not(server: Open) -> None:
     dying, living = server(), server()
-    stores = [(SessionStore(state, Retention()), TraceStore(state, Retention())) for state in (dying, living)]
+    stores = [
+        (SessionStore(state, Retention(), EVERYTHING), TraceStore(state, Retention(), EVERYTHING))
+        for state in (dying, living)
+    ]
     turns = []
     for number, (sessions, traces) in enumerate(stores):
         turns.append(wait(sessions.add_question(None, "Who?", f"tr{number}")))
         wait(traces.start(f"tr{number}", turns[-1].session_id, "m", "Who?"))
-    wait(stores[0][0].update_answer(turns[0], "Half an"))
+    wait(stores[0][0].update_answer(turns[0], "Half an", []))
     dying.close()  # without a word about its answers, as the kernel does for a killed process
     sessions, traces = stores[1]
     answers: list[Any] = [wait(sessions.get(turn.session_id)) for turn in turns]
@@ -89,7 +94,7 @@ def test_running_answers_of_a_dead_server_read_interrupted_and_those_of_a_live_o
 
 def test_surplus_sessions_and_traces_are_deleted_and_their_texts_leave_the_traces(server: Open) -> None:
     state, keep = server(), Retention(max_sessions=3, max_traces=4)
-    sessions, traces = SessionStore(state, keep), TraceStore(state, keep)
+    sessions, traces = SessionStore(state, keep, EVERYTHING), TraceStore(state, keep, EVERYTHING)
     for number in range(6):
         turn = wait(sessions.add_question(None, f"question {number}", f"tr{number}"))
         wait(traces.start(f"tr{number}", turn.session_id, "m", f"question {number}"))
@@ -108,7 +113,7 @@ def test_surplus_sessions_and_traces_are_deleted_and_their_texts_leave_the_trace
 
 def test_a_link_of_one_server_works_on_another_until_it_is_revoked(server: Open) -> None:
     one, other = server(), server()
-    session = str(wait(SessionStore(one, Retention()).start("talk"))["id"])
+    session = str(wait(SessionStore(one, Retention(), EVERYTHING).start("talk"))["id"])
     shares = [ShareStore(state, Retention()) for state in (one, other)]
     for store in shares:
         wait(store.open())

@@ -193,14 +193,20 @@ class SessionStore(StateStore):
     ) -> tuple[dict[str, JSON], dict[str, JSON]]:
         """Store the final answer. Returns it as MessageSchema, and its session as SessionSchema."""
         values = (status, content, json.dumps(detail, default=dict), turn.answer_id)
-        finish = "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?"
-        connection.execute(finish, values)
+        finish = (
+            "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ? AND status = 'running'"
+        )
+        connection.execute(finish, values)  # not if another server took this one for dead
         connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session_id))
         row = connection.execute(
             f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - own columns
             (turn.answer_id,),
         ).fetchone()
         return message_json(row), _load_session(connection, turn.session_id)
+
+    def give_up(self, trace: str) -> None:
+        """See `StateDatabase.give_up`."""
+        self._state.give_up(trace)
 
     @in_transaction
     def delete_expired(self, connection: SqlConnection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,10 @@ def forbid_sql_in_event_loops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             asyncio.get_running_loop()
         except RuntimeError:
             return
-        refused.append(str(statement)[:300])
+        callers = [
+            f"{frame.name} ({frame.filename})" for frame in traceback.extract_stack() if "ragkit/" in frame.filename
+        ]
+        refused.append(f"{str(statement)[:300]}, from {' <- '.join(reversed(callers[-8:]))}")
         raise AssertionError(f"SQL in the thread of the event loop: {statement}")
 
     class Guarded(sqlite3.Connection):

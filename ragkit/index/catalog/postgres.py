@@ -274,8 +274,8 @@ class PostgresCatalog:
     @contextmanager
     def read_changes(self, since: int) -> Iterator[PulledRows]:
         """One snapshot of the database, to read what was published after the version `since`."""
-        with self._translate(), connect(self.url) as connection, self._begin(connection, is_long=True):
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        level = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        with self._translate(), connect(self.url) as connection, self._begin(connection, level, is_long=True):
             state = self._read_state(connection)
             if state is None:
                 raise self._missing_error()
@@ -466,14 +466,14 @@ class PostgresCatalog:
             return function(connection)
 
     @contextmanager
-    def _begin(self, connection: Connection, *, is_long: bool) -> Iterator[None]:
+    def _begin(self, connection: Connection, level: str = "", *, is_long: bool) -> Iterator[None]:
         if not is_long:
             limits = transaction_limits(self.url.statement_seconds, self.url.lock_seconds, IDLE_SECONDS)
             with transaction(connection, limits):
                 yield
             return
         limits = transaction_limits(0, LONG_LOCK_SECONDS, LONG_IDLE_SECONDS)
-        with self._long(connection), transaction(connection, limits):
+        with self._long(connection), transaction(connection, limits, level):
             if connection.is_pooled:
                 row = connection.execute("SELECT pg_backend_pid()").fetchone()
                 connection.backend_pid = int(row[0]) if row else 0

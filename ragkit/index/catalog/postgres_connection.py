@@ -161,9 +161,9 @@ def connect(url: DatabaseUrl) -> Connection:
 
 
 @contextmanager
-def transaction(connection: Connection, limits: str) -> Iterator[None]:
-    """A transaction with the statements `limits` at its begin, which are sent together with BEGIN."""
-    connection.execute(f"BEGIN; {limits}")
+def transaction(connection: Connection, limits: str, level: str = "") -> Iterator[None]:
+    """A transaction of an isolation level, with the statements `limits` at its begin, which are sent with BEGIN."""
+    connection.execute(f"BEGIN {level}; {limits}")
     try:
         yield
     except BaseException:

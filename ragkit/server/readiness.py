@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 LOG = logging.getLogger("ragkit.server")
 CACHE_SECONDS = 1.0
 """How long the result of a check is used for further requests."""
-TIMEOUT_S = 5.0
+TIMEOUT_S = 2.0
 """Longer checks fail."""
 READY = "ok"
 """What is said of a part that works."""

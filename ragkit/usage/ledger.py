@@ -155,6 +155,7 @@ class Ledger:
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._writer: ThreadPoolExecutor | None = None
+        self._writer_lock = Lock()  # not that of the file, which is held while a row is written
         """Writes the rows of calls in event loops, which do not wait for it."""
 
     def call_recorder(self, verb: str, pipeline: str) -> Callable[[MeteredCall], None]:
@@ -184,7 +185,7 @@ class Ledger:
             except RuntimeError:
                 write(call)
             else:
-                with self._lock:
+                with self._writer_lock:
                     self._writer = self._writer or ThreadPoolExecutor(1, "ragkit-ledger")
                     self._writer.submit(write, call)
 
@@ -209,7 +210,7 @@ class Ledger:
 
     def close(self) -> None:
         """Write what is to be written, and close the file."""
-        with self._lock:
+        with self._writer_lock:
             writer, self._writer = self._writer, None
         if writer is not None:
             writer.shutdown()

@@ -167,8 +167,7 @@ def measure(primary: Postgres, standby: Standby, folder: Path, *, asynchronous: 
             time.sleep(0.5)
         jobs_done = time.monotonic()
         lost_answers = sum(max(0, wanted - count_answers(server.url, one)) for one, wanted in client.answers.items())
-        listed = json.dumps(get(server.url, "/documents?limit=1000"))
-        lost_uploads = [name for name in client.uploads if f"/{name}" not in listed]
+        lost_uploads = [name for name in client.uploads if not get(server.url, f"/documents?q=/{name}")["documents"]]
         statuses: dict[str, int] = {}
         for job in get(server.url, "/jobs?limit=100")["jobs"]:
             statuses[job["status"]] = statuses.get(job["status"], 0) + 1

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from ragkit.errors import DatabaseFailed, MissingExtra
 from ragkit.index.catalog.database_url import DatabaseUrl
+from ragkit.sql import POSTGRES_CLIENT_LIMITS
 
 try:
     import psycopg
@@ -25,14 +26,6 @@ except ImportError as error:
 
 T = TypeVar("T")
 
-CLIENT_LIMITS: dict[str, int] = {
-    "connect_timeout": 5,  # s, for each host of the address
-    "keepalives_idle": 5,  # s
-    "keepalives_interval": 3,  # s
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,  # ms
-}
-"""Options of the client of PostgreSQL, for addresses that do not set them: a dead peer is noticed after 15 s."""
 SERVER_LIMITS = (
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;"
     " SET tcp_user_timeout = 15000"
@@ -129,15 +122,12 @@ def _qualify(statement: str, schema: str, vector_schema: str) -> str:
 
 def connect(url: DatabaseUrl) -> Connection:
     """Open a connection. Raises psycopg.Error, or DatabaseFailed if the server is too old."""
-    chosen = conninfo_to_dict(url.dsn)
-    limits: dict[str, Any] = {name: value for name, value in CLIENT_LIMITS.items() if chosen.get(name) is None}
+    options: dict[str, Any] = {**POSTGRES_CLIENT_LIMITS, "application_name": "ragkit", **conninfo_to_dict(url.dsn)}
     connection = Connection.connect(
-        url.dsn,
         autocommit=True,
-        application_name="ragkit",
         cursor_factory=SchemaCursor,
         prepare_threshold=None,  # a prepared statement belongs to a session
-        **limits,
+        **options,
     )
     connection.schema, connection.answer_seconds = url.schema, url.statement_seconds + _MARGIN_SECONDS
     try:

@@ -191,7 +191,7 @@ class JobRunner:
             try:
                 cancelled = await self._store.update(job.id, progress.to_json())
             except DatabaseFailed as error:  # the work goes on as far as it can
-                LOG.warning("the progress of a job could not be stored: %s", error, extra={"job": job.id})
+                LOG.debug("the progress of a job could not be stored: %s", error, extra={"job": job.id})
         result = work.result()
         if isinstance(result.error, JobStopped):
             result = JobResult("queued" if self._closing and not cancelled else "cancelled")

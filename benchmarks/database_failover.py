@@ -163,6 +163,8 @@ def measure(primary: Postgres, standby: Standby, folder: Path, *, asynchronous: 
         time.sleep(RUN_SECONDS)
         client.stop.set()
         client.join()
+        if server.process.poll() is not None:
+            raise RuntimeError(f"the server ended with {server.process.poll()}: {server.log.decode()[-3000:]}")
         while any(job["status"] in ("queued", "running") for job in get(server.url, "/jobs?limit=100")["jobs"]):
             time.sleep(0.5)
         jobs_done = time.monotonic()

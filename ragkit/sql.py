@@ -8,6 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+POSTGRES_CLIENT_LIMITS: dict[str, int] = {
+    "connect_timeout": 5,  # s, for each host of the address
+    "keepalives_idle": 5,  # s
+    "keepalives_interval": 3,  # s
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,  # ms
+}
+"""Options of the client of PostgreSQL, for addresses that do not set them: a dead peer is noticed after 15 s."""
+
 
 class SqlCursor(Protocol):
     """The result of a statement."""

@@ -19,11 +19,12 @@ if [ "$WHAT" = demo ]; then
     exit 0
 fi
 
-# The tests use a real Redis server and a real Chromium. The torture test injects system call failures with strace, and
+# The tests use a real Redis server, a real pgbouncer and a real Chromium. The torture test injects system call failures with strace, and
 # simulates power loss on separate file systems (FUSE, XFS).
 missing=''
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+[ -x /usr/sbin/pgbouncer ] || command -v pgbouncer >/dev/null 2>&1 || missing="$missing pgbouncer"
 command -v strace >/dev/null 2>&1 || missing="$missing strace"
 command -v fusermount3 >/dev/null 2>&1 || missing="$missing fuse3 libfuse3-3"
 command -v mkfs.xfs >/dev/null 2>&1 || missing="$missing xfsprogs"

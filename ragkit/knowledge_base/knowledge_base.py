@@ -189,7 +189,12 @@ class KnowledgeBase:
 
     def open_writer(self) -> Self:
         """A second instance with the same settings and components, which can write while this one is searched."""
-        return type(self)(self.path, self.pipeline, self._components)
+        writer = type(self)(self.path, self.pipeline, self._components)
+        if self._shared is not None:
+            from ragkit.knowledge_base.shared import SharedKnowledgeBase
+
+            writer._shared = SharedKnowledgeBase(self._shared.url)
+        return writer
 
     @property
     def max_file_bytes(self) -> int:

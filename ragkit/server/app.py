@@ -66,8 +66,6 @@ from ragkit.server.state.uploads import UploadFolder
 from ragkit.server.watching import watch_sources
 
 LOG = logging.getLogger("ragkit.server")
-CONNECTION_CHECK_S = 3.0
-"""Seconds between checks of the connection to the database with the state."""
 CLEANUP_INTERVAL_S = 3600.0
 """Seconds between two deletions of expired sessions and traces."""
 JOB_STOP_SECONDS = 5.0
@@ -133,6 +131,8 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        for store in stores.values():
+            await asyncio.to_thread(store.follow)
         limiters = _create_limiters(chosen.limits, metrics)
         contexts: dict[str, AppContext] = {}
         for name, base in served.items():
@@ -143,9 +143,6 @@ def create_app(
             contexts.clear()  # without names, no request can choose
         background = [asyncio.create_task(_run_cleanup(context.sessions, context.traces)) for context in opened]
         background.append(asyncio.create_task(trim_periodically()))
-        background += [
-            asyncio.create_task(_keep_connected(context.state)) for context in opened if context.state.is_shared
-        ]
         if chosen.watch_seconds:
             background += [asyncio.create_task(watch_sources(context, chosen.watch_seconds)) for context in opened]
         async with AsyncExitStack() as stack:
@@ -257,7 +254,7 @@ async def _open_context(
         metrics,
         limiters.embeddings,
         limiters.searches,
-        ReadinessCheck(partial(_require_ready, kb)),
+        ReadinessCheck(partial(_require_ready, kb), state.check_writable),
         uploads,
         limiters.uploads,
         jobs,
@@ -342,16 +339,6 @@ async def _run_cleanup(sessions: SessionStore, traces: TraceStore) -> None:
         except Exception:  # boundary: the background task must go on
             LOG.exception("expired sessions and traces could not be deleted")
         await asyncio.sleep(CLEANUP_INTERVAL_S)
-
-
-async def _keep_connected(state: StateDatabase) -> None:
-    """Open a lost connection to the database again soon: without one, other servers take this one for dead."""
-    while True:
-        await asyncio.sleep(CONNECTION_CHECK_S)
-        try:
-            await state.run(lambda connection: None)
-        except RagkitError as error:
-            LOG.warning("%s", error)
 
 
 @contextmanager

@@ -109,6 +109,8 @@ class RequestMiddleware:
     async def _handle(
         self, scope: Scope, receive: Receive, sender: _ResponseSender, headers: Mapping[str, str]
     ) -> None:
+        if not _is_public(scope["path"]):
+            await self._access.load()
         error = self._check_access(scope, headers, sender.request_log)
         if error is None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             await sender.send_preflight()
@@ -137,9 +139,10 @@ class RequestMiddleware:
             message = f"origin {origin!r} is not allowed: start the server with --allow-origin"
             return ErrorResponse(403, message, "wrong_origin")
         CURRENT.set(None)
-        has_users = self._access.has_users()
-        is_link = scope["method"] == "GET" and scope["path"].startswith(SHARED_PREFIX) and not has_users
-        if is_link or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
+        is_public = _is_public(scope["path"]) or scope["method"] == "OPTIONS"
+        has_users = not is_public and self._access.has_users()
+        is_link = scope["method"] == "GET" and scope["path"].startswith(SHARED_PREFIX)
+        if is_public or (is_link and not has_users):
             return None
         signed = headers.get(USER_HEADER, "")
         if not self._digests and not signed and not has_users:

@@ -6,6 +6,7 @@ and MCP sessions that have begun. Work without a request reads what everyone may
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -56,6 +57,12 @@ class AccessControl:
     def __init__(self, stores: Mapping[str, AccessStore], secret: str | None = None) -> None:
         self._stores = stores
         self._secret = secret or ""
+
+    async def load(self) -> None:
+        """Read in a thread what is not in memory: the event loop runs no SQL."""
+        for store in self._stores.values():
+            if not store.is_loaded:
+                await asyncio.to_thread(store.read)
 
     def has_users(self) -> bool:
         """Whether requests must say who sends them."""

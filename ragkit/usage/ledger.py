@@ -1,16 +1,19 @@
 """The ledger: a SQLite file, or a table of a database, with one row for each call that used tokens or cost money.
 
-A row is written when its call is reported, so the spending of a killed run is recorded. Independent of knowledge
+A row is written when its call is reported, so the spending of a killed run is recorded; at once, but in a thread, if an
+event loop reports it. Independent of knowledge
 bases; callers pass the path.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -151,6 +154,9 @@ class Ledger:
         self._paused_until = float("-inf")
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
+        self._writer: ThreadPoolExecutor | None = None
+        self._writer_lock = Lock()  # not that of the file, which is held while a row is written
+        """Writes the rows of calls in event loops, which do not wait for it."""
 
     def call_recorder(self, verb: str, pipeline: str) -> Callable[[MeteredCall], None]:
         """A listener for the meter of one run, which writes a row for each call.
@@ -173,7 +179,17 @@ class Ledger:
                 level = logging.DEBUG if cost == 0 else logging.WARNING
                 _LOG.log(level, "%s cannot be written (%s): %s %s, USD %s", self.place, error, verb, call.model, cost)
 
-        return write
+        def record(call: MeteredCall) -> None:
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                write(call)
+            else:
+                with self._writer_lock:
+                    self._writer = self._writer or ThreadPoolExecutor(1, "ragkit-ledger")
+                    self._writer.submit(write, call)
+
+        return record
 
     def total_spending(self, period: Period | None = None) -> Spending:
         """The total of a period. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
@@ -193,7 +209,11 @@ class Ledger:
         return rows if group == "day" else sorted(rows, key=lambda row: (-row.known_cost_usd, row.name))
 
     def close(self) -> None:
-        """Close the file."""
+        """Write what is to be written, and close the file."""
+        with self._writer_lock:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.shutdown()
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -217,6 +237,8 @@ class Ledger:
             self._connection.execute(_INSERT, values)
 
     def _query_spending(self, group: str, period: Period) -> list[Spending]:
+        if (writer := self._writer) is not None:
+            writer.submit(int).result()  # after all rows before it
         where, values = period.to_sql()
         query = f"SELECT {group} AS name, {_SUMS} FROM calls WHERE {where} GROUP BY name ORDER BY name"  # noqa: S608
         if not isinstance(self.place, Path):

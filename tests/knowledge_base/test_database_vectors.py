@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from psycopg import sql
 
 from ragkit.errors import InvalidOption
 from ragkit.index.access.rules import AccessSettings
@@ -139,7 +140,8 @@ def test_a_copy_that_outgrows_its_bound_drops_its_vectors(opened: Open, docs: Pa
     assert hits(reader, "red door") == hits(writer, "red door")
     writer.remove(docs)
     for table in ("documents", "chunks"):  # PostgreSQL keeps the space of deleted rows until then
-        writer._shared.database.run(lambda c, name=table: c.execute(f"VACUUM FULL {name}".encode()))  # type: ignore[misc]
+        vacuum = sql.SQL("VACUUM FULL {}").format(sql.Identifier(writer._shared.url.schema, table))
+        writer._shared.database.run_alone(lambda c, statement=vacuum: c.execute(statement))  # type: ignore[misc]
     reader.refresh()
     assert has_vectors(reader)
     assert hits(reader, "pump oil") == before

@@ -318,7 +318,7 @@ def test_an_unreachable_database_leaves_the_local_copy(
     before = scores(kb)
     assert kb._shared is not None
     kb._shared.database.close()
-    monkeypatch.setattr(psycopg, "connect", _fail_to_connect)
+    monkeypatch.setattr(psycopg.Connection, "connect", _fail_to_connect)
     kb.refresh()
     assert scores(kb) == before
     assert "cannot be used (no route to host): start the database, or correct the address" in caplog.text

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from tests.server.sql_guard import forbid_sql_in_event_loops
 
 HASHING = "embed: {name: hashing, dimension: 64}\n"
 TEXTS = {
@@ -39,3 +41,11 @@ def base(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
     return Path(shutil.copytree(built, tmp_path / "kb"))
+
+
+@pytest.fixture(autouse=True)
+def _no_sql_in_event_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test of the server fails if a statement runs in the thread of its event loop."""
+    refused = forbid_sql_in_event_loops(monkeypatch)
+    yield
+    assert not refused, f"SQL in the thread of the event loop: {refused}"

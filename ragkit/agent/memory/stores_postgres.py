@@ -9,10 +9,12 @@ from typing import TypeAlias
 from ragkit.agent.memory.stores import ConversationStoreError, LastSeenText, check_key
 from ragkit.errors import MissingExtra
 from ragkit.masking import mask_secrets
+from ragkit.sql import POSTGRES_CLIENT_LIMITS
 
 try:
     import psycopg
     from psycopg import sql
+    from psycopg.conninfo import conninfo_to_dict
 except ImportError as error:
     raise MissingExtra("PostgresConversationStore", extra="pgvector") from error
 
@@ -79,7 +81,8 @@ class PostgresConversationStore:
     def _connect(self) -> Iterator[Connection]:
         """A connection with one transaction: connections are not shared between threads."""
         try:
-            with psycopg.connect(self.dsn, connect_timeout=self._timeout_s) as connection:
+            limits = {**POSTGRES_CLIENT_LIMITS, "connect_timeout": self._timeout_s}
+            with psycopg.connect(**{**limits, **conninfo_to_dict(self.dsn)}) as connection:  # type: ignore[arg-type]
                 yield connection
         except psycopg.Error as error:
             reason = " ".join(str(error).split())

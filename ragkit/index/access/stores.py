@@ -7,10 +7,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ragkit.errors import DatabaseFailed, KnowledgeBaseDamaged
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 ACCESS_FILE = "access.json"
 MAX_AGE_SECONDS = 0.1
-"""How old the settings of a database may be when they are used."""
+"""How old the settings of a database may be when a program uses them that does not follow it."""
+REFRESH_SECONDS = 0.3
+"""How often a server that follows a database reads the settings."""
+MAX_SILENCE_SECONDS = 120.0
+"""How long users and rules hold while the database does not answer. Then nobody reads anything."""
+MAX_STATEMENT_SECONDS = 5.0
+"""How long a look at the settings may take."""
 Change: TypeAlias = Callable[[AccessSettings], AccessSettings]
 
 
@@ -38,6 +44,13 @@ class AccessStore(Protocol):
 
     def update(self, change: Change) -> AccessSettings:
         """Replace the settings by what `change` makes of them, one change at a time. Returns the new ones."""
+
+    def follow(self) -> None:
+        """Read the settings, and for a server keep them in memory, so that `read` waits for nothing."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether `read` runs no SQL."""
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -85,6 +98,15 @@ class AccessFile:
         finally:
             os.close(lock)
 
+    def follow(self) -> None:
+        """See `AccessStore.follow`: the file is read when it changes."""
+        self.read()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the catalog is not asked if a file is expected."""
+        return self._stamp is not None or self._is_optional is not None or not knowledge_base_exists(self.directory)
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -95,51 +117,92 @@ class AccessFile:
 
 
 class AccessTable:
-    """The settings in a database, in one row. While it cannot be reached, the last ones that were read hold."""
+    """The settings in a database, in one row. While it does not answer, the last ones hold for MAX_SILENCE_SECONDS."""
 
     def __init__(self, url: DatabaseUrl) -> None:
         self._url = url
         self._lock = Lock()
         self._tables: PostgresTables | None = None
-        self._read_at = float("-inf")
+        self._tried_at = self._read_at = float("-inf")
         self._settings: AccessSettings | None = None
+        self._failure: DatabaseFailed | None = None
+        self._follower: Thread | None = None
+        self._stop = Event()
 
     def read(self) -> AccessSettings:
-        """The settings, of a tenth of a second ago at most. Raises DatabaseFailed, KnowledgeBaseDamaged."""
-        with self._lock:
-            if self._settings is None or time.monotonic() - self._read_at > MAX_AGE_SECONDS:
-                try:
-                    self._settings = self._connect().run(self._select)
-                except DatabaseFailed:
-                    if self._settings is None:
-                        raise
-                self._read_at = time.monotonic()
-            return self._settings
+        """The settings, of a tenth of a second ago at most; of REFRESH_SECONDS ago after `follow`.
+
+        Raises:
+            DatabaseFailed: the database has not answered for too long.
+            KnowledgeBaseDamaged: the row is invalid.
+        """
+        if self._follower is None:
+            self._refresh()
+        silence = time.monotonic() - self._read_at
+        if self._settings is None or (silence > MAX_SILENCE_SECONDS and self._settings != AccessSettings()):
+            hint = "start the database, or correct the address"
+            raise self._failure or DatabaseFailed(str(self._url), "the users and rules were not read", hint)
+        return self._settings
+
+    def follow(self) -> None:
+        """Read the settings in a thread from now on."""
+        if self._follower is None:
+            self._refresh()
+            self._follower = Thread(target=self._keep_refreshing, name="ragkit-access", daemon=True)
+            self._follower.start()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the settings were read."""
+        return self._settings is not None
 
     def update(self, change: Change) -> AccessSettings:
         """Replace the row in one transaction."""
 
         def replace(connection: SqlConnection) -> AccessSettings:
+            connection.execute("LOCK TABLE access IN EXCLUSIVE MODE")
             settings = change(self._select(connection))
             connection.execute("DELETE FROM access")
             connection.execute("INSERT INTO access VALUES (?)", (to_json(settings),))
             return settings
 
         with self._lock:
+            started = time.monotonic()
             self._settings = self._connect().run(replace)
+            self._read_at = self._tried_at = started
             return self._settings
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and stop following."""
+        self._stop.set()
         with self._lock:
             if self._tables is not None:
                 self._tables.close()
+
+    def _keep_refreshing(self) -> None:
+        while not self._stop.wait(REFRESH_SECONDS):
+            with suppress(KnowledgeBaseDamaged):  # then `read` fails after a while
+                self._refresh()
+
+    def _refresh(self) -> None:
+        with self._lock:
+            started = time.monotonic()
+            if started - self._tried_at <= MAX_AGE_SECONDS or self._stop.is_set():
+                return
+            try:
+                self._settings = self._connect().run(self._select)
+                self._read_at = started
+            except DatabaseFailed as error:
+                self._failure = error
+            self._tried_at = time.monotonic()
 
     def _connect(self) -> PostgresTables:
         if self._tables is None:
             from ragkit.index.catalog.postgres_tables import PostgresTables  # noqa: PLC0415 - needs psycopg
 
-            self._tables = PostgresTables(self._url, "access", _create_table, serial=True)
+            self._tables = PostgresTables(
+                self._url, "access", _create_table, serial=False, max_seconds=MAX_STATEMENT_SECONDS
+            )
         return self._tables
 
     def _select(self, connection: SqlConnection) -> AccessSettings:

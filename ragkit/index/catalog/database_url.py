@@ -20,6 +20,10 @@ DEFAULT_WAIT_SECONDS = 120.0
 """How long a writer waits for another one, if the address does not say."""
 DEFAULT_LEASE_SECONDS = 15.0
 """A writer that has not reported for so long has died, if the address does not say otherwise."""
+DEFAULT_STATEMENT_SECONDS = 30.0
+"""How long a statement may take, if the address does not say. Publications and indexes take as long as they need."""
+DEFAULT_LOCK_SECONDS = 20.0
+"""How long a statement waits for the locks of others, if the address does not say."""
 CACHE_VARIABLE = "RAGKIT_CACHE"
 """Environment variable with the folder of all caches."""
 _SCHEMES = ("postgresql", "postgres")
@@ -49,10 +53,17 @@ class DatabaseUrl:
     """The address as it was given, with its password."""
     max_copy_gb: float = math.inf
     """A larger copy leaves the vectors in the database, which then searches them."""
+    statement_seconds: float = DEFAULT_STATEMENT_SECONDS
+    """How long a statement may take; after some more the connection is taken for dead."""
+    lock_seconds: float = DEFAULT_LOCK_SECONDS
+    """How long a statement waits for locks."""
 
     @classmethod
     def parse(cls, text: str) -> DatabaseUrl:
-        """Parse an address. Its options `schema`, `wait`, `lease` (s) and `max_gb` are ours; others are PostgreSQL's.
+        """Parse an address.
+
+        Its options `schema`, `wait`, `lease`, `statement_timeout`, `lock_timeout` (s) and `max_gb` are ours; others are
+        those of PostgreSQL's client, as `connect_timeout`.
 
         Raises:
             InvalidOption: it is not an address of PostgreSQL, or an option is invalid.
@@ -72,9 +83,13 @@ class DatabaseUrl:
         wait = _read_number("wait", options.pop("wait", ""), DEFAULT_WAIT_SECONDS, _SECONDS, 86_400)
         lease = _read_number("lease", options.pop("lease", ""), DEFAULT_LEASE_SECONDS, _SECONDS, 86_400)
         max_gb = _read_number("max_gb", options.pop("max_gb", ""), math.inf, "GB, from 0 to 1000000", 1_000_000)
+        statement = _read_number(
+            "statement_timeout", options.pop("statement_timeout", ""), DEFAULT_STATEMENT_SECONDS, _SECONDS, 86_400
+        )
+        lock = _read_number("lock_timeout", options.pop("lock_timeout", ""), DEFAULT_LOCK_SECONDS, _SECONDS, 86_400)
         query = f"?{urlencode(options, quote_via=quote)}" if options else ""
         dsn = f"postgresql://{parts.netloc}{parts.path}{query}"
-        return cls(dsn, schema, wait, max(lease, 1.0), text, max_gb)
+        return cls(dsn, schema, wait, max(lease, 1.0), text, max_gb, max(statement, 1.0), max(lock, 0.1))
 
     def __str__(self) -> str:
         parts = urlsplit(self.dsn)

@@ -12,38 +12,45 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
+from psycopg import sql
 
 from ragkit.distribution import DISTRIBUTION
-from ragkit.errors import DatabaseFailed, KnowledgeBaseLocked, MissingExtra, NotAKnowledgeBase
+from ragkit.errors import DatabaseFailed, KnowledgeBaseLocked, NotAKnowledgeBase
 from ragkit.index.catalog.database_url import DatabaseUrl
+from ragkit.index.catalog.postgres_connection import (
+    IDLE_SECONDS,
+    Connection,
+    NoAnswer,
+    connect,
+    is_switched,
+    to_database_failed,
+    transaction,
+    transaction_limits,
+)
 from ragkit.index.catalog.postgres_rows import COLUMNS, ChangedRows, Row, decode_row, encode_row, vectors_to_copy
 from ragkit.index.catalog.postgres_schema import FORMAT, MIGRATIONS, TABLES
 
-try:
-    import psycopg
-    from psycopg import errors, sql
-except ImportError as error:
-    raise MissingExtra("a knowledge base in PostgreSQL", extra="pgvector") from error
-
-CONNECT_SECONDS = 10
-MIN_SERVER_VERSION = 150_000
-"""PostgreSQL 15."""
 VECTOR_BATCH_ROWS = 2_000
 """Vectors fetched at a time."""
 MIN_UNUSED_VECTORS = 1_000
 """As in a directory: below this number, vectors of deleted texts are kept, because texts come back."""
+LONG_LOCK_SECONDS = 120
+"""How long a publication waits for locks."""
+LONG_IDLE_SECONDS = 600
+"""How long a process may work between two statements of a publication, or while it reads one."""
 _LEASE_POLL_SECONDS = 0.2
+POOLED_POLL_SECONDS = 1.0
 _STOP_POLL_SECONDS = 0.5
 
 ResultT = TypeVar("ResultT")
-Connection = psycopg.Connection[tuple[Any, ...]]
 Vectors = NDArray[np.float32]
 
 
@@ -83,8 +90,10 @@ class PostgresCatalog:
         DatabaseFailed: the database is unreachable, too old, or rejected a request; from any method.
     """
 
-    def __init__(self, url: DatabaseUrl) -> None:
+    def __init__(self, url: DatabaseUrl, on_connect: Callable[[Connection], None] | None = None) -> None:
+        """`on_connect` is called with each new connection, in a transaction."""
         self.url = url
+        self._on_connect = on_connect
         self._lock = threading.RLock()
         self._connection: Connection | None = None
 
@@ -111,7 +120,7 @@ class PostgresCatalog:
         Raises:
             NotAKnowledgeBase: the schema holds tables of another application, or of a newer version of ragkit.
         """
-        return self.run(self._migrate)
+        return self.run(self._migrate, is_long=True)
 
     def acquire_lease(self) -> Lease:
         """Become the writer. Waits for another one, as long as the address says, and takes over from a dead one.
@@ -128,6 +137,7 @@ class PostgresCatalog:
         while True:
             row = self.run(lambda c: c.execute(statement, (owner, self.url.lease_seconds)).fetchone())
             if row is not None:
+                self._end_publications()
                 return Lease(int(row[0]), owner)
             if time.monotonic() >= deadline:
                 state = self.state()
@@ -165,7 +175,8 @@ class PostgresCatalog:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_number(),))
             version = self._check_lease(connection, changes, lease) + 1
             if changes.everything:
-                self._delete_everything(connection)
+                for table in TABLES:
+                    connection.execute(sql.SQL("DELETE FROM {}").format(connection.table(table)))
             for kind in COLUMNS:
                 self._replace_rows(connection, kind, changes, version)
             self._remove_embedders(connection, changes.removed_embedders, version)
@@ -173,7 +184,15 @@ class PostgresCatalog:
                 _put_embedder(connection, *embedder)
             if changes.embedder:
                 self._add_missing_vectors(connection, changes, version)
-            connection.execute("UPDATE ragkit SET version = %s, published = clock_timestamp()", (version,))
+            # last, since it locks the row in which the lease is renewed; a writer that took over changed the token
+            statement = (
+                "UPDATE ragkit SET version = %s, published = clock_timestamp(), id = coalesce(%s, id)"
+                " WHERE token = %s AND version = %s"
+            )
+            identity = secrets.token_hex(16) if changes.everything else None
+            values = version, identity, lease.token, changes.version
+            if connection.execute(statement, values).rowcount != 1:
+                raise self._taken_over_error(None)
             connection.execute("SELECT pg_notify(%s, %s)", (self.channel, str(version)))
         return version
 
@@ -181,9 +200,8 @@ class PostgresCatalog:
         """Keep vectors by the hash of their text, before anything is published: they are never paid twice."""
 
         def save(connection: Connection) -> None:
-            with connection.transaction():
-                key = _put_embedder(connection, embedder.fingerprint, embedder.dimension, embedder.probe)
-                _copy_vectors(connection, key, hashes, rows)
+            key = _put_embedder(connection, embedder.fingerprint, embedder.dimension, embedder.probe)
+            _copy_vectors(connection, key, hashes, rows)
 
         self.run(save)
 
@@ -207,7 +225,7 @@ class PostgresCatalog:
             if row[0] > max(MIN_UNUSED_VECTORS, row[1] - row[0]):
                 connection.execute(f"DELETE FROM vectors WHERE {unused}")  # noqa: S608 - constant names
 
-        self.run(delete)
+        self.run(delete, is_long=True)
 
     # reading
 
@@ -238,9 +256,10 @@ class PostgresCatalog:
         query = (
             "SELECT (SELECT count(*) FROM chunks) * coalesce((SELECT max(dimension) FROM embedders WHERE fingerprint ="
             " (SELECT value FROM meta WHERE key = 'embedder')), 0) * 5"
-            " + pg_table_size('documents') + 2 * pg_table_size('chunks')"
+            " + pg_table_size(%s::regclass) + 2 * pg_table_size(%s::regclass)"
         )
-        row = self.run(lambda c: c.execute(query).fetchone()) or (0,)
+        tables = [_quote(f"{self.url.schema}.{table}") for table in ("documents", "chunks")]
+        row = self.run(lambda c: c.execute(query, tables).fetchone()) or (0,)
         return int(row[0])
 
     def count_rows(self) -> tuple[int, int, int]:
@@ -255,8 +274,8 @@ class PostgresCatalog:
     @contextmanager
     def read_changes(self, since: int) -> Iterator[PulledRows]:
         """One snapshot of the database, to read what was published after the version `since`."""
-        with self._translate(), self._connect() as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        level = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        with self._translate(), connect(self.url) as connection, self._begin(connection, level, is_long=True):
             state = self._read_state(connection)
             if state is None:
                 raise self._missing_error()
@@ -265,13 +284,20 @@ class PostgresCatalog:
     def publications(self, poll_seconds: float, stop: threading.Event) -> Iterator[None]:
         """Yields when something was published, and every `poll_seconds` anyway, until `stop` is set.
 
-        Some proxies of connections pass no notifications: then only the poll tells.
+        Poolers pass no notifications: behind one, it looks for publications every second.
         """
-        with self._translate(), self._connect() as connection:
-            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+        with self._translate(), connect(self.url) as connection:
+            if connection.is_pooled:
+                poll_seconds = min(poll_seconds, POOLED_POLL_SECONDS)
+            else:
+                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
             last = time.monotonic()
             while not stop.is_set():
-                notified = list(connection.notifies(timeout=_STOP_POLL_SECONDS, stop_after=1))
+                notified = False
+                if connection.is_pooled:
+                    stop.wait(_STOP_POLL_SECONDS)
+                else:
+                    notified = bool(list(connection.notifies(timeout=_STOP_POLL_SECONDS, stop_after=1)))
                 if notified or time.monotonic() - last >= poll_seconds:
                     last = time.monotonic()
                     yield
@@ -297,22 +323,21 @@ class PostgresCatalog:
         return DatabaseState(str(found[0]), int(found[1]), str(found[2] or ""))
 
     def _migrate(self, connection: Connection) -> DatabaseState:
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_number(),))
-            state = self._read_state(connection)
-            if state is None:
-                self._check_schema(connection)
-                connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
-            row = connection.execute("SELECT format FROM ragkit").fetchone() if state else (0,)
-            first = int(row[0]) if row else 0
-            for migration in MIGRATIONS[first:]:
-                connection.execute(migration.encode())
-            if state is None:
-                values = secrets.token_hex(16), FORMAT
-                connection.execute("INSERT INTO ragkit (id, format, version) VALUES (%s, %s, 0)", values)
-            elif first < FORMAT:
-                connection.execute("UPDATE ragkit SET format = %s", (FORMAT,))
-            created = self._read_state(connection)
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_number(),))
+        state = self._read_state(connection)
+        if state is None:
+            self._check_schema(connection)
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+        row = connection.execute("SELECT format FROM ragkit").fetchone() if state else (0,)
+        first = int(row[0]) if row else 0
+        for migration in MIGRATIONS[first:]:
+            connection.execute(migration)
+        if state is None:
+            values = secrets.token_hex(16), FORMAT
+            connection.execute("INSERT INTO ragkit (id, format, version) VALUES (%s, %s, 0)", values)
+        elif first < FORMAT:
+            connection.execute("UPDATE ragkit SET format = %s", (FORMAT,))
+        created = self._read_state(connection)
         if created is None:
             raise self._missing_error()
         return created
@@ -329,8 +354,8 @@ class PostgresCatalog:
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.url.schema)))
 
     def _check_lease(self, connection: Connection, changes: ChangedRows, lease: Lease) -> int:
-        """The version of the database; the copy must be of it, and the lease must be the writer's."""
-        row = connection.execute("SELECT token, version, writer FROM ragkit FOR UPDATE").fetchone()
+        """The version of the database; the copy must be of it, and the lease must be the writer's. Locks nothing."""
+        row = connection.execute("SELECT token, version, writer FROM ragkit").fetchone()
         if row is None or int(row[0]) != lease.token or int(row[1]) != changes.version:
             raise self._taken_over_error(row[2] if row else None)
         return int(row[1])
@@ -338,10 +363,19 @@ class PostgresCatalog:
     def _taken_over_error(self, writer: str | None) -> KnowledgeBaseLocked:
         return KnowledgeBaseLocked(str(self.url), f"{writer or 'another process'}, which took over")
 
-    def _delete_everything(self, connection: Connection) -> None:
-        for table in TABLES:
-            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
-        connection.execute("UPDATE ragkit SET id = %s", (secrets.token_hex(16),))
+    def _end_publications(self) -> None:
+        """End the transaction of an earlier writer, which holds locks and cannot publish any more.
+
+        The database does not know yet that a machine vanished in the middle of one.
+        """
+        number = self._lock_number() % 2**64
+        statement = (
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND classid::bigint = %s AND objid::bigint = %s AND pid <> pg_backend_pid()"
+        )
+        with suppress(DatabaseFailed):  # of another user: its transaction ends by the limits of the database
+            self.run(lambda c: c.execute(statement, (number >> 32, number % 2**32)))
 
     def _replace_rows(self, connection: Connection, kind: str, changes: ChangedRows, version: int) -> None:
         columns = COLUMNS[kind]
@@ -357,7 +391,7 @@ class PostgresCatalog:
             )
         for table, names in columns.tables:
             fields = sql.SQL(", ").join(map(sql.Identifier, (*names, "version")))
-            arriving = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), fields)
+            arriving = sql.SQL("COPY {} ({}) FROM STDIN").format(connection.table(table), fields)
             with connection.cursor() as cursor, cursor.copy(arriving) as copy:
                 for row in changes.rows(table):
                     copy.write_row((*encode_row(row), version))
@@ -394,47 +428,90 @@ class PostgresCatalog:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
+        """A long transaction, which is not tried again."""
         with self._lock, self._translate(), self._closed_by_interrupts():
             connection = self._open()
-            with connection.transaction(), self._closed_by_interrupts():
+            with self._begin(connection, is_long=True), self._closed_by_interrupts():
                 yield connection
 
-    def run(self, function: Callable[[Connection], ResultT]) -> ResultT:
-        """Call a function that may run twice. If the connection was lost, it is called again with a new one."""
+    def run(
+        self, function: Callable[[Connection], ResultT], *, is_long: bool = False, repeat_commit: bool = True
+    ) -> ResultT:
+        """The result of a function in one transaction. It is called again if the connection was lost, or has to be.
+
+        Args:
+            function: may run twice.
+            is_long: its statements may take as long as they need, while the database works on them.
+            repeat_commit: also if the connection was lost during the commit, which may have succeeded.
+        """
         with self._lock, self._translate(), self._closed_by_interrupts():
-            try:
-                return function(self._open())
-            except psycopg.OperationalError:
-                if self._connection is not None and not self._connection.closed:
-                    raise
-            return function(self._open())
+            for is_last in (False, True):
+                connection, ended = self._open(), False
+                try:
+                    with self._begin(connection, is_long=is_long):
+                        result = function(connection)
+                        ended = True
+                except psycopg.Error as error:
+                    if is_switched(error):
+                        self.close()
+                    if is_last or not connection.closed or isinstance(error, NoAnswer) or (ended and not repeat_commit):
+                        raise
+                else:
+                    return result
+            raise AssertionError("the second attempt returns or raises")
+
+    def run_alone(self, function: Callable[[Connection], ResultT]) -> ResultT:
+        """The result of a function outside of a transaction, for statements that cannot run in one."""
+        with self._lock, self._translate(), self._closed_by_interrupts(), self._long(self._open()) as connection:
+            return function(connection)
+
+    @contextmanager
+    def _begin(self, connection: Connection, level: str = "", *, is_long: bool) -> Iterator[None]:
+        if not is_long:
+            limits = transaction_limits(self.url.statement_seconds, self.url.lock_seconds, IDLE_SECONDS)
+            with transaction(connection, limits):
+                yield
+            return
+        limits = transaction_limits(0, LONG_LOCK_SECONDS, LONG_IDLE_SECONDS)
+        with self._long(connection), transaction(connection, limits, level):
+            if connection.is_pooled:
+                row = connection.execute("SELECT pg_backend_pid()").fetchone()
+                connection.backend_pid = int(row[0]) if row else 0
+            yield
+
+    @contextmanager
+    def _long(self, connection: Connection) -> Iterator[Connection]:
+        """Wait for statements as long as the database works on them."""
+        connection.is_working = lambda: self._is_working(connection)
+        try:
+            yield connection
+        finally:
+            connection.is_working = None
+
+    def _is_working(self, connection: Connection) -> bool:
+        """Ask over another connection whether the database works on a statement."""
+        query = (
+            "SELECT state = 'active' AND wait_event IS DISTINCT FROM 'ClientRead' FROM pg_stat_activity WHERE pid = %s"
+        )
+        try:
+            with connect(self.url) as other:
+                row = other.execute(query, (connection.backend_pid,)).fetchone()
+        except psycopg.Error:
+            return False
+        return row is not None and bool(row[0])
 
     def _open(self) -> Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = self._connect()
+            connection = connect(self.url)
+            try:
+                if self._on_connect is not None:
+                    with self._begin(connection, is_long=False):
+                        self._on_connect(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
-
-    def _connect(self) -> Connection:
-        connection: Connection = psycopg.connect(
-            self.url.dsn, autocommit=True, application_name="ragkit", connect_timeout=CONNECT_SECONDS
-        )
-        try:
-            self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _prepare(self, connection: Connection) -> None:
-        """Set the search path of a new connection. Raises DatabaseFailed if the server is too old."""
-        if connection.info.server_version < MIN_SERVER_VERSION:
-            version = connection.info.server_version // 10_000
-            raise DatabaseFailed(str(self.url), f"it is PostgreSQL {version}", "use PostgreSQL 15 or newer")
-        query = "SELECT nspname FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
-        found = connection.execute(query).fetchone()
-        names = dict.fromkeys([self.url.schema, str(found[0]) if found else "public", "public"])
-        path = sql.SQL(", ").join(map(sql.Identifier, names))
-        connection.execute(sql.SQL("SET search_path = {}").format(path))
 
     @contextmanager
     def _closed_by_interrupts(self) -> Iterator[None]:
@@ -455,14 +532,8 @@ class PostgresCatalog:
         """Translate the errors of the client."""
         try:
             yield
-        except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege) as error:
-            hint = "install pgvector and run CREATE EXTENSION vector, or grant the rights on the schema"
-            raise DatabaseFailed(str(self.url), _format_error(error), hint) from error
-        except psycopg.OperationalError as error:
-            hint = "start the database, or correct the address"
-            raise DatabaseFailed(str(self.url), _format_error(error), hint) from error
         except psycopg.Error as error:
-            raise DatabaseFailed(str(self.url), _format_error(error), "see the log of the database") from error
+            raise to_database_failed(error, self.url) from error
 
 
 class PulledRows:
@@ -478,7 +549,7 @@ class PulledRows:
         names = next(dict(columns.tables)[table] for columns in COLUMNS.values() if table in dict(columns.tables))
         statement = sql.SQL("SELECT {} FROM {} WHERE version > {} ORDER BY {}").format(
             sql.SQL(", ").join(map(sql.Identifier, names)),
-            sql.Identifier(table),
+            self._connection.table(table),
             sql.Literal(self.since),
             sql.Identifier(names[0]),
         )
@@ -544,7 +615,7 @@ def _put_embedder(connection: Connection, fingerprint: str, dimension: int, prob
 def _copy_vectors(connection: Connection, embedder: int, hashes: Sequence[bytes], rows: Vectors) -> None:
     """Insert vectors; those that are there stay."""
     connection.execute(
-        "CREATE TEMP TABLE IF NOT EXISTS arriving (text_hash bytea, embedding vector) ON COMMIT DELETE ROWS"
+        "CREATE TEMP TABLE IF NOT EXISTS pg_temp.arriving (text_hash bytea, embedding vector) ON COMMIT DROP"
     )
     with connection.cursor() as cursor, cursor.copy("COPY pg_temp.arriving FROM STDIN (FORMAT BINARY)") as copy:
         copy.write(vectors_to_copy(hashes, rows))
@@ -556,8 +627,3 @@ def _copy_vectors(connection: Connection, embedder: int, hashes: Sequence[bytes]
 
 def _quote(name: str) -> str:
     return ".".join(f'"{part}"' for part in name.split("."))
-
-
-def _format_error(error: psycopg.Error) -> str:
-    """The message of an error on one line."""
-    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())

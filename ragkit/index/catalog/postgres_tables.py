@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -11,13 +12,12 @@ import psycopg
 from psycopg import sql
 
 from ragkit.index.catalog.database_url import DatabaseUrl
-from ragkit.index.catalog.postgres import Connection, PostgresCatalog
+from ragkit.index.catalog.postgres import PostgresCatalog
+from ragkit.index.catalog.postgres_connection import Connection
 from ragkit.sql import SqlConnection
 
-LOCK_SECONDS = 20
-"""How long a transaction waits for those of other processes."""
-IDLE_SECONDS = 10
-"""A process that stops in the middle of a transaction, and holds its locks, is disconnected after so long."""
+MAX_STATEMENT_SECONDS = 15.0
+"""Statements on these tables are short: one that takes longer waits for another process, or for a dead one."""
 
 ResultT = TypeVar("ResultT")
 _TRANSLATIONS = {
@@ -39,43 +39,50 @@ class PostgresTables:
         DatabaseFailed: the database is unreachable, or rejected a request; from any method.
     """
 
-    def __init__(self, url: DatabaseUrl, name: str, prepare: Callable[[SqlConnection], None], *, serial: bool) -> None:
-        """`prepare` is called in a transaction after each connection, to create the tables.
+    def __init__(
+        self,
+        url: DatabaseUrl,
+        name: str,
+        prepare: Callable[[SqlConnection], None],
+        *,
+        serial: bool,
+        max_seconds: float = MAX_STATEMENT_SECONDS,
+    ) -> None:
+        """Connect when it is needed.
 
-        `serial`: of the transactions of all processes under this `name`, one runs at a time, as in SQLite.
+        Args:
+            url: the knowledge base.
+            name: of the tables.
+            prepare: called in a transaction after each connection, to create the tables.
+            serial: of the transactions of all processes under this `name`, one runs at a time, as in SQLite.
+            max_seconds: how long a statement may take, if the address does not allow less.
         """
         self.url = url
-        self._catalog = PostgresCatalog(url)
+        limited = replace(url, statement_seconds=min(url.statement_seconds, max_seconds))
+        self._catalog = PostgresCatalog(limited, self._create_tables)
         self._lock_key = lock_key(f"ragkit {name} {url.schema}")
         self._prepare, self._serial = prepare, serial
-        self._prepared: Connection | None = None
 
     def __str__(self) -> str:
         return str(self.url)
 
     def run(self, work: Callable[[SqlConnection], ResultT]) -> ResultT:
-        """The result of `work` in one transaction. It is called again if the connection was lost."""
-        return self._catalog.run(lambda connection: self._run(connection, work))
+        """The result of `work` in one transaction. It is called again if the connection was lost before the commit."""
+        return self._catalog.run(lambda connection: self._run(connection, work), repeat_commit=False)
 
     def close(self) -> None:
         """Close the connection."""
         self._catalog.close()
-        self._prepared = None
 
     def _run(self, connection: Connection, work: Callable[[SqlConnection], ResultT]) -> ResultT:
-        translated = _TranslatingConnection(connection)
-        if connection is not self._prepared:
-            connection.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'".encode())
-            connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'".encode())
-            with connection.transaction():
-                self._lock(connection)
-                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.url.schema)))
-                self._prepare(translated)
-            self._prepared = connection
-        with connection.transaction():
-            if self._serial:
-                self._lock(connection)
-            return work(translated)
+        if self._serial:
+            self._lock(connection)
+        return work(_TranslatingConnection(connection))
+
+    def _create_tables(self, connection: Connection) -> None:
+        self._lock(connection)
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.url.schema)))
+        self._prepare(_TranslatingConnection(connection))
 
     def _lock(self, connection: Connection) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (self._lock_key,))
@@ -92,9 +99,10 @@ class _TranslatingConnection:
         # client-side binding: the types of NULL and of numbers follow from where they stand, as in SQLite
         cursor = psycopg.ClientCursor(self._connection)
         if not parameters:
-            return cursor.execute(translate(statement).encode())
+            return cursor.execute(self._connection.qualify(translate(statement)).encode())
         values = [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in parameters]
-        return cursor.execute(translate(statement).replace("%", "%%").replace("?", "%s").encode(), values)
+        qualified = self._connection.qualify(translate(statement))
+        return cursor.execute(qualified.replace("%", "%%").replace("?", "%s").encode(), values)
 
 
 def translate(statement: str) -> str:

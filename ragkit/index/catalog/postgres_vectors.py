@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from ragkit.index.catalog.database_url import DatabaseUrl
-from ragkit.index.catalog.postgres import Connection, PostgresCatalog
+from ragkit.index.catalog.postgres import PostgresCatalog
+from ragkit.index.catalog.postgres_connection import Connection
 
 MAX_LISTED_KEYS = 20_000
 """Up to so many allowed chunks are compared one by one: exact, and faster than an index that finds mostly others."""
@@ -134,14 +135,19 @@ def create_vector_index(catalog: PostgresCatalog) -> None:
     def create(connection: Connection) -> None:
         embedder = _find_embedder(connection, fingerprint)
         for name in _unused_indexes(connection, embedder):
-            connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(name)))
+            connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(connection.table(name)))
         if embedder is None or embedder.has_index or not _can_index(connection, embedder):
             return
-        query = sql.SQL("CREATE INDEX CONCURRENTLY {} ON vectors USING hnsw ({} halfvec_ip_ops) WHERE embedder = {}")
-        index = sql.Identifier(_index_name(embedder.key))
-        connection.execute(query.format(index, _halfvec(embedder), sql.Literal(embedder.key)))
+        query = sql.SQL("CREATE INDEX CONCURRENTLY {} ON {} USING hnsw ({} {}) WHERE embedder = {}").format(
+            sql.Identifier(_index_name(embedder.key)),
+            connection.table("vectors"),
+            _halfvec(connection, embedder),
+            sql.Identifier(connection.vector_schema, "halfvec_ip_ops"),
+            sql.Literal(embedder.key),
+        )
+        connection.execute(query)
 
-    catalog.run(create)
+    catalog.run_alone(create)
 
 
 def _can_index(connection: Connection, embedder: _Embedder) -> bool:
@@ -156,7 +162,8 @@ def _unused_indexes(connection: Connection, embedder: _Embedder | None) -> list[
     """Those of embedders that are gone, and those that were not finished."""
     rows = connection.execute(
         "SELECT c.relname, i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
-        " WHERE i.indrelid = 'vectors'::regclass AND c.relname LIKE 'vectors_hnsw_%'"
+        " WHERE i.indrelid = %s::regclass AND starts_with(c.relname, 'vectors_hnsw_')",
+        (_vectors_table(connection),),
     ).fetchall()
     current = _index_name(embedder.key) if embedder is not None else ""
     return [str(name) for name, is_valid in rows if name != current or not is_valid]
@@ -165,33 +172,38 @@ def _unused_indexes(connection: Connection, embedder: _Embedder | None) -> list[
 def _find_embedder(connection: Connection, fingerprint: str) -> _Embedder | None:
     row = connection.execute(
         "SELECT e.key, e.dimension, EXISTS (SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE"
-        " i.indrelid = 'vectors'::regclass AND i.indisvalid AND c.relname = 'vectors_hnsw_' || e.key),"
-        " (SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = 'vectors'::regclass)"
+        " i.indrelid = %s::regclass AND i.indisvalid AND c.relname = 'vectors_hnsw_' || e.key),"
+        " (SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = %s::regclass)"
         " FROM embedders e WHERE e.fingerprint = %s",
-        (fingerprint,),
+        (_vectors_table(connection), _vectors_table(connection), fingerprint),
     ).fetchone()
     return None if row is None else _Embedder(int(row[0]), int(row[1]), bool(row[2]), int(row[3]))
 
 
 def _search_all(connection: Connection, embedder: _Embedder, query: Vector, limit: int) -> list[tuple[int, str, bytes]]:
     """The chunks of the `limit` nearest vectors."""
-    text = _to_text(query)
-    if embedder.has_index:
-        distance = sql.SQL("{} <#> {}::halfvec({})").format(
-            _halfvec(embedder), sql.Literal(text), sql.Literal(embedder.dimension)
-        )
-    else:
-        distance = sql.SQL("embedding <#> {}::vector").format(sql.Literal(text))
+    column = _halfvec(connection, embedder) if embedder.has_index else sql.Identifier("embedding")
+    kind = sql.Identifier(connection.vector_schema, "halfvec" if embedder.has_index else "vector")
     statement = sql.SQL(
-        "SELECT c.key, c.id, vector_send(v.embedding) FROM (SELECT text_hash, embedding FROM vectors"
-        " WHERE embedder = {} ORDER BY {} LIMIT {}) v JOIN chunks c ON c.text_hash = v.text_hash"
-    ).format(sql.Literal(embedder.key), distance, sql.Literal(limit))
-    with connection.transaction():
-        if embedder.has_index:
-            connection.execute(f"SET LOCAL hnsw.ef_search = {min(max(limit, MIN_EF_SEARCH), MAX_EF_SEARCH)}".encode())
-            connection.execute(b"SET LOCAL hnsw.iterative_scan = strict_order")
-            connection.execute(b"SET LOCAL enable_seqscan = off")
-        rows = connection.cursor(binary=True).execute(statement).fetchall()
+        "SELECT c.key, c.id, {send}(v.embedding) FROM (SELECT text_hash, embedding FROM {vectors}"
+        " WHERE embedder = {embedder} ORDER BY {column} OPERATOR({schema}.<#>) {query}::{kind} LIMIT {limit}) v"
+        " JOIN {chunks} c ON c.text_hash = v.text_hash"
+    ).format(
+        send=sql.Identifier(connection.vector_schema, "vector_send"),
+        vectors=connection.table("vectors"),
+        embedder=sql.Literal(embedder.key),
+        column=column,
+        schema=sql.Identifier(connection.vector_schema),
+        query=sql.Literal(_to_text(query)),
+        kind=kind,
+        limit=sql.Literal(limit),
+        chunks=connection.table("chunks"),
+    )
+    if embedder.has_index:
+        connection.execute(f"SET LOCAL hnsw.ef_search = {min(max(limit, MIN_EF_SEARCH), MAX_EF_SEARCH)}")
+        connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
+        connection.execute("SET LOCAL enable_seqscan = off")
+    rows = connection.cursor(binary=True).execute(statement).fetchall()
     return [(int(row[0]), str(row[1]), bytes(row[2])) for row in rows]
 
 
@@ -208,8 +220,13 @@ def _search_among(
     return [(int(row[0]), str(row[1]), bytes(row[2])) for row in rows]
 
 
-def _halfvec(embedder: _Embedder) -> sql.Composed:
-    return sql.SQL("(embedding::halfvec({}))").format(sql.Literal(embedder.dimension))
+def _halfvec(connection: Connection, embedder: _Embedder) -> sql.Composed:
+    kind = sql.Identifier(connection.vector_schema, "halfvec")
+    return sql.SQL("(embedding::{}({}))").format(kind, sql.Literal(embedder.dimension))
+
+
+def _vectors_table(connection: Connection) -> str:
+    return connection.table("vectors").as_string(connection)
 
 
 def _index_name(embedder: int) -> str:

@@ -270,8 +270,11 @@ class AnswerTask:
             if not self.started.done():
                 self.started.set_result(service_unavailable("the answer was cancelled before it started"))
         except Exception as error:  # boundary: a server request
+            runner.sessions.give_up(self.trace_id)
             if self.started.done():
                 LOG.exception("an answer could not be stored")
+                failed = to_error_response(error)
+                await self.events.put(AnswerFailed(failed, self.trace_id, self.turn.session_id if self.turn else None))
             else:
                 self.started.set_result(error)
                 await self._record_start_failure(error)

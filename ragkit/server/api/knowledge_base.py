@@ -12,16 +12,16 @@ from fastapi.responses import JSONResponse, Response
 
 from ragkit import __version__
 from ragkit.answer.json_shapes import explanation_json
-from ragkit.errors import KnowledgeBaseError
 from ragkit.index.catalog.directory import CATALOG_FILE
 from ragkit.index.sources.ids import display_name
 from ragkit.records import JSON, Document
 from ragkit.server.api import schemas
 from ragkit.server.api.chat import Cursor, PageLimit, parse_filter_param
 from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
-from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found, to_error_response
+from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
 from ragkit.server.metrics import CONTENT_TYPE
 from ragkit.server.principals import require_operator, visible_bases
+from ragkit.server.readiness import READY
 from ragkit.server.state.database import decode_cursor, encode_cursor, format_time
 from ragkit.usage.meter import use_meter
 
@@ -126,14 +126,19 @@ async def get_health(context: ContextDep) -> Any:
 
 @router.get("/ready", response_model=schemas.ReadySchema)
 async def get_ready(context: ContextDep) -> Any:
-    """Return 200 if the knowledge base can be searched and the server is not stopping, else 503."""
-    try:
-        await context.readiness.require_ready()
-    except KnowledgeBaseError as error:
-        raise RequestRejected(to_error_response(error)) from error
+    """Return 200 if the knowledge base can be searched, and sessions and jobs can be stored, else 503.
+
+    `parts` says what fails. A server that stops is not ready either.
+    """
+    parts = await context.readiness.check()
     if context.runner.limiter.closed:
         raise RequestRejected(ErrorResponse(503, "the server is stopping", "stopping", "server_error"))
-    return {"status": "ready"}
+    failed = {name: reason for name, reason in parts.items() if reason != READY}
+    if not failed:
+        return {"status": "ready", "parts": parts}
+    name, reason = next(iter(failed.items()))
+    error = ErrorResponse(503, reason, f"{name}_unavailable", "server_error")
+    return JSONResponse({**error.to_json(), "status": "degraded", "parts": parts}, 503)
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

@@ -630,6 +630,10 @@ class ReadySchema(TypedDict):
     """The server is ready."""
 
     status: Literal["ready"]
+    parts: Annotated[
+        dict[str, str],
+        Field(description="`knowledge_base` and `state` (sessions, traces and jobs): `ok`, or why it fails."),
+    ]
 
 
 class KnowledgeBaseStatusSchema(TypedDict):

@@ -20,6 +20,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from ragkit.errors import DatabaseFailed
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.server.http_errors import disk_full, invalid_request
 from ragkit.server.settings import Retention
@@ -27,6 +28,10 @@ from ragkit.server.state.rights_filter import RightsFilter
 from ragkit.server.state.sqlite import SqliteState
 from ragkit.sql import SqlConnection
 
+MAX_WAIT_SECONDS = 10.0
+"""How long a request waits for the state in a database."""
+GIVEN_UP_SECONDS = 600.0
+"""How long an answer is looked for whose end could not be stored: a commit under way may succeed late."""
 P = ParamSpec("P")
 T = TypeVar("T")
 StoreT = TypeVar("StoreT", bound="StateStore")
@@ -69,6 +74,9 @@ class StateBackend(Protocol):
     def is_alive(self, connection: SqlConnection, worker: str) -> bool:
         """Whether the process of another worker runs."""
 
+    def check_writable(self, connection: SqlConnection) -> None:
+        """Write something. Raises the error that prevents it."""
+
     def forget(self, worker: str) -> None:
         """Delete what is kept of a dead worker."""
 
@@ -89,16 +97,49 @@ class StateDatabase:
         self.worker_id = new_id("wrk")
         self.is_shared = isinstance(place, DatabaseUrl)
         """Whether servers on other machines use it too."""
-        self._directory = place if isinstance(place, Path) else None
+        self._place = place
+        self._given_up: dict[str, float] = {}
+        """Traces of answers of this worker whose end could not be stored, and when that was noticed."""
         self._closed = False
         self._executor = ThreadPoolExecutor(1, "ragkit-server-state")
         self._backend = self._executor.submit(_open_backend, place, self.worker_id).result()
         self._executor.submit(self._backend.run, self.mark_interrupted).result()
 
     async def run(self, work: Callable[[SqlConnection], T]) -> T:
-        """Run `work` in one transaction and return its result. It completes even if the caller is cancelled."""
-        future = asyncio.get_running_loop().run_in_executor(self._executor, self._backend.run, work)
-        return await asyncio.shield(future)
+        """Run `work` in one transaction and return its result. It completes even if the caller is cancelled.
+
+        Raises DatabaseFailed if the database does not answer in MAX_WAIT_SECONDS; `work` is rolled back then, unless
+        its commit was under way.
+        """
+        is_abandoned = False
+
+        def run_unless_abandoned(connection: SqlConnection) -> T:
+            result = work(connection)
+            if is_abandoned:
+                raise self._no_answer()
+            return result
+
+        future = asyncio.get_running_loop().run_in_executor(self._executor, self._backend.run, run_unless_abandoned)
+        future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # it may have no caller any more
+        try:
+            async with asyncio.timeout(MAX_WAIT_SECONDS if self.is_shared else None):
+                return await asyncio.shield(future)
+        except TimeoutError:
+            is_abandoned = True
+            future.cancel()  # if it has not begun
+            raise self._no_answer() from None
+
+    async def check_writable(self) -> None:
+        """Raises the error that prevents writing."""
+        await self.run(self._backend.check_writable)
+
+    def give_up(self, trace: str) -> None:
+        """The answer with this trace has ended, which could not be stored: it counts as interrupted."""
+        self._given_up[trace] = time.monotonic()
+
+    def _no_answer(self) -> DatabaseFailed:
+        reason = f"no answer for {MAX_WAIT_SECONDS:g} s"
+        return DatabaseFailed(str(self._place), reason, "start the database, or correct the address")
 
     def close(self) -> None:
         """Close the state and release the lock of this worker. Idempotent."""
@@ -110,7 +151,7 @@ class StateDatabase:
 
     def require_space(self, free_bytes: int) -> None:
         """Raises RequestRejected if the disk of a directory has less than this free: nothing is deleted or cut."""
-        if self._directory is not None and shutil.disk_usage(self._directory).free < free_bytes:
+        if isinstance(self._place, Path) and shutil.disk_usage(self._place).free < free_bytes:
             raise disk_full()
 
     def mark_interrupted(self, connection: SqlConnection) -> None:
@@ -130,6 +171,16 @@ class StateDatabase:
                 interrupted = "UPDATE messages SET status = 'interrupted' WHERE status = 'running' AND worker = ?"
                 connection.execute(interrupted, (worker,))
                 self._backend.forget(worker)
+        for trace, noticed in list(self._given_up.items()):
+            if time.monotonic() - noticed > GIVEN_UP_SECONDS:
+                del self._given_up[trace]
+            ended = (time.time(), trace)
+            connection.execute(
+                "UPDATE traces SET status = 'interrupted', ended = ? WHERE status = 'running' AND id = ?", ended
+            )
+            connection.execute(
+                "UPDATE messages SET status = 'interrupted' WHERE status = 'running' AND trace = ?", (trace,)
+            )
 
     def is_alive(self, connection: SqlConnection, worker: str) -> bool:
         """Whether the process of a worker runs."""

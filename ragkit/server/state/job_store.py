@@ -139,18 +139,20 @@ class JobStore(StateStore):
 
     @in_transaction
     def update(self, connection: SqlConnection, job: str, state: Mapping[str, JSON]) -> bool:
-        """Store the progress of a running job. Returns whether it was asked to stop."""
-        connection.execute("UPDATE jobs SET state = ? WHERE id = ?", (json.dumps(state), job))
-        return _load(connection, job).cancel
+        """Store the progress of a running job. Returns whether it must stop: it was asked to, or another one has it."""
+        mine = "UPDATE jobs SET state = ? WHERE id = ? AND status = 'running' AND worker = ?"
+        is_mine = connection.execute(mine, (json.dumps(state), job, self._state.worker_id)).rowcount == 1
+        return not is_mine or _load(connection, job).cancel
 
     @in_transaction
     def finish(self, connection: SqlConnection, job: str, status: JobStatus, state: Mapping[str, JSON]) -> None:
-        """Store how a job ended; `queued`: it goes on later."""
+        """Store how a job of this worker ended; `queued`: it goes on later. One that another worker took stays."""
         ended = None if status == "queued" else time.time()
         attempts = 1 if status == "queued" else 0  # an orderly stop is no failed attempt
         connection.execute(
-            "UPDATE jobs SET status = ?, ended = ?, state = ?, worker = NULL, attempts = attempts - ? WHERE id = ?",
-            (status, ended, json.dumps(state), attempts, job),
+            "UPDATE jobs SET status = ?, ended = ?, state = ?, worker = NULL, attempts = attempts - ?"
+            " WHERE id = ? AND status = 'running' AND worker = ?",
+            (status, ended, json.dumps(state), attempts, job, self._state.worker_id),
         )
 
     @in_transaction

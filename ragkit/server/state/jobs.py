@@ -13,6 +13,7 @@ from ragkit.agent.runtime.background_tasks import THREAD_POOL
 from ragkit.errors import (
     BudgetExceeded,
     BudgetTooSmall,
+    DatabaseFailed,
     KnowledgeBaseLocked,
     NotAKnowledgeBase,
     PriceUnknown,
@@ -34,6 +35,8 @@ IDLE_INTERVAL_S = 1.0
 """Seconds between two looks for jobs of other processes."""
 LOCK_INTERVAL_S = 1.0
 """Seconds between two attempts while another process writes to the knowledge base."""
+DATABASE_WAIT_S = 300.0
+"""How long a job tries again when the database failed: a standby may take over."""
 MAX_FAILURES = 100
 """Failures that are listed; the report counts all."""
 MIN_ESTIMATE_S = 1.0
@@ -185,7 +188,10 @@ class JobRunner:
             if cancelled or self._closing:
                 progress.stop.set()
             await asyncio.wait((work,), timeout=SAVE_INTERVAL_S)
-            cancelled = await self._store.update(job.id, progress.to_json())
+            try:
+                cancelled = await self._store.update(job.id, progress.to_json())
+            except DatabaseFailed as error:  # the work goes on as far as it can
+                LOG.debug("the progress of a job could not be stored: %s", error, extra={"job": job.id})
         result = work.result()
         if isinstance(result.error, JobStopped):
             result = JobResult("queued" if self._closing and not cancelled else "cancelled")
@@ -193,17 +199,34 @@ class JobRunner:
         report = state["report"]
         if isinstance(report, dict) and report["failures"]:
             state["failures"] = report["failures"]
-        await self._store.finish(job.id, result.status, state)
+        while True:
+            try:
+                await self._store.finish(job.id, result.status, state)
+                break
+            except DatabaseFailed as error:
+                LOG.warning("the end of a job could not be stored: %s", error, extra={"job": job.id})
+                if self._closing:
+                    break  # the next server resumes it
+                await asyncio.sleep(LOCK_INTERVAL_S)
         self._running = None
         LOG.info("job %s: %s", job.request.kind, result.status, extra={"job": job.id})
 
     def _work(self, job: Job, progress: JobProgress) -> JobResult:
-        """Do the work of a job, again and again while another process writes."""
+        """Do the work of a job, again and again while another process writes, or the database cannot be reached."""
+        failed_at: float | None = None
         while True:
             try:
                 progress.check()
+                if failed_at is not None and self._is_lost(job, progress):
+                    raise JobStopped("another server took the job over")
                 return self._attempt(job, progress)
             except KnowledgeBaseLocked:
+                progress.phase = "waiting"
+                progress.stop.wait(LOCK_INTERVAL_S)
+            except DatabaseFailed as error:
+                failed_at = failed_at or time.monotonic()
+                if time.monotonic() - failed_at > DATABASE_WAIT_S:
+                    return JobResult("failed", error=error)
                 progress.phase = "waiting"
                 progress.stop.wait(LOCK_INTERVAL_S)
             except BudgetTooSmall as error:
@@ -215,6 +238,11 @@ class JobRunner:
             except Exception:  # boundary: a job
                 LOG.exception("a job failed", extra={"job": job.id})
                 return JobResult("failed", error=RagkitError("internal error: see the log of the server"))
+
+    def _is_lost(self, job: Job, progress: JobProgress) -> bool:
+        """Whether the job must not go on here. Raises DatabaseFailed."""
+        update = self._store.update(job.id, progress.to_json())
+        return asyncio.run_coroutine_threadsafe(update, self._loop).result()
 
     def _attempt(self, job: Job, progress: JobProgress) -> JobResult:
         request = job.request

@@ -1,18 +1,23 @@
 """The state of servers in the database of the knowledge base: all replicas are one service.
 
-Every worker holds an advisory lock on its connection, which the database releases when the connection ends.
+Every worker reports in a thread, over a connection of its own, that it lives. One that has been silent for the time of
+a lease is dead for all others, whatever the database knows of its connection.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from ragkit.distribution import DISTRIBUTION
 from ragkit.errors import DatabaseFailed, NotAKnowledgeBase
 from ragkit.index.catalog.database_url import DatabaseUrl
-from ragkit.index.catalog.postgres_tables import PostgresTables, lock_key
+from ragkit.index.catalog.postgres import PostgresCatalog
+from ragkit.index.catalog.postgres_replicas import FORGET_SECONDS
+from ragkit.index.catalog.postgres_tables import PostgresTables
 from ragkit.server.state.schema import SCHEMA_VERSION, migrate
 from ragkit.sql import SqlConnection
 
@@ -32,24 +37,48 @@ class PostgresState:
         self._url, self._worker = url, worker
         self._tables = PostgresTables(url, "state", self._prepare, serial=True)
         self.run(lambda connection: None)
+        self._interval = url.lease_seconds / 5
+        self._reports = PostgresCatalog(replace(url, statement_seconds=max(1.0, self._interval)))
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep_reporting, name="ragkit-alive", daemon=True)
+        self._thread.start()
 
     def run(self, work: Callable[[SqlConnection], T]) -> T:
         """The result of `work` in one transaction; of all replicas, one at a time."""
         return self._tables.run(work)
 
     def close(self) -> None:
-        """Release the lock of this worker, and close the connection."""
-        with suppress(DatabaseFailed):  # then the database releases it when it notices that the connection ended
-            self.run(lambda connection: connection.execute("SELECT pg_advisory_unlock_all()"))
+        """Report that this worker has ended, and close the connections."""
+        self._stop.set()
+        self._thread.join(self._interval)
+        with suppress(DatabaseFailed):  # then it is dead when it was silent for long enough
+            self.run(lambda c: c.execute("DELETE FROM server_workers WHERE worker = ?", (self._worker,)))
         self._tables.close()
+        if not self._thread.is_alive():  # else it waits for the database, and ends with the process
+            self._reports.close()
 
     def is_alive(self, connection: SqlConnection, worker: str) -> bool:
-        """Whether a worker is connected: it holds its lock."""
-        row = connection.execute("SELECT pg_try_advisory_xact_lock(?)", (_worker_key(worker),)).fetchone()
-        return not row[0]
+        """Whether a worker has reported within the time of a lease."""
+        query = "SELECT 1 FROM server_workers WHERE worker = ? AND seen > clock_timestamp() - ? * interval '1 s'"
+        return connection.execute(query, (worker, self._url.lease_seconds)).fetchone() is not None
+
+    def check_writable(self, connection: SqlConnection) -> None:
+        """Write something. Raises DatabaseFailed."""
+        connection.execute("UPDATE server_workers SET seen = clock_timestamp() WHERE worker = ?", (self._worker,))
 
     def forget(self, worker: str) -> None:
-        """Nothing is kept of a dead worker."""
+        """Nothing is kept of a dead worker but its last report."""
+
+    def _keep_reporting(self) -> None:
+        seen = (
+            "INSERT INTO server_workers VALUES (%s, clock_timestamp())"
+            " ON CONFLICT (worker) DO UPDATE SET seen = excluded.seen"
+        )
+        forget = "DELETE FROM server_workers WHERE seen < clock_timestamp() - %s * interval '1 s'"
+        while not self._stop.wait(self._interval):
+            with suppress(DatabaseFailed):  # the next report may get through
+                self._reports.run(lambda c: c.execute(seen, (self._worker,)))
+                self._reports.run(lambda c: c.execute(forget, (FORGET_SECONDS,)))
 
     def _prepare(self, connection: SqlConnection) -> None:
         connection.execute("CREATE TABLE IF NOT EXISTS server_state (version bigint NOT NULL)")
@@ -64,8 +93,11 @@ class PostgresState:
         if row is None:
             connection.execute("INSERT INTO server_state VALUES (?)", (SCHEMA_VERSION,))
         connection.execute("UPDATE server_state SET version = ?", (SCHEMA_VERSION,))
-        connection.execute("SELECT pg_advisory_lock(?)", (_worker_key(self._worker),))
-
-
-def _worker_key(worker: str) -> int:
-    return lock_key(f"ragkit worker {worker}")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS server_workers (worker text PRIMARY KEY, seen timestamptz NOT NULL)"
+        )
+        connection.execute(
+            "INSERT INTO server_workers VALUES (?, clock_timestamp())"
+            " ON CONFLICT (worker) DO UPDATE SET seen = excluded.seen",
+            (self._worker,),
+        )

@@ -282,8 +282,10 @@ class SessionStore(AnswerStore):
     ) -> tuple[dict[str, JSON], dict[str, JSON]]:
         """Store the final answer. Returns it as MessageSchema, and its session as SessionSchema."""
         values = (status, content, json.dumps(detail, default=dict), turn.answer_id)
-        finish = "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?"
-        connection.execute(finish, values)
+        finish = (
+            "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ? AND status = 'running'"
+        )
+        connection.execute(finish, values)  # not if another server took this one for dead
         size = len(content.encode("utf-8", "surrogatepass")) + len(values[2])
         grow = "UPDATE sessions SET updated = ?, bytes = bytes + ? WHERE id = ?"
         connection.execute(grow, (time.time(), size, turn.session_id))
@@ -292,6 +294,10 @@ class SessionStore(AnswerStore):
             (turn.answer_id,),
         ).fetchone()
         return message_json(row), _load_session(connection, turn.session_id)
+
+    def give_up(self, trace: str) -> None:
+        """See `StateDatabase.give_up`."""
+        self._state.give_up(trace)
 
     @in_transaction
     def delete_expired(self, connection: SqlConnection) -> None:

@@ -68,6 +68,10 @@ class SqliteState:
             os.close(lock)
         return False
 
+    def check_writable(self, connection: SqlConnection) -> None:
+        """Write something. Raises sqlite3.OperationalError."""
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
     def forget(self, worker: str) -> None:
         """Delete the lock file of a dead worker."""
         self._lock_path(worker).unlink(missing_ok=True)

@@ -46,7 +46,8 @@ class TraceStore(AnswerStore):
         usage, spans = _dump(result.get("usage") or {}), _dump(result.get("spans") or [])
         connection.execute(
             "UPDATE traces SET status = ?, ended = ?, model = coalesce(?, model), usage = ?, spans = ?, error = ?,"
-            " record = CASE WHEN session IS NULL THEN ? ELSE ? END, worker = NULL WHERE id = ?",
+            " record = CASE WHEN session IS NULL THEN ? ELSE ? END, worker = NULL"
+            " WHERE id = ? AND status = 'running'",
             (status, time.time(), result.get("model"), usage, spans, error, _dump(without_texts(record)), _dump(record),
              trace),
         )  # fmt: skip

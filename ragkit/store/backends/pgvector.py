@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import psycopg
@@ -18,6 +18,7 @@ from psycopg import conninfo, errors, sql
 
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, SearchResult
+from ragkit.sql import POSTGRES_CLIENT_LIMITS
 from ragkit.store.backends.adapter_utils import deduplicate_by_id, document_from_json, document_to_json
 from ragkit.store.backends.pgvector_filters import encode_search_column, to_jsonb_sql
 from ragkit.store.base import (
@@ -352,9 +353,9 @@ class _PostgresConnectionPool:
 
     def _connect(self) -> _Connection:
         try:
-            connection: _Connection = psycopg.connect(
-                self._options.dsn, autocommit=True, application_name="ragkit", connect_timeout=_CONNECT_SECONDS
-            )
+            limits = {**POSTGRES_CLIENT_LIMITS, "connect_timeout": _CONNECT_SECONDS, "application_name": "ragkit"}
+            options: dict[str, Any] = {**limits, **conninfo.conninfo_to_dict(self._options.dsn)}
+            connection: _Connection = psycopg.connect(autocommit=True, **options)
         except psycopg.OperationalError as error:
             raise StoreError(
                 f"{self.location} cannot be reached ({_format_error(error)}): start it, or correct the option `dsn`"

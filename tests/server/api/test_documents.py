@@ -122,7 +122,7 @@ def test_status_has_the_knowledge_base_and_the_server(base: Path) -> None:
 def test_the_server_is_ready_only_if_the_index_can_be_opened(base: Path, tmp_path: Path) -> None:
     stored = shutil.copytree(base, tmp_path / "kept")
     with serving(base) as (served, client):
-        assert client.get("/ready").json() == {"status": "ready"}
+        assert client.get("/ready").json() == {"status": "ready", "parts": {"knowledge_base": "ok", "state": "ok"}}
         served.kb.clear()
         wait_until(lambda: client.get("/ready").status_code == 503)
         assert client.get("/health").json() == {"status": "live"}

@@ -64,7 +64,7 @@ tests: $(STAMP)
 
 test-slow: $(STAMP) .venv-litellm/.ready .venv-moto/.ready ## tests that take minutes each: hours
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
-	$(BIN)/python -m pytest -m "slow or rotating" --rotation all -n 2 --timeout 3600
+	$(BIN)/python -m pytest -m "slow or rotating or sampled" --rotation all -n 2 --timeout 3600
 
 # Breaks the command line thousands of times: hours. Counts: build/torture.json; tables: build/torture.md. Part of it, adding
 # to what was done on this version, what is furthest from full first: make torture TORTURE='--budget 30 --add'. What is

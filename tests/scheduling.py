@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -56,6 +58,11 @@ def is_selected(nodeid: str, rotation: str) -> bool:
     return rotation == ALL or crc32(nodeid.encode()) % TENTH == int(rotation)
 
 
+def sampled(cases: int, fewer: int | None = None) -> int:
+    """The number of random cases of a test marked `sampled`: a tenth, or `fewer`, in a run of all tests."""
+    return cases if os.environ.get(_ROTATION, ALL) == ALL else fewer or cases // TENTH
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --rotation, the tenth of the rotating cases."""
     parser.addoption(
@@ -67,6 +74,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the tenth once: the processes of one run must collect the same tests, also at midnight."""
+    if config.getoption("markexpr") != "live":  # a client reads 140 certificates when it is created: 20 ms
+        os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).with_name("no_authority.pem")))
     if "PYTEST_XDIST_WORKER" not in os.environ:
         is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
         today = str(datetime.now(UTC).toordinal() % TENTH) if is_whole else ALL
@@ -85,6 +94,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item in kept]
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: _rank(item.nodeid))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector away from the modules and tests, which stay to the end."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -36,7 +36,7 @@ TENTH, ALL = 10, "all"
 _ROTATION = "RAGKIT_TEST_ROTATION"
 
 
-class GroupScheduling(LoadScopeScheduling):
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """Groups of tests that one process runs: a file, a page of the documentation, or the tests of the web page."""
 
     def _split_scope(self, nodeid: str) -> str:

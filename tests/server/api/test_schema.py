@@ -13,10 +13,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.app import create_app
-from tests.scheduling import sampled
 from tests.server.parts import Served, limited, serving
 
-EXAMPLES = sampled(12, 4)
+EXAMPLES = 12
 """Examples per operation."""
 NO_KB = Path("no-knowledge-base")
 SCHEMA = schemathesis.openapi.from_dict(create_app(KnowledgeBase.open(NO_KB), NO_KB).openapi())
@@ -31,7 +30,6 @@ def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         yield result
 
 
-@pytest.mark.sampled
 @SCHEMA.parametrize()
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_every_response_matches_the_openapi_document(case: schemathesis.Case[Any], served: Served) -> None:

@@ -252,7 +252,7 @@ def place(workplace: Path, keys: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workplace
 
 
-def test_no_command_prints_a_secret(place: Path, ragkit: Ragkit) -> None:
+def test_no_command_prints_a_secret(place: Path, ragkit: Ragkit) -> None:  # noqa: F811
     leaks = []
     for verb in SAID:
         for arguments in (verb, (*verb, "--json")):

@@ -1,14 +1,18 @@
-# `make demo` shows the main job, `make test` runs every check. Both set themselves up in .venv. `make docs` builds the
-# documentation site in an environment of its own, .venv-docs.
+# `make demo` shows the main job, `make test` runs every check: each sets itself up in .venv, with $(PYTHON). `make docs`
+# builds the documentation site in an environment of its own, .venv-docs. `make help` lists the others.
 PYTHON ?= python3
-VENV := .venv
+# `make test PYTHON=python3.12` has an environment of its own, .venv-python3.12.
+VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 DEMO := $(VENV)/.demo
 # The tests start hundreds of Python processes, each of which would compile ragkit again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo docs test test-slow test-live torture check collect fuzz audit models lock format dist clean
+.PHONY: help demo docs test tests test-slow test-live torture check fuzz audit models lock format dist clean
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name does; do printf '%-10s %s\n' "$$name" "$$does"; done
 
 $(DEMO): pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=demo sh scripts/setup.sh
@@ -18,7 +22,7 @@ $(STAMP): pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=test sh scripts/setup.sh
 	touch $(STAMP) $(DEMO)
 
-demo: $(DEMO)
+demo: $(DEMO) ## index the sample folder and ask it questions; sets itself up
 	PATH="$(abspath $(BIN)):$$PATH" sh scripts/demo.sh
 
 # Strict: a broken link, a reference without documentation or a file from elsewhere fails the build. The site: site/index.html
@@ -28,25 +32,23 @@ demo: $(DEMO)
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mcp,redis,server]' --group docs
 	touch .venv-docs/.ready
 
-docs: .venv-docs/.ready
+docs: .venv-docs/.ready ## build the documentation into site/, strictly
 	.venv-docs/bin/python scripts/docs/build.py
 
-check: $(STAMP)
+check: $(STAMP) ## ruff, import contracts, mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/mypy examples/*.py
 
-# The tests are compiled once, beside the checks, instead of by each process that runs them.
-collect: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" --collect-only --quiet --quiet
+# The tests are shared out among so many processes (tests/scheduling.py): more than two cores, since some tests wait.
+WORKERS ?= 4
+test: $(STAMP) ## every check and all tests but the slow ones; sets itself up
+	$(MAKE) --jobs 2 check tests
 
-# The files of the tests are shared out among so many processes: more than two cores, since some tests wait.
-WORKERS ?= 3
-test: $(STAMP)
-	$(MAKE) --jobs 2 --output-sync check collect
-	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
+tests: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS)
 
 # litellm wants an older `openai` than ragkit does, so that it has an environment of its own.
 .venv-litellm/.ready:
@@ -66,50 +68,50 @@ test: $(STAMP)
 	.venv-moto/bin/python -m pip install --quiet --disable-pip-version-check 'moto[server,s3]>=5.2'
 	touch .venv-moto/.ready
 
-test-slow: $(STAMP) .venv-frameworks/.ready .venv-litellm/.ready .venv-moto/.ready
+test-slow: $(STAMP) .venv-frameworks/.ready .venv-litellm/.ready .venv-moto/.ready ## tests that take minutes each: hours
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile --timeout 3600
+	$(BIN)/python -m pytest -m "slow or rotating or sampled" --rotation all -n 2 --timeout 3600
 
-# Breaks the command line thousands of times and writes the counts into docs/: hours. Part of it, adding to what was
-# done on this version, what is furthest from full first: make torture TORTURE='--budget 30 --add'. What is missing:
-# make torture TORTURE=--plan. Power cuts mount file systems of their own: as root, or with sudo.
-torture: $(STAMP)
-	$(BIN)/python -m tests.torture --json docs/reliability.json --table docs/reliability.md $(TORTURE)
+# Breaks the command line thousands of times: hours. Counts: build/torture.json; tables: build/torture.md. Part of it, adding
+# to what was done on this version, what is furthest from full first: make torture TORTURE='--budget 30 --add'. What is
+# missing: make torture TORTURE=--plan. Power cuts mount file systems of their own: as root, or with sudo.
+torture: $(STAMP) ## interrupt and damage the command line: hours; counts in build/
+	$(BIN)/python -m tests.torture --json build/torture.json --table build/torture.md $(TORTURE)
 
 # Asks the real services whose keys are in the environment; costs a few tenths of a cent.
-test-live: $(STAMP)
+test-live: $(STAMP) ## ask the real services whose keys are set
 	$(BIN)/python -m pytest -m live tests/live
 
 # MINUTES of computing time for each target, as far as it has not had 20 on this version, FUZZ_JOBS targets at once. What
-# is found is written to fuzz-found/, the counts into docs/.
+# is found is written to build/fuzz/, the counts to build/fuzz.json and build/fuzz.md.
 MINUTES ?= 20
 FUZZ_JOBS ?= 1
-fuzz: $(STAMP)
+fuzz: $(STAMP) ## feed random input to loaders and parsers: hours; counts in build/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
-	$(BIN)/python -m tests.fuzz.run $(MINUTES) --jobs $(FUZZ_JOBS) --json docs/fuzz.json --table docs/explanation/hostile-input.md
+	$(BIN)/python -m tests.fuzz.run $(MINUTES) --jobs $(FUZZ_JOBS) --json build/fuzz.json --table build/fuzz.md
 
 # Asks the advisory service for every installed package; fails where it knows of one, and where it cannot be asked.
-audit: $(STAMP)
+audit: $(STAMP) ## look up known vulnerabilities of every installed package
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group audit
 	$(BIN)/python -m pip_audit --local --strict --skip-editable --progress-spinner off
 
 # Limits and prices of models from today's lists: ragkit/usage/model_limits.json and ragkit/models.py.
-models: $(STAMP)
+models: $(STAMP) ## refresh the limits and prices of models
 	$(BIN)/python scripts/refresh_models.py
 	$(BIN)/python scripts/make_models.py
 
 # requirements-ci.txt: the versions and hashes of everything that the tests run with.
-lock: $(STAMP)
+lock: $(STAMP) ## write requirements-ci.txt: versions and hashes
 	$(BIN)/python scripts/lock.py
 
 # Wheel and sdist, checked, and the main job run from the wheel in an environment with nothing else.
-dist: $(STAMP)
+dist: $(STAMP) ## build wheel and sdist, and check them
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dist
 	PYTHON="$(PYTHON)" BIN="$(BIN)" sh scripts/dist.sh
 
-format: $(STAMP)
+format: $(STAMP) ## apply the fixes and the format of ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:
-	rm -rf $(VENV) .venv-docs .venv-frameworks .venv-litellm .venv-moto site .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz-found
+clean: ## remove all that these commands made
+	rm -rf .venv .venv-* site .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,6 +4,7 @@ set -eu
 : "${PYTHON:=python3}" "${BIN:=.venv/bin}"
 cd "$(dirname "$0")/.."
 rm -rf dist
+"$BIN/ragkit" pipeline schema >pipelines/ragkit.schema.json
 "$BIN/python" -m build --outdir dist . >/dev/null
 "$BIN/python" -m twine check --strict dist/*
 ls -l dist

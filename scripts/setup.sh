@@ -14,8 +14,11 @@ fi
 pip() { "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
 pip --upgrade 'pip>=25.1'
 
+write_schema() { "$VENV/bin/ragkit" pipeline schema >pipelines/ragkit.schema.json; } # for editors
+
 if [ "$WHAT" = demo ]; then
     pip --editable .
+    write_schema
     exit 0
 fi
 
@@ -48,3 +51,4 @@ if [ -n "${CI:-}" ] && "$VENV/bin/python" scripts/lock.py --fits; then
 else
     pip --editable '.[test]' --group dev
 fi
+write_schema

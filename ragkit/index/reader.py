@@ -471,10 +471,10 @@ class CatalogSnapshot:
         rows = self.connection.execute(
             "SELECT d.id, d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key), d.body,"
             " d.format, f.mtime_ns FROM documents d LEFT JOIN files f ON f.source = d.source"
-            " WHERE d.live = 1 AND d.source > ?1"
-            " AND (?2 = '' OR instr(lower(d.source), lower(?2)) OR instr(lower(d.title), lower(?2)))"
-            " ORDER BY d.source LIMIT ?3",
-            (after, text, limit),
+            " WHERE d.live = 1 AND d.source > :after"
+            " AND (:text = '' OR instr(lower(d.source), lower(:text)) OR instr(lower(d.title), lower(:text)))"
+            " ORDER BY d.source LIMIT :limit",
+            {"after": after, "text": text, "limit": limit},
         )
         return [
             DocumentSummary(identity, source, title, chunks, stored_text_length(body), form, modified)

@@ -93,6 +93,7 @@ def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 CASES = [pytest.param(scenario, scenario, id=scenario.name) for scenario in SCENARIOS]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("service", "scenario"), CASES, indirect=["service"])
 def test_every_misbehaviour_has_an_outcome_an_exit_code_and_a_line(
     house: Path, service: RepeatingServer, scenario: Scenario, ragkit: Ragkit

@@ -126,6 +126,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_after_a_change_the_index_equals_a_fresh_build(
     docs: Path, same_as_fresh: Callable[..., None], ragkit: Ragkit, change: Change
@@ -237,6 +238,7 @@ DAMAGES: dict[str, Change] = {
 FILES = ["index.sqlite", "vectors-1.f32", "ragkit-kb.json", "seal.json", "lock"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damaged_file_is_an_error_or_harmless_and_the_next_run_repairs_it(
@@ -268,6 +270,7 @@ def test_verify_reports_the_damage_and_repairs_it_without_embedding(docs: Path, 
     assert ragkit("verify", "--kb", "kb").code == 0
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "without a seal"])
 @pytest.mark.parametrize("repair", [("index", "docs", "-q"), ("verify", "--repair")], ids=["index", "repair"])
 @pytest.mark.parametrize("name", ["index.sqlite", "ragkit-kb.json", "vectors-1.f32"])

@@ -6,16 +6,18 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copytree
 
 import pytest
 
+from ragkit.cli import main
 from ragkit.pipeline.register import KINDS
 from tests.servers.plugin import SERVERS
 
+from .console import CommandResult
 from .pages import ROOT
 
 _KEYS = ("_API_KEY", "_TOKEN", "RAGKIT_", "_BASE_URL", "OLLAMA_HOST", "REDIS_URL")
@@ -28,6 +30,13 @@ class Workplace:
     directory: Path
     environment: dict[str, str]
     names: dict[str, object] = field(default_factory=lambda: {"__name__": "__main__"})
+
+    def has_plugins(self) -> bool:
+        """Whether the page has modules of its own, which only processes started in its directory find."""
+        return (self.directory / "installed").exists() or any(self.directory.glob("*.py"))
+
+
+RunHere = Callable[[Sequence[str], Workplace], CommandResult]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,6 +79,29 @@ def _database(directory: Path) -> dict[str, str]:
     server.start()
     dsn = f"{server.environment['RAGKIT_TEST_PGVECTOR_DSN']}&schema=docs_{secrets.token_hex(6)}"
     return {"DATABASE_URL": dsn, "RAGKIT_CACHE": str(directory / "cache")}
+
+
+@pytest.fixture
+def run_here(capfd: pytest.CaptureFixture[str]) -> RunHere:
+    """Runs `ragkit` in this process, in the directory and with the environment of a page."""
+
+    def run(words: Sequence[str], place: Workplace) -> CommandResult:
+        before, environment = Path.cwd(), dict(os.environ)
+        capfd.readouterr()
+        os.chdir(place.directory)
+        os.environ.clear()
+        os.environ.update(place.environment)
+        try:
+            main(list(words))
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        finally:
+            os.chdir(before)
+            os.environ.clear()
+            os.environ.update(environment)
+        return CommandResult(code, *capfd.readouterr())
+
+    return run
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points, metadata
 from itertools import dropwhile
 from pathlib import Path
@@ -21,6 +22,8 @@ import click
 from ragkit.distribution import DISTRIBUTION
 
 _TIMES = re.compile(r"\d[\d.,]*(?= (?:s|ms|a second|CPU s)\b|/s\b)")
+_EXPANDED = re.compile(r"[|&;<>$`*?~(){}\\#!]|\n")
+_QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
 _SEPARATORS = frozenset({"|", "||", "&&", ";", "&"})
 
 
@@ -113,6 +116,25 @@ def run(
         return CommandResult(started.returncode, result, errors.read())
 
 
+def arguments(command: Command) -> list[str] | None:
+    """The arguments of a command that is one `ragkit` and nothing that bash would expand; None of any other."""
+    if not command.text.startswith("ragkit ") or _EXPANDED.search(_QUOTED.sub("", command.text)):
+        return None
+    return shlex.split(command.text)[1:]
+
+
+def verb(command: Command) -> str:
+    """What the command calls: its words up to the first option or path, as far as `ragkit` knows them."""
+    group, words = _root(), []
+    for word in arguments(command) or ():
+        inner = group.get_command(click.Context(group), word) if isinstance(group, click.Group) else None
+        if inner is None:
+            break
+        group = inner
+        words.append(word)
+    return " ".join(words)
+
+
 def _until(started: subprocess.Popen[str], shown: str | None) -> Iterator[str]:
     """The lines of a process; once they match `shown`, interrupt it and yield no more lines."""
     assert started.stdout is not None
@@ -181,6 +203,7 @@ def _options(command: click.Command) -> dict[str, click.Option]:
     return {name: item for item in result for name in (*item.opts, *item.secondary_opts)}
 
 
+@cache
 def _root() -> click.Command:
     """The command group of the entry point `ragkit`."""
     main = next(iter(entry_points(group="console_scripts", name="ragkit"))).load()

@@ -18,14 +18,28 @@ from ruamel.yaml import YAML
 
 from . import console, snippets
 from .blocks import Block, blocks
-from .conftest import Workplace
+from .conftest import RunHere, Workplace
 from .pages import ROOT, TESTED_ELSEWHERE, name, pages
 
 SECTIONS = frozenset({"load", "split", "embed", "store", "retrieve", "answer", "run", "extends", "profiles"})
 BLOCKS = [block for page in pages() for block in blocks(page)]
 
 
-def python(block: Block, place: Workplace) -> None:
+def first_of_each_command() -> frozenset[tuple[Path, int]]:
+    """Page and line of the first use of each command of `ragkit`: it is run in a process of its own."""
+    found: dict[str, tuple[Path, int]] = {}
+    for block in BLOCKS:
+        if block.language == "console" and not block.marker.needs:
+            for command in console.commands(block.code, block.line):
+                if console.arguments(command) is not None:
+                    found.setdefault(console.verb(command), (block.page, command.line))
+    return frozenset(found.values())
+
+
+IN_A_PROCESS = first_of_each_command()
+
+
+def python(block: Block, place: Workplace, run_here: RunHere) -> None:
     """Run the block in the page's directory; if its requirement is missing, check imports and keywords."""
     created = snippets.compiled(block.code, block.page, block.line, asynchronous=True)
     if block.marker.needs:
@@ -42,7 +56,7 @@ def python(block: Block, place: Workplace) -> None:
         os.chdir(before)
 
 
-def shell(block: Block, place: Workplace) -> None:
+def shell(block: Block, place: Workplace, run_here: RunHere) -> None:
     """Run each command and compare its output; if its requirement is missing, check verbs and options."""
     results = console.commands(block.code, block.line)
     for command in results:
@@ -51,7 +65,15 @@ def shell(block: Block, place: Workplace) -> None:
         if block.marker.needs or command.text.startswith("pip install"):
             continue
         on = last and block.marker.runs_on
-        result = console.run(command, place.directory, place.environment, runs_on=on)
+        words = (
+            None
+            if on or (block.page, command.line) in IN_A_PROCESS or place.has_plugins()
+            else console.arguments(command)
+        )
+        if words is None:
+            result = console.run(command, place.directory, place.environment, runs_on=on)
+        else:
+            result = run_here(words, place)
         expected = (0, 130, -2) if on else (block.marker.exit if last else 0,)
         assert result.code in expected, (
             f"{name(block.page)}:{command.line}: exit code {result.code}\n{result.out}{result.err}"
@@ -60,14 +82,14 @@ def shell(block: Block, place: Workplace) -> None:
             assert result.out + result.err == command.shown, f"{name(block.page)}:{command.line}: {command.text}"
 
 
-def script(block: Block, place: Workplace) -> None:
+def script(block: Block, place: Workplace, run_here: RunHere) -> None:
     """Check the syntax of a shell script, and the verbs and options of every `ragkit`."""
     checked = subprocess.run(["bash", "-n"], input=block.code, text=True, capture_output=True, check=False)
     assert not checked.stderr
     assert not [item for line in block.code.splitlines() for item in console.problems(line)]
 
 
-def yaml(block: Block, place: Workplace) -> None:
+def yaml(block: Block, place: Workplace, run_here: RunHere) -> None:
     """Validate a pipeline file with `ragkit pipeline validate`; parse any other file."""
     results = YAML(typ="safe").load(block.code)
     if block.marker.needs:
@@ -75,13 +97,15 @@ def yaml(block: Block, place: Workplace) -> None:
     if isinstance(results, Mapping) and set(results) <= SECTIONS:
         file = place.directory / "block.yaml"
         file.write_text(block.code, encoding="utf-8")
-        result = console.run(
-            console.Command(block.line, f"ragkit pipeline validate {file.name}", ""), place.directory, place.environment
-        )
+        command = console.Command(block.line, f"ragkit pipeline validate {file.name}", "")
+        if place.has_plugins():
+            result = console.run(command, place.directory, place.environment)
+        else:
+            result = run_here(console.arguments(command) or [], place)
         assert result.code == 0, result.out + result.err
 
 
-def json_(block: Block, place: Workplace) -> None:
+def json_(block: Block, place: Workplace, run_here: RunHere) -> None:
     """Parse one JSON value, or one per line."""
     try:
         json.loads(block.code)
@@ -90,21 +114,21 @@ def json_(block: Block, place: Workplace) -> None:
             json.loads(line)
 
 
-def ini(block: Block, place: Workplace) -> None:
+def ini(block: Block, place: Workplace, run_here: RunHere) -> None:
     """Sections and keys."""
     ConfigParser(strict=False, interpolation=None).read_string(block.code)
 
 
-def toml(block: Block, place: Workplace) -> None:
+def toml(block: Block, place: Workplace, run_here: RunHere) -> None:
     """Tables and keys."""
     tomllib.loads(block.code)
 
 
-def nothing(block: Block, place: Workplace) -> None:
+def nothing(block: Block, place: Workplace, run_here: RunHere) -> None:
     """Text that is not code: nothing to check."""
 
 
-LANGUAGES: dict[str, Callable[[Block, Workplace], None]] = {
+LANGUAGES: dict[str, Callable[[Block, Workplace, RunHere], None]] = {
     "python": python,
     "console": shell,
     "sh": script,
@@ -121,14 +145,14 @@ LANGUAGES: dict[str, Callable[[Block, Workplace], None]] = {
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[f"{name(item.page)}:{item.line}:{item.language}" for item in BLOCKS])
 @pytest.mark.usefixtures("no_network")
-def test_a_block_works_as_shown(block: Block, workplaces: Callable[[Path], Workplace]) -> None:
+def test_a_block_works_as_shown(block: Block, workplaces: Callable[[Path], Workplace], run_here: RunHere) -> None:
     assert block.language in LANGUAGES, f"name its language, one of {', '.join(LANGUAGES)}"
     place = workplaces(block.page)
     if block.marker.file:
         path = place.directory / block.marker.file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.code, encoding="utf-8")
-    LANGUAGES[block.language](block, place)
+    LANGUAGES[block.language](block, place, run_here)
 
 
 @pytest.mark.parametrize("page, test", TESTED_ELSEWHERE.items())

@@ -1,9 +1,8 @@
 """Fuzz one target, or all: python -m tests.fuzz.run [TARGET ...] [CPU MINUTES] [--jobs N] [--json FILE --table FILE]
 
-Needs `atheris`. Findings are written to fuzz-found/; copy them to tests/fuzz/corpus/TARGET/ as regression tests. The
-corpus of a target grows in fuzz-found/TARGET/corpus, so that later runs go on where earlier ones stopped. Minutes of
-several runs on one version are added up in the file, and targets that are furthest from 20 minutes are first. Versions
-whose targets run the same code, file by file, count as one.
+Needs `atheris`. Findings are written to build/fuzz/; copy them to tests/fuzz/corpus/TARGET/ as regression tests. The
+corpus of a target grows in build/fuzz/TARGET/corpus, so that later runs go on where earlier ones stopped. Minutes of
+several runs on one version are added up in the file, and targets that are furthest from 20 minutes are first.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 CORPUS = Path(__file__).with_name("corpus")
-FINDINGS = Path("fuzz-found")
+FINDINGS = Path("build/fuzz")
 MINUTES = 20.0
-BEGIN, END = "<!-- fuzz: made by `make fuzz` -->", "<!-- end of fuzz -->"
 LEAKING = ["ragkit.load.pages.ocr.rules"]
 """Modules that are run without instrumentation: atheris 3.0 never frees the array that a comparison of an array with a
 number gives, here a byte for each pixel of a page."""
@@ -89,56 +88,24 @@ def add_result(results: Results, version: str, name: str, new: Mapping[str, Any]
         counts[key] = round(counts[key] + new[key], 2)
 
 
-def with_same_code(results: Results, code: Mapping[str, Mapping[str, str]], version: str) -> tuple[Results, list[str]]:
-    """The counts with those of other versions whose targets run the same code, moved to this one, and their names."""
-    moved = [name for name in results if name != version and name in code and code[name] == code[version]]
-    merged: Results = {name: targets for name, targets in results.items() if name not in (*moved, version)}
-    for name in (*moved, version):
-        for target, counts in results.get(name, {}).items():
-            add_result(merged, version, target, counts)
-    return merged, moved
-
-
-def table(results: Results, version: str, names: Sequence[str], same: Sequence[str] = ()) -> str:
-    """A Markdown table of the targets on this version, with the inputs of other versions.
-
-    `same`: the versions whose counts are among those of this one.
-    """
-    lines = ["| target | CPU minutes | inputs | found | inputs before |", "| --- | --: | --: | --: | --: |"]
+def table(results: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> str:
+    """A Markdown table of the targets: minutes, inputs and findings on one version."""
+    lines = ["| target | CPU minutes | inputs | found |", "| --- | --: | --: | --: |"]
     none = {"inputs": 0, "minutes": 0.0, "found": 0}
     for name in names:
-        own = results.get(version, {}).get(name, none)
-        before = sum(
-            targets[name]["inputs"] for other, targets in results.items() if other != version and name in targets
-        )
-        lines.append(f"| {name} | {own['minutes']:.1f} | {own['inputs']:,} | {own['found']} | {before:,} |")
-    among = (
-        f" Among the counts are those of {', '.join(same)}, whose targets run the same code, file by file."
-        if same
-        else ""
-    )
-    return f"ragkit {version}; `inputs before` are those of other versions.{among}\n\n" + "\n".join(lines)
-
-
-def write_table(path: Path, text: str) -> None:
-    """Put the table between its marks in a Markdown file."""
-    head, mark, rest = path.read_text().partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not mark or not end:
-        raise ValueError(f"{path} has no lines {BEGIN!r} and {END!r}")
-    path.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}")
+        own = results.get(name, none)
+        lines.append(f"| {name} | {own['minutes']:.1f} | {own['inputs']:,} | {own['found']} |")
+    return "\n".join(lines)
 
 
 def run_all(names: Sequence[str], minutes: float, options: argparse.Namespace) -> int:
     """Run targets, several at once; those with the fewest minutes on this version first. Returns 1 if one failed."""
-    from tests.torture.scoreboard import code_digests, tree_name
+    from tests.torture.scoreboard import commit_name, tree_name
 
     version = tree_name()
     stored: dict[str, Any] = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
     results: Results = stored.setdefault("fuzz", {})
-    code = stored.setdefault("code", {})
-    code[version] = code_digests()
-    before = with_same_code(results, code, version)[0].get(version, {})
+    before = results.get(version, {})
     spent = {name: before.get(name, {"minutes": 0.0})["minutes"] for name in names}
     failed = False
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -152,11 +119,11 @@ def run_all(names: Sequence[str], minutes: float, options: argparse.Namespace) -
             result = task.result()
             failed = failed or bool(result["found"])
             add_result(results, version, name, result)
-            if options.json:
+            if options.json:  # after each target: a run takes hours, and may be ended
                 options.json.write_text(json.dumps(stored, indent=1) + "\n")
-            if options.table:  # after each target: a run takes hours, and may be ended
-                counted, same = with_same_code(results, code, version)
-                write_table(options.table, table(counted, version, corpus_names(), same))
+            if options.table:
+                head = f"ragkit {version}, commit {commit_name()}, {datetime.now(UTC):%Y-%m-%d}"
+                options.table.write_text(f"{head}\n\n{table(results[version], corpus_names())}\n")
     return 1 if failed else 0
 
 
@@ -173,7 +140,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("targets", nargs="*", help="targets, and at most one number: CPU minutes of each, else 20")
     parser.add_argument("--jobs", type=int, default=1, help="targets that run at once")
     parser.add_argument("--json", type=Path, help="add the counts to this file")
-    parser.add_argument("--table", type=Path, help="write the table between its marks in this file")
+    parser.add_argument("--table", type=Path, help="write the table to this Markdown file")
     options = parser.parse_args(arguments)
     names = [word for word in options.targets if not word.replace(".", "").isdigit()]
     minutes = next((float(word) for word in options.targets if word.replace(".", "").isdigit()), MINUTES)

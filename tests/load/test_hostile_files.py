@@ -96,6 +96,7 @@ def test_each_file_has_an_expectation() -> None:
     assert len(FILES) >= 40
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_hostile_file_is_a_document_or_an_error_of_one_line(name: str, pool: ParsePool, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.security.source import ROOT
 
 PLAIN = re.compile(r"# noqa: (?:[A-Z]+\d+, )*(S608|S603)")
@@ -27,6 +29,7 @@ EXCEPTION = re.compile(r"# noqa: (?:[A-Z]+\d+, )*(S\d+)(?:, [A-Z]+\d+)* - \S")
 """An exception with its reason. The S rules of ruff have the numbers of bandit."""
 
 
+@pytest.mark.slow
 def test_every_bandit_finding_is_explained_in_its_line() -> None:
     command = [sys.executable, "-m", "bandit", "-r", str(ROOT), "-q", "-f", "json"]
     result = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)

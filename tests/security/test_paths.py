@@ -87,6 +87,7 @@ OUTSIDE = [
 ]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", OUTSIDE, ids=lambda name: ascii(name)[:40])
 def test_show_finds_indexed_documents_and_no_file(house: Path, ragkit: Ragkit, name: str) -> None:  # noqa: F811
     (house / "docs/link").symlink_to(house / "secret.txt")

@@ -17,14 +17,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import ragkit as package
 from ragkit.agent.agent import Agent
 from ragkit.agent.cache.redis import CacheUnreachable, RedisCache
 from ragkit.agent.exporters.audit import AuditLog, PrivacyLevel
 from ragkit.agent.exporters.otel import OpenTelemetryObserver
 from ragkit.agent.loop.config import AgentConfig
-from ragkit.agent.providers.anthropic import AnthropicProvider
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.gemini import GeminiProvider
 from ragkit.agent.providers.groq import GroqProvider
 from ragkit.agent.providers.ollama import OllamaProvider
 from ragkit.agent.providers.openai import OpenAIProvider
@@ -56,8 +55,8 @@ VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_
 
 CONNECT: dict[str, Callable[[str, str | None], Provider]] = {
     "openai": lambda url, key: OpenAIProvider("gpt-4o-mini", api_key=key, base_url=f"{url}/v1"),
-    "anthropic": lambda url, key: AnthropicProvider("claude-haiku-4-5", api_key=key, base_url=url),
-    "gemini": lambda url, key: GeminiProvider("gemini-2.5-flash", api_key=key, base_url=url),
+    "anthropic": lambda url, key: package.AnthropicProvider("claude-haiku-4-5", api_key=key, base_url=url),
+    "gemini": lambda url, key: package.GeminiProvider("gemini-2.5-flash", api_key=key, base_url=url),
     "groq": lambda url, key: GroqProvider("llama-3.3-70b-versatile", api_key=key, base_url=url),
     "ollama": lambda url, _: OllamaProvider("llama3.2", base_url=url),
 }

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
 
 
+@pytest.mark.slow
 def test_concurrent_sessions_stay_isolated_and_no_request_fails() -> None:
     # Bad clients run in two slices of three seconds; in shorter ones no answer may begin, which they could leave.
     process = subprocess.run(

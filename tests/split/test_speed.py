@@ -27,6 +27,7 @@ def seconds(document: Document) -> float:
     return time.process_time() - started_at
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("form", ["text", "markdown", "code"])
 @pytest.mark.parametrize("unit", UNITS)
 def test_time_grows_no_faster_than_the_text(unit: str, form: str) -> None:

@@ -18,17 +18,14 @@ from tests.torture.run import Plan, replay, run_all
 from tests.torture.scoreboard import (
     Board,
     Cell,
-    Code,
+    Cells,
     add_cells,
-    code_digests,
     read_board,
-    read_code,
+    release_table,
     summary,
     table,
     tree_name,
-    with_same_code,
     write_board,
-    write_table,
 )
 from tests.torture.subjects import STORES
 
@@ -57,32 +54,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return replay(chosen.replay, scratch)
     tree = tree_name()
     board = read_board(chosen.json)
-    code = {**read_code(chosen.json), tree: code_digests()}
     wanted = _numbers(chosen)
     if chosen.plan:
-        _print_plan(with_same_code(board, code, tree)[0], tree, wanted)
-        _write_table(board, code, tree, chosen.table)
+        _print_plan(board, tree, wanted)
         return 0
     if not chosen.add:
         for subject, kinds in wanted.items():
             for kind in kinds:
                 board.get(tree, {}).pop((subject, kind), None)
+    done = board.setdefault(tree, {})
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(10**8)
     until = None if chosen.budget is None else time.monotonic() + 60 * chosen.budget
     plan = Plan(wanted, seed, until, chosen.jobs, scratch)
     print(f"seed {seed}; ragkit {tree}; {', '.join(wanted)}; directories in {scratch}", flush=True)
-    ran: Board = {}
+    ran: Board = {tree: {}}
     ended_badly = False
-    done, _ = with_same_code(board, code if chosen.add else {}, tree)
-    for cells, whole in run_all(plan, done.setdefault(tree, {})):
-        add_cells(done, tree, cells)
+    for cells, whole in run_all(plan, done):
         add_cells(board, tree, cells)
         add_cells(ran, tree, cells)
-        _write_results(board, code, tree, chosen)
+        _write_results(board, tree, chosen)
         ended_badly = ended_badly or not whole
-    print(table(ran, tree, FULL, NAMES))
-    _print_rates(ran, tree)
-    return 1 if ended_badly or any(cell.failed for cell in ran.get(tree, {}).values()) else 0
+    print(table(ran[tree], FULL, NAMES))
+    _print_rates(ran[tree])
+    return 1 if ended_badly or any(cell.failed for cell in ran[tree].values()) else 0
 
 
 def _numbers(chosen: argparse.Namespace) -> dict[str, dict[str, int]]:
@@ -97,22 +91,20 @@ def _numbers(chosen: argparse.Namespace) -> dict[str, dict[str, int]]:
     return {subject: counts for subject, counts in numbers.items() if counts}
 
 
-def _write_results(board: Board, code: Code, tree: str, chosen: argparse.Namespace) -> None:
+def _write_results(board: Board, tree: str, chosen: argparse.Namespace) -> None:
     """Update the files after each part of a run, so that a stopped run keeps its results."""
     if chosen.json:
-        write_board(chosen.json, board, tree, code)
-        _write_table(board, code, tree, chosen.table)
+        write_board(chosen.json, board)
+    if chosen.table:
+        cells = board[tree]
+        parts = [summary(cells, tree, DETAILS), release_table(cells, NAMES), table(cells, FULL, NAMES)]
+        chosen.table.parent.mkdir(parents=True, exist_ok=True)
+        chosen.table.write_text("\n\n".join(parts) + "\n")
 
 
-def _write_table(board: Board, code: Code, tree: str, path: Path | None) -> None:
-    if path is not None:
-        counted, same = with_same_code(board, code, tree)
-        write_table(path, f"{summary(counted, tree, FULL, DETAILS, same)}\n\n{table(counted, tree, FULL, NAMES)}")
-
-
-def _print_rates(board: Board, tree: str) -> None:
+def _print_rates(cells: Cells) -> None:
     print("\ntrials a minute:")
-    for (subject, kind), cell in board.get(tree, {}).items():
+    for (subject, kind), cell in cells.items():
         print(f"  {kind}, {subject}: {60 * cell.trials / max(cell.seconds, 0.001):.1f}")
 
 
@@ -153,9 +145,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--replay", metavar="KIND/STORE/NAME", help="repeat one trial, by the name printed with its fault"
     )
-    parser.add_argument("--plan", action="store_true", help="print what is missing, write the table, run nothing")
+    parser.add_argument("--plan", action="store_true", help="print what is missing, run nothing")
     parser.add_argument("--json", type=Path, help="write the counts to this file")
-    parser.add_argument("--table", type=Path, help="write the table between its marks in this file")
+    parser.add_argument("--table", type=Path, help="write the tables to this Markdown file")
     parser.add_argument("--add", action="store_true", help="add to the counts of this version in the file")
     parser.add_argument("--scratch", type=Path, help="parent of the temporary directories")
     return parser

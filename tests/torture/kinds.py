@@ -70,11 +70,11 @@ FULL: Mapping[str, Mapping[str, int]] = {
 }
 """Subject -> kind -> breaks that are wanted on each version."""
 SMALL = {
-    "kill -9": 9,
-    "Ctrl-C": 9,
-    "kill at a call": 9,
-    "error of a call": 9,
-    "power cut (unsynced lost)": 3,
-    "bit flip": 2,
+    "kill -9": 5,
+    "Ctrl-C": 5,
+    "kill at a call": 5,
+    "error of a call": 5,
+    "power cut (unsynced lost)": 2,
+    "bit flip": 1,
 }
 """Trials for each of two stores."""

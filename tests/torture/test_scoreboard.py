@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -17,25 +15,18 @@ from tests.torture.formats import FORMATS, SETTINGS, FormatsFolder, format_file
 from tests.torture.kinds import FULL, NAMES
 from tests.torture.run import Plan, run_all
 from tests.torture.scoreboard import (
-    NOT_RUN,
-    SHARED,
-    STORES_WITH_OWN_CODE,
     Board,
     Cell,
     Cells,
-    Code,
     add_cells,
-    code_digests,
     read_board,
-    read_code,
+    release_table,
     summary,
     table,
     tree_name,
-    with_same_code,
     write_board,
 )
 from tests.torture.sources import SourcesFolder
-from tests.torture.subjects import STORES
 
 KILLS = "kill -9"
 OTHER_LOADERS = {"folder", "pypdf", "unstructured"}
@@ -51,91 +42,27 @@ def test_counts_are_added_up_for_each_version_alone(tmp_path: Path) -> None:
     add_cells(board, "1.0+a", cells(10, lost=1))
     add_cells(board, "1.0+b", cells(3))
     add_cells(board, "1.0+b", cells(4))
-    path = tmp_path / "counts.json"
-    write_board(path, board, "1.0+b")
+    path = tmp_path / "build" / "counts.json"
+    write_board(path, board)
     assert read_board(path) == board
-    assert list(read_board(path)) == ["1.0+a", "1.0+b"]
-    lines = table(board, "1.0+b", FULL, NAMES).splitlines()
-    assert lines[2] == f"| {KILLS} | sqlite | 7 | 1,000 | 10 |" + " 0 |" * 8
-    assert lines[3].startswith("| **all** | | **7** | **1,000** | **10** | **0** |")
-    assert table(board, "1.0+c", FULL, NAMES).splitlines()[2].startswith(f"| {KILLS} | sqlite | 0 | 1,000 | 17 |")
+    lines = table(board["1.0+b"], FULL, NAMES).splitlines()
+    assert lines[2] == f"| {KILLS} | sqlite | 7 | 1,000 |" + " 0 |" * 8
+    assert lines[3].startswith("| **all** | | **7** | **1,000** | **0** |")
 
 
-def test_the_last_version_with_the_full_numbers_is_named_until_the_next_one_has_them() -> None:
-    wanted = {"sqlite": {KILLS: 10}}
-    board: Board = {"1.0+a": cells(10), "1.0+b": cells(12, lost=1), "1.0+c": cells(3)}
-    assert summary(board, "1.0+c", wanted, {}).splitlines()[2:] == [
-        "The last version with the full numbers: ragkit 1.0+b, 12 trials, 1 fault."
-    ]
-    assert len(summary(board, "1.0+b", wanted, {}).splitlines()) == 1
-    assert len(summary({"1.0+c": cells(3)}, "1.0+c", wanted, {}).splitlines()) == 1
+def test_the_table_of_a_release_has_the_trials_and_failures_of_each_kind() -> None:
+    counted = cells(10, lost=1) | {("faiss", KILLS): Cell(6, 5), ("faiss", "bit flip"): Cell(2, 2)}
+    assert release_table(counted, NAMES).splitlines()[2:] == [
+        f"| {KILLS} | 15 | 1 |", "| bit flip | 2 | 0 |", "| **all** | **17** | **1** |"
+    ]  # fmt: skip
+    head = summary(counted, "1.0+a", {})
+    assert head.startswith("ragkit 1.0+a, commit ")
+    assert head.endswith(": 19 trials in 0.0 hours.")
 
 
 def test_the_name_of_a_version_changes_with_the_package_alone() -> None:
     assert re.fullmatch(r"[\d.]+\w*\+[0-9a-f]{12}", tree_name())
     assert tree_name() == tree_name()
-
-
-def test_a_changed_store_begins_anew_alone(tmp_path: Path) -> None:
-    code: Code = {
-        "1.0+a": {SHARED: "1", "duckdb": "1", "faiss": "1"},
-        "1.0+b": {SHARED: "1", "duckdb": "2", "faiss": "1"},
-        "1.0+c": {SHARED: "2", "duckdb": "2", "faiss": "1"},
-    }
-    trials: Board = {
-        tree: {(store, KILLS): Cell(number, number) for store in ("sqlite", "faiss", "duckdb")}
-        for number, tree in enumerate(("0.9", *code), 1)
-    }
-    path = tmp_path / "counts.json"
-    write_board(path, trials, "1.0+b", code)
-    board, same = with_same_code(read_board(path), read_code(path), "1.0+b")
-    assert same == ["1.0+a"]
-    reached = {tree: {store: cell.reached for (store, _), cell in cells.items()} for tree, cells in board.items()}
-    assert reached == {
-        "0.9": {"sqlite": 1, "faiss": 1, "duckdb": 1},
-        "1.0+a": {"duckdb": 2},
-        "1.0+b": {"sqlite": 5, "faiss": 5, "duckdb": 3},
-        "1.0+c": {"sqlite": 4, "faiss": 4, "duckdb": 4},
-    }
-    assert read_board(path) == trials
-    assert "those of 1.0+a on stores" in summary(board, "1.0+b", {}, {}, same)
-
-
-def test_the_code_of_a_store_is_apart_from_all_other_code(tmp_path: Path) -> None:
-    files = ("cli.py", "store/base.py", "store/backends/adapter_utils.py", "store/backends/sqlite.py", "load/faiss.py")
-    own = ("store/backends/duckdb.py", "store/backends/qdrant.py", "store/backends/qdrant_engine.py")
-    for name in (*files, *own, *NOT_RUN):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
-    before = code_digests(tmp_path)
-    for name in (*files, *own, *NOT_RUN):
-        (tmp_path / name).write_text("changed")
-        changed = {part for part, digest in code_digests(tmp_path).items() if digest != before[part]}
-        part = SHARED if name in files else re.split(r"[/_.]", name)[2]
-        assert changed == (set() if name in NOT_RUN else {part})
-        (tmp_path / name).write_text("")
-
-
-def test_a_store_runs_no_code_of_another_one(tmp_path: Path) -> None:
-    """What `with_same_code` relies on."""
-    program = """if True:
-        import sys
-        from ragkit import KnowledgeBase, Pipeline
-        pipeline = Pipeline.from_yaml(f"store: {{name: {sys.argv[2]}}}\\nembed: {{name: hashing}}")
-        with KnowledgeBase.open(sys.argv[1], pipeline) as base:
-            base.index(sys.argv[3])
-            base.search("moved")
-            print(base.ask("What was moved?").text)
-        print(*(name for name in sys.modules if name.startswith("ragkit.")))
-    """
-    (tmp_path / "a.txt").write_text("The archive was moved in spring.")
-    for store in STORES:
-        command = [sys.executable, "-c", program, str(tmp_path / store), store, str(tmp_path / "a.txt")]
-        loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
-        backends = [name for name in loaded if name.startswith("ragkit.store.backends.")]
-        stores = {name.rpartition(".")[2].partition("_")[0] for name in backends} & set(STORES_WITH_OWN_CODE)
-        assert not {f"{name.replace('.', '/')}.py".removeprefix("ragkit/") for name in loaded} & set(NOT_RUN)
-        assert stores == {store} & set(STORES_WITH_OWN_CODE)
 
 
 def test_what_is_done_is_not_run_again(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ragkit.agent.providers.anthropic import AnthropicProvider
+import ragkit
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.gemini import GeminiProvider
 from ragkit.agent.providers.groq import GroqProvider
 from ragkit.agent.providers.ollama import OllamaProvider
 from ragkit.agent.providers.openai import OpenAIProvider
@@ -30,9 +29,9 @@ def connect(service: str, url: str) -> Provider:
     if service == "openai":
         return OpenAIProvider(model, api_key="test-key", base_url=f"{url}/v1")
     if service == "anthropic":
-        return AnthropicProvider(model, api_key="test-key", base_url=url)
+        return ragkit.AnthropicProvider(model, api_key="test-key", base_url=url)
     if service == "gemini":
-        return GeminiProvider(model, api_key="test-key", base_url=url)
+        return ragkit.GeminiProvider(model, api_key="test-key", base_url=url)
     if service == "groq":
         return GroqProvider(model, api_key="test-key", base_url=url)
     return OllamaProvider(model, base_url=url)

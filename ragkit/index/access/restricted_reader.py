@@ -87,9 +87,10 @@ class RestrictedReader(CatalogReader):
         """Whether a file, or one that is inside of it, holds a document that the principal may not read."""
         found = snapshot.connection.execute(
             "SELECT 1 FROM main.documents d LEFT JOIN main.files f ON f.source = d.source WHERE d.live = 1"
-            " AND (d.source = ?1 OR (f.status = 'part' AND f.reason = ?1) OR substr(d.source, 1, length(?1) + 1)"
-            " IN (?1 || '#', ?1 || '!', ?1 || '/')) AND d.key NOT IN (SELECT key FROM temp.readable) LIMIT 1",
-            (source,),
+            " AND (d.source = :file OR (f.status = 'part' AND f.reason = :file)"
+            " OR substr(d.source, 1, length(:file) + 1) IN (:file || '#', :file || '!', :file || '/'))"
+            " AND d.key NOT IN (SELECT key FROM temp.readable) LIMIT 1",
+            {"file": source},
         )
         return found.fetchone() is not None
 

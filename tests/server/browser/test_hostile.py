@@ -45,6 +45,7 @@ def chat(profile: PageMonitor) -> Page:
     return profile.open()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("entry", ANSWERS)
 def test_hostile_answers_are_shown_as_text(chat: Page, profile: PageMonitor, entry: str) -> None:
     chat.get_by_role("link", name="New session").click()
@@ -87,6 +88,7 @@ def test_the_text_of_an_attack_is_shown_verbatim(chat: Page) -> None:
     expect(turn.locator(".text p").first).to_have_text(f"<script>{RUN}</script>")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", FILES, ids=range(len(FILES)))
 def test_hostile_documents_and_names_are_shown_as_text(chat: Page, profile: PageMonitor, name: str) -> None:
     page = chat
@@ -117,6 +119,7 @@ def test_hostile_hits_are_shown_as_text(open_page: Opener) -> None:
         page.keyboard.press("Escape")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("title", TITLES, ids=range(len(TITLES)))
 def test_hostile_titles_are_shown_as_text(chat: Page, profile: PageMonitor, serving: Serving, title: str) -> None:
     session = serving.ask("POST", "session/start", {"title": "plain"})["id"]
@@ -135,6 +138,7 @@ def test_hostile_titles_are_shown_as_text(chat: Page, profile: PageMonitor, serv
     profile.check(page)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("address", ADDRESSES, ids=range(len(ADDRESSES)))
 def test_hostile_addresses_are_shown_as_text(open_page: Opener, profile: PageMonitor, address: str) -> None:
     page = open_page(address)

@@ -80,6 +80,7 @@ def on_server(port: int, collection: str) -> ChromaStore:
 SERVED = (*CHECKS, documents_persist_after_reopening, a_second_handle_sees_replaced_documents)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("check", SERVED, ids=lambda check: check.__name__)
 def test_a_store_on_a_server_passes_the_conformance_suite(port: int, check: StoreCheck) -> None:
     check(StoreUnderTest(open=lambda: on_server(port, check.__name__), examples=30))

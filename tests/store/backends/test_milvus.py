@@ -54,6 +54,7 @@ def store(tmp_path: Path) -> Iterator[MilvusStore]:
     store.close()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_store_on_a_server_passes_the_conformance_suite(uri: str, check: StoreCheck) -> None:
     name = f"test_{CHECKS.index(check)}"

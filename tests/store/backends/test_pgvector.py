@@ -61,6 +61,7 @@ def query(dsn: str, sql: str) -> list[tuple[object, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_store_with_an_index_passes_the_conformance_suite(opened: Opener, check: StoreCheck) -> None:
     check(StoreUnderTest(open=lambda: opened(method="hnsw"), examples=30))

@@ -43,6 +43,7 @@ def through_the_client() -> QdrantStore:
     return store
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_a_store_on_a_server_passes_the_conformance_suite(check: StoreCheck) -> None:
     check(StoreUnderTest(open=through_the_client, examples=30))

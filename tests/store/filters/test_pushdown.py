@@ -25,6 +25,7 @@ from ragkit.store.filters.pushdown import (
     to_condition,
 )
 from ragkit.testing import filter_strategies as dirty
+from tests.scheduling import sampled
 
 _ORDER = {
     "eq": lambda value, operand: value == operand,
@@ -57,7 +58,8 @@ def condition_matches(condition: Condition, facts: list[FieldValue]) -> bool:
             return bool(condition)
 
 
-@settings(max_examples=3000)
+@pytest.mark.sampled
+@settings(max_examples=sampled(3000))
 @given(dirty.metadata(), dirty.filters())
 def test_the_condition_matches_every_document_that_the_filter_matches(metadata: dict[str, JSON], where: Filter) -> None:
     node, facts = parse_filter(where), extract_field_values(metadata)
@@ -65,7 +67,8 @@ def test_the_condition_matches_every_document_that_the_filter_matches(metadata: 
         assert condition_matches(to_condition(node), facts)
 
 
-@settings(max_examples=3000)
+@pytest.mark.sampled
+@settings(max_examples=sampled(3000))
 @given(dirty.metadata(), dirty.filters())
 def test_for_ordinary_values_the_condition_equals_the_filter(metadata: dict[str, JSON], where: Filter) -> None:
     node, facts = parse_filter(where), extract_field_values(metadata)

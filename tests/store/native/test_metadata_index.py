@@ -20,6 +20,7 @@ from ragkit.store.filters.language import evaluate, parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex
 from ragkit.testing import filter_strategies as dirty
 from tests.alarms import call_interrupted, may_leave_warnings
+from tests.scheduling import sampled
 
 
 def passed(columns: MetadataIndex, where: Filter) -> list[bool]:
@@ -42,7 +43,9 @@ def test_the_mask_equals_the_result_of_the_evaluator(held: list[dict[str, JSON]]
 
 
 @pytest.mark.slow
-@settings(max_examples=4000)
+@pytest.mark.sampled
+@pytest.mark.sampled
+@settings(max_examples=sampled(4000))
 @given(st.lists(dirty.metadata(), max_size=12), st.lists(dirty.filters(), min_size=1, max_size=6))
 def test_the_mask_equals_the_result_of_the_evaluator_many_times(
     held: list[dict[str, JSON]], wheres: list[Filter]

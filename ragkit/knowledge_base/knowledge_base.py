@@ -25,7 +25,7 @@ from ragkit.knowledge_base.filters import Where, filter_notes, filter_source, re
 from ragkit.knowledge_base.restricted_readers import RestrictedReaders
 from ragkit.knowledge_base.sources.source_files import OriginalFile, SourceFiles
 from ragkit.knowledge_base.sources.source_status import SourceStatus, read_source_statuses
-from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
+from ragkit.knowledge_base.status import KnowledgeBaseStatus, find_failures, read_status
 from ragkit.knowledge_base.stored_settings import check_settings, read_calibration, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.lru_cache import LruCache
@@ -793,9 +793,9 @@ class KnowledgeBase:
             return snapshot.find_document(document_id)
 
     def failures(self) -> list[FileRow]:
-        """The files that could not be indexed, sorted by source."""
+        """The files that could not be indexed, or whose `access` was not understood, sorted by source."""
         with self.reader.snapshot() as snapshot:
-            return [row for row in Catalog(snapshot.connection).files().values() if row.status == "failed"]
+            return find_failures(snapshot)
 
     def known_sources(self) -> list[str]:
         """The ids of the sources of earlier runs: folders, files, URLs and configured sources."""

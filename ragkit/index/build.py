@@ -20,7 +20,7 @@ import numpy as np
 from ragkit.embed.base import BatchingEmbedder, EmbeddingProvider, Row, Rows, embed_probe
 from ragkit.embed.embedding_job import EmbeddedPart, EmbeddingJob
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
-from ragkit.index.access.problems import ACCESS_HINT, describe_problems
+from ragkit.index.access.audit import ACCESS_HINT, describe_problems
 from ragkit.index.build_fingerprint import check_embedder_weights
 from ragkit.index.build_runner import BuildRunner, EmbeddingSharer, PendingEmbedding, PreparedFile
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow, FileRow

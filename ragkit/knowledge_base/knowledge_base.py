@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.answer.base import Answer
     from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.embed.base import EmbeddingProvider
+    from ragkit.index.access.audit import DocumentAccess
     from ragkit.index.catalog.database_url import DatabaseUrl
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
@@ -337,8 +338,22 @@ class KnowledgeBase:
         run = options or IndexOptions()
         if self._shared is not None and run.dry_run:
             return self._dry_run(self._shared, sources, run)
-        with self._writing(create=True) as (indexer, writer):
+        with self._writing(create=True) as (indexer, writer), self._access_default(run):
             return indexer.index(sources, self._writer_options(writer, run))
+
+    @contextmanager
+    def _access_default(self, run: IndexOptions) -> Iterator[None]:
+        """Set who may read documents that do not say it, before one can be read; afterwards the catalog expects it."""
+        default = self.pipeline.access.default
+        if not default or run.dry_run:
+            yield
+            return
+        is_new = self._shared is None and not knowledge_base_exists(self.path)
+        if self.access.read().default != default:
+            self.access.update(lambda settings: settings.with_default(default))
+        yield
+        if is_new:
+            self.access.update(lambda settings: settings)
 
     def _dry_run(
         self, shared: SharedKnowledgeBase, sources: Sequence[str | os.PathLike[str]], run: IndexOptions
@@ -374,8 +389,9 @@ class KnowledgeBase:
         from ragkit.knowledge_base.index_options import IndexOptions
 
         given = [documents] if isinstance(documents, Document) else list(documents)
-        with self._writing(create=True) as (indexer, writer):
-            return indexer.add(given, self._writer_options(writer, options or IndexOptions()))
+        run = options or IndexOptions()
+        with self._writing(create=True) as (indexer, writer), self._access_default(run):
+            return indexer.add(given, self._writer_options(writer, run))
 
     def remove(self, *sources: str | os.PathLike[str]) -> int:
         """Remove files, or folders with everything below them. Returns the number of removed documents.
@@ -776,6 +792,14 @@ class KnowledgeBase:
                 if self._whole is None:  # others may not read what this principal reads
                     self._contents.set(key, described)
         return described
+
+    def audit_access(self) -> list[DocumentAccess]:
+        """Who may read each document, and why, sorted by source."""
+        from ragkit.index.access.audit import audit_access
+
+        settings = self.access.read()
+        with self.reader.snapshot() as snapshot:
+            return list(audit_access(Catalog(snapshot.connection), settings))
 
     def first_chunk(self, document_id: str) -> Chunk | None:
         """The chunk at the beginning of a document, or None."""

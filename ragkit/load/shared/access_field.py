@@ -19,7 +19,9 @@ NAME = re.compile(r"[\w.@+-]{1,100}")
 """A name of a user or group."""
 TABLE_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "sqlite", "xls", "xlsx"})
 """Formats whose rows have columns, but are one document unless `records` is set."""
-_ACCESS_CELL = re.compile(r"^(?:[^\n]*; )?access: ", re.IGNORECASE | re.MULTILINE)
+_ACCESS_CELL = re.compile(
+    r"^(?:[^\n]*; )?[ \t]{0,9}access[ \t]{0,9}(?:[.\[][^\s:]{0,100})?: ", re.IGNORECASE | re.MULTILINE
+)
 Names: TypeAlias = frozenset[str]
 """`user:NAME`, `group:NAME` and `everyone`."""
 
@@ -84,7 +86,7 @@ def settle_access(document: Document, above: JSON | None = None) -> Document:
     """
     values = [value for key, value in document.metadata.items() if is_access_field(key)]
     settled: Mapping[str, JSON] = {}
-    if not values and document.format in TABLE_FORMATS and not document.parts and _ACCESS_CELL.search(document.text):
+    if not values and not document.parts and _names_access(document):
         settled = closed_metadata("it has a column `access`, which holds for rows that are documents (`records`)")
     elif values:
         settled = access_metadata(values)
@@ -99,6 +101,15 @@ def settle_access(document: Document, above: JSON | None = None) -> Document:
         others = {key: value for key, value in document.metadata.items() if not is_access_field(key)}
         return replace(document, metadata={**others, **settled}, parts=parts)
     return replace(document, parts=parts) if parts else document
+
+
+def _names_access(document: Document) -> bool:
+    """Whether a table whose rows are no documents has a column `access`."""
+    columns = document.metadata.get("columns")
+    if document.format not in TABLE_FORMATS:
+        return False
+    is_column = isinstance(columns, list | tuple) and any(map(is_access_field, columns))
+    return is_column or _ACCESS_CELL.search(document.text) is not None
 
 
 def _names_of_both(first: JSON, second: JSON) -> list[JSON]:

@@ -27,8 +27,8 @@ _OPENING_FENCE = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
 _ANY_OPENING_FENCE = re.compile(r"[\s\ufeff\u200b]*+(?:(-{3,})|\+{3,})[ \t]*+\n")
 _ANY_YAML_END = re.compile(r"^[ \t]*+(?:-{3,}|\.{3})[ \t]*+$", re.MULTILINE)
 _ANY_TOML_END = re.compile(r"^[ \t]*+\+{3,}[ \t]*+$", re.MULTILINE)
-_KEY = re.compile(r"""["'\w][^:=\n]{0,100}(?::(?=\s|$)|=)""")
-_ENTRY = re.compile(r"""["'\w][^:=\n]{0,100}(?::(?=\s|$)|=)|-[ \t]|#|[\]})[]""")
+_KEY = re.compile(r"""["']?[\w-]{1,60}(?:[ .][\w-]{1,60}){0,2}["']?[ \t]*(?::(?=\s|$)|=)""")
+_OTHER_ENTRY = re.compile(r"-[ \t]|#|[\]})[{]")
 _ACCESS_KEY = re.compile(r"""\baccess\b["']?[ \t]*[:=]""", re.IGNORECASE)
 _MARKUP_FIELD = re.compile(r"^(?::access:|#\+access:)[ \t]*+(.*(?:\n[ \t]+\S.*)*)", re.IGNORECASE | re.MULTILINE)
 _YAML_ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
@@ -142,11 +142,11 @@ def _find_in_block(window: str, *, closes: bool) -> WrittenAccess:
     block = _find_block(window)
     body, first = window[block.start : block.end], _number(window, block.start)
     entries = list(_access_entries(window, block.start, block.end))
-    reason = f"line {first - 1}: front matter begins and ends with `---`, in the first line of the file"
+    line, reason = first - 1, "front matter begins in the first line of the file, and ends, with `---`"
     try:
         values = _read_block(body, is_yaml=block.is_yaml)
     except _Invalid as error:
-        values, reason = None, f"line {first + error.line}: {error}"
+        values, line, reason = None, first + error.line, str(error)
     named = values is None and (entries or (block.length and _ACCESS_KEY.search(body)))
     found = [value for key, value in (values or {}).items() if is_access_field(key)]
     place = _line(window, entries[0][0] if entries else block.start)
@@ -154,7 +154,9 @@ def _find_in_block(window: str, *, closes: bool) -> WrittenAccess:
         found = [_read_entry(window[start:end], is_yaml=block.is_yaml) for start, end in entries]
     elif not found:
         is_closed = values is None and closes and block.length and _seems_front_matter(body)
-        return WrittenAccess(closed_metadata("the front matter cannot be read", reason) if is_closed else NO_METADATA)
+        wrong = f"the front matter cannot be read ({reason})"
+        return WrittenAccess(closed_metadata(wrong, f"line {line}") if is_closed else NO_METADATA)
+    reason = f"line {line}: {reason}"
     if len(found) == 1 and found[0] is not None:
         metadata = access_metadata(found, place, f"the front matter is ignored, but for `access` ({reason})")
     elif len(found) > 1:
@@ -180,7 +182,7 @@ def _find_block(window: str) -> _Block:
     end = start
     for first, last in _lines(window, start, closing.start() if closing is not None else len(window)):
         line = window[first:last]
-        if line.strip() and not line[0].isspace() and not _ENTRY.match(line):
+        if line.strip() and not line[0].isspace() and not _is_entry(line):
             break
         end = last
     return _Block(is_yaml, start, end, 0)
@@ -191,7 +193,11 @@ def _seems_front_matter(body: str) -> bool:
     lines = [line for line in body.split("\n") if line.strip() and not line[0].isspace()]
     first = next((line for line in lines if not line.startswith("#")), "")
     has_key = _KEY.match(first) is not None or first.startswith(("{", '"', "'"))
-    return has_key and 2 * sum(_ENTRY.match(line) is not None for line in lines) >= len(lines)
+    return has_key and 2 * sum(map(_is_entry, lines)) >= len(lines)
+
+
+def _is_entry(line: str) -> bool:
+    return _KEY.match(line) is not None or _OTHER_ENTRY.match(line) is not None
 
 
 def _access_entries(window: str, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -1,12 +1,15 @@
-"""Files whose field `access` is written well or damaged, by format: the table of `python -m tests.security.access_variants`.
+"""Files whose field `access` is written well or damaged, by format.
 
-Each file has a word of its own. `bob` may read those whose field is certain, `alice` none of them, an owner all.
+`python -m tests.security.access_variants` prints the table. Each file has a word of its own: `bob` may read those
+whose field is certain, `alice` none of them, an owner all.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import re
 import sqlite3
 import sys
 import tempfile
@@ -14,8 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from email.message import EmailMessage
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
+from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -23,7 +29,7 @@ import pyarrow.parquet
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests.load import odf_files, ole_files
-from tests.load.sample_files import book, workbook, zipped
+from tests.load.sample_files import book, replaced, workbook, zipped
 
 PIPELINE = """
 load:
@@ -122,11 +128,12 @@ MARKUP: Mapping[str, tuple[str, str, bool, bool]] = {
     "keyword": (".org", "#+TITLE: Plan\n#+ACCESS: bob\n\n", True, False),
     "keyword, damaged": (".org", "#+ACCESS: bob carl\n\n", False, True),
 }
+OTHERS = "".join(f'<meta name="n{number}" content="x">' for number in range(60))
 META: Mapping[str, tuple[str, bool, bool]] = {
     "meta": ('<meta name="access" content="bob, group:board">', True, False),
     "META": ('<META NAME="Access" CONTENT="bob">', True, False),
     "property": ('<meta property="access" content="bob">', True, False),
-    "after 60 others": ("".join(f'<meta name="n{n}" content="x">' for n in range(60)), True, False),
+    "after 60 others": (f"{OTHERS}<meta name='access' content='bob'>", True, False),
     "empty meta": ('<meta name="access" content="">', False, True),
     "meta twice": ('<meta name="access" content="bob"><meta name="access" content="bob">', False, True),
     "meta damaged": ('<meta name="access" content="bob;carl">', False, True),
@@ -152,59 +159,65 @@ VALUES: Mapping[str, tuple[str, Value, bool, bool]] = {
 }
 
 
+Made: TypeAlias = "tuple[str, str, Callable[[str], bytes], bool, bool]"
+"""(suffix, damage, word -> file, whether the field is certain, whether it is reported)"""
+
+
 def variants() -> Iterator[Variant]:
     """All files."""
-    numbers = iter(range(10_000))
-
-    def variant(suffix: str, damage: str, make: Callable[[str], bytes], bob: bool, reported: bool) -> Variant:
-        number = next(numbers)
+    made = chain(_texts(), _pages(), _held(), _tables())
+    for number, (suffix, damage, make, bob, reported) in enumerate(made):
         word = "qz" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:04}") + "okapi"
-        return Variant(f"file{number}{suffix}", damage, make(word), bob, reported, word)
+        yield Variant(f"file{number}{suffix}", damage, make(word), bob, reported, word)
 
+
+def _template(text: str, encode: Callable[[str], bytes] = str.encode) -> Callable[[str], bytes]:
+    return lambda word: encode(text.replace("WORD", word))
+
+
+def _texts() -> Iterator[Made]:
     for suffix in (".md", ".mdx", ".markdown", ".txt", ".rst", ".qmd"):
         is_markdown = suffix in (".md", ".mdx", ".markdown")
         for damage, (head, bob, reported) in {**FRONT_MATTER, **(ONLY_MARKDOWN if is_markdown else {})}.items():
-            yield variant(
-                suffix, damage, lambda word, head=head: f"{head}\nThe {word} house.\n".encode(), bob, reported
-            )  # type: ignore[misc]
+            yield suffix, damage, _template(f"{head}\nThe WORD house.\n"), bob, reported
     for damage, (suffix, head, bob, reported) in MARKUP.items():
-        yield variant(suffix, damage, lambda word, head=head: f"{head}The {word} house.\n".encode(), bob, reported)  # type: ignore[misc]
+        yield suffix, damage, _template(f"{head}The WORD house.\n"), bob, reported
+
+
+def _pages() -> Iterator[Made]:
     for damage, (meta, bob, reported) in META.items():
-        if damage.startswith("after"):
-            meta += '<meta name="access" content="bob">'
         page = f"<html><head><title>P</title>{meta}</head><body><h1>P</h1><p>The WORD house.</p></body></html>"
-        for suffix, make in PAGES.items():
-            yield variant(suffix, damage, lambda word, m=make, p=page: m(p.replace("WORD", word)), bob, reported)  # type: ignore[misc]
-    head = FRONT_MATTER["well written"][0]
-    body = f"{head}<html><body><p>The WORD house.</p></body></html>"
-    yield variant(".html", "front matter", lambda word: body.replace("WORD", word).encode(), bob=True, reported=False)
+        for suffix, encode in PAGES.items():
+            yield suffix, damage, _template(page, encode), bob, reported
+    body = "---\naccess: [bob]\n---\n<html><body><p>The WORD house.</p></body></html>"
+    yield ".html", "front matter", _template(body), True, False
+
+
+def _held() -> Iterator[Made]:
     for damage in ("well written", "colon in a title", "@board", "given twice", "blank line first", "an empty list"):
-        start, bob, reported = FRONT_MATTER[damage]
-        for suffix, make in HOLDERS.items():
-            reported &= not (suffix == ".ipynb" and damage.startswith("blank"))  # cells are trimmed
-            yield variant(suffix, damage, lambda word, m=make, s=start: m(f"{s}\nThe {word} house.\n"), bob, reported)  # type: ignore[misc]
+        head, bob, reported = FRONT_MATTER[damage]
+        for suffix, hold in HOLDERS.items():
+            is_trimmed = suffix == ".ipynb" and damage.startswith("blank")
+            yield suffix, damage, _template(f"{head}\nThe WORD house.\n", hold), bob, reported and not is_trimmed
+
+
+def _tables() -> Iterator[Made]:
     for suffix, table in TABLES.items():
         typed = suffix in (".json", ".jsonl", ".yaml", ".parquet")
         for damage, (column, cell, bob, reported) in {**CELLS, **(VALUES if typed else {})}.items():
-            if suffix == ".xml" and damage in ("Access",):
-                continue  # XML has no names with spaces
-            yield variant(suffix, damage, lambda word, t=table, c=column, v=cell: t(word, c, v), bob, reported)  # type: ignore[misc]
-    for damage, text, bob, reported in (
-        ("a short row", "name,salary,access\nWORD,5\n", False, True),
-        ("two columns", "name,access,salary,Access\nWORD,bob,5,bob\n", False, True),
-    ):
-        yield variant(".csv", damage, lambda word, t=text: t.replace("WORD", word).encode(), bob, reported)  # type: ignore[misc]
-    rows = [["name", "salary"], ["x", "y"], ["z", "y"], [], ["name", "access"], ["WORD", "bob"], ["v", "carl"]]
-    yield variant(
-        ".xlsx",
-        "below another table",
-        lambda word: workbook({"Staff": [[word if cell == "WORD" else cell for cell in row] for row in rows]}),
-        bob=True,
-        reported=False,
-    )
-    twice = '{"name": "WORD", "salary": 5, "access": ["bob"], "access": ["everyone"]}'
+            if suffix != ".xml" or damage != "Access":  # XML has no names with spaces
+                yield suffix, damage, partial(table, column=column, cell=cell), bob, reported
+    yield ".csv", "a short row", _template("name,salary,access\nWORD,5\n"), False, True
+    yield ".csv", "two columns", _template("name,access,salary,Access\nWORD,bob,5,bob\n"), False, True
+    yield ".xlsx", "below another table", _two_tables, True, False
     for suffix in (".json", ".jsonl"):
-        yield variant(suffix, "key twice", lambda word: twice.replace("WORD", word).encode(), bob=False, reported=True)
+        twice = '{"name": "WORD", "salary": 5, "access": ["bob"], "access": ["everyone"]}'
+        yield suffix, "key twice", _template(twice), False, True
+
+
+def _two_tables(word: str) -> bytes:
+    rows = [["name", "salary"], ["x", "y"], ["z", "y"], [], ["name", "access"], [word, "bob"], ["v", "carl"]]
+    return workbook({"Staff": rows})
 
 
 def _mail(text: str) -> bytes:
@@ -225,18 +238,13 @@ def _mhtml(page: str) -> bytes:
 
 
 def _epub(page: str) -> bytes:
-    return zipped({**{name: data for name, data in _entries(book({"a.xhtml": "x"})).items()}, "OEBPS/a.xhtml": page})
-
-
-def _entries(data: bytes) -> dict[str, bytes]:
-    import zipfile
-
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    return replaced(book({"a.xhtml": "x"}), {"OEBPS/a.xhtml": page})
 
 
 def _csv(word: str, column: str, cell: Value, delimiter: str = ",") -> bytes:
-    return f'name{delimiter}salary{delimiter}{column}\n{word}{delimiter}5{delimiter}"{str(cell).replace(chr(34), chr(34) * 2)}"\n'.encode()
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter).writerows([["name", "salary", column], [word, 5, cell]])
+    return out.getvalue().encode()
 
 
 def _json(word: str, column: str, cell: Value) -> bytes:
@@ -244,8 +252,6 @@ def _json(word: str, column: str, cell: Value) -> bytes:
 
 
 def _xml(word: str, column: str, cell: Value) -> bytes:
-    from xml.sax.saxutils import escape
-
     row = f"<row><name>{word}</name><salary>5</salary><{column}>{escape(str(cell))}</{column}></row>"
     return f"<all>{row}{row.replace(word, 'other')}</all>".encode()
 
@@ -269,8 +275,6 @@ def _sqlite(word: str, column: str, cell: Value) -> bytes:
 
 
 def _ods(word: str, column: str, cell: Value) -> bytes:
-    from xml.sax.saxutils import escape
-
     rows = "".join(
         "<table:table-row>"
         + "".join(f"<table:table-cell><text:p>{escape(str(text))}</text:p></table:table-cell>" for text in row)
@@ -280,18 +284,24 @@ def _ods(word: str, column: str, cell: Value) -> bytes:
     return odf_files.sheets({"Staff": rows})
 
 
+class Table(Protocol):
+    """Makes a file with a row: name, salary, and `cell` in a column."""
+
+    def __call__(self, word: str, column: str, cell: Value) -> bytes: ...
+
+
 PAGES: Mapping[str, Callable[[str], bytes]] = {".html": str.encode, ".mhtml": _mhtml, ".epub": _epub}
 HOLDERS: Mapping[str, Callable[[str], bytes]] = {
     ".zip": lambda text: zipped({"in/plan.md": text}),
     ".eml": _mail,
     ".ipynb": _notebook,
 }
-TABLES: Mapping[str, Callable[[str, str, Value], bytes]] = {
+TABLES: Mapping[str, Table] = {
     ".csv": _csv,
     ".tsv": lambda word, column, cell: _csv(word, column, cell, "\t"),
     ".json": _json,
     ".jsonl": lambda word, column, cell: json.dumps({"name": word, "salary": 5, column: cell}).encode() + b"\n{}\n",
-    ".yaml": lambda word, column, cell: _json(word, column, cell),
+    ".yaml": _json,
     ".toml": _toml,
     ".xml": _xml,
     ".xlsx": lambda word, column, cell: workbook({"Staff": [["name", "salary", column], [word, 5, cell]]}),
@@ -346,8 +356,6 @@ def examine(folder: Path, place: Path | str, *, records: bool = True) -> list[Ou
 
 def _words(kb: KnowledgeBase) -> dict[str, str]:
     """Each word that a reader can find -> the chunk with it, as a model would see it."""
-    import re
-
     found: dict[str, str] = {}
     for chunk in kb.chunks():
         for word in re.findall(r"qz[a-j]{4}okapi", chunk.text):
@@ -361,16 +369,15 @@ def main() -> int:
         folder = Path(directory, "docs")
         folder.mkdir()
         outcomes = examine(folder, Path(directory, "kb"))
-    print(
-        "| format | how `access` is written | alice | bob | owner | reported |\n| --- | --- | --- | --- | --- | --- |"
-    )
+    lines = ["| format | how `access` is written | alice | bob | owner | reported |", f"|{' --- |' * 6}"]
     for outcome in outcomes:
-        cells = ("yes" if value else "no" for value in (outcome.alice, outcome.bob, outcome.owner, outcome.reported))
-        print(f"| {outcome.variant.kind} | {outcome.variant.damage} | {' | '.join(cells)} |")
+        found = (outcome.alice, outcome.bob, outcome.owner, outcome.reported)
+        cells = " | ".join("yes" if value else "no" for value in found)
+        lines.append(f"| {outcome.variant.kind} | {outcome.variant.damage} | {cells} |")
     wrong = [outcome for outcome in outcomes if not outcome.is_right]
-    print(f"\n{len(outcomes)} files, {sum(o.alice for o in outcomes)} open, {len(wrong)} other than expected")
-    for outcome in wrong:
-        print(outcome.variant.name, outcome.variant.damage, outcome, file=sys.stderr)
+    count = sum(outcome.alice for outcome in outcomes)
+    lines.append(f"\n{len(outcomes)} files, {count} open, {len(wrong)} other than expected")
+    sys.stdout.write("\n".join([*lines, *(f"{o.variant.name}: {o.variant.damage}" for o in wrong)]) + "\n")
     return len(wrong)
 
 

@@ -18,6 +18,8 @@ from ragkit.load.detect import detect_loader, is_archive
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
 from ragkit.load.files.secret_files import has_private_key
 from ragkit.load.options import LOADER_VERSIONS
+from ragkit.load.shared.encoding import decode_bytes
+from ragkit.load.text.front_matter import find_access
 from ragkit.records import JSON, Document, content_id
 
 if TYPE_CHECKING:
@@ -112,6 +114,10 @@ class Router:
             raise UnsupportedFormat(source, "an archive inside another file", "unpack it and index the folder")
         loader = self._loaders[route]
         document = loader.load(data, source)
+        if route.name not in LOADER_VERSIONS or route.name == "unstructured":  # they know nothing of the field
+            document = replace(
+                document, metadata={**find_access(decode_bytes(data).text).metadata, **document.metadata}
+            )
         if isinstance(loader, AttachmentLoader) and depth < MAX_DEPTH:
             parts = self._load_attachments(loader.attachments(data, source), document, depth + 1)
             document = replace(document, parts=(*document.parts, *parts))

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ragkit.errors import LoadLimitExceeded
 from ragkit.load.options import LOADER_VERSIONS, JsonlOptions, JsonOptions, RecordOptions
-from ragkit.load.shared.access_field import FIELD, is_access_field
+from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.load.shared.table_records import Record, build_record_documents, typed_value
@@ -144,8 +145,9 @@ def _parse_json(text: str, source: str) -> JsonValue:
 def _to_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     """An object; of a name that is given twice the last value, but for `access`, which is then not understood."""
     value = dict(pairs)
-    if FIELD in value and len(value) < len(pairs) and sum(name == FIELD for name, _ in pairs) > 1:
-        value[FIELD] = False
+    if len(value) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        value |= {name: False for name in value if counts[name] > 1 and is_access_field(name)}
     return value
 
 

@@ -64,9 +64,12 @@ class WrittenAccess:
 
     def hide(self, text: str) -> str:
         """The text with spaces in place of what says it, so that offsets and lines stay those of the file."""
+        parts: list[str] = []
+        done = 0
         for start, end in self.spans:
-            text = text[:start] + re.sub(r"[^\r\n]", " ", text[start:end]) + text[end:]
-        return text
+            parts += [text[done:start], re.sub(r"[^\r\n]", " ", text[start:end])]
+            done = end
+        return "".join([*parts, text[done:]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,8 @@ def _find_in_block(window: str, *, closes: bool) -> WrittenAccess:
     found = [value for key, value in (values or {}).items() if is_access_field(key)]
     place = _line(window, entries[0][0] if entries else block.start)
     if named:
-        found = [_read_entry(window[start:end], is_yaml=block.is_yaml) for start, end in entries]
+        one = len(entries) == 1
+        found = [_read_entry(window[slice(*entries[0])], is_yaml=block.is_yaml)] if one else [None] * len(entries)
     elif not found:
         is_closed = values is None and closes and block.length and _seems_front_matter(body)
         wrong = f"the front matter cannot be read ({reason})"

@@ -48,8 +48,8 @@ def test_an_upload_with_damaged_front_matter_is_reported_and_for_owners_only(tmp
         client.headers.update(headers["olga"])
         failed: dict[str, str] = {}
         for name, (head, _) in plans.items():
-            body = f"---\n{head}\n---\nThe {name[:-3]} okapi.\n".encode()
-            sent = client.post("/documents", params={"name": name}, content=body)
+            plan = f"---\n{head}\n---\nThe {name[:-3]} okapi.\n".encode()
+            sent = client.post("/documents", params={"name": name}, content=plan)
             job = finished(client, sent.json()["job"]["id"])
             assert job["status"] == "done"
             failed |= {Path(failure["source"]).name: failure["error"] for failure in job["failures"]}
@@ -58,8 +58,8 @@ def test_an_upload_with_damaged_front_matter_is_reported_and_for_owners_only(tmp
         shown = {Path(row["source"]).name for row in client.get("/status").json()["failures"]}
         assert shown == failed.keys()
         for user, sent_by in headers.items():
-            body = {"query": "okapi", "top_k": 50, "mode": "lexical"}
-            found = client.post("/v1/search", json=body, headers=sent_by)
+            asked = {"query": "okapi", "top_k": 50, "mode": "lexical"}
+            found = client.post("/v1/search", json=asked, headers=sent_by)
             names = {Path(hit["source"]).name for hit in found.json()["hits"]}
             assert names == {name for name, (_, readers) in plans.items() if user in readers}, user
             assert all("access" not in hit["text"] for hit in found.json()["hits"])

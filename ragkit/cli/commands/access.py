@@ -59,7 +59,7 @@ def list_access(context: CliContext) -> None:
         else:
             context.write(_format(rule))
     if settings.default != "open":
-        default: JSON = {"default": settings.default}
+        default: dict[str, JSON] = {"default": settings.default}
         context.write_json(default) if context.json else context.write("without a field and a rule: owners only")
     elif not settings.users and not settings.rules:
         context.log("no users and no rules: everyone who reaches the knowledge base may read it")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -149,3 +151,30 @@ def test_an_option_says_what_an_empty_cell_means(tmp_path: Path, empty: str, ope
     assert any("okapi" in text for text in found["alice"]) == open_to_all
     assert not any("newt" in text for text in found["alice"]) and any("newt" in text for text in found["bob"])
     assert sums["alice"].sum == (5 if open_to_all else 0)
+
+
+def test_a_query_keeps_the_column_whatever_the_options_name(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "staff.db")) as connection:
+        connection.execute("CREATE TABLE staff (id INTEGER, note TEXT, access TEXT)")
+        rows = [(1, "okapi", "bob"), (2, "heron", None), (3, "newt", "everyone")]
+        connection.executemany("INSERT INTO staff VALUES (?, ?, ?)", rows)
+        connection.commit()
+    options = "label: staff, query: SELECT * FROM staff, key: id, text: [note]"
+    source = f"{{name: sql, database: {tmp_path / 'staff.db'}, {options}}}"
+    with KnowledgeBase.open(
+        tmp_path / "kb", Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 16}}\nsources: {source}\n")
+    ) as kb:
+        report = kb.index()
+        assert [failure.error for failure in report.failures] == ["`access` is empty: only owners may read it"]
+        found = {name: {hit.text for hit in kb.as_user(name).search("okapi heron newt")} for name in ("alice", "bob")}
+        assert len(kb.search("okapi heron newt")) == 3
+    assert found == {"alice": {"newt"}, "bob": {"newt", "okapi"}}
+
+
+def test_front_matter_is_heard_whatever_loader_is_chosen(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("---\ntitle: a: b\naccess: [bob]\n---\nThe okapi.\n")
+    for loader in ("markdown, front_matter: false", "text, only: [.md]", "code, only: [.md]", "html, only: [.md]"):
+        yaml = f"embed: {{name: hashing, dimension: 16}}\nload: [{{name: folder}}, {{name: {loader}}}]\n"
+        with KnowledgeBase.open(tmp_path / loader[:4], Pipeline.from_yaml(yaml)) as kb:
+            kb.index(tmp_path / "a.md")
+            assert [len(kb.as_user(name).search("okapi")) for name in ("alice", "bob")] == [0, 1], loader

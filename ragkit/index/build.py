@@ -20,6 +20,7 @@ import numpy as np
 from ragkit.embed.base import BatchingEmbedder, EmbeddingProvider, Row, Rows, embed_probe
 from ragkit.embed.embedding_job import EmbeddedPart, EmbeddingJob
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
+from ragkit.index.access.audit import ACCESS_HINT, describe_problems
 from ragkit.index.build_fingerprint import check_embedder_weights
 from ragkit.index.build_runner import BuildRunner, EmbeddingSharer, PendingEmbedding, PreparedFile
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow, FileRow
@@ -169,7 +170,7 @@ class Build:
         files["removed"] += sum(
             1 for row in plan.removed if row.status in {"indexed", "empty"} or row.document is not None
         )
-        files["failed"] += len(known_failures)
+        files["failed"] += sum(row.status == "failed" for row in plan.still_failed)
         files["skipped"] += len(plan.skipped)
         contexts, dry_run = self._stages.contexts, self._options.dry_run
         estimates = contexts.estimates() if dry_run else ()
@@ -215,18 +216,22 @@ class Build:
         self._note_scans(outcome.document)
         recipe = self._stages.loader_fingerprint(outcome.loader)
         row = _new_file_row(task, outcome.stat, outcome.content_hash, recipe, checked_at)
+        problem = describe_problems(part.document for part in (outcome, *outcome.parts))
+        if problem:
+            row = row._replace(reason=problem, hint=ACCESS_HINT)
+            self._failures.append(FileFailure(task.source, problem, ACCESS_HINT))
         parts = self._queue_parts(task, row, outcome.parts)
         if not outcome.chunks and parts:
             self._counts["updated" if task.previous is not None and self._catalog.parts(task.source) else "added"] += 1
             self._defer_file_row(row, task)
-            return FileRead(task.source, parts, task.stat.size)
+            return FileRead(task.source, parts, task.stat.size, row.reason, row.hint)
         if not outcome.chunks:
-            self._defer_file_row(row._replace(status="empty", reason="holds no text"), task)
+            self._defer_file_row(row._replace(status="empty", reason="holds no text", hint=""), task)
             self._skipped.append((task.source, "holds no text"))
             self._counts["skipped"] += 1
             return FileRead(task.source, 0, task.stat.size, "holds no text")
         self._queue_document(task, row, outcome)
-        return FileRead(task.source, len(outcome.chunks) + parts, task.stat.size)
+        return FileRead(task.source, len(outcome.chunks) + parts, task.stat.size, row.reason, row.hint)
 
     def _note_scans(self, document: Document) -> None:
         pages = document.metadata.get(PAGES_WITHOUT_TEXT)

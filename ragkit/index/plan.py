@@ -40,7 +40,7 @@ class IndexPlan:
     removed: tuple[FileRow, ...]
     """Files that no longer exist in the sources."""
     still_failed: tuple[FileRow, ...]
-    """Files that failed before and have not changed since."""
+    """Files that failed before and have not changed since, and those whose `access` was not understood."""
     skipped: tuple[tuple[str, str], ...]
     """(source, reason) of skipped files and folders."""
 
@@ -102,6 +102,7 @@ def make_plan(
             skipped[source] = row.reason
         else:
             unchanged += 1
+            failed += [row] if row.has_failure else []
     removed = [
         row
         for source, row in known.items()

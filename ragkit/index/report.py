@@ -55,7 +55,7 @@ IndexEvent: TypeAlias = PlanCreated | FileRead | TextsEmbedded | GenerationPubli
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """A file that could not be indexed."""
+    """A file that could not be indexed, or whose field `access` was not understood: then only owners may read it."""
 
     source: str
     error: str

@@ -26,7 +26,7 @@ from ragkit.knowledge_base.restricted_readers import RestrictedReaders
 from ragkit.knowledge_base.session import Session, SessionParts
 from ragkit.knowledge_base.sources.source_files import OriginalFile, SourceFiles
 from ragkit.knowledge_base.sources.source_status import SourceStatus, read_source_statuses
-from ragkit.knowledge_base.status import KnowledgeBaseStatus, read_status
+from ragkit.knowledge_base.status import KnowledgeBaseStatus, find_failures, read_status
 from ragkit.knowledge_base.stored_settings import check_settings, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.lru_cache import LruCache
@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.base import Answer
     from ragkit.embed.base import EmbeddingProvider
+    from ragkit.index.access.audit import DocumentAccess
     from ragkit.index.catalog.database_url import DatabaseUrl
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import CatalogSnapshot, DocumentSummary
@@ -348,8 +349,22 @@ class KnowledgeBase:
         run = options or IndexOptions()
         if self._shared is not None and run.dry_run:
             return self._dry_run(self._shared, sources, run)
-        with self._writing(create=True) as (indexer, writer):
+        with self._writing(create=True) as (indexer, writer), self._access_default(run):
             return indexer.index(sources, self._writer_options(writer, run))
+
+    @contextmanager
+    def _access_default(self, run: IndexOptions) -> Iterator[None]:
+        """Set who may read documents that do not say it, before one can be read; afterwards the catalog expects it."""
+        default = self.pipeline.access.default
+        if not default or run.dry_run:
+            yield
+            return
+        is_new = self._shared is None and not knowledge_base_exists(self.path)
+        if self.access.read().default != default:
+            self.access.update(lambda settings: settings.with_default(default))
+        yield
+        if is_new:
+            self.access.update(lambda settings: settings)
 
     def _dry_run(
         self, shared: SharedKnowledgeBase, sources: Sequence[str | os.PathLike[str]], run: IndexOptions
@@ -385,8 +400,9 @@ class KnowledgeBase:
         from ragkit.knowledge_base.index_options import IndexOptions
 
         given = [documents] if isinstance(documents, Document) else list(documents)
-        with self._writing(create=True) as (indexer, writer):
-            return indexer.add(given, self._writer_options(writer, options or IndexOptions()))
+        run = options or IndexOptions()
+        with self._writing(create=True) as (indexer, writer), self._access_default(run):
+            return indexer.add(given, self._writer_options(writer, run))
 
     def remove(self, *sources: str | os.PathLike[str]) -> int:
         """Remove files, or folders with everything below them. Returns the number of removed documents.
@@ -746,6 +762,14 @@ class KnowledgeBase:
         with self.session() as session:
             return session.chunk(chunk_id)
 
+    def audit_access(self) -> list[DocumentAccess]:
+        """Who may read each document, and why, sorted by source."""
+        from ragkit.index.access.audit import audit_access
+
+        settings = self.access.read()
+        with self.reader.snapshot() as snapshot:
+            return list(audit_access(Catalog(snapshot.connection), settings))
+
     def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
         """The next `limit` documents after the source `after`; `text` filters by source and title."""
         with self.reader.snapshot() as snapshot:
@@ -757,9 +781,9 @@ class KnowledgeBase:
             return session.find_document(document_id)
 
     def failures(self) -> list[FileRow]:
-        """The files that could not be indexed, sorted by source."""
+        """The files that could not be indexed, or whose `access` was not understood, sorted by source."""
         with self.reader.snapshot() as snapshot:
-            return [row for row in Catalog(snapshot.connection).files().values() if row.status == "failed"]
+            return find_failures(snapshot)
 
     def known_sources(self) -> list[str]:
         """The ids of the sources of earlier runs: folders, files, URLs and configured sources."""

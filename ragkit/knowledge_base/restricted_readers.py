@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from threading import Lock
 
 from ragkit.index.access.restricted_reader import RestrictedReader
@@ -28,7 +29,7 @@ class RestrictedReaders:
         """The reader for a principal by the rules of this moment; `whole` is the reader of everything."""
         settings = self._access.read()
         with self._lock:
-            if whole is not self._whole or settings.rules != self._settings.rules:
+            if whole is not self._whole or replace(settings, users=()) != replace(self._settings, users=()):
                 self._close_all()
                 self._whole, self._settings = whole, settings
             reader = self._readers.get(grants)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragkit.index.catalog.directory import place_name
-from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.stored_settings import read_build_fingerprint
 from ragkit.records import JSON
@@ -58,6 +58,12 @@ class KnowledgeBaseStatus:
         return {**asdict(self), "sources": [display_name(source) for source in self.sources], "failures": failures}
 
 
+def find_failures(snapshot: CatalogSnapshot) -> list[FileRow]:
+    """The files that an index run reports, sorted by source; what is wrong with `access` is shown to owners only."""
+    rows = Catalog(snapshot.connection).files().values()
+    return [row for row in rows if row.has_failure and (row.status == "failed" or not snapshot.is_restricted)]
+
+
 def read_status(
     snapshot: CatalogSnapshot, path: Path, pipeline: Pipeline, source_files: SourceFiles
 ) -> KnowledgeBaseStatus:
@@ -66,13 +72,13 @@ def read_status(
 
     catalog = Catalog(snapshot.connection)
     files = catalog.files().values()
-    failed = [FileFailure(row.source, row.reason, row.hint) for row in files if row.status == "failed"]
+    failed = [FileFailure(row.source, row.reason, row.hint) for row in find_failures(snapshot)]
     return KnowledgeBaseStatus(
         kb=place_name(path),
         pipeline=pipeline.name,
         generation=catalog.generation(),
         files=sum(row.status == "indexed" for row in files),
-        failed=len(failed),
+        failed=sum(row.status == "failed" for row in files),
         documents=sum(1 for _ in snapshot.iter_documents()),
         chunks=len(snapshot.arrays.chunk_keys),
         vectors=snapshot.count_vectors(),

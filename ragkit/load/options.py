@@ -12,38 +12,38 @@ from ragkit.load.option_checks import require_positive
 LOADER_VERSIONS: Mapping[str, str] = {
     "archive": "1",
     "choose": "1",
-    "code": "1",
+    "code": "2",
     "doc": "1",
-    "csv": "3",
-    "data": "1",
+    "csv": "4",
+    "data": "2",
     "docx": "3",
     "eml": "3",
-    "epub": "3",
+    "epub": "4",
     "folder": "1",
-    "html": "3",
+    "html": "4",
     "image": "2",
-    "json": "1",
-    "jsonl": "2",
-    "markdown": "2",
+    "json": "2",
+    "jsonl": "3",
+    "markdown": "3",
     "mbox": "1",
-    "mhtml": "2",
+    "mhtml": "3",
     "msg": "1",
-    "notebook": "1",
+    "notebook": "2",
     "odp": "1",
-    "ods": "1",
+    "ods": "2",
     "odt": "1",
-    "parquet": "1",
+    "parquet": "2",
     "pdf": "4",
     "ppt": "1",
     "pptx": "2",
     "pypdf": "1",
     "rtf": "3",
-    "sqlite": "1",
+    "sqlite": "2",
     "subtitles": "1",
-    "text": "2",
+    "text": "3",
     "unstructured": "1",
-    "xls": "1",
-    "xlsx": "3",
+    "xls": "2",
+    "xlsx": "4",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.
 
@@ -137,7 +137,14 @@ class RecordOptions:
     title: str = ""
     """The column of the title; empty: none."""
     metadata: tuple[str, ...] = ()
-    """The columns that filters can use; empty: all."""
+    """The columns that filters can use; empty: all. `access` is kept in any case."""
+    empty_access: str = ""
+    """What an empty cell of a column `access` means: `closed`, for owners only, or `open`; empty: closed, and reported
+    as a failure."""
+
+    def __post_init__(self) -> None:
+        if self.empty_access not in ("", "closed", "open"):
+            raise InvalidOption("empty_access", self.empty_access, "closed, open or empty")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from ragkit.load.detect import detect_loader, is_archive
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
 from ragkit.load.files.secret_files import has_private_key
 from ragkit.load.options import LOADER_VERSIONS
-from ragkit.records import JSON, Document, content_id
+from ragkit.load.shared.encoding import decode_bytes
+from ragkit.load.text.front_matter import find_access
+from ragkit.records import JSON, NO_METADATA, Document, Metadata, content_id
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -112,6 +114,8 @@ class Router:
             raise UnsupportedFormat(source, "an archive inside another file", "unpack it and index the folder")
         loader = self._loaders[route]
         document = loader.load(data, source)
+        if route.name not in LOADER_VERSIONS or route.name == "unstructured":  # they know nothing of the field
+            document = replace(document, metadata={**_front_matter_access(data), **document.metadata})
         if isinstance(loader, AttachmentLoader) and depth < MAX_DEPTH:
             parts = self._load_attachments(loader.attachments(data, source), document, depth + 1)
             document = replace(document, parts=(*document.parts, *parts))
@@ -132,6 +136,12 @@ class Router:
                 continue
             if part.text.strip() or part.parts:
                 yield replace(part, metadata={**part.metadata, "parent": parent.source})
+
+
+def _front_matter_access(data: bytes) -> Metadata:
+    """What the front matter of a text says about who may read it, for a loader that does not look for it."""
+    is_fenced = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"---", b"+++"))
+    return find_access(decode_bytes(data).text).metadata if is_fenced else NO_METADATA
 
 
 def _safe_name(name: str, *, folders: bool) -> str:

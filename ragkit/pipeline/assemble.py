@@ -205,6 +205,9 @@ class PipelineComponents:
             for key, value in component_options_json(component).items()
             if key not in _WALK_OPTIONS
         }
+        for value in load.values():
+            if isinstance(value, dict) and value.get("empty_access") == "":
+                del value["empty_access"]  # older knowledge bases lack this option
         split: dict[str, JSON] = {"name": "+".join(component.name for component in self.pipeline.splitters)}
         for component in self.pipeline.splitters:
             split |= component_options_json(component)

@@ -42,6 +42,19 @@ class ComponentConfig:
 
 
 @dataclass(frozen=True)
+class AccessOptions:
+    """Who may read documents that do not say it."""
+
+    default: str = ""
+    """Who reads a document without a field `access` that no rule matches: `open`, everyone; `closed`, owners only;
+    empty: as an earlier run has set it, at first everyone."""
+
+    def __post_init__(self) -> None:
+        if self.default not in ("", "open", "closed"):
+            raise InvalidOption("default", self.default, "open or closed")
+
+
+@dataclass(frozen=True)
 class AnswerOptions:
     """How an answer is generated from the hits."""
 

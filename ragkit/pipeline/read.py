@@ -25,7 +25,7 @@ from ragkit.config.yaml_nodes import (
 from ragkit.config.yaml_parser import ConfigReadError
 from ragkit.errors import PipelineError, closest_match, did_you_mean
 from ragkit.pipeline import discovery
-from ragkit.pipeline.components import AnswerOptions, ComponentConfig, ValueOrigin
+from ragkit.pipeline.components import AccessOptions, AnswerOptions, ComponentConfig, ValueOrigin
 from ragkit.pipeline.merge import ExtendsResolver, apply_profile, parse_mapping
 from ragkit.pipeline.overrides import Override, apply_overrides
 from ragkit.pipeline.requirements import missing_requirements
@@ -62,12 +62,15 @@ class ParsedPipeline:
     components: Mapping[str, tuple[ComponentConfig, ...]]
     """Section -> its components; several in `sources`, `load` and `split` only. Without `answer`."""
     answer: AnswerOptions
+    access: AccessOptions
     origins: Mapping[str, ValueOrigin]
     """`split.chunk_size`, or `split.0.chunk_size` if the section is a list -> its origin."""
 
 
 PLACE_KEY = "kb"
 """The key of the knowledge base that commands use; it is no part of the pipeline."""
+ACCESS_KEY = "access"
+"""The key of `AccessOptions`."""
 
 
 def read_path(path: Path, request: ReadOptions) -> ParsedPipeline:
@@ -154,7 +157,8 @@ def _read_profile(
     if not partial:
         tree = _add_default_sections(tree, request.sections, problems)
     tree = apply_overrides(tree.without("profiles"), request.overrides, problems)
-    _check_keys(tree, section_keys(request.sections), ("extends", "profiles"), problems)
+    _check_keys(tree, section_keys(request.sections), ("extends", "profiles", ACCESS_KEY), problems)
+    access = _read_access(tree, request, problems)
     required = [section.key for section in request.sections if not section.is_optional]
     missing = [key for key in required if tree.get(key) is None]
     if missing and not partial:
@@ -169,7 +173,20 @@ def _read_profile(
     with_components = [section.key for section in request.sections if section.registry is not None]
     if reader.answer is None or not reader.components.keys() >= set(required) & set(with_components):
         return None
-    return ParsedPipeline(reader.components, reader.answer, reader.origins)
+    return ParsedPipeline(reader.components, reader.answer, access, reader.origins)
+
+
+def _read_access(tree: MappingNode, request: ReadOptions, problems: list[ConfigProblem]) -> AccessOptions:
+    node, key = tree.get(ACCESS_KEY), tree.find_key(ACCESS_KEY)
+    if node is None or key is None:
+        return AccessOptions()
+    node = substitute_variables(node, request.environ, problems)
+    if not isinstance(node, MappingNode):
+        message = must_be(ACCESS_KEY, "a mapping such as {default: closed}", node)
+        problems.append(ConfigProblem(node.location, message))
+        return AccessOptions()
+    options = OptionsReader(AccessOptions, f"the section {ACCESS_KEY!r}", problems).read(node, key)
+    return options if isinstance(options, AccessOptions) else AccessOptions()
 
 
 def _add_default_sections(tree: MappingNode, sections: Sequence[Section], problems: list[ConfigProblem]) -> MappingNode:
@@ -196,7 +213,7 @@ def _check_profiles(tree: MappingNode, sections: Sequence[Section], problems: li
         return
     for key, profile in profiles.pairs:
         if isinstance(profile, MappingNode):
-            _check_keys(profile, section_keys(sections), (), problems)
+            _check_keys(profile, section_keys(sections), (ACCESS_KEY,), problems)
         else:
             message = must_be(f"the profile {key.text!r}", "a mapping of sections", profile)
             problems.append(ConfigProblem(profile.location, message))

@@ -17,7 +17,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin
 
 from ragkit.config.convert import TypeHint, field_default, get_field_hints, is_required, settable_fields
-from ragkit.pipeline.components import AnswerOptions, ComponentConfig
+from ragkit.pipeline.components import AccessOptions, AnswerOptions, ComponentConfig
 from ragkit.pipeline.sections import FOLDER_LOADER, SECTIONS, Section, section_keys
 from ragkit.records import JSON
 
@@ -63,6 +63,7 @@ def json_schema(sections: Sequence[Section] = SECTIONS, *, plugins: bool = False
                 "type": "string",
                 "description": "The knowledge base that commands use: a directory, or postgresql://host/database.",
             },
+            "access": _options_schema(AccessOptions, {}, frozenset()),
             **section_refs,
             "profiles": {
                 "type": "object",

@@ -12,7 +12,7 @@ from ragkit.config.yaml_nodes import ConfigProblem, SourceLocation, SourceText, 
 from ragkit.errors import PipelineError
 from ragkit.masking import HIDDEN, is_secret, mask_passwords
 from ragkit.pipeline import discovery
-from ragkit.pipeline.components import AnswerOptions, ComponentConfig, ValueOrigin
+from ragkit.pipeline.components import AccessOptions, AnswerOptions, ComponentConfig, ValueOrigin
 from ragkit.pipeline.merge import display_path, unknown_pipeline_message
 from ragkit.pipeline.overrides import Override
 from ragkit.pipeline.read import ParsedPipeline, ReadOptions, read_path, read_text
@@ -48,6 +48,8 @@ class Pipeline:
     """Section `run`: the runner that reads, splits and embeds files."""
     sources: tuple[ComponentConfig, ...] = ()
     """Section `sources`: what `ragkit index` without arguments brings up to date."""
+    access: AccessOptions = field(default_factory=AccessOptions)
+    """Section `access`: who may read documents that do not say it."""
     name: str = field(default="pipeline", compare=False)
     """The name of a shipped pipeline, or the file name without its suffix."""
     path: Path | None = field(default=None, compare=False)
@@ -187,6 +189,8 @@ class Pipeline:
             written[section.key] += [(rest if index else first) + entry for index, entry in enumerate(entries)]
         if not self.sources:
             del written["sources"]
+        if self.access.default:
+            written["access"] = ["access:", f"  default: {self.access.default}"]
         return "\n".join(line for lines in written.values() for line in lines) + "\n"
 
 
@@ -239,7 +243,7 @@ def _create_pipeline(parsed: ParsedPipeline, name: str, path: Path | None) -> Pi
     components = parsed.components
     embedder, store, retriever, runner = (components[key][0] for key in ("embed", "store", "retrieve", "run"))
     stages = components["load"], components["split"], embedder, store, retriever, parsed.answer, runner
-    return Pipeline(*stages, components.get("sources", ()), name, path, parsed.origins)
+    return Pipeline(*stages, components.get("sources", ()), parsed.access, name, path, parsed.origins)
 
 
 def _component_error(section: Section, component: ComponentConfig) -> str:

@@ -21,6 +21,57 @@ def base(ragkit: Ragkit, hashing: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", ["directory", "database"])
+def test_a_document_whose_field_is_damaged_is_reported_and_closed(
+    ragkit: Ragkit, base: Path, place: str, request: pytest.FixtureRequest
+) -> None:
+    kb = () if place == "directory" else ("--kb", request.getfixturevalue("database_url"))
+    plan = base / "plan.md"
+    plan.write_text("---\ntitle: Plans\naccess: @board\n---\nThe director builds a house.\n")
+    for _ in range(2):  # the second run changes nothing
+        failed = ragkit(*kb, "index", base, code=7)
+        assert "docs/plan.md: line 3: `access` cannot be read (line 3: invalid YAML" in failed.err
+    [failure] = ragkit(*kb, "index", base, "--json", code=7).json["failures"]
+    assert (failure["source"], failure["hint"]) == ("docs/plan.md", "correct it and run `ragkit index` again")
+    assert ragkit(*kb, "list", "--failed", "--json").json == failure
+    found = ragkit(*kb, "access", "test", "ann", "director", "--json").json
+    assert found["hidden"] == ["docs/plan.md"]
+    assert "plan.md" in ragkit(*kb, "search", "director").out
+    lines = {line["source"]: line for line in ragkit(*kb, "access", "audit", "--json").lines}
+    assert lines["docs/plan.md"]["conditions"] == [{"allow": [], "why": "field"}]
+    assert lines["docs/plan.md"]["problem"] == failure["error"]
+    assert lines["docs/garden.md"]["conditions"] == []
+    assert "docs/plan.md  owners only (field)\n    line 3: " in ragkit(*kb, "access", "audit").out
+    plan.unlink()
+    ragkit(*kb, "index", base)
+
+
+def test_a_rule_says_how_many_documents_it_matches(ragkit: Ragkit, base: Path) -> None:
+    (base / "HR").mkdir()
+    (base / "HR" / "pay.md").write_text("The director is paid in May.\n")
+    ragkit("index", base)
+    granted = ragkit("access", "grant", "group:hr", "--path", "hr/**")
+    assert "group:hr may read hr/** (1 document)" in granted.err and "warning" not in granted.err
+    missed = ragkit("access", "grant", "group:hr", "--path", "hR/**").err
+    assert "warning: no document matches hR/**: 2 documents would match in another case" in missed
+    assert ragkit("access", "grant", "group:hr", "--path", "x/**", "--json").json["documents"] == 0
+    ragkit("access", "grant", "ann", "--group", "hr")
+    lines = {line["source"]: line for line in ragkit("access", "audit", "--json").lines}
+    assert lines["docs/hr/salaries.md"]["users"] == ["ann"]
+    assert lines["docs/hr/salaries.md"]["conditions"] == [{"allow": ["group:hr"], "why": "rule hr/**"}]
+    assert "docs/garden.md  everyone (no field, no rule)" in ragkit("access", "audit").out
+
+
+def test_the_default_of_the_configuration_is_listed(ragkit: Ragkit, base: Path) -> None:
+    (base.parent / "ragkit.yaml").write_text("access: {default: closed}\nembed: {name: hashing, dimension: 64}\n")
+    ragkit("index", base)
+    assert ragkit("access", "list").out == "without a field and a rule: owners only\n"
+    assert ragkit("access", "list", "--json").json == {"default": "closed"}
+    assert len(ragkit("access", "test", "ann", "director", "--json").json["hidden"]) == 2
+    (base.parent / "ragkit.yaml").write_text("access: {default: shut}\n")
+    assert "default must be open or closed" in ragkit("status", code=None).err
+
+
+@pytest.mark.parametrize("place", ["directory", "database"])
 def test_users_and_rules_are_granted_listed_tested_and_revoked(
     ragkit: Ragkit, base: Path, place: str, request: pytest.FixtureRequest
 ) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 
 import click
 
-from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.errors import InvalidOption
 from ragkit.index.access.rules import (
     AccessRule,
@@ -58,7 +58,10 @@ def list_access(context: CliContext) -> None:
             context.write_json({"path": rule.path, "allow": list[JSON](rule.allow)})
         else:
             context.write(_format(rule))
-    if not settings.users and not settings.rules:
+    if settings.default != "open":
+        default: dict[str, JSON] = {"default": settings.default}
+        context.write_json(default) if context.json else context.write("without a field and a rule: owners only")
+    elif not settings.users and not settings.rules:
         context.log("no users and no rules: everyone who reaches the knowledge base may read it")
 
 
@@ -80,7 +83,7 @@ def grant(context: CliContext, who: str, groups: tuple[str, ...], role: str | No
             raise InvalidOption("path", path, "a path or a pattern such as 'hr/**'")
         principal = check_principal(who)
         _change(context, lambda settings: settings.with_rule(path, [principal]))
-        context.log(f"{principal} may read {path}")
+        _report_matches(context, principal, AccessRule(path))
         return
     check_name(who)
     token, digest = create_token()
@@ -135,6 +138,28 @@ def revoke(context: CliContext, who: str, groups: tuple[str, ...], path: str | N
 
 
 @command.command()
+@with_common_options
+def audit(context: CliContext) -> None:
+    """List who may read each document, and why: its field, a rule, or the default. With --json, one object per line."""
+    with context.open_knowledge_base() as kb:
+        kb.require_exists()
+        documents = kb.audit_access()
+    for document in documents:
+        source = display_name(document.source)
+        if context.json:
+            conditions = [{"allow": list[JSON](sorted(names)), "why": why} for names, why in document.conditions]
+            users = list[JSON](document.users)
+            context.write_json(
+                {"source": source, "conditions": conditions, "users": users, "problem": document.problem}
+            )
+            continue
+        parts = [f"{', '.join(sorted(names)) or 'owners only'} ({why})" for names, why in document.conditions]
+        context.write(f"{source}  {' and '.join(parts) or 'everyone (no field, no rule)'}")
+        if document.problem:
+            context.write(f"    {document.problem}")
+
+
+@command.command()
 @click.argument("user")
 @click.argument("question")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Groups of a user that a proxy names.")
@@ -167,6 +192,20 @@ def _change(context: CliContext, change: Change) -> AccessSettings:
     with context.open_knowledge_base() as kb:
         kb.require_exists()
         return kb.access.update(change)
+
+
+def _report_matches(context: CliContext, principal: str, rule: AccessRule) -> None:
+    """Say how many documents a new rule matches."""
+    with context.open_knowledge_base() as kb:
+        sources = [source for source, _, _ in kb.documents()]
+    count = sum(map(rule.matches, sources))
+    if context.json:
+        context.write_json({"path": rule.path, "allow": principal, "documents": count})
+    context.log(f"{principal} may read {rule.path} ({format_count(count, 'document')})")
+    if not count:
+        similar = sum(map(rule.matches_in_any_case, sources))
+        hint = f": {format_count(similar, 'document')} would match in another case" if similar else ""
+        context.log(f"warning: no document matches {rule.path}{hint}")
 
 
 def _format(rule: AccessRule) -> str:

@@ -1,32 +1,39 @@
 """Who may read which documents: users with groups and a role, and rules by path.
 
-A document is read by whoever its own metadata field `access` allows (front matter, a column, `metadata` of a source;
-absent: everyone) and every rule allows whose path it matches. What cannot be understood allows nobody. Owners read all.
+A document is read by whoever its own metadata field `access` allows (front matter, a column, `metadata` of a source)
+and every rule allows whose path it matches. Without both: everyone, or nobody with the default `closed`. What cannot be
+understood allows nobody. Owners read all.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import posixpath
 import re
 import secrets
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import Literal, TypeAlias
 from unicodedata import normalize
+from urllib.parse import unquote
 
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
+from ragkit.load.shared.access_field import EVERYONE, FIELD, NAME, read_names
 from ragkit.records import JSON
 
-FIELD = "access"
-"""The metadata field of documents with the users and groups that may read them."""
-EVERYONE = "everyone"
 SIGNATURE_SECONDS = 60
 """How far the time of a signed header may be from now."""
-_NAME = re.compile(r"[\w.@+-]{1,100}")
+MAX_DECODINGS = 4
+"""How often percent-encodings inside of percent-encodings are read."""
+IGNORES_CASE = sys.platform == "darwin"
+"""Whether the file systems of this machine take `HR` and `hr` for the same folder."""
 Role = Literal["reader", "editor", "owner"]
+Default = Literal["open", "closed"]
 Grants: TypeAlias = frozenset[str]
 """What a principal is: `user:NAME`, `group:NAME` of each group, and `everyone`."""
 NOBODY: Grants = frozenset({EVERYONE})
@@ -58,8 +65,20 @@ class AccessRule:
     allow: tuple[str, ...] = ()
 
     def matches(self, source: str) -> bool:
-        """Whether a source, or a folder or file that contains it, ends with the path."""
-        return _pattern(self.path).search(normalize("NFC", source)) is not None
+        """Whether a source, or a folder or file that contains it, ends with the path.
+
+        Names of files are compared as the system does. Of an address, with its percent-encodings read, the part before
+        `?`, `;` and `#` may match as well as all of it; upper and lower case of the host are the same.
+        """
+        return self._matches(source, ignore_case=IGNORES_CASE)
+
+    def matches_in_any_case(self, source: str) -> bool:
+        """Whether it would match if upper and lower case were the same."""
+        return self._matches(source, ignore_case=True)
+
+    def _matches(self, source: str, *, ignore_case: bool) -> bool:
+        pattern = _pattern(self.path, ignore_case, "://" in source)
+        return any(pattern.search(form) is not None for form in source_forms(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +87,8 @@ class AccessSettings:
 
     users: tuple[User, ...] = ()
     rules: tuple[AccessRule, ...] = ()
+    default: Default = "open"
+    """Who reads a document that has no field and matches no rule: everyone, or `closed`: owners only."""
 
     def find_user(self, name: str) -> User | None:
         """The user with this name."""
@@ -84,14 +105,26 @@ class AccessSettings:
 
     def may_read(self, grants: Grants, source: str, metadata: Mapping[str, JSON]) -> bool:
         """Whether a principal may read a document."""
-        if FIELD in metadata and not grants & _names(metadata[FIELD]):
-            return False
-        return all(grants & set(rule.allow) for rule in self.rules if rule.matches(source))
+        return all(grants & allowed for allowed, _ in self.conditions(source, metadata))
+
+    def conditions(self, source: str, metadata: Mapping[str, JSON]) -> list[tuple[Grants, str]]:
+        """Each set of names of which a reader must have one, with the reason: the field, a rule, or the default."""
+        found: list[tuple[Grants, str]] = []
+        if FIELD in metadata:
+            found.append((read_names(metadata[FIELD]) or frozenset(), "field"))
+        found += [(frozenset(rule.allow), f"rule {rule.path}") for rule in self.rules if rule.matches(source)]
+        if not found and self.default == "closed":
+            found.append((frozenset(), "default"))
+        return found
 
     def with_user(self, user: User) -> AccessSettings:
         """The settings with this user in place of one with the same name."""
         others = [other for other in self.users if other.name != user.name]
         return replace(self, users=tuple(sorted((*others, user), key=lambda other: other.name)))
+
+    def with_default(self, default: str) -> AccessSettings:
+        """The settings with another default, `open` or `closed`. Raises InvalidOption."""
+        return replace(self, default=_default(default))
 
     def with_rule(self, path: str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> AccessSettings:
         """The settings with names added to, and removed from, the rule of a path. A rule without names stays."""
@@ -109,7 +142,7 @@ def as_grants(user: str, groups: Iterable[str] = ()) -> Grants:
 
 def check_name(name: str) -> str:
     """The name of a user or group. Raises InvalidOption."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise InvalidOption("name", name, "1 to 100 letters, digits and . _ @ + -")
     return name
 
@@ -151,7 +184,7 @@ def read_signed(secret: str, header: str, base: str = "") -> User | None:
     if abs(time.time() - int(parts[0])) > SIGNATURE_SECONDS:
         return None
     names = (parts[1], *filter(None, parts[2].split(",")))
-    return User(names[0], names[1:]) if all(map(_NAME.fullmatch, names)) else None
+    return User(names[0], names[1:]) if all(map(NAME.fullmatch, names)) else None
 
 
 def _signature(secret: str, text: str) -> str:
@@ -162,21 +195,40 @@ def _digest(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _names(value: JSON) -> set[str]:
-    """The names in the field of a document; a name alone is a user. Anything else allows nobody."""
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",")]
-    if not isinstance(value, list | tuple):
-        return set()
-    names = {str(name).strip() for name in value if isinstance(name, str)}
-    return {name if ":" in name or name == EVERYONE else f"user:{name}" for name in names if name}
+@lru_cache(maxsize=4096)
+def source_forms(source: str) -> tuple[str, ...]:
+    """The texts of a source that rules are compared with: one for a file, several for an address."""
+    if "://" not in source:
+        return (normalize("NFC", source),)
+    scheme, _, rest = source.partition("://")
+    forms = [rest]
+    while (plain := unquote(forms[-1])) != forms[-1] and len(forms) < MAX_DECODINGS:
+        forms.append(plain)
+    forms += [re.split(r"[?#]", form)[0] for form in forms]
+    forms += [re.sub(r";[^/]*", "", form) for form in forms]
+    forms += [posixpath.normpath(form) for form in forms]
+    hosts = [form.partition("/") for form in forms]
+    forms += [f"{host.lower().removesuffix(':443').removesuffix(':80')}/{path}" for host, _, path in hosts]
+    return tuple(dict.fromkeys(normalize("NFC", f"{scheme.lower()}://{form}") for form in forms))
 
 
-def _pattern(path: str) -> re.Pattern[str]:
+@lru_cache(maxsize=1024)
+def _pattern(path: str, ignore_case: bool, is_address: bool) -> re.Pattern[str]:
+    texts = {path: None}
+    if is_address:  # its first part may be a host
+        scheme, separator, rest = path.rpartition("://")
+        host, slash, below = rest.lstrip("/").partition("/")
+        for text in (path, f"{scheme.lower()}{separator}{host.lower()}{slash}{below}"):
+            texts |= {text: None, unquote(text): None}
+    alternatives = "|".join(map(_glob, texts))
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)  # names of files may contain line breaks
+    return re.compile(rf"(?:^|/)(?:{alternatives})(?:\Z|[/#!])", flags)
+
+
+def _glob(path: str) -> str:
     parts = re.split(r"(\*\*|\*|\?)", normalize("NFC", path.strip("/")))
     kinds = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    middle = "".join(kinds.get(part, re.escape(part)) for part in parts)
-    return re.compile(rf"(?:^|/){middle}(?:\Z|[/#!])", re.DOTALL)  # names of files may contain line breaks
+    return "".join(kinds.get(part, re.escape(part)) for part in parts)
 
 
 def to_json(settings: AccessSettings) -> str:
@@ -192,10 +244,17 @@ def from_json(text: str, place: str) -> AccessSettings:
             User(check_name(row["name"]), tuple(row["groups"]), _role(row["role"]), tuple(row["tokens"]))
             for row in data["users"]
         )
-        return AccessSettings(users, tuple(AccessRule(row["path"], tuple(row["allow"])) for row in data["rules"]))
+        rules = tuple(AccessRule(row["path"], tuple(row["allow"])) for row in data["rules"])
+        return AccessSettings(users, rules, _default(data.get("default", "open")))
     except (ValueError, KeyError, TypeError, InvalidOption) as error:
         fix = "correct it, or restore it from a backup: until then nobody reads anything"
         raise KnowledgeBaseDamaged(place, f"does not hold users and rules ({error})", fix) from error
+
+
+def _default(value: object) -> Default:
+    if value not in ("open", "closed"):
+        raise InvalidOption("default", value, "open or closed")
+    return value
 
 
 def _role(value: object) -> Role:

@@ -86,13 +86,13 @@ class AccessFile:
     def update(self, change: Change) -> AccessSettings:
         """Replace the file; only its owner may read it."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.directory / ACCESS_FILE
         lock = os.open(self.directory / f"{ACCESS_FILE}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             settings = change(self.read())
-            if not path.exists():
+            if self._may_lack_file() and knowledge_base_exists(self.directory):
                 _expect_file(self.directory)
+                self._is_optional = False
             _write(self.directory, settings)
             return settings
         finally:

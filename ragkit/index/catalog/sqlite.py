@@ -38,9 +38,15 @@ class FileRow(NamedTuple):
     status: str
     """indexed, empty, skipped or failed; `part` for a document inside the file `reason`."""
     reason: str = ""
+    """Why it has this status; of an indexed file: what of its `access` was not understood."""
     hint: str = ""
     document: int | None = None
     """Key of its live document."""
+
+    @property
+    def has_failure(self) -> bool:
+        """Whether an index run reports it: it could not be indexed, or its `access` was not understood."""
+        return self.status == "failed" or (self.status == "indexed" and self.reason != "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def _explain_not_indexed(kb: KnowledgeBase, file: str) -> str:
         return source == file or source.endswith("/" + file.lstrip("/"))
 
     for row in kb.failures():
-        if matches(row.source):
+        if row.status == "failed" and matches(row.source):
             return f"it could not be parsed: {row.reason}; {row.hint}"
     roots = kb.status().sources
     try:

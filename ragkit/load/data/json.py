@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ragkit.errors import LoadLimitExceeded
 from ragkit.load.options import LOADER_VERSIONS, JsonlOptions, JsonOptions, RecordOptions
+from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.load.shared.table_records import Record, build_record_documents, typed_value
@@ -94,8 +96,8 @@ def _build_records(kind: str, text: str, options: JsonOptions, source: str) -> D
 
 def _flatten(value: dict[str, JsonValue], options: JsonOptions) -> dict[str, JSON]:
     """The fields of an object, `a.b` for those of an object inside it; lists of scalars are kept, others left out."""
-    fields: dict[str, JSON] = {}
-    pending: list[tuple[str, JsonValue]] = list(reversed(value.items()))
+    fields = {name: _access_value(item) for name, item in value.items() if is_access_field(name)}
+    pending = [(name, item) for name, item in reversed(value.items()) if name not in fields]
     while pending and len(fields) < options.max_values:
         name, item = pending.pop()
         if isinstance(item, dict):
@@ -106,6 +108,14 @@ def _flatten(value: dict[str, JsonValue], options: JsonOptions) -> dict[str, JSO
         elif item is not None:
             fields[name] = _typed(item)
     return fields
+
+
+def _access_value(value: JsonValue) -> JSON:
+    """A text or a list of texts; None for none; [None] for what `access` cannot be."""
+    if isinstance(value, list) and all(isinstance(item, str) and not isinstance(item, _Number) for item in value):
+        return [replace_invalid_chars(str(item)) for item in value]
+    is_text = isinstance(value, str) and not isinstance(value, _Number)
+    return replace_invalid_chars(str(value)) if is_text else None if value is None else [None]
 
 
 def _typed(value: JsonValue) -> JSON:
@@ -124,9 +134,20 @@ class _Number(str):
 def _parse_json(text: str, source: str) -> JsonValue:
     """The value of a JSON text. Raises ValueError for invalid JSON, LoadLimitExceeded for too deep nesting."""
     try:
-        value: JsonValue = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
+        value: JsonValue = json.loads(
+            text, parse_int=_Number, parse_float=_Number, parse_constant=_Number, object_pairs_hook=_to_object
+        )
     except RecursionError as error:
         raise LoadLimitExceeded(source, "nested too deeply", "exclude it") from error
+    return value
+
+
+def _to_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """An object; of a name that is given twice the last value, but for `access`, which is then not understood."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        value |= {name: False for name in value if counts[name] > 1 and is_access_field(name)}
     return value
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
 from ragkit.load.options import LOADER_VERSIONS, ParquetOptions
+from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -75,9 +76,11 @@ class ParquetLoader:
 def _fields(row: Mapping[str, object]) -> dict[str, JSON]:
     fields: dict[str, JSON] = {}
     for name, value in row.items():
-        if _is_missing(value):
+        if is_access_field(name):
+            fields[name] = _access_value(value)
+        elif _is_missing(value):
             continue
-        if isinstance(value, bool | int | float):
+        elif isinstance(value, bool | int | float):
             fields[name] = value
         elif isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
             items = [item for item in value if not _is_missing(item)]
@@ -85,6 +88,15 @@ def _fields(row: Mapping[str, object]) -> dict[str, JSON]:
         elif value is not None and not isinstance(value, bytes):
             fields[name] = collapse_whitespace(replace_invalid_chars(str(value)))
     return fields
+
+
+def _access_value(value: object) -> JSON:
+    """A text or a list of texts; None for none; [None] for what `access` cannot be."""
+    if value is None or _is_missing(value):
+        return None
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return list[JSON](value)
+    return value if isinstance(value, str) else [None]
 
 
 def _is_missing(value: object) -> bool:

@@ -9,6 +9,7 @@ from contextlib import closing
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.options import LOADER_VERSIONS, SqliteTableOptions
+from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -69,7 +70,9 @@ class SqliteLoader:
 def _fields(columns: Sequence[str], row: Sequence[object]) -> dict[str, JSON]:
     values: dict[str, JSON] = {}
     for name, value in zip(columns, row, strict=True):
-        if isinstance(value, str) and value:
+        if is_access_field(name):
+            values[name] = value if value is None or isinstance(value, str) else [None]  # not understood
+        elif isinstance(value, str) and value:
             values[name] = replace_invalid_chars(value)
         elif isinstance(value, int | float) and math.isfinite(value):  # JSON has no infinite numbers
             values[name] = value

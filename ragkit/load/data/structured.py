@@ -13,6 +13,7 @@ from lxml import etree
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.file_types import file_suffix
 from ragkit.load.options import LOADER_VERSIONS, DataOptions
+from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import local_name, parse_xml
@@ -138,7 +139,9 @@ def _find_lists(value: JSON, path: Path) -> Iterator[tuple[Path, Sequence[Mappin
 def _fields(item: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
     """The fields of an object, `a.b` for those of an object inside it; lists of scalars are kept, others left out."""
     for name, value in item.items():
-        if isinstance(value, dict):
+        if is_access_field(name):
+            yield name, value
+        elif isinstance(value, dict):
             yield from ((f"{name}.{inner}", found) for inner, found in _fields(value))
         elif isinstance(value, list):
             if not any(isinstance(inner, dict | list) for inner in value):

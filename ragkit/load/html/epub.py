@@ -11,11 +11,12 @@ from lxml import etree
 from ragkit.errors import LoadError
 from ragkit.load.html.html import read_page
 from ragkit.load.options import LOADER_VERSIONS, EpubOptions
+from ragkit.load.shared.access_field import FIELD, access_metadata
 from ragkit.load.shared.layout_blocks import TextLayout, join_layouts
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.load.shared.ooxml import find_child, iter_elements, local_name, parse_part
 from ragkit.load.shared.zip_archive import ZipArchive
-from ragkit.records import JSON, Document, Heading
+from ragkit.records import JSON, Document, Heading, Metadata
 
 CONTAINER_PATH = "META-INF/container.xml"
 ENCRYPTION_PATH = "META-INF/encryption.xml"
@@ -46,6 +47,7 @@ class EpubLoader:
         metadata = _read_metadata(package)
         encrypted = _encrypted_parts(archive)
         chapters: list[TextLayout] = []
+        access: list[Metadata] = []
         for name in _spine_parts(package, posixpath.dirname(package_name)):
             if name in encrypted:
                 raise LoadError(source, "protected by DRM", "only its own reader can open it")
@@ -53,9 +55,11 @@ class EpubLoader:
                 continue
             page = read_page(archive.read(name), source)
             layout = page.layout
+            access += [page.access] if page.access else []
             headings = (Heading(0, 1, page.title),) if page.title and not layout.headings else layout.headings
             chapters.append(TextLayout(layout.text, headings))
         title = str(metadata.pop("title", ""))
+        metadata |= access[0] if len(access) == 1 else access_metadata([chapter[FIELD] for chapter in access])
         return build_document("epub", source, join_layouts(chapters), metadata, title)
 
 

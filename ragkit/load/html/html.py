@@ -18,6 +18,7 @@ from ragkit.load.shared.encoding import (
     replace_invalid_chars,
 )
 from ragkit.load.shared.loader_utils import build_document
+from ragkit.load.text.front_matter import find_access
 from ragkit.records import Document
 
 FEED_SIZE = 65_536
@@ -43,15 +44,17 @@ class HtmlLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The page in `data`; invalid markup is repaired as in a browser."""
         page = read_page(data, source, navigation=self.options.navigation)
-        extra = {key: page.meta.get(key) for key in META_NAMES}
+        extra = {**{key: page.meta.get(key) for key in META_NAMES}, **page.access}
         return build_document("html", source, page.layout, extra, page.title)
 
 
 def read_page(data: bytes | str, source: str, *, navigation: bool = False) -> PageText:
     """The text of a page. Raises LoadError."""
     text = data if isinstance(data, str) else decode_bytes(data, declared_encoding(data)).text
-    raw = replace_invalid_chars(text).encode("utf-8")
+    written = find_access(text)
+    raw = replace_invalid_chars(written.hide(text)).encode("utf-8")
     reader = PageReader()
+    reader.access = written.metadata
     parser = etree.HTMLParser(target=reader, encoding="utf-8", no_network=True, remove_pis=True)
     try:
         for line, markup in enumerate(raw.splitlines(keepends=True), start=1):

@@ -14,9 +14,10 @@ from types import MappingProxyType
 
 from ragkit.load.html.selection import mark_forms, mark_other_articles, select_main_blocks
 from ragkit.load.html.table import TableCell, TableGrid
+from ragkit.load.shared.access_field import FIELD, access_metadata, is_access_field
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.shared.loader_utils import collapse_whitespace
-from ragkit.records import Place
+from ragkit.records import NO_METADATA, Metadata, Place
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -101,6 +102,8 @@ class PageText:
     title: str
     meta: Mapping[str, str]
     """`<meta name=...>` in lower case -> content; and `lang`."""
+    access: Metadata
+    """The field `access` of `<meta name="access">`, or of front matter; {} without."""
 
 
 @dataclass(slots=True)
@@ -132,6 +135,7 @@ class PageReader:
         self.blocks: list[LayoutBlock] = []
         self.title = ""
         self.meta: dict[str, str] = {}
+        self.access = NO_METADATA
         self.articles: list[range] = []
         """The blocks of each `<article>`."""
         self.forms: list[range] = []
@@ -270,7 +274,10 @@ class PageReader:
     def _read_meta(self, attributes: Mapping[str, str]) -> None:
         name = (attributes.get("name") or attributes.get("property") or "").lower()
         content = collapse_whitespace(attributes.get("content", ""))
-        if name and content and len(content) <= 1000 and len(self.meta) < 50:
+        if is_access_field(name):
+            values = [content, *([self.access[FIELD]] if self.access else [])]
+            self.access = access_metadata(values, f"line {self.line}")
+        elif name and content and len(content) <= 1000 and len(self.meta) < 50:
             self.meta.setdefault(name, content)
 
     def _locate_text(self) -> None:
@@ -380,7 +387,7 @@ def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText
         mark_other_articles(page.blocks, page.articles)
     layout = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
     first = next((heading.text for heading in layout.headings if heading.level == 1), "")
-    return PageText(layout, page.title or first, page.meta)
+    return PageText(layout, page.title or first, page.meta, page.access)
 
 
 def _is_beside_text(tag: str, attributes: Mapping[str, str]) -> bool:

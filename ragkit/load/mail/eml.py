@@ -86,7 +86,7 @@ class MhtmlLoader:
             text = "\n\n".join(_decode_part(part).strip() for part in parts if part.get_content_maintype() == "text")
             return build_document("mhtml", source, text, {})
         page = read_page(_decode_part(pages[0]), source, navigation=self.options.navigation)
-        extra: dict[str, JSON] = {"url": str(pages[0].get("Content-Location", ""))[:2000]}
+        extra: dict[str, JSON] = {"url": str(pages[0].get("Content-Location", ""))[:2000], **page.access}
         layout = TextLayout(page.layout.text, page.layout.headings)  # lines of the page are not those of the file
         return build_document("mhtml", source, layout, extra, page.title)
 

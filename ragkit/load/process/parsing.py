@@ -16,6 +16,7 @@ from ragkit.load.option_checks import require_positive
 from ragkit.load.process.parser_state import set_reads_scans
 from ragkit.load.process.saved_document import LOADER_NAME, SAVED_DOCUMENT_SUFFIX, load_document
 from ragkit.load.router import Router
+from ragkit.load.shared.access_field import settle_access
 from ragkit.load.shared.zip_archive import SAVE_AGAIN_HINT
 from ragkit.records import Document
 
@@ -106,7 +107,8 @@ def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFi
     digest = hash_content(data)
     if task.path.suffix == SAVED_DOCUMENT_SUFFIX and task.source != str(task.path):
         try:
-            return ParsedFile(task, load_document(data, task.source), digest, stat, LOADER_NAME)
+            document = settle_access(load_document(data, task.source))
+            return ParsedFile(task, document, digest, stat, LOADER_NAME)
         except LoadError as error:
             return ParseFailure(task, error, digest, stat)
     # the local copy of a web page has the suffix that its URL may lack
@@ -139,7 +141,7 @@ def load_bytes(data: bytes, source: str, router: Router, limits: ParseLimits, na
     if _text_length(document) > limits.max_text_mb * MB:
         reason = f"the text is longer than {limits.max_text_mb:g} million characters"
         raise LoadLimitExceeded(source, reason, "raise max_text_mb")
-    return loader, document
+    return loader, settle_access(document)
 
 
 def _text_length(document: Document) -> int:

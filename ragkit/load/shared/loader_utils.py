@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ragkit.load.file_types import file_name, file_suffix
+from ragkit.load.shared.access_field import FIELD
 from ragkit.load.shared.layout_blocks import TextLayout
 from ragkit.records import JSON, Document, Metadata
 
@@ -25,9 +26,12 @@ def build_document(
 def build_metadata(kind: str, source: str, extra: Mapping[str, JSON] | None = None) -> Metadata:
     """The metadata of a document: format, file name, suffix and the values of `extra` that are not empty.
 
+    An empty `access` is kept, since it allows nobody.
     Contains no file times, because equal bytes give equal Documents.
     """
-    known: dict[str, JSON] = {key: value for key, value in (extra or {}).items() if value not in ("", None, [], ())}
+    known: dict[str, JSON] = {
+        key: value for key, value in (extra or {}).items() if value not in ("", None, [], ()) or key == FIELD
+    }
     known["format"] = kind
     if source:
         known["name"] = encodable(file_name(source))

@@ -6,12 +6,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.options import RecordOptions
+from ragkit.load.shared.access_field import EVERYONE, FIELD, PROBLEM, access_metadata, is_access_field
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.loader_utils import build_metadata, collapse_whitespace
-from ragkit.records import JSON, Document, Place
+from ragkit.places import format_places
+from ragkit.records import JSON, Document, Metadata, Place
 
 MAX_VALUE_CHARS = 1_000
 """A longer value is text, and no metadata."""
@@ -52,8 +55,13 @@ def typed_value(text: str) -> JSON:
 
 
 def table_record(header: Sequence[str], cells: Sequence[str], place: Place) -> Record:
-    """The record of a row; cells without a column name, and empty ones, have no field."""
-    fields = {name: typed_value(cell) for name, cell in zip(header, cells, strict=False) if cell}
+    """The record of a row; cells without a column name, and empty ones, have no field, but for `access`."""
+    fields: dict[str, JSON] = {}
+    for name, cell in zip_longest(header, cells[: len(header)], fillvalue=""):
+        if is_access_field(name):
+            fields[name] = cell
+        elif cell:
+            fields[name] = typed_value(cell)
     return Record(fields, place)
 
 
@@ -71,9 +79,13 @@ def build_record_documents(kind: str, source: str, records: Iterable[Record], op
         text = _record_text(record, options.text)
         if not text:
             continue
-        chosen = record.fields if not options.metadata else {name: record.fields.get(name) for name in options.metadata}
-        values = {name: value for name, value in chosen.items() if _is_metadata(value)}
-        title = collapse_whitespace(str(record.fields.get(options.title, "")))[:500] if options.title else ""
+        names_kept = [
+            name for name in options.metadata or record.fields if not is_access_field(name) and name != PROBLEM
+        ]
+        values = {name: record.fields[name] for name in names_kept if _is_metadata(record.fields.get(name))}
+        values |= _record_access(record, options)
+        shows_title = options.title and not is_access_field(options.title)
+        title = collapse_whitespace(str(record.fields.get(options.title, "")))[:500] if shows_title else ""
         parts.append(
             Document(
                 text,
@@ -87,6 +99,14 @@ def build_record_documents(kind: str, source: str, records: Iterable[Record], op
     _check_names(source, (*options.text, options.title, *options.metadata), names)
     extra: dict[str, JSON] = {"columns": list[JSON](list(names)[:100]), "records": len(parts)}
     return Document("", {**build_metadata(kind, source, extra)}, source, format=kind, parts=tuple(parts))
+
+
+def _record_access(record: Record, options: RecordOptions) -> Metadata:
+    """The field `access` of a row, which no option and no limit takes away."""
+    found = [value for name, value in record.fields.items() if is_access_field(name)]
+    if len(found) == 1 and (found[0] is None or found[0] == "") and options.empty_access:
+        return {FIELD: [] if options.empty_access == "closed" else EVERYONE}
+    return access_metadata(found, format_places(record.place, record.place))
 
 
 def _line_places(text: str, place: Place) -> tuple[Place, ...]:
@@ -109,9 +129,10 @@ def _check_names(source: str, wanted: Sequence[str], known: Mapping[str, None]) 
 
 def _record_text(record: Record, columns: Sequence[str]) -> str:
     """The value of a single text column, else `name: value` per line."""
-    values = [(name, _value_text(record.fields.get(name))) for name in columns or record.fields]
+    shown = [name for name in columns or record.fields if not is_access_field(name)]
+    values = [(name, _value_text(record.fields.get(name))) for name in shown]
     if len(columns) == 1:
-        return values[0][1]
+        return values[0][1] if values else ""
     return "\n".join(f"{name}: {value}" for name, value in values if value)
 
 

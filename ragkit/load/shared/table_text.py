@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
+from ragkit.load.shared.access_field import is_access_field
+
 MAX_HEADER_CHARS = 200
 """A longer cell is not a column name."""
 
@@ -139,7 +141,7 @@ def _find_header(rows: Sequence[TableRow], known: tuple[str, ...]) -> tuple[int,
     left = min((_column_range(row.cells)[0] for row in rows[titles:] if _filled(row) > 1), default=0)
     found = all(map(_holds_names, head)) if names > 1 else is_header(head[0].cells[left:], body[0].cells[left:])
     if found and known:  # clear names only, or a row without numbers would be taken for them
-        found = titles > 0 or _stands_above_numbers(head[-1], body)
+        found = titles > 0 or any(map(is_access_field, head[-1].cells)) or _stands_above_numbers(head[-1], body)
     return titles, names if found else 0
 
 

@@ -11,7 +11,8 @@ from ragkit.load.file_types import detect_language, file_name
 from ragkit.load.options import LOADER_VERSIONS, CodeOptions
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.loader_utils import build_metadata, encodable, line_starts
-from ragkit.records import Document, Heading
+from ragkit.load.text.front_matter import find_access
+from ragkit.records import JSON, Document, Heading
 
 MAX_PARSED_CHARS = 2_000_000
 """Longer files are assumed to be generated and get no headings."""
@@ -53,14 +54,16 @@ class CodeLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The source code in `data`; code with syntax errors has no headings."""
         decoded = decode_bytes(data, self.options.encoding)
-        language = detect_language(source, decoded.text)
-
+        access = find_access(decoded.text)
+        text = access.hide(decoded.text)
+        language = detect_language(source, text)
+        extra: dict[str, JSON] = {"language": language, "encoding": decoded.legacy_encoding, **access.metadata}
         return Document(
-            text=decoded.text,
-            metadata=build_metadata("code", source, {"language": language, "encoding": decoded.legacy_encoding}),
+            text=text,
+            metadata=build_metadata("code", source, extra),
             source=source,
             title=encodable(file_name(source)),
-            headings=tuple(code_headings(decoded.text, language)) if self.options.headings else (),
+            headings=tuple(code_headings(text, language)) if self.options.headings else (),
             format="code",
             language=language,
         )

@@ -10,10 +10,11 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ragkit.load.options import LOADER_VERSIONS, MarkdownOptions
+from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.layout_blocks import TextLayout
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace, line_starts
-from ragkit.load.text.front_matter import FrontMatter, parse_front_matter
+from ragkit.load.text.front_matter import FrontMatter, find_access, parse_front_matter
 from ragkit.records import TABLE_LEVEL, Document, Heading
 
 MAX_PARSED_CHARS = 4_000_000
@@ -32,16 +33,20 @@ class MarkdownLoader:
         self.options = options or MarkdownOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The document in `data`. Front matter stays part of the text."""
+        """The document in `data`. Front matter stays in the text, but for `access`: spaces are in its place."""
         decoded = decode_bytes(data, self.options.encoding)
-        front_matter = parse_front_matter(decoded.text) if self.options.front_matter else FrontMatter()
-        headings = tuple(markdown_headings(decoded.text, front_matter.length))
+        known = parse_front_matter(decoded.text)
+        access = find_access(decoded.text, known, closes=True)
+        text = access.hide(decoded.text)
+        front_matter = known if self.options.front_matter else FrontMatter()
+        headings = tuple(markdown_headings(text, max(front_matter.length, access.length)))
         front_title = front_matter.values.get("title")
         sections = (heading for heading in headings if heading.end is None)
         first = min(sections, key=lambda heading: (heading.level, heading.start), default=None)
         title = collapse_whitespace(str(front_title)) if front_title else (first.text if first else "")
-        extra = {**front_matter.values, "encoding": decoded.legacy_encoding}
-        return build_document("markdown", source, TextLayout(decoded.text, headings), extra, title)
+        values = {key: value for key, value in front_matter.values.items() if not is_access_field(key)}
+        extra = {**values, "encoding": decoded.legacy_encoding, **access.metadata}
+        return build_document("markdown", source, TextLayout(text, headings), extra, title)
 
 
 def markdown_headings(text: str, offset: int = 0) -> Iterator[Heading]:

@@ -12,6 +12,7 @@ from ragkit.load.options import LOADER_VERSIONS, NotebookOptions
 from ragkit.load.shared.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.shared.loader_utils import build_document
+from ragkit.load.text.front_matter import find_access
 from ragkit.load.text.markdown import markdown_headings
 from ragkit.records import JSON, Document, Place
 
@@ -38,14 +39,17 @@ class NotebookLoader:
             raise LoadError(source, f"invalid notebook ({error})", "open it in Jupyter and save it again") from error
         blocks = list(self._blocks(notebook))
         layout = join_blocks(blocks)
-        headings = tuple(markdown_headings(layout.text))
+        access = find_access(layout.text)
+        text = access.hide(layout.text)
+        headings = tuple(markdown_headings(text, access.length))
         first = next((heading.text for heading in headings if heading.end is None), "")
         language = _get(notebook, "metadata", "kernelspec", "language") or _get(notebook, "metadata", "language")
         extra: dict[str, JSON] = {
             "language": language if isinstance(language, str) else "",
             "cells": len(_cells(notebook)),
+            **access.metadata,
         }
-        return build_document("notebook", source, TextLayout(layout.text, headings, layout.places), extra, first)
+        return build_document("notebook", source, TextLayout(text, headings, layout.places), extra, first)
 
     def _blocks(self, notebook: object) -> Iterator[LayoutBlock]:
         named = _get(notebook, "metadata", "language_info", "name")

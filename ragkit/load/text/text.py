@@ -12,6 +12,7 @@ from ragkit.load.options import LOADER_VERSIONS, TextOptions
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.layout_blocks import TextLayout
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace, line_starts
+from ragkit.load.text.front_matter import find_access
 from ragkit.records import JSON, Document, Heading
 
 MARKUP_BY_SUFFIX: Mapping[str, str] = {
@@ -62,10 +63,12 @@ class TextLoader:
 
         kind = MARKUP_BY_SUFFIX.get(file_suffix(source), "text")
         text = _decode_quoted_printable(decoded.text) if kind == "text" else decoded.text
+        access = find_access(text)
+        text = access.hide(text)
         finder = _HEADING_FINDERS.get(kind)
         headings = tuple(finder(text)) if finder else ()
         title = headings[0].text if headings else ""
-        extra: dict[str, JSON] = {"encoding": decoded.legacy_encoding}
+        extra: dict[str, JSON] = {"encoding": decoded.legacy_encoding, **access.metadata}
         return build_document(kind, source, TextLayout(text, headings), extra, title)
 
 

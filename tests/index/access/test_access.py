@@ -26,9 +26,10 @@ from ragkit.index.access.rules import (
 )
 from ragkit.index.access.stores import AccessFile, AccessStore, AccessTable
 from ragkit.index.catalog.database_url import DatabaseUrl
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import JSON
+from ragkit.records import JSON, Document
 
 SECRET = "s" * 32
 HASHING = Pipeline.from_yaml("embed: {name: hashing, dimension: 16}\n")
@@ -65,6 +66,90 @@ SETTINGS = AccessSettings(
 )
 def test_a_rule_matches_the_end_of_a_source_and_what_is_below(path: str, source: str, matches: bool) -> None:
     assert AccessRule(path).matches(source) == matches
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("hr", "https://i.example/hr?page=2"),
+        ("hr/**", "https://i.example/hr/pay?page=2"),
+        ("*.secret.md", "https://i.example/top.secret.md?dl=1"),
+        ("*.secret.md", "https://i.example/top.secret.md#part"),
+        ("*.secret.md", "https://i.example/top.secret.md;jsessionid=7"),
+        ("hr/**", "https://i.example/%68r/pay"),
+        ("hr/**", "https://i.example/%2568r/pay"),
+        ("hr/**", "https://i.example/x/../hr/pay"),
+        ("hr/**", "https://i.example//hr//./pay"),
+        ("%68r/**", "https://i.example/hr/pay"),
+        ("b\u00fcro/**", "https://i.example/b%C3%BCro/a"),
+        ("b\u00fcro/**", "https://i.example/bu%CC%88ro/a"),
+        ("i.example/hr/**", "https://I.EXAMPLE/hr/pay"),
+        ("I.Example/hr/**", "https://i.example/hr/pay"),
+        ("I.Example/hr/**", "HTTPS://I.example:443/hr/pay"),
+        ("https://I.Example/hr/**", "https://i.example/hr/pay?x=1"),
+        ("page.php?id=7", "https://i.example/page.php?id=7"),
+        ("hr/**", "sql://staff/hr%2Fpay"),
+        ("a b/**", "s3://box/a%20b/c"),
+    ],
+)
+def test_an_address_matches_however_it_is_written(path: str, source: str) -> None:
+    assert AccessRule(path).matches(source)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [("hr/**", "https://i.example/HR/pay"), ("hr/**", "/docs/%68r/a.md"), ("Notes.md", "/docs/notes.md")],
+)
+def test_what_is_another_document_does_not_match(path: str, source: str) -> None:
+    assert not AccessRule(path).matches(source)
+
+
+@pytest.mark.parametrize(("ignores_case", "matches"), [(True, True), (False, False)])
+def test_paths_are_compared_as_the_system_compares_files(
+    monkeypatch: pytest.MonkeyPatch, ignores_case: bool, matches: bool
+) -> None:
+    monkeypatch.setattr("ragkit.index.access.rules.IGNORES_CASE", ignores_case)
+    assert AccessRule("hr/**").matches("/docs/HR/pay.md") == matches
+    assert AccessRule("hr/**").matches_in_any_case("/docs/HR/pay.md")
+
+
+def test_with_the_default_closed_a_document_that_nobody_shared_is_for_owners() -> None:
+    settings = AccessSettings((), (AccessRule("hr/**", ("group:red",)),)).with_default("closed")
+    grants = as_grants("ann", ("red",))
+    assert not settings.may_read(grants, "/docs/a.md", {})
+    assert settings.may_read(grants, "/docs/hr/a.md", {})
+    assert settings.may_read(grants, "/docs/a.md", {"access": "everyone"})
+    assert from_json(to_json(settings), "here") == settings
+    assert from_json('{"users": [], "rules": []}', "here").default == "open"  # written by an older version
+    with pytest.raises(InvalidOption, match="open or closed"):
+        settings.with_default("shut")
+
+
+@pytest.mark.parametrize("place", ["directory", "database"])
+def test_the_default_is_set_before_a_document_can_be_read_and_is_kept(
+    tmp_path: Path, place: str, request: pytest.FixtureRequest
+) -> None:
+    address = str(tmp_path / "kb") if place == "directory" else request.getfixturevalue("database_url")
+    (tmp_path / "a.md").write_text("The okapi.")
+    (tmp_path / "b.md").write_text("---\naccess: ann\n---\nThe heron.")
+    text = "embed: {name: hashing, dimension: 16}\naccess: {default: closed}\n"
+    pipeline = Pipeline.from_yaml(text)
+    assert Pipeline.from_yaml(pipeline.to_yaml()) == pipeline
+    with KnowledgeBase.open(address, pipeline) as kb:
+        kb.index(tmp_path / "a.md", options=IndexOptions(dry_run=True))
+        kb.index(tmp_path / "a.md", tmp_path / "b.md")
+        kb.add(Document("The newt.", source="newt"))
+    with KnowledgeBase.open(address, HASHING) as kb:  # a pipeline that says nothing of it
+        kb.index(tmp_path / "a.md")
+        assert kb.access.read().default == "closed"
+        assert {Path(hit.source).name for hit in kb.as_user("ann").search("okapi heron newt")} == {"b.md"}
+        assert len(kb.search("okapi heron newt")) == 3
+        audit = {Path(found.source).name: [why for _, why in found.conditions] for found in kb.audit_access()}
+        assert audit == {"a.md": ["default"], "b.md": ["field"], "newt": ["default"]}
+        if place == "directory":
+            (tmp_path / "kb" / "access.json").unlink()
+            with pytest.raises(KnowledgeBaseDamaged, match="is missing"):
+                kb.as_user("ann").search("okapi")
 
 
 @pytest.mark.parametrize(

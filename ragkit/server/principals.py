@@ -10,12 +10,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TypeVar
 
 from ragkit.index.access.rules import NOBODY, AccessSettings, Grants, Role, User, as_grants, read_signed
 from ragkit.index.access.stores import AccessStore
+from ragkit.index.access.tokens import Token, format_day
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
@@ -37,6 +38,8 @@ class Principal:
     """The groups by a signed header; None: those of the knowledge base."""
     owner_key: str = ""
     """Whose sessions and traces the request may see: the user with the rights of the moment. Empty: all."""
+    token: str = ""
+    """The hash of the user's token; empty for none."""
 
 
 CURRENT: ContextVar[Principal | None] = ContextVar("ragkit_user", default=None)
@@ -58,7 +61,10 @@ class AccessControl:
         return bool(self._secret) or any(store.read() != AccessSettings() for store in self._stores.values())
 
     def find(self, token: str, header: str) -> Principal | None:
-        """The user of a token, or of a signed header; None if neither is valid."""
+        """The user of a token, or of a signed header; None if neither is known.
+
+        Raises RequestRejected for a token that has expired.
+        """
         for base, store in self._stores.items():
             settings = store.read()
             if header:
@@ -67,8 +73,10 @@ class AccessControl:
                     known = settings.find_user(user.name)
                     signed = User(user.name, user.groups, known.role if known is not None else "reader")
                     return _principal(signed, base, settings, user.groups)
-            elif token and (user := settings.find_token(token)) is not None:
-                return _principal(user, base, settings, None)
+            elif token and (known_token := settings.find_token(token)) is not None:
+                user, stored = known_token
+                _require_valid(stored)
+                return replace(_principal(user, base, settings, None), token=stored.digest)
         return None
 
     def server_token(self, name: str, *, is_owner: bool) -> Principal:
@@ -102,10 +110,22 @@ def current_grants(base: str, access: AccessStore) -> Grants | None:
     user = access.read().find_user(name)
     if principal.groups is not None:
         return None if user is not None and user.role == "owner" else as_grants(name, principal.groups)
-    if user is None:
-        message = "the access of this user was revoked"
+    token = next((token for token in user.tokens if token.digest == principal.token), None) if user else None
+    if user is None or (principal.token and token is None):
+        what = "user" if user is None else "token"
+        message = f"the access of this {what} was revoked"
         raise RequestRejected(ErrorResponse(403, message, "access_revoked", "permission_error"))
+    if token is not None:
+        _require_valid(token)
     return user.grants
+
+
+def _require_valid(token: Token) -> None:
+    """Raises RequestRejected for a token that has expired."""
+    if token.has_expired:
+        message = f"the token {token.name!r} expired on {format_day(token.expires)}: ask an owner for a new one"
+        headers = {"www-authenticate": "Bearer"}
+        raise RequestRejected(ErrorResponse(401, message, "token_expired", "authentication_error", headers=headers))
 
 
 def check_base(principal: Principal | None, base: str) -> None:

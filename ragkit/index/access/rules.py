@@ -9,15 +9,15 @@ from __future__ import annotations
 import hmac
 import json
 import re
-import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from unicodedata import normalize
 
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
+from ragkit.index.access.tokens import Token, hash_token, read_token
 from ragkit.records import JSON
 
 FIELD = "access"
@@ -40,8 +40,7 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     role: Role = "reader"
-    tokens: tuple[str, ...] = ()
-    """SHA-256 of each of the user's tokens, in hex."""
+    tokens: tuple[Token, ...] = ()
 
     @property
     def grants(self) -> Grants | None:
@@ -73,13 +72,13 @@ class AccessSettings:
         """The user with this name."""
         return next((user for user in self.users if user.name == name), None)
 
-    def find_token(self, token: str) -> User | None:
-        """The user of a token, compared in constant time."""
-        given, found = _digest(token), None
+    def find_token(self, text: str) -> tuple[User, Token] | None:
+        """The user of a token and what is stored of it, whether or not it has expired; compared in constant time."""
+        given, found = hash_token(text), None
         for user in self.users:
-            for digest in user.tokens:
-                if hmac.compare_digest(given, digest):
-                    found = user
+            for token in user.tokens:
+                if hmac.compare_digest(given, token.digest):
+                    found = (user, token)
         return found
 
     def may_read(self, grants: Grants, source: str, metadata: Mapping[str, JSON]) -> bool:
@@ -124,12 +123,6 @@ def check_principal(name: str) -> str:
     return f"{kind}:{check_name(rest)}" if colon else f"user:{check_name(name)}"
 
 
-def create_token() -> tuple[str, str]:
-    """A new token, and the hash that is stored of it."""
-    token = f"rk_{secrets.token_urlsafe(32)}"
-    return token, _digest(token)
-
-
 def sign(secret: str, user: str, groups: Iterable[str] = (), base: str = "", now: float | None = None) -> str:
     """The value of the header by which a proxy says who sends a request: `TIME;USER;GROUP,GROUP;BASE;SIGNATURE`.
 
@@ -156,10 +149,6 @@ def read_signed(secret: str, header: str, base: str = "") -> User | None:
 
 def _signature(secret: str, text: str) -> str:
     return hmac.new(secret.encode(), text.encode("utf-8", "replace"), sha256).hexdigest()
-
-
-def _digest(token: str) -> str:
-    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _names(value: JSON) -> set[str]:
@@ -189,13 +178,17 @@ def from_json(text: str, place: str) -> AccessSettings:
     try:
         data = json.loads(text)
         users = tuple(
-            User(check_name(row["name"]), tuple(row["groups"]), _role(row["role"]), tuple(row["tokens"]))
+            User(check_name(row["name"]), tuple(row["groups"]), _role(row["role"]), _tokens(row["tokens"]))
             for row in data["users"]
         )
         return AccessSettings(users, tuple(AccessRule(row["path"], tuple(row["allow"])) for row in data["rules"]))
     except (ValueError, KeyError, TypeError, InvalidOption) as error:
         fix = "correct it, or restore it from a backup: until then nobody reads anything"
         raise KnowledgeBaseDamaged(place, f"does not hold users and rules ({error})", fix) from error
+
+
+def _tokens(values: Sequence[Any]) -> tuple[Token, ...]:
+    return tuple(read_token(value, number) for number, value in enumerate(values, 1))
 
 
 def _role(value: object) -> Role:

@@ -98,11 +98,7 @@ async def delete_document(context: ContextDep, document_id: schemas.Id) -> Any:
     A file that was uploaded in its place since it was indexed stays, with its document.
     """
     document = await _find_document(context, document_id)
-    documents = await context.read(lambda: _read_documents(context, document.source))
-    if not documents:
-        message = "only an owner may remove this document: not everyone may read all parts of its file"
-        raise RequestRejected(ErrorResponse(403, message, "not_owner", "permission_error"))
-    return await _remove(context, [seen for seen in documents if seen.source == document.source])
+    return await _remove(context, [await context.read(lambda: _read_seen(context, document))])
 
 
 @router.post("/documents/{document_id}/index", response_model=management_schemas.JobSchema, dependencies=[Owner])
@@ -366,6 +362,17 @@ def _read_file(context: AppContext, source: str) -> FileRow:
     if file is None:
         raise not_found("document", "document_not_found")
     return file
+
+
+def _read_seen(context: AppContext, document: Document) -> SeenDocument:
+    """A document as it is to be removed. Raises RequestRejected if it is gone, or the principal may not remove it."""
+    seen = [seen for seen in _read_documents(context, document.source) if seen.source == document.source]
+    if seen and seen[0].id == document.id:
+        return seen[0]
+    if _sees_everything() or context.kb.find_document(document.id) is None:
+        raise not_found("document", "document_not_found")
+    message = "only an owner may remove this document: not everyone may read all parts of its file"
+    raise RequestRejected(ErrorResponse(403, message, "not_owner", "permission_error"))
 
 
 def _read_documents(context: AppContext, folder: str) -> list[SeenDocument]:

@@ -31,8 +31,8 @@ from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
 from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
 from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
-from ragkit.answer.support.verdicts import with_support
 from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K, RAGTool
+from ragkit.answer.verdicts import with_support
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
 from ragkit.records import JSON, Citation, Document, Hit

@@ -6,7 +6,7 @@ import click
 
 from ragkit.answer.base import Answer, Support
 from ragkit.answer.outcome import Outcome
-from ragkit.answer.support.verdicts import NOT_CHECKED, NOT_SUPPORTED, PARTLY_SUPPORTED
+from ragkit.answer.verdicts import NOT_CHECKED, NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.cli.common import CliContext, format_also_in, format_location
 from ragkit.cli.costs import format_usd
 from ragkit.cli.terminal import echo

@@ -56,6 +56,8 @@ class IndexPlanOptions:
     retry_failed: bool = False
     reindex_all: bool = False
     """Index every file, changed or not."""
+    again: frozenset[str] = frozenset()
+    """Sources to index although they have not changed."""
     resolve_source_id: Callable[[Path], str] = source_id
     """Path -> source id: the path as text, or the URL of a web page's copy."""
     is_removable: Callable[[str, str], bool] = is_within
@@ -122,7 +124,8 @@ def stat_to_store(stat: FileStat, checked_at_ns: int) -> FileStat:
 
 def _current_row(file: FoundFile, row: FileRow | None, options: IndexPlanOptions) -> FileRow | None:
     """The up-to-date row of an unchanged file; None if the file must be indexed."""
-    if row is None or options.reindex_all or row.recipe != options.current_fingerprint(row.recipe):
+    again = options.reindex_all or (row is not None and row.source in options.again)
+    if row is None or again or row.recipe != options.current_fingerprint(row.recipe):
         return None
     if row.status == "failed" and options.retry_failed:
         return None

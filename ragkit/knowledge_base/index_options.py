@@ -42,3 +42,5 @@ class IndexOptions:
     """Remove documents of configured sources although they are more than a third of a source."""
     keep_patterns: bool = False
     """Use the include and exclude patterns of each source's last run."""
+    again: tuple[str, ...] = ()
+    """Sources of files to index although they have not changed."""

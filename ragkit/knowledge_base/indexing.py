@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -117,7 +117,7 @@ class Indexer:
         added.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         added.write(named)
         if replaced and knowledge_base_exists(self.path):
-            self.remove(replaced)
+            self.remove(lambda catalog: replaced)
         return self.index([ADDED_ROOT], run)
 
     def _check_budget(self, targets: SourceTargets, run: IndexOptions, spool: SpooledFiles) -> IndexOptions:
@@ -143,10 +143,16 @@ class Indexer:
         check_estimate(embedder_name(embedder), total, limit)
         return run
 
-    def remove(self, names: Sequence[str]) -> int:
-        """Remove sources and everything below them. Returns the number of removed documents."""
+    def remove(self, choose: Callable[[Catalog], Sequence[str]]) -> int:
+        """Remove sources and everything below them. Returns the number of removed documents.
+
+        `choose` names them, while nobody else writes.
+        """
         with WriteSession(self.path) as session:
             catalog = session.catalog
+            names = choose(catalog)
+            if not names:
+                return 0
             copies = self.source_files.resolver.source_copies
             members = set[str]().union(*(copies.members(name) for name in names))
             rows = [row for row in catalog.files().values() if _is_named(row.source, names) or row.source in members]
@@ -174,6 +180,11 @@ class Indexer:
             for added in [row.source for row in rows] if resolver.added.folder.exists() else ():
                 resolver.added.delete(added)
         return len(documents)
+
+    def outdated_sources(self, catalog: Catalog, folder: str) -> list[str]:
+        """The sources below a folder whose files have changed since they were indexed, or are gone."""
+        rows = [row for row in catalog.files().values() if is_within(row.source, folder)]
+        return [row.source for row in rows if self.source_files.is_changed(row)]
 
     def clear(self) -> None:
         """Remove everything, including vectors."""

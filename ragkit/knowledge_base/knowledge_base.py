@@ -19,7 +19,7 @@ from ragkit.index.access.stores import AccessFile, AccessStore, AccessTable
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.database_url import is_database_url
 from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog
-from ragkit.index.catalog.sqlite import Catalog, FileRow
+from ragkit.index.catalog.sqlite import Catalog, FileRow, unchanged_sources
 from ragkit.index.reader import CatalogReader
 from ragkit.knowledge_base.filters import Where, read_filter
 from ragkit.knowledge_base.restricted_readers import RestrictedReaders
@@ -191,7 +191,7 @@ class KnowledgeBase:
     def open_writer(self) -> Self:
         """A second instance with the same settings and components, which can write while this one is searched."""
         writer = type(self)(self.path, self.pipeline, self._components)
-        if self._shared is not None:
+        if self._shared is not None:  # with connections of its own, as another process has
             from ragkit.knowledge_base.shared import SharedKnowledgeBase
 
             writer._shared = SharedKnowledgeBase(self._shared.url)
@@ -410,7 +410,21 @@ class KnowledgeBase:
         The next index run over a folder that contains them adds them again.
         """
         with self._writing() as (indexer, _):
-            return indexer.remove([indexer.source_files.resolver.normalize(source) for source in sources])
+            names = [indexer.source_files.resolver.normalize(source) for source in sources]
+            return indexer.remove(lambda catalog: names)
+
+    def remove_documents(self, documents: Mapping[str, str]) -> int:
+        """Remove documents, each only if its source still has the one with this id. Returns how many were removed.
+
+        `documents`: ids by source.
+        """
+        with self._writing() as (indexer, _):
+            return indexer.remove(lambda catalog: unchanged_sources(catalog, documents))
+
+    def remove_outdated(self, folder: str) -> int:
+        """Remove the documents below a folder whose files have changed or are gone. Returns how many were removed."""
+        with self._writing() as (indexer, _):
+            return indexer.remove(lambda catalog: indexer.outdated_sources(catalog, folder))
 
     def clear(self) -> None:
         """Remove all files, chunks and vectors. The knowledge base stays, empty."""

@@ -156,7 +156,6 @@ def create_app(
             await asyncio.gather(*map(_close_context, opened))
         for context in opened:
             context.state.close()
-            context.uploads.close()
 
     app = FastAPI(
         title="ragkit",
@@ -236,10 +235,9 @@ async def _open_context(
     rights = RightsFilter(kb)
     sessions = SessionStore(state, settings.retention, rights)
     traces = TraceStore(state, settings.retention, rights)
-    local_state = StateDatabase(base.directory) if state.is_shared else state  # uploads are files of this machine
-    uploads = UploadFolder(base.directory, local_state, limits, kb.max_file_bytes)
-    place = f"{socket.gethostname()}:{uploads.folder}" if state.is_shared else ""
-    jobs = JobStore(state, settings.retention, place)
+    host = socket.gethostname() if state.is_shared else ""
+    uploads = UploadFolder(base.directory, state, limits, kb.max_file_bytes, host)
+    jobs = JobStore(state, settings.retention, uploads.place)
     await uploads.open()
     await jobs.open()
     shares = ShareStore(state, settings.retention)

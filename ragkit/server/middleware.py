@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ragkit.server.bases import BASE_KEY
 from ragkit.server.concurrency import PRINCIPAL
 from ragkit.server.connections import client_name
-from ragkit.server.http_errors import ErrorResponse, to_error_response
+from ragkit.server.http_errors import ErrorResponse, RequestRejected, to_error_response
 from ragkit.server.logs import REQUEST_ID
 from ragkit.server.metrics import Metrics
 from ragkit.server.principals import CURRENT, USER_HEADER, AccessControl, Principal
@@ -98,6 +98,8 @@ class RequestMiddleware:
             await self._handle(scope, receive, sender, headers)
         except (ClientTooSlow, ClientDisconnect):
             request_log.status = request_log.status or 499
+        except RequestRejected as error:
+            await sender.send_error(error.response)
         except Exception as error:  # boundary: a server request
             LOG.exception("a request failed")
             if not sender.started:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from ragkit.index.access.rules import NOBODY, AccessSettings, Grants, Role, User, as_grants, read_signed
 from ragkit.index.access.stores import AccessStore
+from ragkit.index.access.tokens import Token, format_day
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
@@ -36,7 +37,7 @@ class Principal:
     owner_key: str = ""
     """Whose sessions and traces the request may see: its own name. Empty: all."""
     token: str = field(default="", repr=False)
-    """The token of a user; empty for other principals."""
+    """The hash of the user's token; empty for other principals."""
 
     @property
     def holder(self) -> str:
@@ -73,7 +74,10 @@ class AccessControl:
         return bool(self._secret) or any(store.read() != AccessSettings() for store in self._stores.values())
 
     def find(self, token: str, header: str) -> Principal | None:
-        """The user of a token, or of a signed header; None if neither is valid."""
+        """The user of a token, or of a signed header; None if neither is known.
+
+        Raises RequestRejected for a token that has expired.
+        """
         for base, store in self._stores.items():
             settings = store.read()
             if header:
@@ -82,15 +86,19 @@ class AccessControl:
                     known = settings.find_user(user.name)
                     signed = User(user.name, user.groups, known.role if known is not None else "reader")
                     return _principal(signed, base, user.groups)
-            elif token and (user := settings.find_token(token)) is not None:
-                return _principal(user, base, None, token)
+            elif token and (found := settings.find_token(token)) is not None:
+                user, stored = found
+                _require_valid(stored)
+                return _principal(user, base, None, stored.digest)
         return None
 
     def is_revoked(self, principal: Principal) -> bool:
         """Whether a principal is not one any more: the token or the user is gone."""
         if principal.base is None or principal.base not in self._stores or not principal.token:
             return False
-        return self._stores[principal.base].read().find_token(principal.token) is None
+        user = self._stores[principal.base].read().find_user(principal.name.removeprefix("user:").rpartition("@")[0])
+        token = user.find_token(principal.token) if user is not None else None
+        return token is None or token.has_expired
 
     def server_token(self, name: str, *, is_owner: bool) -> Principal:
         """The principal of a token of the server itself; all but the owner's read what everyone may read."""
@@ -119,18 +127,30 @@ def current_grants(base: str, access: AccessStore) -> Grants | None:
     if principal.base is None:
         return None if principal.role == "owner" else NOBODY
     name = principal.name.removeprefix("user:").rpartition("@")[0]
-    settings = access.read()
-    user = settings.find_token(principal.token) if principal.token else settings.find_user(name)
+    user = access.read().find_user(name)
     if principal.groups is not None:
         return None if user is not None and user.role == "owner" else as_grants(name, principal.groups)
     if user is None:
         raise access_revoked("the access of this user was revoked")
+    if principal.token:
+        token = user.find_token(principal.token)
+        if token is None:
+            raise access_revoked("the access of this token was revoked")
+        _require_valid(token)
     return user.grants
 
 
 def access_revoked(message: str) -> RequestRejected:
     """The error for rights that were lost since a request began."""
     return RequestRejected(ErrorResponse(403, message, "access_revoked", "permission_error"))
+
+
+def _require_valid(token: Token) -> None:
+    """Raises RequestRejected for a token that has expired."""
+    if token.has_expired:
+        message = f"the token {token.name!r} expired on {format_day(token.expires)}: ask an owner for a new one"
+        headers = {"www-authenticate": "Bearer"}
+        raise RequestRejected(ErrorResponse(401, message, "token_expired", "authentication_error", headers=headers))
 
 
 def check_base(principal: Principal | None, base: str) -> None:

@@ -82,7 +82,9 @@ def test_users_and_rules_are_granted_listed_tested_and_revoked(
     assert "everyone who reaches" in ragkit(*kb, "access", "list").err
     token = ragkit(*kb, "access", "grant", "ann", "--group", "hr", "--json").json
     assert token["token"].startswith("rk_") and token["groups"] == ["hr"]
-    other = ragkit(*kb, "access", "grant", "ann", "--group", "board", "--role", "editor").out.strip()
+    changed = ragkit(*kb, "access", "grant", "ann", "--group", "board", "--role", "editor")
+    assert (changed.out, changed.err) == ("", "ann is editor in hr, board\n"), "no further token"
+    other = ragkit(*kb, "access", "grant", "ann", "--token", "laptop", "--expires", "30d").out.strip()
     assert other.startswith("rk_") and other != token["token"]
     ragkit(*kb, "access", "grant", "group:hr", "--path", "hr/**")
     assert ragkit(*kb, "access", "list").out == (
@@ -94,6 +96,15 @@ def test_users_and_rules_are_granted_listed_tested_and_revoked(
         {"path": "hr/**", "allow": ["group:hr"]},
     ]
     assert token["token"] not in listed.out
+    tokens = ragkit(*kb, "access", "tokens", "--json")
+    assert [(line["user"], line["token"], line["expired"]) for line in tokens.lines] == [
+        ("ann", "first", False), ("ann", "laptop", False)
+    ]  # fmt: skip
+    assert tokens.lines[0]["expires"] is None and tokens.lines[1]["expires"] > tokens.lines[1]["created"]
+    assert "rk_" not in tokens.out and "digest" not in tokens.out
+    assert "ann  laptop  created 20" in ragkit(*kb, "access", "tokens", "ann").out
+    assert "the token first" in ragkit(*kb, "access", "revoke", "ann", "--token", "first").err
+    assert [line["token"] for line in ragkit(*kb, "access", "tokens", "ann", "--json").lines] == ["laptop"]
     found = ragkit(*kb, "access", "test", "ann", "What does the director earn?", "--json").json
     assert (sorted(found["found"]), found["hidden"]) == (["docs/garden.md", "docs/hr/salaries.md"], [])
     stranger = ragkit(*kb, "access", "test", "zoe", "What does the director earn?")
@@ -117,7 +128,12 @@ def test_users_and_rules_are_granted_listed_tested_and_revoked(
         (("grant", "ann", "--group", "x;y"), 2, "name must be 1 to 100 letters"),
         (("grant", "team:red", "--path", "a"), 2, "principal must be user:NAME, group:NAME or everyone"),
         (("grant", "ann", "--path", "/"), 2, "path must be a path or a pattern"),
-        (("grant", "ann", "--path", "a", "--role", "owner"), 2, "give --group and --role without it"),
+        (("grant", "ann", "--path", "a", "--role", "owner"), 2, "give --group, --role, --token and --expires without"),
+        (("grant", "ann", "--expires", "soon"), 2, "expires must be hours, days or weeks from now: 12h, 30d, 8w"),
+        (("grant", "ann", "--token", "a b"), 2, "token must be 1 to 100 letters"),
+        (("revoke", "ann", "--token", "first"), 2, "user must be one of: no users (got 'ann')"),
+        (("revoke", "ann", "--token", "first", "--group", "a"), 2, "give --token without --group and --path"),
+        (("tokens", "ann"), 2, "user must be one of: no users (got 'ann')"),
         (("grant", "ann", "--role", "king"), 2, "'king' is not one of 'reader', 'editor', 'owner'"),
         (("revoke", "ann"), 2, "user must be one of: no users (got 'ann')"),
         (("revoke", "ann", "--path", "a"), 2, "one that `ragkit access list` shows for a"),
@@ -130,6 +146,18 @@ def test_mistakes_are_one_clear_line(
     result = ragkit("access", *arguments, code=None)
     assert (result.code, message in result.err) == (code, True), result.err
     assert not (base.parent / ".ragkit" / "access.json").exists()
+
+
+def test_a_token_is_created_and_named_once(ragkit: Ragkit, base: Path) -> None:
+    ragkit("access", "grant", "ann")
+    taken = ragkit("access", "grant", "ann", "--token", "first", code=None)
+    assert (taken.code, "`ragkit access tokens ann` lists those in use" in taken.err) == (2, True)
+    late = ragkit("access", "grant", "ann", "--expires", "30d", code=None)
+    assert (late.code, "with --token NAME: ann is known" in late.err) == (2, True)
+    unknown = ragkit("access", "revoke", "ann", "--token", "laptop", code=None)
+    assert (unknown.code, "token must be one of: first (got 'laptop')" in unknown.err) == (2, True)
+    assert ragkit("access", "grant", "ann", "--group", "hr", "--json").json["token"] is None
+    assert len(ragkit("access", "tokens", "--json").lines) == 1
 
 
 def test_without_a_knowledge_base_nothing_is_granted(ragkit: Ragkit, hashing: Path) -> None:

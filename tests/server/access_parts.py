@@ -13,7 +13,8 @@ from typing import Any
 import httpx2
 
 from ragkit.cli.commands.serve import create_application
-from ragkit.index.access.rules import AccessSettings, Role, User, create_token
+from ragkit.index.access.rules import AccessSettings, Role, User
+from ragkit.index.access.tokens import create_token
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.settings import ServerLimits, ServerSettings

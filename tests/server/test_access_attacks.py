@@ -13,9 +13,13 @@ import pytest
 
 from ragkit.cli.commands.serve import create_application
 from ragkit.errors import KnowledgeBaseDamaged
-from ragkit.index.access.rules import AccessSettings, User, create_token, sign
+from ragkit.index.access.rules import AccessSettings, User, sign
+from ragkit.index.access.stores import AccessFile
+from ragkit.index.access.tokens import create_token
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from ragkit.server.http_errors import RequestRejected
+from ragkit.server.principals import CURRENT, Principal, current_grants
 from ragkit.server.settings import ServerSettings
 from tests.server.access_parts import HASHING, KINDS, USERS, World, rpc, world
 from tests.server.parts import Served
@@ -59,7 +63,7 @@ FORGED: dict[str, Callable[[World], dict[str, str]]] = {
     "unknown token": lambda _: bearer(create_token()[0]),
     "half a token": lambda base: bearer(base.tokens["ann"][:-1]),
     "a token and more": lambda base: bearer(base.tokens["ann"] + "x"),
-    "the hash of a token": lambda base: bearer(base.kb.access.read().users[0].tokens[0]),
+    "the hash of a token": lambda base: bearer(base.kb.access.read().users[0].tokens[0].digest),
     "a token as Basic": lambda base: {"authorization": f"Basic {base.tokens['ann']}"},
     "a token in another header": lambda base: {"x-api-key": base.tokens["ann"]},
     "a name as token": lambda _: bearer("ann"),
@@ -292,3 +296,51 @@ def test_users_of_one_base_do_not_reach_another(tmp_path: Path) -> None:
         served.stop()
         for kb in bases.values():
             kb.close()
+
+
+def test_a_token_expires_and_is_revoked_alone(tmp_path: Path) -> None:
+    with world(tmp_path) as base:
+        texts: dict[str, str] = {}
+        stored = []
+        for name, lifetime in (("laptop", 3600.0), ("phone", 3600.0), ("old", 0.0)):
+            texts[name], token = create_token(name, lifetime)
+            stored.append(token)
+
+        def add(settings: AccessSettings) -> AccessSettings:
+            ann = settings.find_user("ann")
+            assert ann is not None
+            return settings.with_user(replace(ann, tokens=(*ann.tokens, *stored)))
+
+        base.kb.access.update(add)
+        assert [search(base, bearer(texts[name])).status_code for name in ("laptop", "phone")] == [200, 200]
+        expired = search(base, bearer(texts["old"]))
+        assert expired.status_code == 401 and expired.headers["www-authenticate"] == "Bearer"
+        error = expired.json()["error"]
+        assert error["code"] == "token_expired" and "the token 'old' expired on 20" in error["message"]
+
+        def revoke(settings: AccessSettings) -> AccessSettings:
+            ann = settings.find_user("ann")
+            assert ann is not None
+            return settings.with_user(replace(ann, tokens=tuple(t for t in ann.tokens if t.name != "laptop")))
+
+        base.kb.access.update(revoke)
+        assert search(base, bearer(texts["laptop"])).status_code == 401
+        assert search(base, bearer(texts["phone"])).status_code == 200
+        assert search(base, bearer(base.tokens["ann"])).status_code == 200
+
+
+def test_an_answer_that_runs_ends_with_its_token(tmp_path: Path) -> None:
+    _, token = create_token("laptop")
+    ann, store = User("ann", tokens=(token,)), AccessFile(tmp_path)
+    store.update(lambda settings: settings.with_user(ann))
+    reset = CURRENT.set(Principal("user:ann@", "reader", "", token=token.digest))
+    try:
+        assert current_grants("", store) == ann.grants
+        store.update(lambda settings: settings.with_user(replace(ann, tokens=(replace(token, expires=1.0),))))
+        with pytest.raises(RequestRejected, match="the token 'laptop' expired on 1970-01-01"):
+            current_grants("", store)
+        store.update(lambda settings: settings.with_user(replace(ann, tokens=())))
+        with pytest.raises(RequestRejected, match="the access of this token was revoked"):
+            current_grants("", store)
+    finally:
+        CURRENT.reset(reset)

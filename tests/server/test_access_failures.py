@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx2
 
-from ragkit.index.access.rules import AccessSettings, User, create_token
+from ragkit.index.access.rules import AccessSettings, User
+from ragkit.index.access.tokens import create_token
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests.server.parts import SECONDS, serving

@@ -19,7 +19,8 @@ import httpx2
 import pytest
 
 from ragkit.cli.commands.serve import create_application
-from ragkit.index.access.rules import AccessSettings, Role, User, create_token
+from ragkit.index.access.rules import AccessSettings, Role, User
+from ragkit.index.access.tokens import create_token
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.server.state.rights_filter import HIDDEN

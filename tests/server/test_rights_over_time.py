@@ -18,7 +18,8 @@ from fastapi.routing import APIRoute
 
 from ragkit.agent.providers.base import Provider
 from ragkit.cli.commands.serve import create_application
-from ragkit.index.access.rules import AccessSettings, User, create_token
+from ragkit.index.access.rules import AccessSettings, User
+from ragkit.index.access.tokens import create_token
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.app import ROUTERS
 from ragkit.server.settings import ServerSettings

@@ -20,7 +20,7 @@ from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.extractive.spelling import correct_spelling
 from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, within_budget
-from ragkit.answer.support.verdicts import quoted_statements, with_support
+from ragkit.answer.verdicts import quoted_statements, with_support
 from ragkit.records import Citation, Hit
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens

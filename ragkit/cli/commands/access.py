@@ -9,17 +9,9 @@ import click
 
 from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.errors import InvalidOption
-from ragkit.index.access.rules import (
-    AccessRule,
-    AccessSettings,
-    Role,
-    User,
-    as_grants,
-    check_name,
-    check_principal,
-    create_token,
-)
+from ragkit.index.access.rules import AccessRule, AccessSettings, Role, User, as_grants, check_name, check_principal
 from ragkit.index.access.stores import Change
+from ragkit.index.access.tokens import FIRST_NAME, Token, create_token, format_day, format_instant, parse_lifetime
 from ragkit.index.sources.ids import display_name
 from ragkit.records import JSON
 
@@ -34,6 +26,8 @@ def command() -> None:
         ragkit access grant alice --group hr
         ragkit access grant group:hr --path 'hr/**'
         ragkit access test alice "What is the notice period?"
+        ragkit access grant alice --token laptop --expires 30d
+        ragkit access revoke alice --token laptop
         ragkit access revoke alice
     """
 
@@ -70,15 +64,25 @@ def list_access(context: CliContext) -> None:
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Group of the user; repeatable.")
 @click.option("--role", type=click.Choice(ROLES), help="reader (default), editor (sources, uploads) or owner (all).")
 @click.option("--path", metavar="GLOB", help="Let WHO read what lies below a path; those who are not named may not.")
+@click.option("--token", "token_name", metavar="NAME", help="Create a further token with this name.")
+@click.option("--expires", metavar="TIME", help="How long the new token is valid: 12h, 30d, 8w. Default: for ever.")
 @with_common_options
-def grant(context: CliContext, who: str, groups: tuple[str, ...], role: str | None, path: str | None) -> None:
-    """Create a token for a user, or with --path let a user, group:NAME or everyone read a path.
+def grant(
+    context: CliContext,
+    who: str,
+    groups: tuple[str, ...],
+    role: str | None,
+    path: str | None,
+    token_name: str | None,
+    expires: str | None,
+) -> None:
+    """Add a user, change their groups and role, or with --path let a user, group:NAME or everyone read a path.
 
-    The token is shown once; another `grant` adds another one, and adds groups.
+    A new user gets a token, which is shown once. One who is known gets another one with --token only.
     """
     if path is not None:
-        if groups or role:
-            raise click.UsageError("--path says who may read: give --group and --role without it")
+        if groups or role or token_name or expires:
+            raise click.UsageError("--path says who may read: give --group, --role, --token and --expires without it")
         if not path.strip("/"):
             raise InvalidOption("path", path, "a path or a pattern such as 'hr/**'")
         principal = check_principal(who)
@@ -86,30 +90,65 @@ def grant(context: CliContext, who: str, groups: tuple[str, ...], role: str | No
         _report_matches(context, principal, AccessRule(path))
         return
     check_name(who)
-    token, digest = create_token()
+    text, token = create_token(token_name or FIRST_NAME, parse_lifetime(expires) if expires else None)
+    created = list[Token]()
 
     def add(settings: AccessSettings) -> AccessSettings:
-        old = settings.find_user(who) or User(who)
+        known = settings.find_user(who)
+        created[:] = [token] if known is None or token_name else []
+        old = known or User(who)
+        if expires and not created:
+            raise InvalidOption("expires", expires, f"with --token NAME: {who} is known, and gets no new token without")
+        if created and any(other.name == token.name for other in old.tokens):
+            raise InvalidOption("token", token.name, f"a new name: `ragkit access tokens {who}` lists those in use")
         joined = tuple(dict.fromkeys((*old.groups, *map(check_name, groups))))
         chosen = cast("Role", role or old.role)
-        return settings.with_user(replace(old, groups=joined, role=chosen, tokens=(*old.tokens, digest)))
+        return settings.with_user(replace(old, groups=joined, role=chosen, tokens=(*old.tokens, *created)))
 
     user = _change(context, add).find_user(who) or User(who)
-    names = ", ".join(user.groups)
-    context.log(f"{who} is {user.role}" + (f" in {names}" if names else "") + "; the token, shown once:")
+    line = f"{who} is {user.role}" + (f" in {', '.join(user.groups)}" if user.groups else "")
+    until = f", valid until {format_day(token.expires)}" if token.expires else ""
+    context.log(f"{line}; the token {token.name}{until}, shown once:" if created else line)
     if context.json:
-        context.write_json({"user": who, "role": user.role, "groups": list[JSON](user.groups), "token": token})
-    else:
-        context.write(token)
+        shown = text if created else None
+        context.write_json({"user": who, "role": user.role, "groups": list[JSON](user.groups), "token": shown})
+    elif created:
+        context.write(text)
+
+
+@command.command()
+@click.argument("who", required=False)
+@with_common_options
+def tokens(context: CliContext, who: str | None) -> None:
+    """List the tokens of all users, or of one: names and dates. With --json, one JSON object per line."""
+    with context.open_knowledge_base() as kb:
+        kb.require_exists()
+        settings = kb.access.read()
+    users = [user for user in settings.users if who in (None, user.name)]
+    if who is not None and not users:
+        raise _unknown_user(settings, who)
+    for name, token in [(user.name, token) for user in users for token in user.tokens]:
+        created, expires = format_day(token.created), format_day(token.expires)
+        if context.json:
+            times: dict[str, JSON] = {
+                "created": format_instant(token.created), "expires": format_instant(token.expires)
+            }  # fmt: skip
+            context.write_json({"user": name, "token": token.name, **times, "expired": token.has_expired})
+        else:
+            end = "expired" if token.has_expired else "expires"
+            context.write(f"{name}  {token.name}  created {created}  {end} {expires}")
 
 
 @command.command()
 @click.argument("who")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Only take the user out of this group.")
 @click.option("--path", metavar="GLOB", help="Only take WHO from the rule of this path.")
+@click.option("--token", "token_name", metavar="NAME", help="Only revoke this token of the user.")
 @with_common_options
-def revoke(context: CliContext, who: str, groups: tuple[str, ...], path: str | None) -> None:
-    """Remove a user with all tokens, or a user from groups, or WHO from a rule. It holds at once."""
+def revoke(context: CliContext, who: str, groups: tuple[str, ...], path: str | None, token_name: str | None) -> None:
+    """Remove a user with all tokens, or one token, or a user from groups, or WHO from a rule. It holds at once."""
+    if token_name and (groups or path is not None):
+        raise click.UsageError("give --token without --group and --path")
     left: list[str] = []
 
     def remove(settings: AccessSettings) -> AccessSettings:
@@ -122,7 +161,13 @@ def revoke(context: CliContext, who: str, groups: tuple[str, ...], path: str | N
             return settings.with_rule(path, remove=[name])
         user = settings.find_user(who)
         if user is None:
-            raise InvalidOption("user", who, f"one of: {', '.join(user.name for user in settings.users) or 'no users'}")
+            raise _unknown_user(settings, who)
+        if token_name:
+            kept_tokens = tuple(token for token in user.tokens if token.name != token_name)
+            if len(kept_tokens) == len(user.tokens):
+                names = ", ".join(token.name for token in user.tokens)
+                raise InvalidOption("token", token_name, f"one of: {names or 'no tokens'}")
+            return settings.with_user(replace(user, tokens=kept_tokens))
         if unknown := [group for group in groups if group not in user.groups]:
             raise InvalidOption("group", unknown[0], f"one of: {', '.join(user.groups) or 'no groups'}")
         if groups:
@@ -134,7 +179,8 @@ def revoke(context: CliContext, who: str, groups: tuple[str, ...], path: str | N
     if path is not None:
         context.log(f"{path}: {', '.join(left) or 'only owners'} may read it")
     else:
-        context.log(f"revoked: {who}" + (f" from {', '.join(groups)}" if groups else ""))
+        of = f" from {', '.join(groups)}" if groups else f": the token {token_name}" if token_name else ""
+        context.log(f"revoked: {who}{of}")
 
 
 @command.command()
@@ -185,6 +231,10 @@ def test(context: CliContext, user: str, question: str, groups: tuple[str, ...])
         context.write(f"finds   {display_name(source)}")
     for source in hidden:
         context.write(f"hidden  {display_name(source)}")
+
+
+def _unknown_user(settings: AccessSettings, who: str) -> InvalidOption:
+    return InvalidOption("user", who, f"one of: {', '.join(user.name for user in settings.users) or 'no users'}")
 
 
 def _change(context: CliContext, change: Change) -> AccessSettings:

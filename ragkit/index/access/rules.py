@@ -11,18 +11,18 @@ import hmac
 import json
 import posixpath
 import re
-import secrets
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from unicodedata import normalize
 from urllib.parse import unquote
 
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
+from ragkit.index.access.tokens import Token, hash_token, read_token
 from ragkit.load.shared.access_field import EVERYONE, FIELD, NAME, read_names
 from ragkit.records import JSON
 
@@ -47,13 +47,16 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     role: Role = "reader"
-    tokens: tuple[str, ...] = ()
-    """SHA-256 of each of the user's tokens, in hex."""
+    tokens: tuple[Token, ...] = ()
 
     @property
     def grants(self) -> Grants | None:
         """What the user is; None for an owner, who reads everything."""
         return None if self.role == "owner" else as_grants(self.name, self.groups)
+
+    def find_token(self, digest: str) -> Token | None:
+        """The token with this hash, whether or not it has expired."""
+        return next((token for token in self.tokens if token.digest == digest), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +97,13 @@ class AccessSettings:
         """The user with this name."""
         return next((user for user in self.users if user.name == name), None)
 
-    def find_token(self, token: str) -> User | None:
-        """The user of a token, compared in constant time."""
-        given, found = _digest(token), None
+    def find_token(self, text: str) -> tuple[User, Token] | None:
+        """The user of a token and what is stored of it, whether or not it has expired; compared in constant time."""
+        given, found = hash_token(text), None
         for user in self.users:
-            for digest in user.tokens:
-                if hmac.compare_digest(given, digest):
-                    found = user
+            for token in user.tokens:
+                if hmac.compare_digest(given, token.digest):
+                    found = (user, token)
         return found
 
     def may_read(self, grants: Grants, source: str, metadata: Mapping[str, JSON]) -> bool:
@@ -157,12 +160,6 @@ def check_principal(name: str) -> str:
     return f"{kind}:{check_name(rest)}" if colon else f"user:{check_name(name)}"
 
 
-def create_token() -> tuple[str, str]:
-    """A new token, and the hash that is stored of it."""
-    token = f"rk_{secrets.token_urlsafe(32)}"
-    return token, _digest(token)
-
-
 def sign(secret: str, user: str, groups: Iterable[str] = (), base: str = "", now: float | None = None) -> str:
     """The value of the header by which a proxy says who sends a request: `TIME;USER;GROUP,GROUP;BASE;SIGNATURE`.
 
@@ -189,10 +186,6 @@ def read_signed(secret: str, header: str, base: str = "") -> User | None:
 
 def _signature(secret: str, text: str) -> str:
     return hmac.new(secret.encode(), text.encode("utf-8", "replace"), sha256).hexdigest()
-
-
-def _digest(token: str) -> str:
-    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @lru_cache(maxsize=4096)
@@ -241,7 +234,7 @@ def from_json(text: str, place: str) -> AccessSettings:
     try:
         data = json.loads(text)
         users = tuple(
-            User(check_name(row["name"]), tuple(row["groups"]), _role(row["role"]), tuple(row["tokens"]))
+            User(check_name(row["name"]), tuple(row["groups"]), _role(row["role"]), _tokens(row["tokens"]))
             for row in data["users"]
         )
         rules = tuple(AccessRule(row["path"], tuple(row["allow"])) for row in data["rules"])
@@ -255,6 +248,10 @@ def _default(value: object) -> Default:
     if value not in ("open", "closed"):
         raise InvalidOption("default", value, "open or closed")
     return value
+
+
+def _tokens(values: Sequence[Any]) -> tuple[Token, ...]:
+    return tuple(read_token(value, number) for number, value in enumerate(values, 1))
 
 
 def _role(value: object) -> Role:

@@ -164,6 +164,14 @@ class Catalog:
         )
         return int(cursor.lastrowid or 0)
 
+    def seen_documents(self, folder: str) -> list[tuple[str, str, str]]:
+        """Source, document id and content hash of each document at or below a folder, file or page."""
+        query = (
+            "SELECT f.source, d.id, f.content_hash FROM files f JOIN documents d ON d.key = f.document"
+            " WHERE f.source = ?1 OR (f.source > ?1 || '/' AND f.source < ?1 || '0') ORDER BY f.source"
+        )
+        return [tuple(row) for row in self.connection.execute(query, (folder.rstrip("/"),))]
+
     def add_chunks(self, document: int, chunks: Sequence[Chunk], vectors: Sequence[int], *, live: bool) -> range:
         """Insert chunks in order, each with its vector row; returns their keys."""
         first = int(self.connection.execute("SELECT coalesce(max(key), 0) + 1 FROM chunks").fetchone()[0])
@@ -288,6 +296,13 @@ class Catalog:
 
 _EMBEDDERS_SQL = "SELECT key, fingerprint, dimension, file, file_id, rows, probe FROM embedders"
 _FILE_COLUMNS = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
+
+
+def unchanged_sources(catalog: Catalog, documents: Mapping[str, str]) -> list[str]:
+    """Those sources of documents, given as ids by source, that still have the document with this id."""
+    query = "SELECT f.source, d.id FROM files f JOIN documents d ON d.key = f.document WHERE f.source = ?"
+    rows = [catalog.connection.execute(query, (source,)).fetchone() for source in documents]
+    return [row[0] for row in rows if row is not None and documents[row[0]] == row[1]]
 
 
 def settings_checksum(settings: Mapping[str, str]) -> str:

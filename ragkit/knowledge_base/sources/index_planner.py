@@ -63,6 +63,7 @@ class IndexPlanner:
             self._source_files.hash,
             run.retry_failed,
             reindex_all,
+            frozenset(run.again),
             resolver.source_id,
             lambda source, root: is_within(source, root) or source in unlisted.get(root, ()),
         )

@@ -5,30 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Body, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragkit.errors import NotAKnowledgeBase
-from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.access.restricted_reader import RestrictedReader
+from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.sources.added_documents import ADDED_ROOT
 from ragkit.index.sources.ids import display_name, is_within
 from ragkit.index.sources.web_pages import is_url, normalize_url
+from ragkit.records import Document
 from ragkit.server.answering.streams import HEARTBEAT_SECONDS, EventStream
 from ragkit.server.api import management_schemas, schemas
 from ragkit.server.api.chat import Cursor, PageLimit
 from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
-from ragkit.server.principals import may_edit, require_editor
+from ragkit.server.principals import CURRENT, may_edit, require_editor
 from ragkit.server.settings import is_loopback
 from ragkit.server.state.job_store import Job, JobRequest, job_json
-from ragkit.server.state.upload_names import safe_name
+from ragkit.server.state.upload_names import own_folder, safe_name
+from ragkit.server.state.uploads import SeenDocument, StoredUpload
 
 router = APIRouter()
 EVENT_INTERVAL_S = 0.25
@@ -67,34 +70,48 @@ Insight = Depends(require_insight)
 
 @router.post("/documents", response_model=management_schemas.UploadSchema, dependencies=[Owner], openapi_extra=_BINARY)
 async def upload_document(request: Request, context: ContextDep, name: UploadName, index: IndexFlag = True) -> Any:
-    """Upload a file into the folder of uploads, and index it. The body is the file itself."""
+    """Upload a file into the folder of uploads, and index it. The body is the file itself.
+
+    An editor replaces a file that they may read; every other one is stored in a folder of their own, `@NAME/`, whether
+    or not there is a file of this name.
+    """
     if request.headers.get("content-type", "").startswith("multipart/"):
         raise RequestRejected(ErrorResponse(415, "send the file itself as the body", "unsupported_type"))
     safe, length = safe_name(name), request.headers.get("content-length", "")
+    if index:
+        await context.jobs.require_room(_by())
+    replaces = None
+    if not _sees_everything():
+        replaces, safe = await _find_readable(context, safe), f"{_own_folder()}/{safe}"
     async with context.upload_limiter.slot():
         size = int(length) if length.isascii() and length.isdigit() else None
-        upload = await context.uploads.receive(safe, request.stream(), size)
-    job = await _submit(context, JobRequest("index", index=(str(context.uploads.folder),))) if index else None
+        upload = await context.uploads.receive(safe, request.stream(), size, replaces)
+    indexing = JobRequest("index", index=(str(context.uploads.folder),))
+    job = await _submit(context, indexing, has_room=True) if index else None
     return {"name": upload.name, "bytes": upload.bytes, "replaced": upload.replaced, "job": job}
 
 
 @router.delete("/documents/{document_id}", response_model=management_schemas.JobSchema, dependencies=[Owner])
 async def delete_document(context: ContextDep, document_id: schemas.Id) -> Any:
-    """Remove a document from the index; an uploaded file is deleted. A file of another folder stays where it is."""
-    source = await _document_source(context, document_id)
-    name = context.uploads.name_of(source)
-    return await _submit(context, JobRequest("remove", (source,), () if name is None else (name,)))
+    """Remove a document from the index; an uploaded file is deleted. A file of another folder stays where it is.
+
+    A file that was uploaded in its place since it was indexed stays, with its document.
+    """
+    document = await _find_document(context, document_id)
+    return await _remove(context, [await context.read(lambda: _read_seen(context, document))])
 
 
 @router.post("/documents/{document_id}/index", response_model=management_schemas.JobSchema, dependencies=[Owner])
 async def index_document(context: ContextDep, document_id: schemas.Id) -> Any:
     """Read and index a document again, changed or not."""
-    source = await _document_source(context, document_id)
+    document = await _find_document(context, document_id)
+    file = await context.read(lambda: _read_file(context, document.source))
     roots = await context.read(lambda: _read_roots(context))
-    containing = [root for root in roots if is_within(source, root)]
+    containing = [root for root in roots if is_within(file.source, root)]
     if not containing:
         raise invalid_request("the document belongs to no source", "document_id", "no_source", 409)
-    return await _submit(context, JobRequest("index", (source,), index=(max(containing, key=len),)))
+    request = JobRequest("index", index=(max(containing, key=len),), again=(file.source,))
+    return await _submit(context, request)
 
 
 @router.get("/sources", response_model=management_schemas.SourceListSchema, dependencies=[Insight])
@@ -105,7 +122,7 @@ async def list_sources(request: Request, context: ContextDep) -> Any:
         exists = True
     except NotAKnowledgeBase:
         sources, exists = [], False
-    usage, limits = await context.uploads.usage(), context.settings.limits
+    usage, limits = await context.uploads.usage(await _readable_names(context)), context.settings.limits
     uploads: JsonObject = {
         "id": _source_key(str(context.uploads.folder)),
         "source": display_name(str(context.uploads.folder)),
@@ -142,10 +159,17 @@ async def add_source(request: Request, context: ContextDep, body: management_sch
 
 @router.delete("/sources/{source_id}", response_model=management_schemas.JobSchema, dependencies=[Owner])
 async def delete_source(context: ContextDep, source_id: schemas.Id) -> Any:
-    """Remove a source with its documents from the index; uploaded files are deleted. Others stay where they are."""
+    """Remove a source with its documents from the index; uploaded files are deleted. Others stay where they are.
+
+    What is uploaded after the request stays. An editor removes the documents that they may read.
+    """
     [source] = await _find_sources(context, [source_id])
-    is_uploads = source == str(context.uploads.folder)
-    return await _submit(context, JobRequest("remove", (source,), None if is_uploads else ()))
+    if not _sees_everything():
+        return await _remove(context, await context.read(lambda: _read_documents(context, source)))
+    latest = await context.uploads.find_folder(source)
+    if latest is None:
+        return await _submit(context, JobRequest("remove", (source,)))
+    return await _submit(context, JobRequest("remove", uploads_until=latest.number, place=latest.place))
 
 
 @router.post("/jobs", response_model=management_schemas.JobSchema, dependencies=[Owner])
@@ -164,15 +188,15 @@ async def start_job(context: ContextDep, body: Annotated[management_schemas.Star
 
 @router.get("/jobs", response_model=management_schemas.JobListSchema, dependencies=[Insight])
 async def list_jobs(context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50) -> Any:
-    """List jobs, latest first."""
-    jobs, next_cursor = await context.jobs.list(cursor, limit)
-    return {"jobs": [_to_json(job) for job in jobs], "next": next_cursor}
+    """List jobs, latest first; owners see all, others their own."""
+    jobs, next_cursor = await context.jobs.list(cursor, limit, None if _sees_everything() else _by())
+    return {"jobs": [await _to_json(context, job) for job in jobs], "next": next_cursor}
 
 
 @router.get("/jobs/{job_id}", response_model=management_schemas.JobSchema, dependencies=[Insight])
 async def get_job(context: ContextDep, job_id: schemas.Id) -> Any:
     """Get a job with its progress."""
-    return _to_json(await context.jobs.get(job_id))
+    return await _to_json(context, await _find_job(context, job_id))
 
 
 @router.get(
@@ -183,15 +207,16 @@ async def get_job(context: ContextDep, job_id: schemas.Id) -> Any:
 )
 async def stream_job(context: ContextDep, job_id: schemas.Id) -> Response:
     """Stream a job as server-sent events: `progress` at every change, and `done` at the end, with the job as data."""
-    return EventStream(_job_frames(context, await context.jobs.get(job_id)), _do_nothing)
+    return EventStream(_job_frames(context, await _find_job(context, job_id)), _do_nothing)
 
 
 @router.post("/jobs/{job_id}/cancel", response_model=management_schemas.JobSchema, dependencies=[Owner])
 async def cancel_job(context: ContextDep, job_id: schemas.Id) -> Any:
     """Stop a job after the current file or batch. What was embedded is kept."""
+    await _find_job(context, job_id)
     job = await context.jobs.cancel(job_id)
     context.job_runner.cancel(job_id)
-    return _to_json(job)
+    return await _to_json(context, job)
 
 
 @router.post("/jobs/{job_id}/resume", response_model=management_schemas.JobSchema, dependencies=[Owner])
@@ -200,26 +225,67 @@ async def resume_job(
 ) -> Any:
     """Confirm the cost of a job, or go on with one that was cancelled or failed: it continues where it stopped."""
     limit = context.settings.limits.index_usd if body is None else body.max_cost_usd
+    await _find_job(context, job_id)
     job = await context.jobs.resume(job_id, limit)
     context.job_runner.wake()
-    return _to_json(job)
+    return await _to_json(context, job)
 
 
-async def _submit(context: AppContext, request: JobRequest) -> JsonObject:
-    job = await context.jobs.submit(replace(request, max_cost_usd=context.settings.limits.index_usd))
+async def _submit(context: AppContext, request: JobRequest, *, has_room: bool = False) -> JsonObject:
+    asked = replace(request, max_cost_usd=context.settings.limits.index_usd, by=_by())
+    job = await context.jobs.submit(asked, has_room=has_room)
     context.job_runner.wake()
-    return _to_json(job)
+    return await _to_json(context, job)
 
 
-def _to_json(job: Job) -> JsonObject:
-    sources = dict.fromkeys(map(display_name, (*job.request.index, *job.request.remove)))
-    return {**job_json(job), "sources": list(sources)}
+async def _remove(context: AppContext, documents: Sequence[SeenDocument]) -> JsonObject:
+    """Queue the removal of documents as they are now, on the server that has their files."""
+    uploads = await context.uploads.find([document.source for document in documents])
+    by_place: dict[str, list[SeenDocument]] = {"": []}
+    for document in documents:
+        upload = uploads.get(document.source)
+        if upload is None:
+            by_place[""].append(document)
+        else:
+            seen = replace(document, name=upload.name, number=upload.number)
+            by_place.setdefault(upload.place, []).append(seen)
+    requests = [
+        JobRequest("remove", documents=tuple(seen), place=place) for place, seen in by_place.items() if seen
+    ] or [JobRequest("remove")]
+    return [await _submit(context, request) for request in requests][-1]
+
+
+async def _find_job(context: AppContext, job_id: str) -> Job:
+    """A job that the principal may see. Raises RequestRejected."""
+    job = await context.jobs.get(job_id)
+    if not _sees_everything() and job.request.by != _by():
+        raise not_found("job", "job_not_found")
+    return job
+
+
+async def _to_json(context: AppContext, job: Job) -> JsonObject:
+    """A job as JobSchema. For all but owners without counts, and without failures of files that they may not read."""
+    asked = job.request
+    folder = asked.place.partition(":")[2] or str(context.uploads.folder)
+    removed = (*asked.remove, *(document.source for document in asked.documents))
+    names = (*asked.index, *removed, *([folder] if asked.uploads_until is not None else []))
+    shown: JsonObject = {**job_json(job), "sources": list(dict.fromkeys(map(display_name, names)))}
+    if not _sees_everything():
+        shown |= {"progress": None, "report": None}
+        if job.state.get("failures"):
+            is_readable, prefix = await _readable_names(context), f"{display_name(str(context.uploads.folder))}/"
+            shown["failures"] = [
+                failure
+                for failure in cast("list[dict[str, str]]", job.state["failures"])
+                if failure["source"].startswith(prefix) and is_readable(failure["source"].removeprefix(prefix))
+            ]
+    return shown
 
 
 async def _job_frames(context: AppContext, job: Job) -> AsyncIterator[bytes]:
     last, silent = "", 0.0
     while True:
-        text = json.dumps(_to_json(job), ensure_ascii=False)
+        text = json.dumps(await _to_json(context, job), ensure_ascii=False)
         if job.has_ended:
             yield f"event: done\ndata: {text}\n\n".encode()
             return
@@ -240,11 +306,82 @@ async def _do_nothing() -> None:
     """A client that stops reading does not stop the job."""
 
 
-async def _document_source(context: AppContext, document_id: str) -> str:
+def _by() -> str:
+    """Who asks for a job."""
+    principal = CURRENT.get()
+    return "" if principal is None else principal.name
+
+
+def _sees_everything() -> bool:
+    """Whether the principal may read every document."""
+    principal = CURRENT.get()
+    return principal is not None and principal.role == "owner"
+
+
+def _own_folder() -> str:
+    return own_folder(_by().removeprefix("user:").rpartition("@")[0])
+
+
+async def _readable_names(context: AppContext) -> Callable[[str], bool]:
+    """Says which uploads the principal may know by their names: their own, and those that they may read."""
+    if _sees_everything():
+        return lambda name: True
+    own, folder = f"{_own_folder()}/", str(context.uploads.folder)
+    try:
+        documents = await context.read(lambda: _read_documents(context, folder))
+    except NotAKnowledgeBase:
+        documents = []
+    names = {document.source.removeprefix(f"{folder}/") for document in documents}
+    return lambda name: name.startswith(own) or name in names
+
+
+async def _find_readable(context: AppContext, name: str) -> StoredUpload | None:
+    """An upload of which the principal may read everything; None if there is none, or not as it was indexed."""
+    source = str(context.uploads.folder / name)
+    upload = (await context.uploads.find([source])).get(source)
+    try:
+        original = await context.read(lambda: context.kb.original(source))
+    except NotAKnowledgeBase:
+        return None
+    return upload if original is not None and upload is not None and upload.place == context.uploads.place else None
+
+
+async def _find_document(context: AppContext, document_id: str) -> Document:
     document = await context.read(lambda: context.kb.find_document(document_id))
     if document is None:
         raise not_found("document", "document_not_found")
-    return document.source
+    return document
+
+
+def _read_file(context: AppContext, source: str) -> FileRow:
+    """The file of a document: that which holds it, if it is a part of one. Raises RequestRejected."""
+    with context.kb.reader.snapshot() as snapshot:
+        catalog = Catalog(snapshot.connection)
+        row = catalog.file(source)
+        file = catalog.file(row.reason) if row is not None and row.status == "part" else row
+    if file is None:
+        raise not_found("document", "document_not_found")
+    return file
+
+
+def _read_seen(context: AppContext, document: Document) -> SeenDocument:
+    """A document as it is to be removed. Raises RequestRejected if it is gone, or the principal may not remove it."""
+    seen = [seen for seen in _read_documents(context, document.source) if seen.source == document.source]
+    if seen and seen[0].id == document.id:
+        return seen[0]
+    if _sees_everything() or context.kb.find_document(document.id) is None:
+        raise not_found("document", "document_not_found")
+    message = "only an owner may remove this document: not everyone may read all parts of its file"
+    raise RequestRejected(ErrorResponse(403, message, "not_owner", "permission_error"))
+
+
+def _read_documents(context: AppContext, folder: str) -> list[SeenDocument]:
+    """The documents below a folder that the principal may remove: those of which they may read every part."""
+    reader = context.kb.reader
+    with reader.snapshot() as snapshot:
+        found = Catalog(snapshot.connection).seen_documents(folder)
+        hidden = reader.shares_hidden_content if isinstance(reader, RestrictedReader) else lambda *_: False
+        return [SeenDocument(*row) for row in found if not hidden(snapshot, row[0])]
 
 
 def _read_roots(context: AppContext) -> list[str]:

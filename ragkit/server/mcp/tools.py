@@ -27,8 +27,8 @@ from ragkit.answer.json_shapes import answer_json, hit_json
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.answer.searchers.aggregate_tool import AggregateFunction, AggregateTool
-from ragkit.answer.support.verdicts import NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.answer.tool import RAGTool
+from ragkit.answer.verdicts import NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.errors import BudgetExceeded, RagkitError, RunError
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.reader import DocumentSummary

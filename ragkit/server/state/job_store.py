@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -21,6 +21,7 @@ from ragkit.server.state.database import (
     in_transaction,
     new_id,
 )
+from ragkit.server.state.uploads import SeenDocument
 from ragkit.sql import SqlConnection
 
 JobStatus: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled", "needs_confirmation"]
@@ -28,7 +29,7 @@ ENDED: tuple[JobStatus, ...] = ("done", "failed", "cancelled", "needs_confirmati
 MAX_ATTEMPTS = 3
 """A job that was running when its process died is started so many times."""
 MAX_QUEUED = 100
-"""Jobs that wait; further ones are rejected."""
+"""Jobs of one person that wait; further ones are rejected."""
 MAX_KEPT = 1000
 """Ended jobs that are kept."""
 _TABLE = (
@@ -45,22 +46,33 @@ class JobRequest:
 
     kind: Literal["index", "remove", "dry_run"]
     remove: tuple[str, ...] = ()
-    """Sources to remove from the index."""
-    delete_uploads: tuple[str, ...] | None = ()
-    """Names of uploaded files to delete; None: all."""
+    """Sources to remove from the index, with all their documents."""
+    documents: tuple[SeenDocument, ...] = ()
+    """Documents to remove, and to delete if they are uploaded files."""
+    uploads_until: int | None = None
+    """Remove and delete all uploads of the place but those with a higher number; None: none."""
     index: tuple[str, ...] = ()
     """Folders, files and URLs to index."""
+    again: tuple[str, ...] = ()
+    """Sources to read again although they have not changed."""
     retry_failed: bool = False
     """Read files that failed before again, although they have not changed."""
     max_cost_usd: float | None = None
     """Estimated cost above which the job needs a confirmation. None: no limit."""
     place: str = ""
     """Where the files are that it reads or deletes; only a server of that place runs it. Empty: each server can."""
+    by: str = ""
+    """Who asked for it."""
 
     @property
     def has_local_files(self) -> bool:
-        """Whether it reads or deletes files of the server that takes it."""
-        return self.delete_uploads != () or not all(map(is_url, self.index))
+        """Whether it reads files of the server that takes it."""
+        return not all(map(is_url, self.index))
+
+    @property
+    def removes(self) -> bool:
+        """Whether what is indexed before it may be gone after it."""
+        return bool(self.remove or self.documents or self.uploads_until is not None)
 
 
 @dataclass(frozen=True)
@@ -99,24 +111,30 @@ class JobStore(StateStore):
         connection.execute(_TABLE)
 
     @in_transaction
-    def submit(self, connection: SqlConnection, request: JobRequest) -> Job:
-        """Queue a job; of equal ones, one waits at a time. Raises RequestRejected if too many wait."""
-        if request.has_local_files:
+    def submit(self, connection: SqlConnection, request: JobRequest, *, has_room: bool = False) -> Job:
+        """Queue a job; of equal ones of one person, one waits at a time. Raises RequestRejected if too many wait.
+
+        `has_room`: `require_room` was called before the work that the job follows.
+        """
+        if request.has_local_files and not request.place:
             request = replace(request, place=self._place)
-        text = json.dumps(asdict(request))
-        same = "SELECT id FROM jobs WHERE status = 'queued' AND cancel = 0 AND request = ?"
-        row = connection.execute(same, (text,)).fetchone()
-        if row is not None:
-            return _load(connection, row[0])
-        queued = connection.execute("SELECT count(*) FROM jobs WHERE status = 'queued'").fetchone()[0]
-        if queued >= MAX_QUEUED:
-            raise service_unavailable("too many jobs are waiting: retry later")
-        job = new_id("job")
-        values = (job, time.time(), text)
+        waiting = _waiting(connection)
+        if (equal := _equal(waiting, request)) is not None:
+            return _load(connection, equal)
+        if not has_room:
+            _require_room(waiting, request.by)
+        job, text = new_id("job"), json.dumps(asdict(request))
+        last = connection.execute("SELECT coalesce(max(created), 0) FROM jobs").fetchone()[0]
+        values = (job, max(time.time(), last + 1e-6), text)  # in order, although the clock may be set back
         connection.execute("INSERT INTO jobs (id, status, created, request) VALUES (?, 'queued', ?, ?)", values)
         kept = "SELECT id FROM jobs WHERE ended IS NOT NULL ORDER BY created DESC, id DESC LIMIT ?"
         connection.execute(f"DELETE FROM jobs WHERE ended IS NOT NULL AND id NOT IN ({kept})", (MAX_KEPT,))  # noqa: S608 - constant
         return _load(connection, job)
+
+    @in_transaction
+    def require_room(self, connection: SqlConnection, by: str) -> None:
+        """Raises RequestRejected if too many jobs of a person wait."""
+        _require_room(_waiting(connection), by)
 
     @in_transaction
     def claim(self, connection: SqlConnection) -> Job | None:
@@ -124,10 +142,8 @@ class JobStore(StateStore):
         self._requeue_interrupted(connection)
         if connection.execute("SELECT 1 FROM jobs WHERE status = 'running'").fetchone():
             return None
-        queued = connection.execute(
-            "SELECT id, request FROM jobs WHERE status = 'queued' ORDER BY created, id"
-        ).fetchall()
-        job = next((id_ for id_, text in queued if json.loads(text).get("place", "") in ("", self._place)), None)
+        waiting = [job for job in _waiting(connection) if job.request.place in ("", self._place)]
+        job = _next(connection, waiting)
         if job is None:
             return None
         connection.execute(
@@ -186,16 +202,20 @@ class JobStore(StateStore):
         return _load(connection, job)
 
     @in_transaction
-    def list(self, connection: SqlConnection, cursor: str | None, limit: int) -> tuple[list[Job], str | None]:
-        """A page of jobs, latest first, and the cursor of the next page."""
+    def list(
+        self, connection: SqlConnection, cursor: str | None, limit: int, by: str | None = None
+    ) -> tuple[list[Job], str | None]:
+        """A page of jobs, latest first, and the cursor of the next page; with `by` only those of one person."""
         self._requeue_interrupted(connection)
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
+        count = limit + 1 if by is None else MAX_KEPT + MAX_QUEUED  # whose a job is stands in its request
         rows = connection.execute(
             f"SELECT {_COLUMNS} FROM jobs WHERE (created, id) < (?, ?) ORDER BY created DESC, id DESC LIMIT ?",  # noqa: S608
-            (*after, limit + 1),
+            (*after, count),
         ).fetchall()
-        next_cursor = encode_cursor(float(rows[limit - 1][2]), rows[limit - 1][0]) if len(rows) > limit else None
-        return [_to_job(row) for row in rows[:limit]], next_cursor
+        jobs = [job for job in map(_to_job, rows) if by in (None, job.request.by)]
+        next_cursor = encode_cursor(jobs[limit - 1].created, jobs[limit - 1].id) if len(jobs) > limit else None
+        return jobs[:limit], next_cursor
 
     def _requeue_interrupted(self, connection: SqlConnection) -> None:
         """Queue the running jobs of dead processes again; those that failed too often end."""
@@ -231,6 +251,42 @@ def job_json(job: Job) -> dict[str, JSON]:
     }
 
 
+def _waiting(connection: SqlConnection) -> list[Job]:
+    """The queued jobs, oldest first."""
+    query = f"SELECT {_COLUMNS} FROM jobs WHERE status = 'queued' ORDER BY created, id"  # noqa: S608
+    return [_to_job(row) for row in connection.execute(query).fetchall()]
+
+
+def _equal(waiting: Sequence[Job], request: JobRequest) -> str | None:
+    """A queued job that serves a request too: nothing that waits after it undoes what it does."""
+    for job in reversed(waiting):
+        if job.request == request and not job.cancel:
+            return job.id
+        if job.request.removes or request.removes:
+            return None
+    return None
+
+
+def _require_room(waiting: Sequence[Job], by: str) -> None:
+    count = sum(job.request.by == by for job in waiting)
+    if count >= MAX_QUEUED:
+        raise service_unavailable(f"{count} of your jobs are waiting, which is the limit: retry later")
+
+
+def _next(connection: SqlConnection, waiting: Sequence[Job]) -> str | None:
+    """The job that runs next: people take turns, and what one asks for is done in order.
+
+    The removal of a source keeps its place among all jobs: what was indexed before it goes, what comes after stays.
+    """
+    barrier = next((number for number, job in enumerate(waiting) if job.request.remove), len(waiting))
+    first = {job.request.by: job.id for job in reversed(waiting[: max(1, barrier)])}
+    if len(first) > 1:
+        rows = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE started IS NOT NULL ORDER BY started")  # noqa: S608
+        latest = {job.request.by: job.started for job in map(_to_job, rows.fetchall())}
+        return min(reversed(first.items()), key=lambda item: latest.get(item[0]) or 0.0)[1]
+    return next(iter(first.values()), None)
+
+
 def _load(connection: SqlConnection, job: str) -> Job:
     row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE id = ?", (job,)).fetchone()  # noqa: S608
     if row is None:
@@ -240,12 +296,9 @@ def _load(connection: SqlConnection, job: str) -> Job:
 
 def _to_job(row: tuple[Any, ...]) -> Job:
     job, status, created, started, ended, attempts, cancel, request, state = row
-    fields = json.loads(request)
-    deleted = fields["delete_uploads"]
-    lists = {
-        "remove": tuple(fields["remove"]),
-        "index": tuple(fields["index"]),
-        "delete_uploads": None if deleted is None else tuple(deleted),
-    }
-    asked = JobRequest(**{**fields, **lists})
+    stored = json.loads(request)
+    known = {name: stored[name] for name in JobRequest.__dataclass_fields__ if name in stored}
+    lists = {name: tuple(known.get(name, ())) for name in ("remove", "index", "again")}
+    documents = tuple(SeenDocument(**document) for document in known.get("documents", ()))
+    asked = JobRequest(**{**known, **lists, "documents": documents})
     return Job(job, status, created, started, ended, attempts, bool(cancel), asked, json.loads(state))

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from ragkit.agent.runtime.background_tasks import THREAD_POOL
 from ragkit.errors import (
@@ -25,8 +26,10 @@ from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.masking import mask_secrets
 from ragkit.records import JSON
-from ragkit.server.state.job_store import Job, JobStatus, JobStore
+from ragkit.server.state.job_store import Job, JobRequest, JobStatus, JobStore
 from ragkit.server.state.uploads import UploadFolder
+
+T = TypeVar("T")
 
 LOG = logging.getLogger("ragkit.server.jobs")
 SAVE_INTERVAL_S = 0.25
@@ -247,25 +250,42 @@ class JobRunner:
     def _attempt(self, job: Job, progress: JobProgress) -> JobResult:
         request = job.request
         with self._open_writer() as kb:
-            if request.remove:
+            if request.removes:
                 try:
-                    kb.remove(*request.remove)
+                    self._remove(kb, request)
                 except NotAKnowledgeBase:
                     LOG.info("nothing to remove: there is no knowledge base yet")
-            if request.delete_uploads is None or request.delete_uploads:
-                deletion = self._uploads.delete(request.delete_uploads)
-                asyncio.run_coroutine_threadsafe(deletion, self._loop).result()
             if not request.index:
                 return JobResult("done")
+            if str(self._uploads.folder) in request.index:
+                self._uploads.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             dry_run = request.kind == "dry_run"
             options = IndexOptions(
                 dry_run=dry_run,
                 retry_failed=request.retry_failed,
+                again=request.again,
                 max_cost_usd=None if dry_run else request.max_cost_usd,
                 on_event=progress.handle_event,
             )
             report = kb.index(*request.index, options=options)
         return JobResult("done", report, estimate_usd=_estimated_usd(report))
+
+    def _remove(self, kb: KnowledgeBase, request: JobRequest) -> None:
+        """Delete the uploads of a request, then what is indexed of them. It may have been interrupted before."""
+        if request.documents:
+            kept = self._wait_for(self._uploads.delete(request.documents))
+            kb.remove_documents({seen.source: seen.id for seen in request.documents if seen.source not in kept})
+        if request.uploads_until is not None:
+            self._wait_for(self._uploads.delete_until(request.uploads_until))
+            folder = str(self._uploads.folder)
+            kb.remove_outdated(folder)
+            if not any(self._uploads.files()):
+                kb.remove(folder)
+        if request.remove:
+            kb.remove(*request.remove)
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 def _estimated_usd(report: IndexReport) -> float | None:

@@ -15,9 +15,10 @@ from hashlib import sha256
 from typing import Any, Literal, TypeVar, cast
 
 from ragkit.errors import NotAKnowledgeBase
-from ragkit.index.access.rules import FIELD, AccessSettings, Grants
+from ragkit.index.access.rules import AccessSettings, Grants
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.lexical.stopwords import STOP_WORDS
+from ragkit.load.shared.access_field import FIELD
 from ragkit.records import JSON, Chunk, Hit
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.concurrency import run_in_thread

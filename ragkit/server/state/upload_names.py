@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from hashlib import blake2b
 
 from ragkit.load.files.secret_files import is_secret_name, secret_reason
 from ragkit.load.files.walk import IGNORE_FILES, KB_MARKER_FILE
@@ -24,6 +25,14 @@ _DEVICE_NAMES = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9
 _RESERVED_NAMES = frozenset({KB_MARKER_FILE, *IGNORE_FILES})
 
 
+def own_folder(user: str) -> str:
+    """The folder of what a user uploads who may not read everything. No name of a client leads there."""
+    folder = f"@{unicodedata.normalize('NFC', user)}"
+    if len(folder.encode()) <= MAX_NAME_BYTES:
+        return folder
+    return f"@{blake2b(folder.encode(), digest_size=16).hexdigest()}"
+
+
 def safe_name(name: str) -> str:
     """The relative path below the folder of uploads for a name as the client sent it, with `/`.
 
@@ -38,6 +47,7 @@ def safe_name(name: str) -> str:
     if secrets := [part for part in parts if is_secret_name(part.strip())]:
         raise invalid_request(f"{secrets[0][:80]!r} {secret_reason(secrets[0])}", "name", "secret_file")
     safe = [part for part in map(_safe_part, parts) if part]
+    safe[:1] = [f"_{part}" if part.startswith("@") else part for part in safe[:1]]  # see `own_folder`
     if not safe:
         raise invalid_request(f"name must be the name of a file (got {name[:80]!r})", "name")
     if len(safe) > MAX_PARTS:

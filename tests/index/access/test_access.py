@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import time
 from collections.abc import Callable, Mapping
@@ -18,13 +19,13 @@ from ragkit.index.access.rules import (
     User,
     as_grants,
     check_principal,
-    create_token,
     from_json,
     read_signed,
     sign,
     to_json,
 )
 from ragkit.index.access.stores import AccessFile, AccessStore, AccessTable
+from ragkit.index.access.tokens import Token, create_token, parse_lifetime
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
@@ -203,8 +204,8 @@ def test_a_token_is_stored_as_its_hash() -> None:
     token, digest = create_token()
     settings = AccessSettings().with_user(User("ann", tokens=(digest,)))
     assert token not in to_json(settings)
-    assert settings.find_token(token) == settings.find_user("ann")
-    assert settings.find_token(digest) is None and settings.find_token("") is None
+    assert settings.find_token(token) == (settings.find_user("ann"), digest)
+    assert settings.find_token(digest.digest) is None and settings.find_token("") is None
 
 
 @pytest.mark.parametrize(
@@ -290,3 +291,27 @@ def test_copies_take_users_and_rules_along(tmp_path: Path, database_url: str) ->
         kb.copy_to(tmp_path / "free", overwrite=True)
     with KnowledgeBase.open(tmp_path / "free") as kb:  # a copy without users does not remove those of its target
         assert kb.access.read() == SETTINGS
+
+
+def test_tokens_of_earlier_versions_go_on_with_names() -> None:
+    text, stored = create_token()
+    old = json.dumps({"users": [{"name": "ann", "groups": [], "role": "reader", "tokens": ["0" * 64, stored.digest]}],
+                      "rules": []})  # fmt: skip
+    settings = from_json(old, "access.json")
+    assert settings.find_token(text) == (settings.users[0], Token(stored.digest, "token-2"))
+    assert [token.name for token in settings.users[0].tokens] == ["first", "token-2"]
+    assert from_json(to_json(settings), "access.json") == settings
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("12h", 43_200), ("30d", 2_592_000), ("8w", 4_838_400)])
+def test_the_lifetime_of_a_token_is_in_hours_days_or_weeks(text: str, seconds: float) -> None:
+    before = time.time()
+    _, token = create_token("laptop", parse_lifetime(text))
+    assert token.expires is not None and token.created is not None and not token.has_expired
+    assert token.expires - token.created == seconds and token.created >= before
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "0d", "-1d", "1.5d", "30 days", "100000d", "1y"])
+def test_another_lifetime_is_an_error(text: str) -> None:
+    with pytest.raises(InvalidOption, match="hours, days or weeks"):
+        parse_lifetime(text)

@@ -191,7 +191,7 @@ def test_a_document_is_indexed_again_although_it_has_not_changed(base: Path) -> 
         [document] = [row for row in rows if row["source"].endswith("pond.md")]
         assert client.post(f"/documents/{document['id']}/index").status_code == 200
         job = wait_for_jobs(client)[0]
-        assert job["report"]["files"]["added"] == 1
+        assert job["report"]["files"]["updated"] == 1
         assert len(client.get("/documents").json()["documents"]) == len(rows)
         assert code_of(client.post("/documents/none/index")) == (404, "document_not_found")
 

@@ -14,7 +14,7 @@ CREATE TABLE sessions (
     owner TEXT NOT NULL DEFAULT '', bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_by_use ON sessions (updated, id);
-CREATE INDEX sessions_by_owner ON sessions (owner, updated, id);
+CREATE INDEX sessions_by_owner ON sessions (owner, updated, id, bytes);
 
 -- status: done, running, interrupted, cancelled or error. detail: citations, usage and so on, as JSON.
 CREATE TABLE messages (
@@ -61,8 +61,8 @@ UPGRADES = {
     " STRICT, WITHOUT ROWID",
     3: "CREATE TABLE IF NOT EXISTS owners (id TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID",
     4: "".join(map(_ADD_OWNER.format, ("sessions", "traces", "suspended")))
-    + "DROP TABLE owners;CREATE INDEX sessions_by_owner ON sessions (owner, updated, id);"
-    "ALTER TABLE sessions ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;" + _FILL_BYTES,
+    + "DROP TABLE owners;ALTER TABLE sessions ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"
+    "CREATE INDEX sessions_by_owner ON sessions (owner, updated, id, bytes);" + _FILL_BYTES,
 }
 """Schema version -> the statements that lead to the next one."""
 

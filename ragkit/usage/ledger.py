@@ -7,10 +7,10 @@ bases; callers pass the path.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -180,9 +180,7 @@ class Ledger:
                 _LOG.log(level, "%s cannot be written (%s): %s %s, USD %s", self.place, error, verb, call.model, cost)
 
         def record(call: MeteredCall) -> None:
-            try:
-                asyncio.get_running_loop()
-            except RuntimeError:
+            if not _runs_event_loop():
                 write(call)
             else:
                 with self._writer_lock:
@@ -254,6 +252,12 @@ class Ledger:
             reason = f"is not a valid ledger ({error})"
             fix = f"`rm {self.place}` (only the record of past spending is lost)"
             raise KnowledgeBaseDamaged(str(self.place), reason, fix) from error
+
+
+def _runs_event_loop() -> bool:
+    """Whether this thread runs an event loop. Short commands do not import asyncio, which takes time."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -170,6 +170,10 @@ class CatalogReader:
         """Whether it may leave out documents, which its principal may not read."""
         return False
 
+    def readable_set(self, connection: sqlite3.Connection) -> str:
+        """Identifies the documents that may be read; '' for everything."""
+        return ""
+
     @contextmanager
     def snapshot(self) -> Iterator[CatalogSnapshot]:
         """Open a read transaction on the current generation."""
@@ -289,6 +293,12 @@ class CatalogSnapshot:
     def is_restricted(self) -> bool:
         """Whether it may leave out documents, which its principal may not read."""
         return self._reader.is_restricted
+
+    @property
+    def identity(self) -> str:
+        """The same for two snapshots only if they have the same documents, of which the same may be read."""
+        of_catalog = Catalog(self.connection).get_meta("id") or ""
+        return f"{of_catalog} {self.arrays.generation} {self._reader.readable_set(self.connection)}"
 
     def search_dense(self, query: NDArray[np.float32], top_k: int, where: Where = None) -> list[tuple[int, float]]:
         """The chunks nearest to a unit vector, (dimension,): (key, cosine), best first, ties by key."""

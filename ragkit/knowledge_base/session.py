@@ -89,6 +89,12 @@ class Session:
         """The generation that it reads: each index run that changes something publishes a new one."""
         return self._snapshot.arrays.generation
 
+    @property
+    def identity(self) -> str:
+        """The same for two sessions only if they have the same documents, of which the same may be read."""
+        with self._reading() as snapshot:
+            return snapshot.identity
+
     def require_ready(self) -> None:
         """Check that a search can run.
 

@@ -31,6 +31,7 @@ from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.served import get_builtin_tool
 from ragkit.errors import RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.answer_tasks import AnswerRunner
 from ragkit.server.api import chat as chat_api
 from ragkit.server.api import knowledge_base as knowledge_base_api
@@ -248,7 +249,18 @@ async def _open_context(
         state,
         sessions,
         traces,
-        AnswerRunner(kb, sessions, traces, limiters.answers, metrics, limits, tools, name, observers),
+        AnswerRunner(
+            kb,
+            sessions,
+            traces,
+            limiters.answers,
+            metrics,
+            limits,
+            tools,
+            name,
+            observers,
+            AnswerCache(limits.cached_answers),
+        ),
         metrics,
         limiters.embeddings,
         limiters.searches,

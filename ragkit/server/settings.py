@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from ragkit.errors import InvalidOption
 from ragkit.masking import register_secret
 
+_MAY_BE_ZERO = ("max_waiting", "free_disk_bytes", "cached_answers")
+
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
@@ -65,13 +67,15 @@ class ServerLimits:
     """Per token; requests without a token are not limited. None: no limit."""
     shared_per_minute: int = 60
     """Reads of links to sessions per address, where tokens are required: links need none."""
+    cached_answers: int = 256
+    """Answers that are kept in memory, to give them again at no cost. 0: none."""
     shutdown_seconds: float = 10.0
     """Time for running answers to finish after the server is stopped."""
 
     def __post_init__(self) -> None:
         for field_ in fields(self):
             value = getattr(self, field_.name)
-            if value is not None and not value > 0 and field_.name not in ("max_waiting", "free_disk_bytes"):
+            if value is not None and not value > 0 and field_.name not in _MAY_BE_ZERO:
                 raise InvalidOption(field_.name, value, "> 0")
             if value is not None and value < 0:
                 raise InvalidOption(field_.name, value, ">= 0")

@@ -72,6 +72,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
               help="Requests per minute and token (default: 600).")  # fmt: skip
 @click.option("--grace", "shutdown_seconds", type=POSITIVE, metavar="SECONDS",
               help="Time for running answers to finish at shutdown (default: 10).")  # fmt: skip
+@click.option("--no-cache", is_flag=True, help="Answer a question anew, also if it was asked before.")
 @click.option("--keep-days", type=POSITIVE, help="Retention of sessions and traces in days (default: 90).")
 @click.option("--keep-sessions", type=click.IntRange(min=1),
               help="Maximum conversations of one user (default: 10,000).")  # fmt: skip
@@ -93,6 +94,7 @@ def command(
     watch_seconds: float | None,
     otel: bool,
     workers: int,
+    no_cache: bool,
     keep_days: float | None,
     keep_sessions: int | None,
     keep_mb: float | None,
@@ -115,6 +117,8 @@ def command(
         if isinstance(error, RagkitError):
             raise
         raise MissingExtra("`ragkit serve`", "server") from error
+    if no_cache:
+        overrides["cached_answers"] = 0
     limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
     kept: dict[str, Any] = {"days": keep_days, "max_sessions": keep_sessions}
     kept["max_bytes"] = None if keep_mb is None else max(1, round(keep_mb * 1e6))

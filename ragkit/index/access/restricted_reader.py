@@ -10,6 +10,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from ragkit.store.native.scanner import Scanner
 
 _VIEWS_SQL = """
 CREATE TEMP TABLE IF NOT EXISTS readable (key INTEGER PRIMARY KEY);
-CREATE TEMP TABLE IF NOT EXISTS readable_state (generation INTEGER NOT NULL);
+CREATE TEMP TABLE IF NOT EXISTS readable_state (generation INTEGER NOT NULL, digest TEXT NOT NULL);
 CREATE TEMP VIEW IF NOT EXISTS documents AS
     SELECT * FROM main.documents WHERE +key IN (SELECT key FROM temp.readable);
 CREATE TEMP VIEW IF NOT EXISTS chunks AS
@@ -83,6 +84,11 @@ class RestrictedReader(CatalogReader):
         with self.snapshot() as snapshot:
             yield Catalog(snapshot.connection)
 
+    def readable_set(self, connection: sqlite3.Connection) -> str:
+        """A hash of the keys of the readable documents of the generation that a connection sees."""
+        [digest] = connection.execute("SELECT digest FROM temp.readable_state").fetchone()
+        return str(digest)
+
     def shares_hidden_content(self, snapshot: CatalogSnapshot, source: str) -> bool:
         """Whether a file, or one that is inside of it, holds a document that the principal may not read."""
         found = snapshot.connection.execute(
@@ -118,7 +124,8 @@ class RestrictedReader(CatalogReader):
                 may_read = self._settings.may_read
                 keys = [(k,) for k, source, data in rows if may_read(self._grants, source, json.loads(data))]
                 connection.executemany("INSERT INTO temp.readable VALUES (?)", keys)
-                connection.execute("INSERT INTO temp.readable_state VALUES (?)", (generation,))
+                digest = sha256(json.dumps(keys).encode()).hexdigest()
+                connection.execute("INSERT INTO temp.readable_state VALUES (?, ?)", (generation, digest))
             connection.execute("COMMIT")
         except BaseException:
             connection.rollback()

@@ -29,6 +29,7 @@ from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
 from ragkit.records import JSON
+from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.answer_log import log_answer
 from ragkit.server.answering.request_options import RequestOptions, create_agent
 from ragkit.server.answering.stop_sequences import StopSequences, cut_answer
@@ -165,6 +166,8 @@ class AnswerRunner:
     """Of the knowledge base, for metrics."""
     observers: tuple[AgentObserver, ...] = ()
     """Of every answer."""
+    cache: AnswerCache = field(default_factory=lambda: AnswerCache(0))
+    """The answers that were given before."""
     active: set[AnswerTask] = field(default_factory=set)
     stop_tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -327,6 +330,30 @@ class AnswerTask:
             await self._complete(answer, result, agent)
 
     async def _answer(self, agent: RAGAgent) -> tuple[Answer, AgentResult]:
+        """The answer, which emits events: the same as before if nothing has changed since."""
+        request, cache = self._request, self._runner.cache
+        key = ""
+        if not isinstance(request.input, SuspendedRun):
+            messages = [*self._history(), *request.input[-1:]] if self.turn is not None else request.input
+            key = await run_in_thread(lambda: cache.key(agent, request.options, messages, self._tool_state()))
+        cached = cache.find(key) if request.replace is None else None
+        if cached is not None:
+            self._origins = unique_origins([*self._origins, *cached.origins])
+            answer, result = await run_in_thread(lambda: cached.again(self.trace_id, agent.documents))
+            await self._emit_text(answer.text, at_once=not agent.strict)
+        else:
+            answer, result = await self._answer_anew(agent)
+            cache.keep(key, answer, result, self._origins)
+        if agent.strict and result.suspended is None and answer.unsupported_reasons:
+            self._text_parts.clear()
+            raise UnsupportedAnswer(answer.unsupported_reasons)
+        return answer, result
+
+    def _history(self) -> list[Message]:
+        """The earlier turns of the session, as the asker may read them now."""
+        return [Message(Role(role), text) for role, text in self.turn.history] if self.turn is not None else []
+
+    async def _answer_anew(self, agent: RAGAgent) -> tuple[Answer, AgentResult]:
         """Run the agent, which emits events, and build its answer."""
         asked = self._request.input
         earlier = asked.messages if isinstance(asked, SuspendedRun) else asked[:-1]
@@ -341,11 +368,7 @@ class AnswerTask:
         if result is None:
             raise RagkitError("the run ended without a result")
         answer = await asyncio.to_thread(agent.build_answer, self._request.question, result)
-        answer = cut_answer(answer, self._request.options.stop)
-        if agent.strict and result.suspended is None and answer.unsupported_reasons:
-            self._text_parts.clear()
-            raise UnsupportedAnswer(answer.unsupported_reasons)
-        return answer, result
+        return cut_answer(answer, self._request.options.stop), result
 
     def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
         agent_input, memory = self._request.input, None
@@ -353,7 +376,7 @@ class AnswerTask:
             agent_input = tuple(map(_without_citation_marks, agent_input))
         if self.turn is not None and not isinstance(agent_input, SuspendedRun):
             memory = ConversationMemory()
-            memory.record_turn([Message(Role(role), text) for role, text in self.turn.history], self._tool_state())
+            memory.record_turn(self._history(), self._tool_state())
         cancel, can_reset = self._cancellation, self._request.can_reset_text
         if agent.provider.blocking:
             return agent.astream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)

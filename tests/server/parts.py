@@ -32,7 +32,8 @@ from ragkit.usage.tokens import Tokens
 SECONDS = 60.0
 """Seconds that a test waits for immediate events."""
 SEARCH = ToolCall("search_knowledge_base", {"query": "when is the hedge cut"}, "call_1")
-LOCAL = ServerSettings(port=0)
+LOCAL = ServerSettings(port=0, limits=ServerLimits(cached_answers=0))
+"""Without a cache of answers: the scripts of tests answer the same question again."""
 
 
 class KnowledgeBaseWithProvider(KnowledgeBase):
@@ -137,7 +138,7 @@ def serving(
 
 def limited(**limits: Any) -> ServerSettings:
     """Settings with these limits."""
-    return ServerSettings(port=0, limits=ServerLimits(**limits))
+    return ServerSettings(port=0, limits=ServerLimits(**{"cached_answers": 0, **limits}))
 
 
 class Process:

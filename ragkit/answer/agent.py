@@ -77,7 +77,7 @@ class RAGOptions:
 class RAGAgent(Agent):
     """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
-    documents: Searchable
+    searcher: Searchable
     """What it searches: a knowledge base, a session of one, or a searcher."""
     options: RAGOptions
     """How it searches and answers."""
@@ -87,7 +87,7 @@ class RAGAgent(Agent):
 
     def __init__(
         self,
-        documents: Searchable,
+        searcher: Searchable,
         provider: Provider | None = None,
         config: AgentConfig | None = None,
         options: RAGOptions | None = None,
@@ -98,24 +98,24 @@ class RAGAgent(Agent):
         Over records (rows of tables), the agent also has the tool `aggregate_records`.
         """
         options = options or RAGOptions()
-        provider, config = provider or ExtractiveProvider(documents), config or DEFAULT_CONFIG
+        provider, config = provider or ExtractiveProvider(searcher), config or DEFAULT_CONFIG
         window = config.context_window or ContextWindow()
         if window.view is leave_out_results:
             window = replace(window, view=show_passages)
         tool = RAGTool(
-            documents,
+            searcher,
             top_k=options.top_k,
             max_top_k=options.max_top_k,
             where=options.where,
             score_threshold=options.score_threshold,
             passages_budget=options.passages_budget,
-            contents=_describe_contents(documents, options.where, provider),
+            contents=_describe_contents(searcher, options.where, provider),
             keeps_numbers=not isinstance(provider, ExtractiveProvider),
             estimates_evidence=not isinstance(provider, ExtractiveProvider),  # it estimates that of its answer
         )
         records: list[Tool] = []
-        if isinstance(documents, Aggregator) and documents.has_records:
-            records = [AggregateTool(documents, options.where).tool]
+        if isinstance(searcher, Aggregator) and searcher.has_records:
+            records = [AggregateTool(searcher, options.where).tool]
         rules = f"{options.instructions}\n{AGGREGATE_INSTRUCTIONS}" if records else options.instructions
         super().__init__(
             provider,
@@ -125,7 +125,7 @@ class RAGAgent(Agent):
             name="rag",
             instructions=add_wishes(rules, options.wishes),
         )
-        object.__setattr__(self, "documents", documents)
+        object.__setattr__(self, "searcher", searcher)
         object.__setattr__(self, "options", options)
         object.__setattr__(self, "strict", options.strict)
         object.__setattr__(self, "_build_usage", [])
@@ -136,8 +136,8 @@ class RAGAgent(Agent):
 
         `run` and `build_answer` of one answer belong into one session. `ask` opens its own.
         """
-        with self.documents.session() as searcher:
-            if searcher is self.documents:
+        with self.searcher.session() as searcher:
+            if searcher is self.searcher:
                 yield self
                 return
             is_extractive = isinstance(self.provider, ExtractiveProvider)
@@ -343,7 +343,7 @@ class RAGAgent(Agent):
         if isinstance(last.data, ExtractiveAnswer):
             checked = self._quoted_text(question, result.content, last.data)
         else:
-            with self.documents.session() as searcher:
+            with self.searcher.session() as searcher:
                 checked = self._check_text(question, result, searches, searcher)
         return Answer(
             question=question,
@@ -364,7 +364,7 @@ class RAGAgent(Agent):
 
     def _quoted_text(self, question: str, text: str, quoted: ExtractiveAnswer) -> _CheckedText:
         """The text of an answer without a model: quoted from the documents, so its links are safe."""
-        with self.documents.session() as searcher:
+        with self.searcher.session() as searcher:
             citations, statements = cite_quotes(quoted, searcher)
         return _CheckedText(
             text,
@@ -385,7 +385,7 @@ class RAGAgent(Agent):
             n for message in messages if isinstance(message.data, RetrievedPassages) for n in message.data.numbers
         }
         missing = [(n, str(chunk_id)) for n, chunk_id in enumerate(ids, start=1) if n not in present]
-        with self.documents.session() as searcher:
+        with self.searcher.session() as searcher:
             chunks = [(n, searcher.chunk(chunk_id)) for n, chunk_id in missing]
         hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
         return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), None))] if hits else []
@@ -453,13 +453,13 @@ def _last_stop_reason(result: AgentResult) -> str:
     return str(calls[-1].attributes.get("stop_reason") or "") if calls else ""
 
 
-def _describe_contents(documents: Searchable, where: Where, provider: Provider) -> str:
+def _describe_contents(searcher: Searchable, where: Where, provider: Provider) -> str:
     """What the documents are, for a model; '' if that is not known."""
     if isinstance(provider, ExtractiveProvider):
         return ""
     try:
-        with documents.session() as searcher:
-            return searcher.describe_contents(where)
+        with searcher.session() as session:
+            return session.describe_contents(where)
     except KnowledgeBaseError:  # the first search says so
         return ""
 

@@ -73,6 +73,11 @@ class Searcher(Protocol):
 class Searchable(Protocol):
     """Opens sessions: a knowledge base; a `Searcher` is its own session."""
 
+    def search(
+        self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
+    ) -> list[Hit]:
+        """The passages relevant to a question, best first, as the documents are now."""
+
     def session(self) -> AbstractContextManager[Searcher]:
         """One state of the documents, as it is now, until the end of the block."""
 

@@ -722,8 +722,8 @@ class KnowledgeBase:
 
     def estimate_cost(self, agent: RAGAgent, question: str) -> float | None:
         """Estimated cost of one answer of `agent` in USD; None if a price is unknown."""
-        documents = agent.documents if isinstance(agent.documents, Session) else self
-        with documents.session() as session:
+        searched = agent.searcher if isinstance(agent.searcher, Session) else self
+        with searched.session() as session:
             return self._answering.estimate_cost(agent, question, session)
 
     def check_budget(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
@@ -738,8 +738,8 @@ class KnowledgeBase:
             BudgetTooSmall: the estimate exceeds a limit.
             PriceUnknown: a price is unknown, and `known` is set.
         """
-        documents = agent.documents if isinstance(agent.documents, Session) else self
-        self._answering.check_budget(agent, question, documents.session, known=known)
+        searched = agent.searcher if isinstance(agent.searcher, Session) else self
+        self._answering.check_budget(agent, question, searched.session, known=known)
 
     # documents and status
 

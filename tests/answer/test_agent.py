@@ -174,7 +174,7 @@ def test_documents_in_a_vector_store_are_enough() -> None:
     answer = agent.ask("On which hook does the key of the cellar hang?")
     assert "hook fifteen" in answer.text
     assert {citation.verified for citation in answer.citations} == {True}
-    with agent.documents.session() as searcher:
+    with agent.searcher.session() as searcher:
         [hit] = searcher.search("key", where={"room": "garden.txt"})
     assert hit.chunk.source == "/house/garden.txt"
 
@@ -193,7 +193,7 @@ def test_files_and_folders_are_read_by_their_loaders(tmp_path: Path) -> None:
     [citation] = agent.ask("What colour is the trunk?").citations
     assert (citation.source, citation.quote) == (str(tmp_path / "a.md"), "The trunk is green.")
     alone = RAGAgent.from_files([tmp_path / "b.csv"], embedder=HashingEmbedder())
-    with alone.documents.session() as searcher:
+    with alone.searcher.session() as searcher:
         assert [hit.chunk.source for hit in searcher.search("lamp")] == [str(tmp_path / "b.csv")]
 
 

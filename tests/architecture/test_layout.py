@@ -45,7 +45,7 @@ NEVER = {
 }
 """Verb -> modules that it must not import: each costs milliseconds at every start."""
 MAX_MODULES = 25
-GUIDES = ("docs/explanation/architecture.md", "docs/explanation/index-run.md")
+GUIDES = ("docs/explanation/architecture.md", "docs/explanation/index-run.md", "docs/explanation/threats.md")
 ARGUMENTS = {"status": [], "search": ["hedge"], "ask": ["When is the hedge cut?"]}
 
 

@@ -185,7 +185,7 @@ class Damage:
 def unprotected_agent(folder: Path) -> Damage:
     """A typical unprotected agent: every tool, no marks, no policy, unfiltered output."""
     documents = DocumentLoader.from_directory(folder)
-    searcher = RAGAgent.from_documents(documents, embedder=EMBEDDER).documents
+    searcher = RAGAgent.from_documents(documents, embedder=EMBEDDER).searcher
     tools = Tools()
     agent = Agent(
         obedient_provider(),

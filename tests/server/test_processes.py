@@ -169,7 +169,7 @@ def test_repeated_stop_signals_change_nothing(base: Path) -> None:
     assert server.process.returncode == 0
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_uvicorn_handles_signals_stops_the_server(
     number: signal.Signals, base: Path, monkeypatch: pytest.MonkeyPatch

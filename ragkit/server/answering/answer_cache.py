@@ -69,7 +69,7 @@ class AnswerCache:
             messages: the conversation and the question.
             state: of tools, after the conversation.
         """
-        session, config = agent.documents, agent.config
+        session, config = agent.searcher, agent.config
         own = {tool.name for tool in agent.available_tools}
         if self._answers is None or not isinstance(session, Session) or not own <= _TOOLS or config.temperature:
             return ""

@@ -339,7 +339,7 @@ class AnswerTask:
         cached = cache.find(key) if request.replace is None else None
         if cached is not None:
             self._origins = unique_origins([*self._origins, *cached.origins])
-            answer, result = await run_in_thread(lambda: cached.again(self.trace_id, agent.documents))
+            answer, result = await run_in_thread(lambda: cached.again(self.trace_id, agent.searcher))
             await self._emit_text(answer.text, at_once=not agent.strict)
         else:
             answer, result = await self._answer_anew(agent)

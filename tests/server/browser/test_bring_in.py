@@ -266,7 +266,7 @@ def test_documents_are_indexed_again_and_deleted(open_page: Opener, start: Start
     expect(rows).to_have_count(2)
     tab_to(page, page.get_by_role("button", name="Index tea.md again"))
     page.keyboard.press("Enter")
-    expect(job(page)).to_contain_text("1 added")
+    expect(job(page)).to_contain_text("1 updated")
     expect(job(page)).to_contain_text("notes/tea.md")
     page.get_by_role("button", name="Delete tea.md").click()
     dialog = page.get_by_role("dialog", name="Delete tea.md?")

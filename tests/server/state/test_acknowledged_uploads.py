@@ -143,8 +143,7 @@ def test_servers_on_one_database_index_and_delete_the_uploads_of_each_other(data
             seen = kb.document_rows("", 10, "plan.md")[0].id
         [stored] = tmp_path.glob("first/**/plan.md")
         assert second.delete(f"/documents/{seen}").status_code in (200, 404)  # its copy may be a second behind
-        while "plan.md" in listed(first):
-            [plan] = listed(first).values()
+        while (plan := listed(first).get("plan.md")) is not None:
             second.delete(f"/documents/{plan}")
             wait_for_jobs(second)
         assert not stored.exists()

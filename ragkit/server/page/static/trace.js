@@ -43,7 +43,7 @@ function timeline(spans, zero, whole) {
     const bar = h("span", { class: "bar-fill" });
     bar.style.setProperty("--from", `${(((span.start - zero) / whole) * 100).toFixed(2)}%`);
     bar.style.setProperty("--share", `${((duration / whole) * 100).toFixed(2)}%`);
-    const brief = duration < MIN_SHOWN_S && !["llm_call", "tool", "error"].includes(span.type);
+    const brief = duration < MIN_SHOWN_S && !["llm_call", "tool", "error"].includes(span.type) && !span.attributes?.hit;
     const item = h("li", { class: `span ${/^[a-z_]+$/.test(span.type) ? span.type : ""} ${brief ? "brief" : ""}` }, ...spanDetails(span, [
       h("span", { class: "label" }, plain(span.name)),
       h("span", { class: "lane", "aria-hidden": "true" }, bar),

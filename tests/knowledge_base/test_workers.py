@@ -210,7 +210,7 @@ def test_lost_connections_of_workers_and_of_the_run_are_opened_again(
             with psycopg.connect(url.dsn, autocommit=True, application_name="test") as connection:
                 query = (
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'"
-                    " AND state = 'idle' AND query LIKE '%%batches%%'"
+                    " AND state = 'idle' AND (query LIKE '%%batches%%' OR query LIKE '%%COMMIT%%')"
                 )
                 kills.append(len(connection.execute(query).fetchall()))
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal, TypeVar, cast
 
+from ragkit.answer.citations import CITATION_MARK
 from ragkit.errors import NotAKnowledgeBase
 from ragkit.index.access.rules import AccessSettings, Grants
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
@@ -32,8 +33,6 @@ ORIGINS_KEY = "origins"
 """Key of what is stored of an answer with its origins; `show` takes it away."""
 SHOWN_KEY = "shown"
 """Key of a stored answer's details with the ids of the chunks that the session has shown, by citation number."""
-_UNIT = re.compile(r"(.*?)(\[\d{1,4}(?:\s*,\s*\d{1,4})*\])", re.DOTALL)
-"""A part of an answer, with the citation that ends it."""
 _WORD = re.compile(r"\w+")
 
 Origin = tuple[JSON, ...]
@@ -219,10 +218,10 @@ def _quoted_text(text: str, quotes: Mapping[int, set[str]]) -> str:
     """A text with only those parts that quote passages; the mark, once, for what is between them."""
     hidden, end = f"\n\n{HIDDEN}\n\n", 0
     parts: list[str] = []
-    for unit in _UNIT.finditer(text):
-        end = unit.end()
-        is_quoted = _is_quoted(unit[1], list(map(int, re.findall(r"\d+", unit[2]))), quotes)
-        parts += [unit[0]] if is_quoted else [hidden] * (parts[-1:] != [hidden])
+    for mark in CITATION_MARK.finditer(text):  # each ends a part of the answer
+        is_quoted = _is_quoted(text[end : mark.start()], list(map(int, re.findall(r"\d+", mark[1]))), quotes)
+        parts += [text[end : mark.end()]] if is_quoted else [hidden] * (parts[-1:] != [hidden])
+        end = mark.end()
     parts += [hidden] * bool(text[end:].strip() and parts[-1:] != [hidden])
     return re.sub(r"\n{3,}", "\n\n", "".join(parts)).strip()
 

@@ -14,9 +14,10 @@ from hypothesis import settings
 import ragkit.masking
 import tests.keys  # noqa: F401 - removes the keys of services from the environment
 
-# A background job of a shell ignores SIGINT, and the processes that tests start would inherit this. With a handler
-# in this process, they start with the default one.
+# A background job of a shell ignores SIGINT, one below `nohup` SIGHUP, and the processes that tests start would inherit
+# this. With a handler in this process, they start with the default one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # an example that takes long is no failure: other processes may be at work
 settings.register_profile("untimed", parent=settings(deadline=None))

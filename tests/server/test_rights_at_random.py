@@ -123,7 +123,8 @@ class RandomHouse:
 
     def index(self) -> None:
         """Index with another instance, as another process does."""
-        self.kb.open_writer().index(self.folder)
+        with self.kb.open_writer() as writer:
+            writer.index(self.folder)
 
     def regroup(self) -> None:
         """Give a user other groups."""

@@ -50,7 +50,8 @@ class House:
         """Write a document, and index the folder with another instance, as another process does."""
         front = f"---\naccess: {access}\n---\n" if access else ""
         (self.folder / name).write_text(f"{front}# Plans\n\n{text}\n")
-        self.kb.open_writer().index(self.folder)
+        with self.kb.open_writer() as writer:
+            writer.index(self.folder)
 
     def change_user(self, name: str, *groups: str) -> None:
         """Give a user groups."""
@@ -137,7 +138,8 @@ SHOW_TEXT = {"GET /session/{session_id}", "GET /session/{session_id}/export", "G
              "GET /shared/{share_id}", "POST /feedback"}  # fmt: skip
 OTHER_ROUTES = {
     "POST /chat", "GET /suggestions", "GET /folders", "GET /status", "GET /documents", "GET /documents/{document_id}",
-    "POST /v1/search", "POST /v1/embeddings", "POST /v1/chat/completions", "GET /v1/models",
+    "POST /v1/search", "POST /v1/embeddings", "POST /v1/chat/completions", "POST /v1/completions",
+    "POST /v1/responses", "POST /v1/rerank", "GET /v1/models",
     "GET /v1/models/{model:path}",
     "GET /bases", "GET /health", "GET /ready", "GET /metrics", "GET /documents/{document_id}/rectangles",
     "GET /documents/{document_id}/pages/{page}", "GET /documents/{document_id}/html",
@@ -181,7 +183,8 @@ def test_what_is_lost_is_blanked_on_every_route_and_the_rest_stays(house: House,
             house.change_user("ann")
         else:
             (house.folder / "plans.md").unlink()
-            house.kb.open_writer().index(house.folder)
+            with house.kb.open_writer() as writer:
+                writer.index(house.folder)
         for route, text in everything_of(ann, answer, link).items():
             assert "ocelots" not in text and "plans.md" not in text, (route, text)
             assert HIDDEN in text or route not in SHOW_TEXT, (route, text)

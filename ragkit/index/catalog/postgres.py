@@ -428,9 +428,14 @@ class PostgresCatalog:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """A long transaction, which is not tried again."""
+        """A long transaction, which is not tried again; a connection that was lost before it is opened again."""
         with self._lock, self._translate(), self._closed_by_interrupts():
             connection = self._open()
+            try:
+                connection.execute("SELECT 1")
+            except psycopg.OperationalError:
+                self.close()
+                connection = self._open()
             with self._begin(connection, is_long=True), self._closed_by_interrupts():
                 yield connection
 

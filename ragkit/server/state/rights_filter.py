@@ -109,18 +109,15 @@ class RightsFilter:
             raise access_revoked("the access to a document of this answer was revoked")
 
     def rights(self) -> str:
-        """Changes whenever what the principal may read may have changed."""
-        grants = self._grants()
-        if grants is None:
+        """Identifies the documents that the principal may read; empty for one who reads everything."""
+        if self._grants() is None:
             return ""
-        kb = cast("KnowledgeBase", self._kb)
         try:
-            with kb.reader.snapshot() as snapshot:
-                generation = snapshot.arrays.generation
+            with cast("KnowledgeBase", self._kb).reader.snapshot() as snapshot:
+                identity = snapshot.identity
         except NotAKnowledgeBase:
-            generation = 0
-        text = json.dumps([sorted(grants), [[r.path, *r.allow] for r in kb.access.read().rules], generation])
-        return sha256(text.encode()).hexdigest()[:16]
+            identity = ""
+        return sha256(identity.encode()).hexdigest()[:16]
 
     def chunk_origins(self, ids: Iterable[str]) -> list[Origin]:
         """The origins of chunks by id; of one that the principal cannot read, an origin that is lost."""

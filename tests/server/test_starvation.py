@@ -337,7 +337,8 @@ def test_invalid_requests_and_huge_paths_are_logged_with_the_address_of_the_clie
         httpx2.get(f"{server.url}/{'x' * 20_000}", timeout=SECONDS)
         lines = [json.loads(line) for line in server.stopped().splitlines() if line.startswith("{")]
     invalid = [line for line in lines if "Invalid HTTP request" in line["message"]]
-    assert [line["client"] for line in invalid] == ["127.0.0.1"] * 20
+    assert {line["client"] for line in invalid} == {"127.0.0.1"}
+    assert len(invalid) in (20, 40)  # in each minute
     assert max(len(line.get("path", "")) for line in lines) == 300
 
 

@@ -268,7 +268,7 @@ async def _to_json(context: AppContext, job: Job) -> JsonObject:
     asked = job.request
     folder = asked.place.partition(":")[2] or str(context.uploads.folder)
     removed = (*asked.remove, *(document.source for document in asked.documents))
-    names = (*asked.index, *removed, *([folder] if asked.uploads_until is not None else []))
+    names = (*(asked.again or asked.index), *removed, *([folder] if asked.uploads_until is not None else []))
     shown: JsonObject = {**job_json(job), "sources": list(dict.fromkeys(map(display_name, names)))}
     if not _sees_everything():
         shown |= {"progress": None, "report": None}

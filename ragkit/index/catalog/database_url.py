@@ -54,7 +54,7 @@ class DatabaseUrl:
     max_copy_gb: float = math.inf
     """A larger copy leaves the vectors in the database, which then searches them."""
     statement_seconds: float = DEFAULT_STATEMENT_SECONDS
-    """How long a statement may take; after some more the connection is taken for dead."""
+    """How long a statement may take; a connection that has not answered some seconds later is closed."""
     lock_seconds: float = DEFAULT_LOCK_SECONDS
     """How long a statement waits for locks."""
 

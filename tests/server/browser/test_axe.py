@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -53,22 +54,28 @@ def test_axe_finds_nothing_on_any_view(open_page: Opener, serving: Serving, sche
     assert violations(page) == []
 
 
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Serving]:
+    """A server without a knowledge base. Named before `open_page`, it stops after the pages are checked."""
+    with Serving(tmp_path / "kb") as served:
+        yield served
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_while_documents_are_brought_in(
-    open_page: Opener, tmp_path: Path, scheme: str, width: int
+    fresh: Serving, open_page: Opener, tmp_path: Path, scheme: str, width: int
 ) -> None:
     (tmp_path / "tea.md").write_text("# Tea\n\nTea is green.\n", "utf-8")
     (tmp_path / "broken.docx").write_bytes(b"PK\x03\x04 this is no archive")
     (tmp_path / "empty.md").touch()
-    with Serving(tmp_path / "kb") as served:
-        page = open_page(origin=served.origin, color_scheme=scheme, viewport={"width": width, "height": 844})
-        expect(page.get_by_role("heading", level=1)).to_have_text("Add your documents")
-        assert violations(page) == []
-        page.locator("input[type=file]").first.set_input_files([tmp_path / "broken.docx", tmp_path / "empty.md"])
-        expect(page.get_by_role("list", name="Files that could not be read")).to_be_visible()
-        expect(page.get_by_role("list", name="Refused files")).to_be_visible()
-        assert violations(page) == []
-        page.locator("input[type=file]").first.set_input_files([tmp_path / "tea.md"])
-        expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
-        assert violations(page) == []
+    page = open_page(origin=fresh.origin, color_scheme=scheme, viewport={"width": width, "height": 844})
+    expect(page.get_by_role("heading", level=1)).to_have_text("Add your documents")
+    assert violations(page) == []
+    page.locator("input[type=file]").first.set_input_files([tmp_path / "broken.docx", tmp_path / "empty.md"])
+    expect(page.get_by_role("list", name="Files that could not be read")).to_be_visible()
+    expect(page.get_by_role("list", name="Refused files")).to_be_visible()
+    assert violations(page) == []
+    page.locator("input[type=file]").first.set_input_files([tmp_path / "tea.md"])
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
+    assert violations(page) == []

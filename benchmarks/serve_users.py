@@ -41,8 +41,11 @@ def serving(kb: Path, version: Path | None) -> Iterator[tuple[str, psutil.Proces
     environment = {**os.environ, "RAGKIT_OFFLINE": "1"}
     if version is not None:
         environment["PYTHONPATH"] = str(version)
-    command = [sys.executable, "-m", "ragkit", "serve", "--kb", str(kb), "--port", "0", "--json"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    command = [sys.executable, "-m", "ragkit", "serve", "--kb", str(kb.resolve()), "--port", "0", "--json"]
+    # the current directory comes first on the path of `-m`
+    with subprocess.Popen(
+        command, cwd=version, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         assert process.stdout is not None
         try:
             yield json.loads(process.stdout.readline())["url"], psutil.Process(process.pid)

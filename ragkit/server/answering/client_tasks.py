@@ -24,7 +24,7 @@ from ragkit.server.concurrency import run_in_thread
 
 MAX_TITLE_WORDS = 8
 MAX_TITLE_CHARS = 60
-_HISTORY = re.compile(r"<chat_history>(.*)</chat_history>", re.DOTALL)
+_HISTORY_START, _HISTORY_END = "<chat_history>", "</chat_history>"
 _RESULT_KEY = re.compile(r'"(title|tags|follow_ups|queries|prompt|text)"\s*:')
 """The key of the JSON that the instructions show."""
 _WANTS_TITLE = re.compile(
@@ -69,12 +69,14 @@ def find_client_task(messages: Sequence[Message]) -> ClientTask | None:
     if len(others) != 1 or others[0].role is not Role.USER or others[0].images:
         return None
     text = others[0].content
-    if (history := _HISTORY.search(text)) is not None:
-        instructions = text[: history.start()] + text[history.end() :]
+    before, start, rest = text.partition(_HISTORY_START)
+    history, end, after = rest.rpartition(_HISTORY_END)
+    if start and end:
+        instructions = before + after
         key = _RESULT_KEY.search(instructions)
         if key is not None:
-            return ClientTask(key[1], True, _read_questions(history[1]))
-        return ClientTask("title", False, _read_questions(history[1])) if _WANTS_TITLE.search(instructions) else None
+            return ClientTask(key[1], True, _read_questions(history))
+        return ClientTask("title", False, _read_questions(history)) if _WANTS_TITLE.search(instructions) else None
     first, answer = _USER_LINE.search(text), _ASSISTANT_LINE.search(text)
     if first is None or answer is None or answer.start() < first.start():
         return None

@@ -69,7 +69,7 @@ tests: $(STAMP)
 	touch .venv-moto/.ready
 
 test-slow: $(STAMP) .venv-frameworks/.ready .venv-litellm/.ready .venv-moto/.ready ## tests that take minutes each: hours
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch --group tokens
 	$(BIN)/python -m pytest -m "slow or rotating or sampled" --rotation all -n 2 --timeout 3600
 
 # Breaks the command line thousands of times: hours. Counts: build/torture.json; tables: build/torture.md. Part of it, adding

@@ -45,11 +45,13 @@ def use_langchain(url: str) -> dict[str, Any]:
     first = responses.invoke(QUESTION)
     streamed = "".join(chunk.text for chunk in responses.stream(QUESTION))
     embeddings = OpenAIEmbeddings(model="ragkit", base_url=url, check_embedding_ctx_length=False, **OPTIONS)
+    as_tokens = OpenAIEmbeddings(model="ragkit", base_url=url, **OPTIONS).embed_query("hedge")
     try:
-        OpenAIEmbeddings(model="ragkit", base_url=url, **OPTIONS).embed_query("hedge")
-        tokens = ""
+        client = openai.OpenAI(base_url=url, **OPTIONS)
+        client.embeddings.create(model="ragkit", input=[[200_000]])
+        refused = ""
     except openai.BadRequestError as error:
-        tokens = str(error)
+        refused = str(error)
     return {
         "answer": model.invoke(conversation).content,
         "streamed": "".join(str(chunk.content) for chunk in chunks),
@@ -60,7 +62,8 @@ def use_langchain(url: str) -> dict[str, Any]:
         "responses_streamed": streamed,
         "dimensions": [len(row) for row in embeddings.embed_documents(["hedge", "boiler"])],
         "query": len(embeddings.embed_query("hedge")),
-        "tokens": tokens,
+        "as_tokens": as_tokens == embeddings.embed_query("hedge"),
+        "refused": refused,
     }
 
 

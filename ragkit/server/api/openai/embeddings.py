@@ -15,6 +15,7 @@ from ragkit.records import JSON
 from ragkit.server.answering.streams import run_while_connected
 from ragkit.server.api.dependencies import DEFAULT_MODEL, AppContext, ContextDep, JsonObject
 from ragkit.server.api.openai import schemas
+from ragkit.server.api.openai.token_ids import UnknownTokens, decode_tokens
 from ragkit.server.concurrency import run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
 from ragkit.server.state.database import new_id
@@ -43,15 +44,9 @@ async def create_embeddings(request: Request, context: ContextDep, body: schemas
     if not texts or len(texts) > MAX_EMBEDDING_INPUTS:
         message = f"input must have 1 to {MAX_EMBEDDING_INPUTS} texts (got {len(texts)})"
         raise invalid_request(message, "input", "invalid_length")
-    if not all(isinstance(text, str) for text in texts):
-        message = (
-            "input must be texts: token ids are not supported"
-            " (LangChain sends texts with OpenAIEmbeddings(check_embedding_ctx_length=False))"
-        )
-        raise invalid_request(message, "input")
-    if not all(cast("list[str]", texts)):
+    if not all(texts if isinstance(texts[0], str | list) else (texts,)):
         raise invalid_request("input must not contain empty texts", "input", "empty")
-    return await _compute(request, context, lambda: _embed_texts(context, cast("list[str]", texts), body))
+    return await _compute(request, context, lambda: _embed_texts(context, _read_texts(texts), body))
 
 
 @router.post("/rerank", response_model=schemas.RerankSchema)
@@ -73,6 +68,17 @@ async def _compute(request: Request, context: AppContext, work: Callable[[], Jso
         return JSONResponse(await run_in_thread(work))
     finally:
         context.embedding_limiter.release(principal)
+
+
+def _read_texts(inputs: Sequence[str] | Sequence[int] | Sequence[list[int]]) -> Sequence[str]:
+    """The texts of an input that may be token ids, of one text or of several. Raises RequestRejected."""
+    if isinstance(inputs[0], str):
+        return cast("Sequence[str]", inputs)
+    rows = cast("Sequence[Sequence[int]]", [inputs] if isinstance(inputs[0], int) else inputs)
+    try:
+        return decode_tokens(rows)
+    except UnknownTokens as error:
+        raise invalid_request(str(error), "input") from error
 
 
 def _embed_texts(context: AppContext, texts: Sequence[str], body: schemas.EmbeddingBody) -> JsonObject:

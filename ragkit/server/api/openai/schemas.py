@@ -143,7 +143,7 @@ class EmbeddingBody(OpenAIBody):
 
     model: str | None = Field(None, max_length=200, description="`ragkit` or the name of the embedder.")
     input: str | list[str] | list[int] | list[list[int]] = Field(
-        description="A text, or up to 2,048 texts; token ids are not supported."
+        description="A text, or up to 2,048 texts; token ids of `cl100k_base` if the server has its vocabulary."
     )
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="Numbers, or little-endian float32 in base64."

@@ -5,8 +5,9 @@
 
 Each user asks `--each` questions through `POST /chat`, one after the other. `different`: no question is asked twice.
 `repeated`: all ask the same one. The server is `ragkit serve` in a process of its own, started anew for each
-version; `--against` names a checkout of another version, which serves the same knowledge base. Times are measured at
-the client, in seconds; they are compared within one run only.
+version and round; `--against` names a checkout of another version, which serves the same knowledge base. With
+`--addresses` users come from several addresses. Times are measured at the client, in seconds; they are compared within
+one run only.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -75,15 +76,27 @@ async def watch_health(client: httpx2.AsyncClient, times: list[float]) -> None:
 
 
 async def run_round(
-    url: str, server: psutil.Process, users: int, each: int, questions: Iterator[str]
+    url: str, server: psutil.Process, users: int, questions: Iterator[str], options: argparse.Namespace
 ) -> dict[str, object]:
     """The figures of so many users at once."""
     times, health, outcomes = list[float](), list[float](), Counter[str]()
     limits = httpx2.Limits(max_connections=users + 2)
+    addresses = [f"127.0.1.{number + 1}" for number in range(min(options.addresses, users))]
     cpu = sum(server.cpu_times()[:2])
-    async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as client:
-        watcher = asyncio.create_task(watch_health(client, health))
-        await asyncio.gather(*(ask(client, list(islice(questions, each)), times, outcomes) for _ in range(users)))
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(
+                httpx2.AsyncClient(
+                    base_url=url,
+                    timeout=TIMEOUT_S,
+                    transport=httpx2.AsyncHTTPTransport(limits=limits, local_address=address),
+                )
+            )
+            for address in [None, *addresses]
+        ]
+        watcher = asyncio.create_task(watch_health(clients[0], health))
+        turns = islice(cycle(clients[1:] or clients), users)
+        await asyncio.gather(*(ask(one, list(islice(questions, options.each)), times, outcomes) for one in turns))
         watcher.cancel()
     return {
         "users": users,
@@ -105,18 +118,20 @@ def main() -> None:
     parser.add_argument("--against", type=Path, help="A checkout of another version.")
     parser.add_argument("--users", type=int, nargs="+", default=[1, 20, 50, 100, 200])
     parser.add_argument("--each", type=int, default=3, help="Questions of each user in a round.")
+    parser.add_argument("--addresses", type=int, default=0, help="Addresses that the users come from (Linux).")
+    parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
     asked = [json.loads(line).get("question") for line in options.questions.read_text("utf-8").splitlines()]
     texts = [text for text in asked if text]
     print(json.dumps({"ragkit": __version__, "python": platform.python_version(), "cores": os.cpu_count()}))
-    for version in [options.against, None] if options.against else [None]:
+    for version in ([options.against, None] if options.against else [None]) * options.rounds:
         with serving(options.kb, version) as (url, server):
             numbers = cycle(range(10**9))
             different = (f"{text} ({next(numbers)})" for text in cycle(texts))
-            asyncio.run(run_round(url, server, 1, 3, different))  # loads the model
+            asyncio.run(run_round(url, server, 1, different, options))  # loads the model
             for kind, questions in (("different", different), ("repeated", cycle(texts[:1]))):
                 for users in options.users:
-                    figures = asyncio.run(run_round(url, server, users, options.each, questions))
+                    figures = asyncio.run(run_round(url, server, users, questions, options))
                     print(json.dumps({"version": str(version or "this"), "questions": kind, **figures}), flush=True)
 
 

@@ -17,6 +17,7 @@ import asyncio
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from itertools import cycle, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx2
 import numpy as np
@@ -38,7 +40,13 @@ HEALTH_INTERVAL_S = 0.1
 
 @contextmanager
 def serving(kb: Path, version: Path | None) -> Iterator[tuple[str, psutil.Process]]:
-    """The URL and the process of a server of a version; None: of this one."""
+    """The URL and the process of a server of a version; None: of this one. It serves a copy of the knowledge base."""
+    with TemporaryDirectory() as folder:
+        place = Path(shutil.copytree(kb, Path(folder, "kb"), ignore=shutil.ignore_patterns("server.sqlite*")))
+        yield from _serve(place, version)
+
+
+def _serve(kb: Path, version: Path | None) -> Iterator[tuple[str, psutil.Process]]:
     environment = {**os.environ, "RAGKIT_OFFLINE": "1"}
     if version is not None:
         environment["PYTHONPATH"] = str(version)
@@ -52,6 +60,7 @@ def serving(kb: Path, version: Path | None) -> Iterator[tuple[str, psutil.Proces
             yield json.loads(process.stdout.readline())["url"], psutil.Process(process.pid)
         finally:
             process.terminate()
+            process.wait()
 
 
 async def ask(client: httpx2.AsyncClient, questions: Sequence[str], times: list[float], outcomes: Counter[str]) -> None:

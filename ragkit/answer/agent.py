@@ -99,6 +99,8 @@ class RAGAgent(Agent):
         """
         options = options or RAGOptions()
         provider, config = provider or ExtractiveProvider(searcher), config or DEFAULT_CONFIG
+        if isinstance(provider, ExtractiveProvider):
+            provider = provider.filtered(options.where)
         window = config.context_window or ContextWindow()
         if window.view is leave_out_results:
             window = replace(window, view=show_passages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.tracing.trace import AgentTrace, StepType, TraceContent
@@ -13,7 +13,7 @@ from ragkit.answer.base import Answer, Searcher, Statement, Where
 from ragkit.answer.citations import cite
 from ragkit.answer.extractive.composition import MAX_WORDS, AnswerPassage, compose_answer
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
-from ragkit.answer.extractive.follow_up import rewrite_follow_up
+from ragkit.answer.extractive.follow_up import Reference, find_reference, rewrite_follow_up
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
@@ -26,6 +26,10 @@ from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
 
 EXTRACTIVE = "extractive"
+REFERENCE_MARGIN = 0.1
+"""A question that likely refers to the one before it is complete only if its probability is higher by this."""
+EVIDENCE_PASSAGES = 8
+"""Passages that decide whether a question is complete."""
 ZERO_COST = Tokens(cost_usd=0.0)
 
 
@@ -111,9 +115,36 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
     return answer
 
 
-def to_query(question: str, previous: str, searcher: Searcher) -> str:
-    """A question as it is searched: completed by the previous query, '' for none, with its spelling corrected."""
-    return correct_spelling(rewrite_follow_up(question, previous), searcher)
+def to_query(question: str, previous: str, searcher: Searcher, where: Where = None) -> str:
+    """A question as it is searched: completed by the previous query if it needs that, with its spelling corrected.
+
+    A question that may be complete is searched alone first; it is completed if the documents answer it better so.
+
+    Args:
+        question: natural language.
+        previous: the query before it in the conversation; '' for none.
+        searcher: what will be searched.
+        where: the filter of the searches.
+    """
+    alone = " ".join(question.split())
+    completed = rewrite_follow_up(question, previous)
+    if completed == alone:
+        return correct_spelling(alone, searcher)
+    alone, completed = correct_spelling(alone, searcher), correct_spelling(completed, searcher)
+    reference = find_reference(question)
+    if reference is Reference.CERTAIN:
+        return completed
+    own = _estimate(alone, searcher, where)
+    if reference is Reference.POSSIBLE and own >= EVIDENCE_THRESHOLD:
+        return alone
+    margin = REFERENCE_MARGIN if reference is Reference.LIKELY else 0.0
+    return alone if own >= _estimate(completed, searcher, where) + margin else completed
+
+
+def _estimate(query: str, searcher: Searcher, where: Where) -> float:
+    """The probability that the documents answer a query, or its best answered part."""
+    found = (FoundPassages(part, searcher.search(part, EVIDENCE_PASSAGES, where)) for part in split_question(query))
+    return max(_answer_part(passages, searcher, 0, MAX_WORDS)[1] for passages in found)
 
 
 def compose_quotes(
@@ -140,6 +171,8 @@ def compose_quotes(
         part, probability = _answer_part(found, searcher, offset + len(quotes), MAX_WORDS // len(searches))
         evidence = max(evidence, probability)
         if part and probability >= threshold:
+            new = [quote for quote in part if not any(_is_same_place(quote, other) for other in quotes)]
+            part = [replace(quote, n=n) for n, quote in enumerate(new, start=offset + len(quotes) + 1)]
             quotes += part
             lines += [f"{quote.passage.text} [{quote.n}]" for quote in part]
         else:
@@ -148,6 +181,12 @@ def compose_quotes(
                 lines.append(f"{NOT_IN_DOCUMENTS[:-1]}: {found.query}")
     text = "\n".join(lines) if quotes else _format_abstention(nearest)
     return text, ExtractiveAnswer(tuple(quotes or nearest), not quotes, query, evidence)
+
+
+def _is_same_place(quote: Quote, other: Quote) -> bool:
+    """Whether two quotes overlap: what answers two parts of a question is quoted once."""
+    first, second = quote.passage, other.passage
+    return first.source == second.source and first.start < second.end and second.start < first.end
 
 
 def cite_quotes(quoted: ExtractiveAnswer, searcher: Searcher) -> tuple[tuple[Citation, ...], tuple[Statement, ...]]:

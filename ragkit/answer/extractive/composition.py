@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragkit.answer.extractive.question_kind import QuestionKind, compared_sides, detect_question_kinds
 from ragkit.answer.extractive.selection import ScoredAnswerUnit
@@ -50,13 +50,13 @@ def compose_answer(
         max_words: of all passages together; the first one may be longer.
     """
     kinds = detect_question_kinds(question)
-    composer = _Composer(kinds, units)
+    composer = _Composer(question, kinds, units)
     passages: list[AnswerPassage] = []
     words = 0
     for unit in ranked:
         if passages and (unit.score < passages[0].score - _MARGIN or len(passages) == MAX_PASSAGES):
             break
-        if any(_overlaps(unit, passage) for passage in passages):
+        if any(_overlaps(unit, passage) for passage in passages) or composer.is_beside(unit):
             continue
         passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS)
         size = len(passage.text.split())
@@ -108,15 +108,26 @@ def _repeats(passage: AnswerPassage, other: AnswerPassage) -> bool:
 class _Composer:
     """Extends units to passages."""
 
-    def __init__(self, kinds: QuestionKind, units: Sequence[AnswerUnit]) -> None:
+    def __init__(self, question: str, kinds: QuestionKind, units: Sequence[AnswerUnit]) -> None:
+        self._terms = frozenset(extract_terms(question))
         self._kinds = kinds
+        self._tables: set[tuple[str, int]] = set()
+        """Tables of which a row was taken."""
         self._by_group: dict[tuple[str, int], list[AnswerUnit]] = {}
         for unit in sorted(units, key=lambda unit: (unit.source, unit.start)):
             self._by_group.setdefault((unit.source, unit.group), []).append(unit)
         self._order = list(self._by_group)
 
+    def is_beside(self, unit: AnswerUnit) -> bool:
+        """Whether a unit is another row of a table of which the best one was taken; a list may want several."""
+        several = QuestionKind.LIST | QuestionKind.COMPARISON
+        return bool(unit.cells) and (unit.source, unit.group) in self._tables and not self._kinds & several
+
     def passage(self, unit: ScoredAnswerUnit, max_words: int) -> AnswerPassage:
         """The passage around a unit."""
+        if unit.cells:
+            self._tables.add((unit.source, unit.group))
+            return _to_passage(unit, [self._asked_cells(unit)])
         group = [other for other in self._by_group[unit.source, unit.group] if other.kind is not UnitKind.LIST]
         if unit.kind is UnitKind.ITEM:
             return _to_passage(unit, [self._short_list(unit) or unit])
@@ -124,6 +135,15 @@ class _Composer:
             return _to_passage(unit, [unit])
         at = next(i for i, other in enumerate(group) if (other.start, other.end) == (unit.start, unit.end))
         return _to_passage(unit, self._sentences(group, at, max_words))
+
+    def _asked_cells(self, unit: AnswerUnit) -> AnswerUnit:
+        """A row with its first cell and the cells whose name or text the question has; whole if it names no column."""
+        named = [bool(self._terms.intersection(extract_terms(name))) for name, _ in unit.cells]
+        held = [bool(self._terms.intersection(extract_terms(text))) for _, text in unit.cells]
+        if not any(is_named and not is_held for is_named, is_held in zip(named[1:], held[1:], strict=True)):
+            return unit
+        kept = [cell for i, cell in enumerate(unit.cells) if i == 0 or named[i] or held[i]]
+        return replace(unit, body="; ".join(f"{name}: {text}" if name else text for name, text in kept))
 
     def _short_list(self, unit: AnswerUnit) -> AnswerUnit | None:
         """The list of an item, if it is short or was asked for."""

@@ -1,76 +1,167 @@
 """Completes a question that refers to the previous one: "And how do I undo that?", "And Bullseye?".
 
-Rules over the words of both questions; no model.
+Rules over the words of both questions; no model. What they cannot decide, the caller does by searching.
 """
 
 from __future__ import annotations
 
 import re
+from enum import Enum
 
 from ragkit.answer.extractive.question_kind import MAX_QUESTION_CHARS
 from ragkit.lexical.analyzer import extract_terms
 
 MAX_TOPIC_WORDS = 8
 """Words of the previous question that a query carries over, at most."""
+
+
+class Reference(Enum):
+    """Whether a question needs the one before it."""
+
+    NONE = "none"
+    """It is complete."""
+    POSSIBLE = "possible"
+    """It asks what one word means, or begins with "and"."""
+    LIKELY = "likely"
+    """It has a word that may stand for something before it, or says nearly nothing."""
+    CERTAIN = "certain"
+    """It is no question of its own: "When?", "And Bullseye?"."""
+
+
 _ELLIPSIS = re.compile(
-    r"^(?:and|or|but|und|et|what about|how about|and what about|and how about)\s+"
+    r"^[¿¡]?(?:and|or|but|und|aber|oder|et|mais|y(?! a)|e|pero|what about|how about|and what about|and how about"
+    r"|wie steht es mit|was ist mit)\s+"
     r"(?:(?:what|how) about |that of |those of |what of |of |for |with |was macht |was ist mit )?"
     r"(?P<rest>[^?]{1,48}?)\s*\??$",
     re.IGNORECASE,
 )
 _QUESTION_START = re.compile(
     r"(?:who|whom|whose|what|which|how|when|where|why|is|are|was|were|do|does|did|can|could|may|must|should|will|would|has"
-    r"|have|in|on|at|by|wer|wie|wo|wann|was|welche[rsn]?|qui|que|quand|où|d'où|comment)\b",
+    r"|have|in|on|at|by|wer|wen|wem|wie|wo|wann|warum|was|welche[rsnm]?|ist|sind|gilt|gibt|kann|darf|muss|hat|qui|que|quand"
+    r"|où|d'où|comment|combien|pourquoi|quel(?:le)?s?|est-ce|quién|qué|cuándo|dónde|cómo|cuánt[oa]s?|cuál)\b",
     re.IGNORECASE,
 )
-_REFERENCE = re.compile(
-    r"\b(?:it|its|they|them|their|theirs|he|she|him|his|her|this|that|these|those|one|ones|the same|the former"
-    r"|the latter|there|then|so|else|again|instead|without it|otherwise|er|es|sie|ihn|ihm|dort|diese[rsmn]?"
-    r"|dieser|ce|cela"
-    r"|cette|ces|il|elle|y)\b",
+_PRONOUN = re.compile(
+    r"\b(?:its|it|they|them|theirs?|he|she|him|his|her|this|these|those|ones|(?:this|that|which|another) one"
+    r"|the(?: \w+)? one|one of them|the former|the latter|instead|without it"
+    r"|er|ihn|ihm|sein\w*|dort|davon|damit|dafür|dazu|diese[rsmn]?"
+    r"|dies|ce|cela|ça|cette|ces|elle|ella|ellos|ellas|eso|esto|ésta?)\b|\b(?-i:sie)\b"
+    r"|\b(?:do|undo|of|with|about|for|like|is|was|does|than|after|before) that\b|\bthat(?: \w+)?\s*\?*$"
+    r"|\bthe same(?=\s*\?*$| for\b| with\b)|\bthen\s*\?*$"
+    r"|\bdas(?=\s+(?:auch|bei|für|mit|nicht|noch|schon|in|im|zu|von|dann)\b|\s*\?*$)"
+    r"|它|这个|那个|这些|那些|^那|それ|これ|あれ|その(?!他)|この",
     re.IGNORECASE,
 )
+_POSSESSIVES = frozenset(["its", "their", "theirs", "his", "her"])
+_CONJUNCTION = re.compile(
+    r"\b(?:when|if|because|as|while|that|which|than|until|unless|although|and|or|how|what|where|who|once|since|after|before"
+    r"|als|wenn|weil|dass|ob|die|der|das|wie|während|bevor|nachdem|que|qui|quand|si)$",
+    re.IGNORECASE,
+)
+_EXPLETIVE = re.compile(
+    r"\bit (?:is |was |be )?(?:rain|snow|take|cost|possible|allowed|permitted|forbidden|necessary|safe|worth|better"
+    r"|true|legal|free|ok|okay)\w*\b|\bis it (?:\w+ )?(?:to|that|if|for)\b"
+    r"|\bthis (?:day|week|month|year|time|way)\b|\bone (?:of the|can|may|must|should)\b|\bonly one\b",
+    re.IGNORECASE,
+)
+"""Words of `_PRONOUN` that stand for nothing before the question."""
+_EAST_ASIAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_MIN_EAST_ASIAN_CHARS = 5
+"""A question in a language without spaces that is shorter says nearly nothing."""
+_ASKED_ONLY = re.compile(
+    r"(?:(?:in|at|on|for|since|until|from|by|to|of|with) )?(?:which|what|whose|how) [^\W\d_]{2,20}\s*\?*$",
+    re.IGNORECASE,
+)
+"""Questions without a verb: "In which year?"."""
+_DEFINITION = re.compile(
+    r"[¿¡]?(?:what|who|where|was|wer|wo|qui|où|qué|quién|dónde)"
+    r"(?: is| are| was| were|'s|s| does| ist| sind| est| es| son)\b"
+    r"|(?:qu'est-ce|c'est quoi|define|explain)\b",
+    re.IGNORECASE,
+)
+"""Questions that one word makes complete: "What is HERON?"."""
 _WORD = re.compile(r"[\w.@/\\$+#-]*\w[\w+#-]*")
 _POSSESSIVE = re.compile(r"['’]s?\b")
 _FUNCTION_WORD_LIST = """
 a an the i me my we you your who whom whose what which how when where why is are was were be been do does did can could
 may might must should shall will would has have had of in on at by for from to with without into about and or but not
 no if then than so it its this that these those there here as am any some all each one ones get make use der die das
-ein eine ist sind und oder wie was wer wo le la les un une est et ou qui que
+ein eine ist sind und oder wie was wer wo le la les un une est et ou qui que el los las un una es son y
 """
 _FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
 
 
-def rewrite_follow_up(question: str, previous: str) -> str:
-    """The question with what it leaves out, taken from the previous one; unchanged if it stands alone.
+_ADDED = re.compile(r"(?P<own>.+) \((?P<topic>[^()]+)\)\?$", re.DOTALL)
+_GERMAN = re.compile(
+    r"\b(?:der|das|dem|den|des|eine[rsmn]?|ist|sind|und|wie|wer|wo|wann|welche[rsnm]?|für|bei|nicht|ich|mein\w*)\b",
+    re.IGNORECASE,
+)
 
-    "And Bullseye?" after "When was Debian Stretch released?" is "When was Debian Bullseye released?"; a question with a
-    pronoun gets the words of the previous one in parentheses.
+
+def find_reference(question: str) -> Reference:
+    """Whether a question refers to something before it, as far as its words tell."""
+    text = " ".join(question.split())
+    if not text or len(text) > MAX_QUESTION_CHARS:
+        return Reference.NONE
+    words = _content_words(text)
+    if _ellipsis(text) or not words or _ASKED_ONLY.match(text):
+        return Reference.CERTAIN
+    if _refers_back(_EXPLETIVE.sub(" ", text)):
+        return Reference.LIKELY
+    if _EAST_ASIAN.search(text):
+        return Reference.NONE if sum(map(len, words)) >= _MIN_EAST_ASIAN_CHARS else Reference.LIKELY
+    if len(words) == 1:
+        return Reference.POSSIBLE if _DEFINITION.match(text) else Reference.LIKELY
+    starts_on = re.match(r"(?:and|but|or|so|then|und|aber|et|mais|y(?! a)|pero)\b", text, re.IGNORECASE) is not None
+    return Reference.POSSIBLE if starts_on else Reference.NONE
+
+
+def _refers_back(text: str) -> bool:
+    """Whether a pronoun stands for something that the question itself does not name before it."""
+    for match in _PRONOUN.finditer(text):
+        before = text[: match.start()].rstrip()
+        is_clause = _CONJUNCTION.search(before) is not None  # "if it is due": of the subject of the question
+        if (match[0].lower() in _POSSESSIVES or is_clause) and len(_content_words(before)) > 1:
+            continue
+        return True
+    return False
+
+
+def rewrite_follow_up(question: str, previous: str) -> str:
+    """The question with what it leaves out, taken from the previous one; unchanged if it is complete.
+
+    "And Bullseye?" after "When was Debian Stretch released?" is "When was Debian Bullseye released?"; another question
+    gets the topic in parentheses: words of the previous one, then of what that was completed with, a few in all.
     """
     text, previous = " ".join(question.split()), " ".join(previous.split())[:MAX_QUESTION_CHARS]
-    if not previous or not text or len(text) > MAX_QUESTION_CHARS:
+    if not previous or find_reference(text) is Reference.NONE:
         return text
-    ellipsis = _ELLIPSIS.match(text)
-    if ellipsis and not _QUESTION_START.match(ellipsis["rest"]) and len(ellipsis["rest"].split()) <= 4:
-        return _replace_name(previous, ellipsis["rest"])
-    if not _needs_topic(text):
-        return text
+    if rest := _ellipsis(text):
+        return _replace_name(previous, rest)
     known = set(extract_terms(text))
     topic = [word for word in _content_words(previous) if not known.intersection(extract_terms(word))]
     return f"{text.rstrip('?.! ')} ({' '.join(topic[:MAX_TOPIC_WORDS])})?" if topic else text
 
 
-def _needs_topic(text: str) -> bool:
-    """Whether a question refers to something before it: by a pronoun, by "and", or since it says nearly nothing."""
-    words = _content_words(text)
-    starts_on = re.match(r"(?:and|but|or|so|then|und|et)\b", text, re.IGNORECASE) is not None
-    return starts_on or _REFERENCE.search(text) is not None or len(words) <= 1
+def _ellipsis(text: str) -> str:
+    """What a question puts in the place of a part of the previous one; '' for a question of its own."""
+    match = _ELLIPSIS.match(text)
+    if match is None or _QUESTION_START.match(match["rest"]) or len(match["rest"].split()) > 4:
+        return ""
+    return match["rest"]
 
 
 def _replace_name(previous: str, name: str) -> str:
-    """The previous question with another name in place of its last one of the same form (`-x`, `a_b`, `Name`)."""
+    """The previous question with another name in place of its last one of the same form (`-x`, `a_b`, `Name`).
+
+    In German, where every noun is capitalized, `Name` is no form. What has the place of none is added.
+    """
+    if added := _ADDED.match(previous):
+        previous = f"{added['own']}?"
     words = list(_WORD.finditer(previous))
     form = _form(name.rsplit(maxsplit=1)[-1])
+    if form == "name" and _GERMAN.search(previous):
+        form = ""
     last = next((i for i in range(len(words) - 1, 0, -1) if _form(words[i][0]) == form != ""), None)
     if last is None:
         return f"{previous.rstrip('?.! ')} ({name})?"

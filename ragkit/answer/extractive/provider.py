@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
-from ragkit.answer.base import Searchable
+from ragkit.answer.base import Searchable, Where
 from ragkit.answer.extractive.answer import (
     EXTRACTIVE,
     ZERO_COST,
@@ -34,10 +35,15 @@ class ExtractiveProvider(Provider):
     name = EXTRACTIVE
     default_model = EXTRACTIVE
 
-    def __init__(self, documents: Searchable, *, threshold: float = EVIDENCE_THRESHOLD) -> None:
-        """Abstain if the estimated probability of an answer is below `threshold`."""
+    def __init__(self, documents: Searchable, *, threshold: float = EVIDENCE_THRESHOLD, where: Where = None) -> None:
+        """Abstain if the estimated probability of an answer is below `threshold`; `where` filters the searches."""
         self._documents = documents
         self._threshold = threshold
+        self._where = where
+
+    def filtered(self, where: Where) -> ExtractiveProvider:
+        """This provider for an agent whose searches are filtered."""
+        return ExtractiveProvider(self._documents, threshold=self._threshold, where=where)
 
     def complete(self, request: ModelRequest) -> Completion:
         """A tool call for each part of a question; an answer, with an `ExtractiveAnswer`, after the tool results."""
@@ -46,8 +52,9 @@ class ExtractiveProvider(Provider):
             return Completion(self._answer(request.messages), ZERO_COST)
         if reply := reply_to_small_talk(last.content):
             return Completion(Message(Role.ASSISTANT, reply, data=ExtractiveAnswer((), False)), ZERO_COST)
-        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(self._to_query(request.messages))]
-        return Completion(Message.assistant("", calls), ZERO_COST, "tool_calls")
+        query = self._to_query(request.messages)
+        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(query)]
+        return Completion(replace(Message.assistant("", calls), data=query), ZERO_COST, "tool_calls")
 
     def _answer(self, messages: Sequence[Message]) -> Message:
         results = list(takewhile(lambda message: message.role is Role.TOOL, reversed(messages)))[::-1]
@@ -56,7 +63,8 @@ class ExtractiveProvider(Provider):
             return Message.assistant(messages[-1].content)
         offset = max(searches[0].numbers_before, _last_quote_number(messages))
         found = [FoundPassages(passages.query, passages.hits) for passages in searches]
-        query = self._to_query(messages)
+        asked = messages[-len(results) - 1].data
+        query = asked if isinstance(asked, str) else " ".join(passages.query for passages in searches)
         with self._documents.session() as searcher:
             text, quoted = compose_quotes(found, query, searcher, offset, self._threshold)
         return Message(Role.ASSISTANT, text, data=quoted)
@@ -66,7 +74,7 @@ class ExtractiveProvider(Provider):
         asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
         at = max(asked, default=len(messages) - 1)
         with self._documents.session() as searcher:
-            return to_query(messages[at].content, _previous_query(messages[:at]), searcher)
+            return to_query(messages[at].content, _previous_query(messages[:at]), searcher, self._where)
 
 
 def _last_quote_number(messages: Sequence[Message]) -> int:

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cache
 
 from ragkit.answer.extractive.blocks import MAX_HEADING_CHARS, MAX_TERM_CHARS, Block, BlockKind, parse_blocks
-from ragkit.records import Chunk, Document, Heading, Hit, extend_heading_path, heading_texts
+from ragkit.records import TABLE_LEVEL, Chunk, Document, Heading, Hit, extend_heading_path, heading_texts
 from ragkit.split.lines import TextLine, iter_lines
 from ragkit.split.sentence_segmentation import sentence_spans
 
@@ -70,6 +70,8 @@ class AnswerUnit:
     """The sentence that introduces a list item or code, or the term of a definition."""
     is_first: bool = False
     """The first unit under a heading, a question or a term."""
+    cells: tuple[tuple[str, str], ...] = ()
+    """Column name and text of each cell of a table row with column names, without empty cells."""
 
     @property
     def text(self) -> str:
@@ -143,7 +145,9 @@ def _region(chunk: Chunk, document: Document | None) -> _Region:
         return _Region(chunk, text, chunk.start, lines, _named_lines(text, lines, names))
     text = document.text
     start, end = _region_start(text, chunk.start), _region_end(text, chunk.end)
-    headings = {heading.start - start for heading in document.headings if start <= heading.start < end}
+    # the offset of column names is that of the first row below them, which is no heading
+    lines_above = (heading.start for heading in document.headings if heading.level != TABLE_LEVEL)
+    headings = {offset - start for offset in lines_above if start <= offset < end}
     fenced = document.format == "markdown" and len(re.findall(r"^```", text[:start], re.MULTILINE)) % 2 == 1
     part = _read_comments(text[start:end], is_markdown)
     lines = list(iter_lines(part))
@@ -221,6 +225,7 @@ def _extract_from_region(region: _Region, hit_index: int) -> Iterator[AnswerUnit
                 region.offset + span.group,
                 " ".join(_strip_markup(span.lead).split()),
                 span.is_first,
+                _named_cells(span),
             )
 
 
@@ -351,12 +356,20 @@ class _SpanReader:
         return " ".join(filter(None, parts))
 
     def _heading_path(self, offset: int) -> tuple[str, ...]:
-        """`Document.heading_path_at`, for offsets in ascending order: each heading is read once."""
+        """`Document.heading_path_at` without column names, for offsets in ascending order: each is read once."""
         headings = self.region.document.headings if self.region.document is not None else ()
         while self.headings_read < len(headings) and headings[self.headings_read].start <= offset:
             extend_heading_path(self.sections, headings[self.headings_read])
             self.headings_read += 1
-        return heading_texts(self.sections, offset)
+        return heading_texts([heading for heading in self.sections if heading.level != TABLE_LEVEL], offset)
+
+    def _loaded_columns(self, offset: int) -> tuple[str, ...]:
+        """The column names that the loader has found for the row at an offset of the document; empty if none."""
+        self._heading_path(offset)
+        names = self.sections[-1] if self.sections else None
+        if names is None or names.level != TABLE_LEVEL or (names.end is not None and offset >= names.end):
+            return ()
+        return _split_cells(names.text)
 
     def _add(
         self, block: Block, start: int, end: int, kind: UnitKind, lead: str = "", columns: tuple[str, ...] = ()
@@ -427,6 +440,9 @@ class _SpanReader:
         if is_first_row:
             self.columns = ()
         if _is_table_rule(raw):
+            return
+        if columns := self._loaded_columns(self.region.offset + block.start):
+            self._add(block, block.start, block.end, UnitKind.ROW, columns=columns)
             return
         after = self._raw(following) if following is not None and following.kind is BlockKind.ROW else ""
         if is_first_row and _is_table_header(raw, after):
@@ -534,11 +550,19 @@ def _to_readable_text(span: _TextSpan) -> str:
         return "; ".join(_RECORD_ENTRY.sub(r"\2: ", line.strip(), count=1) for line in raw.splitlines())
     if not (span.kind is UnitKind.ROW and _is_table_row(raw)):
         return " ".join(_strip_markup(raw).split())
-    cells = _split_cells(_strip_markup(raw))
+    if cells := _named_cells(span):
+        return "; ".join(f"{name}: {cell}" if name else cell for name, cell in cells)
+    return " | ".join(cell for cell in _split_cells(_strip_markup(raw)) if cell)
+
+
+def _named_cells(span: _TextSpan) -> tuple[tuple[str, str], ...]:
+    """The cells of a table row with their column names; empty without names, or with another number of them."""
+    if span.kind is not UnitKind.ROW or not span.columns or not _is_table_row(span.raw):
+        return ()
+    cells = _split_cells(_strip_markup(_HYPHENATION.sub("", span.raw)))
     if len(cells) != len(span.columns):
-        return " | ".join(cell for cell in cells if cell)
-    named = (f"{name}: {cell}" if name else cell for name, cell in zip(span.columns, cells, strict=True) if cell)
-    return "; ".join(named)
+        return ()
+    return tuple((name, cell) for name, cell in zip(span.columns, cells, strict=True) if cell)
 
 
 def _strip_markup(text: str) -> str:

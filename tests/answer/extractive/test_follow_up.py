@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragkit.answer.extractive.follow_up import rewrite_follow_up
+from ragkit.answer.extractive.follow_up import Reference, find_reference, rewrite_follow_up
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,20 @@ from ragkit.answer.extractive.follow_up import rewrite_follow_up
             "How do I get rid of it (etckeeper default VCS)?",
         ),
         ("Who founded Debian?", "When?", "When (founded Debian)?"),
+        ("Which award did he receive?", "In which year?", "In which year (award he receive)?"),
+        (
+            "Wie hoch ist das Kindergeld?",
+            "Und ab dem dritten Kind?",
+            "Wie hoch ist das Kindergeld (ab dem dritten Kind)?",
+        ),
+        (
+            "Wie viele Urlaubstage stehen mir zu?",
+            "Und bei Krankheit?",
+            "Wie viele Urlaubstage stehen mir zu (bei Krankheit)?",
+        ),
+        ("Quel est le prix du billet ?", "Et pour les enfants ?", "Quel est le prix du billet (pour les enfants)?"),
+        ("¿Cuánto cuesta la entrada?", "¿Y para los niños?", "¿Cuánto cuesta la entrada (para los niños)?"),
+        ("How heavy is it (full dewar)?", "And the lid?", "How heavy is it (the lid)?"),
     ],
 )
 def test_a_follow_up_gets_what_it_leaves_out(previous: str, question: str, rewritten: str) -> None:
@@ -37,3 +51,48 @@ def test_a_question_that_stands_alone_is_unchanged(question: str) -> None:
 
 def test_the_first_question_is_unchanged() -> None:
     assert rewrite_follow_up("What is it?", "") == "What is it?"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many telescopes are there?",
+        "Is there a car park?",
+        "Does it rain often in May?",
+        "Is it allowed to bring dogs?",
+        "Where does logrotate keep its state file by default?",
+        "How do I force logrotate to rotate even if it isn't due?",
+        "Which compression does Borg use unless told otherwise?",
+        "Gibt es eine Probezeit?",
+        "Wie alt war Manning, als er im Super Bowl spielte?",
+        "Y a-t-il un parking ?",
+        "停车场在哪里？",
+        "吉他有几根弦？",
+        "その他の設定はどこですか？",
+    ],
+)
+def test_words_that_refer_to_nothing_before_the_question_are_no_references(question: str) -> None:
+    assert find_reference(question) is Reference.NONE
+
+
+@pytest.mark.parametrize(
+    ("question", "reference"),
+    [
+        ("What is HERON?", Reference.POSSIBLE),
+        ("Was ist Mord?", Reference.POSSIBLE),
+        ("And how do I send my own cookies?", Reference.POSSIBLE),
+        ("How heavy is it?", Reference.LIKELY),
+        ("Can I lose log lines with it?", Reference.LIKELY),
+        ("Which value is returned then?", Reference.LIKELY),
+        ("Who is the treasurer of that project?", Reference.LIKELY),
+        ("How do I get there by bus?", Reference.LIKELY),
+        ("Gilt das auch für Jugendliche?", Reference.LIKELY),
+        ("Wie ist das bei Minijobs?", Reference.LIKELY),
+        ("它有多重？", Reference.LIKELY),
+        ("それはいくらですか？", Reference.LIKELY),
+        ("Why?", Reference.CERTAIN),
+        ("And Bullseye?", Reference.CERTAIN),
+    ],
+)
+def test_a_question_says_how_much_it_needs_the_one_before(question: str, reference: Reference) -> None:
+    assert find_reference(question) is reference

@@ -1,0 +1,75 @@
+"""Answers from tables of several formats: every row can be one, and a cell without the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import docx
+import pytest
+from reportlab.lib.colors import black
+from reportlab.lib.pagesizes import A4
+from reportlab.lib.styles import getSampleStyleSheet
+from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
+
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+
+COLUMNS = ("Ticket", "Adult", "Child")
+ROWS = (("Day", "12.50", "6.00"), ("Evening", "9.00", "4.50"), ("Year", "60.00", "30.00"))
+FORMATS = ("md", "html", "docx", "pdf")
+
+
+def write(path: Path) -> None:
+    """A file with the table, its first row first."""
+    intro, rows = "Ticket prices in euros.", [COLUMNS, *ROWS]
+    if path.suffix == ".md":
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        path.write_text("\n".join(["# Prices", "", intro, "", lines[0], "|---|---|---|", *lines[1:], ""]), "utf-8")
+    elif path.suffix == ".html":
+        cells = [
+            "".join(f"<{'td' if i else 'th'}>{cell}</{'td' if i else 'th'}>" for cell in row)
+            for i, row in enumerate(rows)
+        ]
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        path.write_text(f"<html><body><h1>Prices</h1><p>{intro}</p><table>{body}</table></body></html>", "utf-8")
+    elif path.suffix == ".docx":
+        document = docx.Document()
+        document.add_heading("Prices", 1)
+        document.add_paragraph(intro)
+        table = document.add_table(rows=0, cols=len(COLUMNS))
+        for row in rows:
+            for cell, text in zip(table.add_row().cells, row, strict=True):
+                cell.text = text
+        document.save(str(path))
+    else:
+        style = getSampleStyleSheet()
+        table = Table(rows, colWidths=[120, 80, 80], style=[("GRID", (0, 0), (-1, -1), 0.5, black)])
+        parts = [Paragraph("Prices", style["Heading1"]), Paragraph(intro, style["BodyText"]), table]
+        SimpleDocTemplate(str(path), pagesize=A4).build(parts)
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def kb(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "docs").mkdir()
+    write(folder / "docs" / f"prices.{request.param}")
+    with KnowledgeBase.open(folder / "kb") as opened:
+        opened.index(folder / "docs")
+        yield opened
+
+
+@pytest.mark.parametrize(("ticket", "price"), [(row[0], row[2]) for row in ROWS])
+def test_every_row_can_be_the_answer(kb: KnowledgeBase, ticket: str, price: str) -> None:
+    answer = kb.ask(f"How much is a {ticket.lower()} ticket for a child?")
+    assert answer.text == f"Ticket: {ticket}; Child: {price} [1]"
+    assert answer.citations[0].verified
+    assert all(other not in answer.text for row in ROWS if row[0] != ticket for other in row)
+
+
+def test_a_row_is_whole_if_no_column_is_asked_for(kb: KnowledgeBase) -> None:
+    assert kb.ask("What does an evening ticket cost?").text.startswith("Ticket: Evening; Adult: 9.00; Child: 4.50 [1]")
+
+
+def test_a_list_has_the_other_rows(kb: KnowledgeBase) -> None:
+    text = kb.ask("Which types of tickets are there?").text
+    assert all(row[0] in text for row in ROWS)

@@ -44,6 +44,8 @@ class Block:
     """A blank line precedes it, or it is the first block."""
 
 
+LEAD_IN = re.compile(r"(?:\*\*|__)[^*_\n]{1,70}(?::(?:\*\*|__)|(?:\*\*|__):)$")
+"""A line in bold that ends with a colon: it introduces what follows."""
 MAX_TERM_CHARS = 72
 MAX_HEADING_CHARS = 90
 _MIN_WRAPPED_CHARS = 40  # a shorter line was broken on purpose
@@ -272,6 +274,8 @@ def _is_code(text: str, run: Sequence[TextLine], before: Sequence[Block]) -> boo
     words = text[run[0].text_start : run[-1].end]
     if _PROMPT.match(words):
         return True
+    if LEAD_IN.match(words):
+        return False
     if _SENTENCE.search(" ".join(words.split()[-12:])) and not _CODE_CHARS.match(words):
         return False
     symbols = sum(1 for _ in _CODE_CHARS.finditer(words)) / max(1, len(words.split()))

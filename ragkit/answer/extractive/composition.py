@@ -19,6 +19,7 @@ MAX_PASSAGES = 3
 MAX_WORDS = 110
 """Words of an answer; a list that was asked for may be longer."""
 _PASSAGE_WORDS = 45  # sentences are added until a passage has this many
+_MAX_GAP_CHARS = 10  # between a sentence and what it introduces
 _EXTRA_WORDS = 30  # of further passages
 _MARGIN = 2.2  # a further passage may score this much less than the best
 _DUPLICATE_OVERLAP = 0.8  # share of the terms of the shorter passage
@@ -168,12 +169,13 @@ class _Composer:
         return chosen
 
     def _introduced(self, lead: AnswerUnit) -> list[AnswerUnit]:
-        """The list that a sentence introduces."""
+        """What a sentence introduces: a list, or else the beginning of the next paragraph or table."""
         i = self._order.index((lead.source, lead.group)) + 1
         if i == len(self._order) or self._order[i][0] != lead.source:
             return []
-        group = self._by_group[self._order[i]]
-        return [unit for unit in group if unit.kind is UnitKind.LIST and unit.start - lead.end < 10][:1]
+        group = [unit for unit in self._by_group[self._order[i]] if unit.start - lead.end < _MAX_GAP_CHARS]
+        lists = [unit for unit in group if unit.kind is UnitKind.LIST]
+        return (lists or [unit for unit in group if len(unit.text.split()) <= _PASSAGE_WORDS])[:1]
 
 
 def _to_passage(unit: ScoredAnswerUnit, chosen: Sequence[AnswerUnit]) -> AnswerPassage:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 
-from ragkit.answer.extractive.blocks import MAX_HEADING_CHARS, MAX_TERM_CHARS, Block, BlockKind, parse_blocks
+from ragkit.answer.extractive.blocks import LEAD_IN, MAX_HEADING_CHARS, MAX_TERM_CHARS, Block, BlockKind, parse_blocks
 from ragkit.records import TABLE_LEVEL, Chunk, Document, Heading, Hit, extend_heading_path, heading_texts
 from ragkit.split.lines import TextLine, iter_lines
 from ragkit.split.sentence_segmentation import sentence_spans
@@ -308,7 +308,7 @@ class _SpanReader:
             return
         if not self._continues_group(block):
             self.group = block.start
-        if block.kind is BlockKind.TERM or self._is_item_term(block, following):
+        if block.kind is BlockKind.TERM or self._is_item_term(block, following) or self._is_lead_in(block, following):
             if following is None or following.kind in (BlockKind.HEADING, BlockKind.TERM, BlockKind.ROW):
                 self._add_sentences(block)
             else:
@@ -334,6 +334,11 @@ class _SpanReader:
             and block.end - block.start <= MAX_TERM_CHARS
             and self.region.text[block.end - 1] not in ".!?;,"
         )
+
+    def _is_lead_in(self, block: Block, following: Block | None) -> bool:
+        """Whether a line in bold introduces the paragraph below it."""
+        is_before = following is not None and following.kind is BlockKind.PARAGRAPH
+        return is_before and block.kind is BlockKind.PARAGRAPH and LEAD_IN.match(self._raw(block)) is not None
 
     def _raw(self, block: Block) -> str:
         return self.region.text[block.start : block.end]
@@ -410,7 +415,7 @@ class _SpanReader:
         """The introduction of the current list: the sentence before its first item."""
         before = self.spans[-1] if self.spans else None
         if before is None or before.group != self.group:
-            raw = before.raw.rstrip() if before is not None else ""
+            raw = before.raw.rstrip("*_ ") if before is not None else ""
             is_adjacent = before is not None and self.previous is not None and before.end == self.previous.end
             self.list_lead = raw if raw.endswith(":") and len(raw) <= _MAX_LEAD_CHARS and is_adjacent else ""
         return self.list_lead
@@ -425,7 +430,7 @@ class _SpanReader:
             return
         lead = " ".join(f"{before.lead} {before.raw}".split())
         span = replace(before, end=block.end, raw="", kind=UnitKind.CODE, lead=lead, code=code)
-        if before.raw.endswith(":") and before.kind is not UnitKind.CODE:
+        if before.raw.rstrip("*_").endswith(":") and before.kind is not UnitKind.CODE:
             self.spans.pop()  # without its code, it says nothing
         elif before.kind is UnitKind.CODE:
             span = replace(before, start=block.start, end=block.end, lead="", code=code)

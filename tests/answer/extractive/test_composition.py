@@ -6,6 +6,7 @@ import pytest
 
 from ragkit.answer.extractive.composition import MAX_PASSAGES, MAX_WORDS, AnswerPassage, compose_answer
 from ragkit.answer.extractive.selection import rank_answer_units
+from ragkit.answer.extractive.units import UnitKind, extract_answer_units
 from ragkit.records import Hit
 from tests.answer.hits import hit
 from tests.answer.passages import Shelf
@@ -81,3 +82,38 @@ def test_a_comparison_has_a_passage_for_each_side() -> None:
 @pytest.mark.parametrize("question", ["When?", "", "What is the difference between a and b?"])
 def test_without_units_there_is_no_passage(question: str) -> None:
     assert compose_answer(question, [], []) == []
+
+
+_TROUBLE = """### Error: entry too far behind
+
+`entry too far behind, oldest acceptable timestamp is 12:00`
+
+**Cause:**
+
+The entry has a timestamp that is older than what the ingester accepts.
+
+**Resolution:**
+
+- Fix the clock of the client.
+- Raise the limit of the ingester.
+
+__Default configuration__:
+
+```yaml
+max_streams: 5000
+```
+"""
+
+
+def test_a_line_in_bold_comes_with_what_it_introduces() -> None:
+    cause = compose("What is the cause of entry too far behind?", _TROUBLE)[0]
+    assert cause.text == "Cause: The entry has a timestamp that is older than what the ingester accepts."
+    [fixes] = [unit for unit in extract_answer_units([hit(_TROUBLE)]) if unit.kind is UnitKind.LIST]
+    assert (fixes.lead, fixes.body) == ("Resolution:", "Fix the clock of the client.\nRaise the limit of the ingester.")
+    default = compose("What is the default configuration of max_streams?", _TROUBLE)[0]
+    assert default.text == "Default configuration: `max_streams: 5000`"
+
+
+def test_a_sentence_that_ends_with_a_colon_comes_with_the_next_paragraph() -> None:
+    text = "The mill has one rule for all visitors of the wheel room:\n\nNobody touches the oak wheel while it turns."
+    assert compose("What is the rule for visitors of the wheel room?", text)[0].text == " ".join(text.split())

@@ -97,7 +97,7 @@ The entry has a timestamp that is older than what the ingester accepts.
 - Fix the clock of the client.
 - Raise the limit of the ingester.
 
-__Default configuration__:
+**Default configuration**:
 
 ```yaml
 max_streams: 5000

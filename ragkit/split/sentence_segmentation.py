@@ -43,6 +43,7 @@ _NON_FINAL_ABBREVIATIONS = _word_set(
 )
 # Do not end a sentence before a number: "Fig. 3", "no. 7", "Jan. 12".
 _NUMBER_ABBREVIATIONS = _word_set(
+    "abs abschn anh anl beil buchst erw rn rdnr rz tz uabs unterabs nrn lit alin arts "
     "no nos nr fig figs tab sec sect eq eqs ch chap vol vols p pp art ref refs ex par para ver ed app col ln "
     "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s ziff anm aufl str tel"
 )

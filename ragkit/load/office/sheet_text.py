@@ -28,7 +28,7 @@ def sheet_records(name: str, rows: Iterator[TableRow]) -> Iterator[Record]:
     """The rows of a sheet below column names."""
     title = collapse_whitespace(replace_invalid_chars(name))
     for line in format_table(rows):
-        if line.header:
+        if line.cells:
             first, last = (column_name(column) for column in line.columns)
             place = Place(0, "row", line.number, section=title, columns=f"{first}:{last}")
             yield table_record(line.header, line.cells, place)

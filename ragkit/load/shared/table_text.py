@@ -20,6 +20,9 @@ MAX_EMPTY_CELLS = 16
 MAX_TITLE_ROWS = 12
 """Rows above the column names, at most."""
 
+MAX_ROW_CHARS = 700
+"""A longer row with column names takes several lines, each of which begins with its first value."""
+
 MAX_HEADER_ROWS = 4
 """Rows of column names, at most."""
 
@@ -50,7 +53,7 @@ class TableLine:
     header: tuple[str, ...] = ()
     """The column names of its table; () for none."""
     cells: Sequence[str] = ()
-    """The texts of its cells, if it has column names."""
+    """The texts of its cells, if it has column names; () for a further line of a long row."""
 
 
 def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
@@ -68,7 +71,8 @@ def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
         if names:
             header = _join_header_rows(ahead[titles : titles + names])
         yield from (_title_line(row) for row in ahead[:titles])
-        yield from (_body_line(row, header) for row in chain(ahead[titles + names :], region))
+        for row in chain(ahead[titles + names :], region):
+            yield from _body_lines(row, header)
 
 
 def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -191,12 +195,16 @@ def _title_line(row: TableRow) -> TableLine:
     return TableLine(row.number, text, _column_range(row.cells), is_title=True)
 
 
-def _body_line(row: TableRow, header: tuple[str, ...]) -> TableLine:
+def _body_lines(row: TableRow, header: tuple[str, ...]) -> Iterator[TableLine]:
     if not header:
-        return TableLine(row.number, _format_plain_row(row.cells), _column_range(row.cells))
+        yield TableLine(row.number, _format_plain_row(row.cells), _column_range(row.cells))
+        return
     first, last = _column_range(row.cells)
     columns = min(first, _first_name(header)), max(last, len(header) - 1)
-    return TableLine(row.number, _format_named_row(header, row.cells), columns, header=header, cells=row.cells)
+    cells = row.cells
+    for text in _format_named_row(header, row.cells):
+        yield TableLine(row.number, text, columns, header=header, cells=cells)
+        cells = ()
 
 
 def _first_name(header: Sequence[str]) -> int:
@@ -217,13 +225,20 @@ def _strip_empty_cells(row: Sequence[str]) -> Sequence[str]:
     return row[:end]
 
 
-def _format_named_row(header: Sequence[str], row: Sequence[str]) -> str:
-    cells = (
+def _format_named_row(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
+    """The row on one line, or a long one on several that begin with its first value."""
+    cells = [
         f"{header[column] if column < len(header) else f'column {column + 1}'}: {value}"
         for column, value in enumerate(row)
         if value
-    )
-    return "; ".join(cells)
+    ]
+    line = key = cells[0]
+    for cell in cells[1:]:
+        if len(line) + len(cell) > MAX_ROW_CHARS and len(line) > len(key) and len(key) <= MAX_HEADER_CHARS:
+            yield line
+            line = key
+        line = f"{line}; {cell}"
+    yield line
 
 
 def _format_plain_row(row: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from ragkit.load.files.secret_files import has_private_key
 from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.noise import leave_out_noise
+from ragkit.load.shared.titles import give_title
 from ragkit.load.text.front_matter import find_access
 from ragkit.records import JSON, NO_METADATA, Document, Metadata, content_id
 
@@ -122,7 +123,7 @@ class Router:
         loader = self._loaders[route]
         document = loader.load(data, source)
         if document.format not in PAGE_FORMATS:
-            document = leave_out_noise(document)
+            document = give_title(leave_out_noise(document))
         if route.name not in LOADER_VERSIONS or route.name == "unstructured":  # they know nothing of the field
             document = replace(document, metadata={**_front_matter_access(data), **document.metadata})
         if isinstance(loader, AttachmentLoader) and depth < MAX_DEPTH:

@@ -47,7 +47,9 @@ _PAGE_WORDS = re.compile(r"\W*(?:page|seite|p[aá]gina|sid[ae]|strona)?\W*(?:of|
 """What is left of a line of a page header that is only a page number, without its fields."""
 
 _FORMULA_EDGE = re.compile(r" ?\0 ?(?:\0 ?)?")
-_CODE_FONT = re.compile(r"courier|consolas|lucida console|menlo|monaco|\S.{0,30}\bmono\b|.{0,30}\bcode\b", re.IGNORECASE)
+_CODE_FONT = re.compile(
+    r"courier|consolas|lucida console|menlo|monaco|\S.{0,30}\bmono\b|.{0,30}\bcode\b", re.IGNORECASE
+)
 _CODE_STYLE = re.compile(r"\b(?:source ?code|code|preformatted|verbatim|macro|listing)\b", re.IGNORECASE)
 _HEADING_STYLE = re.compile(r"heading\s*([1-9])$", re.IGNORECASE)
 
@@ -172,7 +174,6 @@ class _DocxReader:
             if any(cells):
                 yield LayoutBlock("row", " | ".join(cells), header=header, place=place)
             above = cells
-
 
     def _row_cells(self, row: Sequence[etree._Element], grid: dict[int, str]) -> list[str]:
         """The texts of a row; a cell that goes on from above has its text from there, `grid` by column."""

@@ -60,7 +60,9 @@ class Numbering:
             return BULLET
         counts = self._counts[abstract]
         start = self._starts.pop((list_id, depth), None)
-        counts[depth] = counts[depth] + 1 if depth in counts and start is None else (level.start if start is None else start)
+        counts[depth] = (
+            counts[depth] + 1 if depth in counts and start is None else (level.start if start is None else start)
+        )
         for deeper in [other for other in counts if other > depth]:
             del counts[deeper]
         if level.style == "none":

@@ -34,7 +34,9 @@ def formula_text(root: etree._Element, depth: int = 0) -> str:
 def _group(text: str, pattern: re.Pattern[str]) -> str:
     """A part in brackets, unless it is one thing."""
     text = text.strip()
-    return text if pattern.fullmatch(text) or (text.startswith("(") and text.find(")") == len(text) - 1) else f"({text})"
+    return (
+        text if pattern.fullmatch(text) or (text.startswith("(") and text.find(")") == len(text) - 1) else f"({text})"
+    )
 
 
 def _fraction(_: etree._Element, parts: list[str]) -> str:
@@ -69,7 +71,9 @@ def _sum(node: etree._Element, parts: list[str]) -> str:
 
 def _brackets(node: etree._Element, parts: list[str]) -> str:
     settings = find_child(node, "dPr")
-    found = {name: find_child(settings, name) if settings is not None else None for name in ("begChr", "endChr", "sepChr")}
+    found = {
+        name: find_child(settings, name) if settings is not None else None for name in ("begChr", "endChr", "sepChr")
+    }
     opening, closing, between = (
         default if found[name] is None else get_attribute(found[name], "val")
         for name, default in (("begChr", "("), ("endChr", ")"), ("sepChr", "|"))

@@ -6,8 +6,8 @@ The column names are looked for: titles and empty rows may stand above them, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
 
 from ragkit.load.shared.access_field import is_access_field
 
@@ -22,6 +22,10 @@ MAX_TITLE_ROWS = 12
 
 MAX_ROW_CHARS = 700
 """A longer row with column names takes several lines, each of which begins with its first value."""
+
+MIN_SIDE_ROWS = 3
+MAX_SIDE_ROWS = 20_000
+"""Rows of a table beside another one."""
 
 MAX_HEADER_ROWS = 4
 """Rows of column names, at most."""
@@ -64,8 +68,21 @@ def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
     below unless others are found.
     """
     header: tuple[str, ...] = ()
+    caption = ""
+    held: list[TableRow] = []
     for region in _regions(rows):
         ahead = list(islice(region, MAX_TITLE_ROWS + MAX_HEADER_ROWS + 1))
+        if held and _stands_above(held[-1], ahead[0]):
+            caption, header = _spaced_header(held)
+            held = []
+            for row in chain(ahead, region):
+                yield from _body_lines(row, header, caption)
+            continue
+        yield from (_title_line(row) for row in held)
+        held = ahead if region.ended and len(ahead) <= MAX_HEADER_ROWS and _may_be_spaced_header(ahead) else []
+        if held:
+            continue
+        caption = ""
         is_note = all(_filled(row) == 1 for row in ahead) and (region.ended or len(header) > 2)
         titles, names = (len(ahead), 0) if is_note else _find_header(ahead, known=header)
         if names:
@@ -73,6 +90,69 @@ def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
         yield from (_title_line(row) for row in ahead[:titles])
         for row in chain(ahead[titles + names :], region):
             yield from _body_lines(row, header)
+    yield from (_title_line(row) for row in held)
+
+
+def _may_be_spaced_header(rows: Sequence[TableRow]) -> bool:
+    """Whether rows above an empty one are nothing but names, and no plain table of their own."""
+    return _filled(rows[-1]) > 1 and all(map(_holds_names, rows)) and not is_header(rows[0].cells, rows[-1].cells)
+
+
+def _stands_above(names: TableRow, row: TableRow) -> bool:
+    """Whether most names stand above numbers."""
+    columns = [column for column, name in enumerate(names.cells) if name]
+    below = [row.cells[column] for column in columns if column < len(row.cells)]
+    return len(below) > 1 and 2 * sum(map(is_number, below)) > len(columns)
+
+
+def _spaced_header(rows: Sequence[TableRow]) -> tuple[str, tuple[str, ...]]:
+    """What stands alone above the columns, such as a year, and the column names."""
+    first = rows[0]
+    above = [column for column, name in enumerate(first.cells) if name and column]
+    if len(rows) > 1 and len(above) == 1 and not first.spans and len(above) < _filled(rows[-1]):
+        cells = ["" if column == above[0] else name for column, name in enumerate(first.cells)]
+        return first.cells[above[0]], _join_header_rows([replace(first, cells=cells), *rows[1:]])
+    return "", _join_header_rows(rows)
+
+
+def split_side_tables(rows: Iterable[TableRow]) -> Iterator[TableRow]:
+    """The rows, with a table that stands beside another one below it: empty columns part them, each has its names."""
+    region: list[TableRow] = []
+    for row in rows:
+        if any(row.cells):
+            region.append(row)
+            continue
+        yield from _stack(region)
+        region = []
+        yield row
+    yield from _stack(region)
+
+
+def _stack(region: Sequence[TableRow]) -> Iterator[TableRow]:
+    width = max((len(row.cells) for row in region), default=0)
+    used = [any(column < len(row.cells) and row.cells[column] for row in region) for column in range(width)]
+    starts = [column for column in range(1, width) if used[column] and not used[column - 1]]
+    cuts = [column for column in starts if _is_table([row.cells[column:] for row in region])]
+    if not cuts or len(region) > MAX_SIDE_ROWS:
+        yield from region
+        return
+    for first, last in pairwise([0, *cuts, width]):
+        for row in region:
+            cells = [cell if first <= column < last else "" for column, cell in enumerate(row.cells[:last])]
+            if any(cells):
+                yield replace(
+                    row, cells=cells, spans=[span for span in row.spans if first <= span[0] and span[1] < last]
+                )
+        yield TableRow(region[-1].number, ())
+
+
+def _is_table(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether cells are a table of their own: names, and below them rows that begin with a text."""
+    filled = [cells for cells in rows if any(cells)]
+    if len(filled) < MIN_SIDE_ROWS or not is_header(filled[0], filled[1]) or len([c for c in filled[0] if c]) < 2:
+        return False
+    keys = [cells[0] for cells in filled[1:] if cells]
+    return all(keys) and not any(map(is_number, keys)) and len(set(keys)) > 1
 
 
 def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -195,7 +275,7 @@ def _title_line(row: TableRow) -> TableLine:
     return TableLine(row.number, text, _column_range(row.cells), is_title=True)
 
 
-def _body_lines(row: TableRow, header: tuple[str, ...]) -> Iterator[TableLine]:
+def _body_lines(row: TableRow, header: tuple[str, ...], caption: str = "") -> Iterator[TableLine]:
     if not header:
         yield TableLine(row.number, _format_plain_row(row.cells), _column_range(row.cells))
         return
@@ -203,7 +283,8 @@ def _body_lines(row: TableRow, header: tuple[str, ...]) -> Iterator[TableLine]:
     columns = min(first, _first_name(header)), max(last, len(header) - 1)
     cells = row.cells
     for text in _format_named_row(header, row.cells):
-        yield TableLine(row.number, text, columns, header=header, cells=cells)
+        line = f"{caption}; {text}" if caption else text
+        yield TableLine(row.number, line, columns, header=header, cells=cells)
         cells = ()
 
 

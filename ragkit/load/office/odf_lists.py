@@ -77,8 +77,10 @@ class ListStyles:
 def _read_level(node: etree._Element) -> _Level:
     if local_name(node) != "list-level-style-number":
         return _Level()
-    texts = (get_attribute(node, name)[:20] for name in ("num-format", "num-prefix", "num-suffix"))
-    return _Level(*texts, shown=_number(node, "display-levels", 1), start=_number(node, "start-value", 1))
+    style, prefix, suffix = (get_attribute(node, name)[:20] for name in ("num-format", "num-prefix", "num-suffix"))
+    return _Level(
+        style, prefix, suffix, shown=_number(node, "display-levels", 1), start=_number(node, "start-value", 1)
+    )
 
 
 def _number(node: etree._Element, name: str, default: int) -> int:

@@ -82,7 +82,8 @@ def _brackets(node: etree._Element, parts: list[str]) -> str:
 
 
 def _fenced(node: etree._Element, parts: list[str]) -> str:
-    return node.get("open", "(") + (node.get("separators", ",") or "").strip()[:1].join(parts) + node.get("close", ")")
+    opening, between, closing = (str(node.get(*item)) for item in (("open", "("), ("separators", ","), ("close", ")")))
+    return opening + between.strip()[:1].join(parts) + closing
 
 
 def _rows(_: etree._Element, parts: list[str]) -> str:

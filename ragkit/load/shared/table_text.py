@@ -95,14 +95,18 @@ def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
 
 def _may_be_spaced_header(rows: Sequence[TableRow]) -> bool:
     """Whether rows above an empty one are nothing but names, and no plain table of their own."""
-    return _filled(rows[-1]) > 1 and all(map(_holds_names, rows)) and not is_header(rows[0].cells, rows[-1].cells)
+    return (
+        _filled(rows[-1]) > 1
+        and all(map(_holds_names, rows))
+        and (len(rows) == 1 or not is_header(rows[0].cells, rows[-1].cells))
+    )
 
 
 def _stands_above(names: TableRow, row: TableRow) -> bool:
     """Whether most names stand above numbers."""
     columns = [column for column, name in enumerate(names.cells) if name]
     below = [row.cells[column] for column in columns if column < len(row.cells)]
-    return len(below) > 1 and 2 * sum(map(is_number, below)) > len(columns)
+    return len(below) > 1 and 2 * sum(map(is_number, below)) >= len(columns)
 
 
 def _spaced_header(rows: Sequence[TableRow]) -> tuple[str, tuple[str, ...]]:
@@ -132,7 +136,9 @@ def _stack(region: Sequence[TableRow]) -> Iterator[TableRow]:
     width = max((len(row.cells) for row in region), default=0)
     used = [any(column < len(row.cells) and row.cells[column] for row in region) for column in range(width)]
     starts = [column for column in range(1, width) if used[column] and not used[column - 1]]
-    cuts = [column for column in starts if _is_table([row.cells[column:] for row in region])]
+    ends = [next((column for column in range(start, width) if not used[column]), width) for start in starts]
+    blocks = zip(starts, ends, strict=True)
+    cuts = [start for start, end in blocks if _is_table([row.cells[start:end] for row in region])]
     if not cuts or len(region) > MAX_SIDE_ROWS:
         yield from region
         return

@@ -40,7 +40,7 @@ _NON_FINAL_ABBREVIATIONS = _word_set(
     "dr mr mrs ms mx prof st sta ste rev hon gen col capt cmdr lt sgt maj adm gov sen rep pres messrs mme mlle "
     "hr fr dipl ing mag herrn e.g i.e eg ie cf viz vs v.s resp approx ca incl excl esp z.b d.h u.a p.ex i.d.r bzw "
     "vgl ggf evtl sog mt ft al.e bspw bzgl einschl entspr inkl exkl zzgl hrsg mio mrd z.t z.zt u.u v.a m.e s.o s.u "
-    "buchst lit"
+    "buchst"
 )
 # Do not end a sentence before a number: "Fig. 3", "no. 7", "Jan. 12".
 _NUMBER_ABBREVIATIONS = _word_set(

@@ -32,7 +32,7 @@ _MARK = re.compile(
     r"|(?P<opened><!--|\{/\*|<(?:script|style|svg|template)(?=[\s>]))"
     r"|(?P<heading></?h(?P<level>[1-6])(?:\s[^<>]{0,500})?>)"
     rf"|(?P<tag></?(?:{HTML_ELEMENTS.replace(' ', '|')})(?:\s[^<>]{{0,{MAX_TAG_CHARS}}})?/?>)"
-    r"|(?P<id>[ \t]\{[#.:][^{}\n]{1,200}\}(?=[ \t]*$)|^[ \t]*\{:[^{}\n]{1,200}\}[ \t]*$)"
+    r"|(?P<id>[ \t]\{[ ]?(?:[#.:]|id=|class=)[^{}\n]{1,200}\}(?=[ \t]*$)|^[ \t]*\{:[^{}\n]{1,200}\}[ \t]*$)"
     r"|(?P<nbsp>&nbsp;)",
     re.MULTILINE | re.IGNORECASE,
 )

@@ -60,6 +60,7 @@ def test_braces_that_are_no_front_matter_stay(text: str) -> None:
         ("> [!WARNING]\n> Hot.", "> WARNING > Hot."),
         ("Text <!-- never\nseen --> on.", "Text on."),
         ("# Pump {#pump-id}\n\nWords {: .lead }", "# Pump Words"),
+        ('### 9.5 <small>May</small> { id="9.5" }', "### 9.5 May"),
         ("<details><summary>More</summary>\n<b>It</b> runs.<br/>\n</details>", "More It runs."),
         ('<p align="center">The <em>pump</em></p>', "The pump"),
         ('a <svg viewBox="0 0 1 1"><path d="M1 1"/></svg>b', "a b"),

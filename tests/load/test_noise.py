@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import UnsupportedFormat
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.router import LoaderRoute, Router
 from ragkit.load.shared.noise import LEFT_OUT
+from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
 
 CODED = base64.b64encode(random.Random(3).randbytes(3_000)).decode()
@@ -36,6 +38,14 @@ def test_what_is_no_text_is_left_out_and_counted(name: str, noise: str) -> None:
     assert document.text.replace('"', "").split() == ["The", "pump", "runs.", "The", "valve", "stays", "shut."]
     assert document.text.count("\n") == text.count("\n")
     assert document.metadata[LEFT_OUT] == len(text) - len(document.text)
+
+
+def test_an_index_run_says_what_it_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(f"The pump runs.\n\n{CODED}\n")
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 16}\n")) as kb:
+        [note] = kb.index(tmp_path / "a.md").notes
+        assert note.startswith("4,000 characters that are no text left out") and "a.md: 4,000" in note
+        assert all(len(hit.text) < 100 for hit in kb.search("pump"))
 
 
 def test_hashes_of_a_list_are_left_out_and_a_few_are_not() -> None:

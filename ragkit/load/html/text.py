@@ -15,12 +15,12 @@ from types import MappingProxyType
 from lxml import etree
 
 from ragkit.load.html.selection import mark_forms, mark_other_articles, select_main_blocks
-from ragkit.load.html.table import TableCell, TableGrid
 from ragkit.load.shared.access_field import FIELD, access_metadata, is_access_field
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.shared.list_numbers import format_number
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.math_text import formula_text
+from ragkit.load.shared.table_grid import TableCell, TableGrid
 from ragkit.records import NO_METADATA, Metadata, Place
 
 

@@ -111,7 +111,12 @@ def _noise_spans(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_coded(run: str) -> bool:
     """Whether a run is base64 or the like: letters in both cases and digits, or hexadecimal digits, and no words."""
-    if not any(map(str.isdigit, run)) or not any(map(str.isalpha, run)) or "--" in run.strip("-") or _HASH.fullmatch(run) is not None:
+    if (
+        not any(map(str.isdigit, run))
+        or not any(map(str.isalpha, run))
+        or "--" in run.strip("-")
+        or _HASH.fullmatch(run) is not None
+    ):
         return False
     words = sum(len(word) for word in _WORD.findall(run))
     return words < 0.35 * len(run)

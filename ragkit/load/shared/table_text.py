@@ -25,7 +25,8 @@ MAX_ROW_CHARS = 700
 
 MIN_SIDE_ROWS = 3
 MAX_SIDE_ROWS = 20_000
-"""Rows of a table beside another one."""
+MAX_SIDE_TABLES = 50
+"""Rows of tables side by side, and how many there are."""
 
 MAX_HEADER_ROWS = 4
 """Rows of column names, at most."""
@@ -136,10 +137,13 @@ def _stack(region: Sequence[TableRow]) -> Iterator[TableRow]:
     width = max((len(row.cells) for row in region), default=0)
     used = [any(column < len(row.cells) and row.cells[column] for row in region) for column in range(width)]
     starts = [column for column in range(1, width) if used[column] and not used[column - 1]]
+    if not starts or len(starts) >= MAX_SIDE_TABLES or len(region) > MAX_SIDE_ROWS:
+        yield from region
+        return
     ends = [next((column for column in range(start, width) if not used[column]), width) for start in starts]
     blocks = zip(starts, ends, strict=True)
     cuts = [start for start, end in blocks if _is_table([row.cells[start:end] for row in region])]
-    if not cuts or len(region) > MAX_SIDE_ROWS:
+    if not cuts:
         yield from region
         return
     for first, last in pairwise([0, *cuts, width]):

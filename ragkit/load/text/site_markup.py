@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragkit.load.html.table import TableCell, TableGrid
 from ragkit.load.shared.loader_utils import collapse_whitespace
+from ragkit.load.shared.table_grid import TableCell, TableGrid
 from ragkit.load.text.front_matter import blank_text
 from ragkit.records import TABLE_LEVEL, Heading
 

@@ -17,7 +17,7 @@ SHEET_FORMATS = frozenset({"ods", "sqlite", "xls", "xlsx"})
 """Formats whose headings are the names of sheets and tables."""
 
 _SEPARATORS = re.compile(r"[\s_.+-]+")
-_COPY = re.compile(r"[\s_-]*(?:\(\d{1,3}\)|\bcopy\b|\bkopie\b)$", re.IGNORECASE)
+_COPY = re.compile(r"(?:\(\d{1,3}\)|\bcopy|\bkopie)$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{3,}|[^\W\d_a-zA-Z]{2,}")
 _EMPTY_NAMES = frozenset(
     ("index", "readme", "default", "document", "untitled", "file", "page", "scan", "image", "img", "output", "data")

@@ -35,10 +35,11 @@ from ragkit.index.report import (
     PlanCreated,
     TextsEmbedded,
 )
-from ragkit.index.scan_notes import PAGES_WITHOUT_TEXT, describe_scans
+from ragkit.index.scan_notes import PAGES_WITHOUT_TEXT, describe_noise, describe_scans
 from ragkit.lexical.base import LexicalIndex
 from ragkit.load.files.file_io import FileStat
 from ragkit.load.process.parsing import ParseFailure
+from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.records import Document
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.meter import current_meter
@@ -130,6 +131,7 @@ class Build:
         self._failures: list[FileFailure] = []
         self._skipped: list[tuple[str, str]] = []
         self._scans: dict[str, list[int]] = {}
+        self._left_out: dict[str, int] = {}
         self._token_count = 0
         self._weights_checked = False
         self._batch_queue: deque[_EmbedBatch] = deque()
@@ -185,7 +187,7 @@ class Build:
             seconds=time.perf_counter() - started,
             contexts=sum(estimate.requests for estimate in estimates) if dry_run else contexts.written,
             context_estimates=estimates,
-            notes=(describe_scans(self._scans, is_estimate=dry_run),) if self._scans else (),
+            notes=self._notes(is_estimate=dry_run),
             stage_seconds={stage: round(seconds, 3) for stage, seconds in self._stage_seconds.items()},
             dry_run=dry_run,
         )
@@ -233,7 +235,14 @@ class Build:
         self._queue_document(task, row, outcome)
         return FileRead(task.source, len(outcome.chunks) + parts, task.stat.size, row.reason, row.hint)
 
+    def _notes(self, *, is_estimate: bool) -> tuple[str, ...]:
+        scans = (describe_scans(self._scans, is_estimate=is_estimate),) if self._scans else ()
+        return (*scans, *((describe_noise(self._left_out),) if self._left_out else ()))
+
     def _note_scans(self, document: Document) -> None:
+        count = document.metadata.get(LEFT_OUT)
+        if isinstance(count, int):
+            self._left_out[document.source] = count
         pages = document.metadata.get(PAGES_WITHOUT_TEXT)
         if isinstance(pages, list):
             self._scans[document.source] = [page for page in pages if isinstance(page, int)]

@@ -1,4 +1,4 @@
-"""Notes of an index run on scanned pages: those that were left out, and the time that reading them takes."""
+"""Notes of an index run: scanned pages that were left out and the time that reading them takes, and what is no text."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ def describe_scans(pages: Mapping[str, Sequence[int]], *, is_estimate: bool) -> 
     named = "; ".join(f"{source}: {describe_pages(numbers)}" for source, numbers in list(pages.items())[:MAX_FILES])
     more = f"; and {len(pages) - MAX_FILES:,} more" if len(pages) > MAX_FILES else ""
     return f"{what} left out ({named}{more}): {install_command('ocr')}, then run `ragkit index --rebuild`"
+
+
+def describe_noise(characters: Mapping[str, int]) -> str:
+    """One line on what was left out of files because it is no text, by source."""
+    largest = sorted(characters, key=lambda source: -characters[source])[:MAX_FILES]
+    named = "; ".join(f"{source}: {characters[source]:,}" for source in largest)
+    more = f"; and {len(characters) - MAX_FILES:,} more" if len(characters) > MAX_FILES else ""
+    return f"{sum(characters.values()):,} characters that are no text left out, such as base64 ({named}{more})"
 
 
 def _count(number: int, thing: str) -> str:

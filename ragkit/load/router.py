@@ -16,9 +16,12 @@ from ragkit.load import LOADERS
 from ragkit.load.base import AttachmentLoader, Loader
 from ragkit.load.detect import detect_loader, is_archive
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
+from ragkit.load.files.generated_files import generated_reason
 from ragkit.load.files.secret_files import has_private_key
 from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.shared.encoding import decode_bytes
+from ragkit.load.shared.noise import leave_out_noise
+from ragkit.load.shared.titles import give_title
 from ragkit.load.text.front_matter import find_access
 from ragkit.records import JSON, NO_METADATA, Document, Metadata, content_id
 
@@ -30,6 +33,9 @@ LOG = logging.getLogger("ragkit.load")
 
 PARSER_ERRORS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError, RecursionError)
 """Errors of a parser of an attachment, which must not stop the mail."""
+
+PAGE_FORMATS = frozenset({"pdf", "image"})
+"""Formats whose text is what was drawn on pages."""
 
 MAX_DEPTH = 5
 """Files inside files inside files: attachments of attached mails, in an archive."""
@@ -73,6 +79,8 @@ class Router:
             raise UnsupportedFormat(source, "looks like a secret (private key)")
         suffix = file_suffix(source)
         suffix_route = self._by_suffix.get(suffix)
+        if suffix_route is None and (reason := generated_reason(source)):
+            raise UnsupportedFormat(source, reason, f"to read it, name `{suffix}` in `only` of a loader")
         try:
             name = detect_loader(data, source)
         except UnsupportedFormat:
@@ -114,6 +122,8 @@ class Router:
             raise UnsupportedFormat(source, "an archive inside another file", "unpack it and index the folder")
         loader = self._loaders[route]
         document = loader.load(data, source)
+        if document.format not in PAGE_FORMATS:
+            document = give_title(leave_out_noise(document))
         if route.name not in LOADER_VERSIONS or route.name == "unstructured":  # they know nothing of the field
             document = replace(document, metadata={**_front_matter_access(data), **document.metadata})
         if isinstance(loader, AttachmentLoader) and depth < MAX_DEPTH:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-
-import numpy as np
 
 from ragkit.records import Document
 from ragkit.split.base import CharSpan
@@ -22,8 +19,11 @@ from ragkit.split.token_index import TokenIndex
 _FIRST_SEPARATOR_COST = -200
 _SEPARATOR_COST_STEP = 200  # added for each further separator
 _MARKDOWN_FORMATS = frozenset({"markdown", "notebook"})
-_ROW_FORMATS = frozenset({"csv", "ods", "xls", "xlsx"})
-"""Formats whose lines are table rows; an overlap never contains part of a row."""
+_ROW_FORMATS = frozenset({"csv", "ods", "parquet", "sqlite", "xls", "xlsx"})
+"""Formats whose lines are table rows."""
+_PROSE_FORMATS = frozenset({"", "text", "json", "jsonl", "asciidoc", "org", "rst"})
+"""Formats whose lines are no table rows. In all others, a line with ` | ` is one."""
+_EVERY_LINE, _CELLS = re.compile(r"\S"), re.compile(r" \| ?")
 
 
 class RecursiveSplitter(BaseSplitter[RecursiveOptions]):
@@ -36,11 +36,12 @@ class RecursiveSplitter(BaseSplitter[RecursiveOptions]):
             return pack_segments(SegmentArray.from_segments(pieces), token_index, limits)
         if document.format == "code":
             return pack_segments(code_segments(document), token_index, limits)
-        blocks = markdown_blocks(document) if document.format in _MARKDOWN_FORMATS else heading_blocks(document)
-        segments = structured_segments(token_index, blocks, limits.max_tokens)
-        if document.format in _ROW_FORMATS:
-            segments = replace(segments, atomic=np.ones(len(segments.starts), bool))
-        return pack_segments(segments, token_index, limits)
+        if document.format in _MARKDOWN_FORMATS:
+            blocks = markdown_blocks(document)
+        else:
+            is_row = _EVERY_LINE if document.format in _ROW_FORMATS else _CELLS
+            blocks = heading_blocks(document, None if document.format in _PROSE_FORMATS else is_row)
+        return pack_segments(structured_segments(token_index, blocks, limits.max_tokens), token_index, limits)
 
 
 def _split_at_separators(text: str, separators: Sequence[str]) -> Iterator[Segment]:

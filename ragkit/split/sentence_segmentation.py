@@ -39,10 +39,12 @@ def _word_set(text: str) -> frozenset[str]:
 _NON_FINAL_ABBREVIATIONS = _word_set(
     "dr mr mrs ms mx prof st sta ste rev hon gen col capt cmdr lt sgt maj adm gov sen rep pres messrs mme mlle "
     "hr fr dipl ing mag herrn e.g i.e eg ie cf viz vs v.s resp approx ca incl excl esp z.b d.h u.a p.ex i.d.r bzw "
-    "vgl ggf evtl sog mt ft al.e bspw bzgl einschl entspr inkl exkl zzgl hrsg mio mrd z.t z.zt u.u v.a m.e s.o s.u"
+    "vgl ggf evtl sog mt ft al.e bspw bzgl einschl entspr inkl exkl zzgl hrsg mio mrd z.t z.zt u.u v.a m.e s.o s.u "
+    "buchst"
 )
 # Do not end a sentence before a number: "Fig. 3", "no. 7", "Jan. 12".
 _NUMBER_ABBREVIATIONS = _word_set(
+    "abs abschn anh anl beil buchst erw rn rdnr rz tz uabs unterabs nrn lit alin arts "
     "no nos nr fig figs tab sec sect eq eqs ch chap vol vols p pp art ref refs ex par para ver ed app col ln "
     "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s ziff anm aufl str tel"
 )
@@ -189,7 +191,7 @@ def _full_stop_ends_sentence(text: str, stop: int, begin: int, following: int) -
     if before[-1].isspace():  # "... slipstream . an experimental ...": tokenized text
         return True
     word = before.split()[-1].lstrip(_OPENING_PUNCTUATION)
-    known = word.lower()
+    known = word.lower().replace("’", "'").rpartition("'")[2]
     head = text[following]
     at_line_start = stop - len(word) == begin
     if known in _NON_FINAL_ABBREVIATIONS or (at_line_start and (word.isdecimal() or len(word) == 1)):

@@ -49,9 +49,15 @@ def markdown_blocks(document: Document) -> list[BlockSpan]:
     return _merge_blocks(blocks, headings)
 
 
-def heading_blocks(document: Document) -> list[BlockSpan]:
-    """The headings of the document, in order."""
-    return _locate_headings(document.text, document.headings, setext=False)
+def heading_blocks(document: Document, row: re.Pattern[str] | None = None) -> list[BlockSpan]:
+    """The headings of the document and its table rows, the lines in which `row` is found; in order."""
+    headings = _locate_headings(document.text, document.headings, setext=False)
+    if row is None:
+        return headings
+    text, taken = document.text, {heading.start for heading in headings}
+    lines = (line for line in iter_lines(text) if line.text_start not in taken)
+    rows = [BlockSpan(line.text_start, line.end) for line in lines if row.search(text, line.start, line.end)]
+    return _merge_blocks(rows, headings) if rows else headings
 
 
 def section_level(levels: Sequence[int]) -> int:

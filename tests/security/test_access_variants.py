@@ -72,9 +72,7 @@ def test_a_file_is_reported_until_it_is_mended_and_keeps_being_indexed(tmp_path:
         "---\nNote: the house.\n\nIt is a long text: with colons,\nand lines\nof words.\n\n---\n",
         "---\n# A slide\nwords\n---\n# Another\n",
         "---\n- one\n- two\n---\n",
-        "---\ntitle: P\n---\nAccess: by the gate.\n",
         "# Museum\n\nAccess: by bus 7.\n\n---\n",
-        "---\nextra: {access: public}\n---\nwords\n",
         "---\ntitle: P\n----\nwords\n",
         "\n---\ntitle: P\n---\nwords\n",
         "---\n---\nwords\n",
@@ -87,12 +85,30 @@ def test_markdown_without_front_matter_or_the_field_stays_open_and_as_it_was(tmp
     assert not {"access", "access_problem"} & document.metadata.keys()
 
 
+@pytest.mark.parametrize("head", ["title: P", "extra: {access: public}"])
+def test_front_matter_without_the_field_closes_nothing(tmp_path: Path, head: str) -> None:
+    (tmp_path / "a.md").write_text(f"---\n{head}\n---\nAccess: by the gate.\n")
+    [document] = DocumentLoader.from_file(tmp_path / "a.md")
+    assert document.text.strip() == "Access: by the gate."
+    assert not {"access", "access_problem"} & document.metadata.keys()
+
+
+@pytest.mark.parametrize(
+    "head", ['{"access": ["bob"], "title": "P"}', '{\n  "access": ["bob"],\n}', '{"Access": "bob", "access": "al"}']
+)
+def test_a_json_head_holds_or_closes(tmp_path: Path, head: str) -> None:
+    (tmp_path / "a.md").write_text(f"{head}\n\nThe okapi.\n")
+    [document] = DocumentLoader.from_file(tmp_path / "a.md")
+    assert document.metadata["access"] == (["bob"] if head.endswith('"P"}') else [])
+    assert ("access_problem" in document.metadata) == (document.metadata["access"] == [])
+
+
 def test_the_field_is_no_text_and_offsets_stay_those_of_the_file(tmp_path: Path) -> None:
     written = "---\ntitle: P\naccess:\n  - bob\n  - group:board\ndate: 2026\n---\n# Plan\n\nThe okapi.\n"
     (tmp_path / "a.md").write_text(written)
     [document] = DocumentLoader.from_file(tmp_path / "a.md")
     assert len(document.text) == len(written) and document.text.count("\n") == written.count("\n")
-    assert "bob" not in document.text and "title: P" in document.text and "date: 2026" in document.text
+    assert "bob" not in document.text and document.metadata["date"] == 2026
     assert [heading.start for heading in document.headings] == [written.index("# Plan")]
     (tmp_path / "b.md").write_text("---\naccess: bob\n---\n# Plan\n")
     assert DocumentLoader.from_file(tmp_path / "b.md")[0].text.strip() == "# Plan"

@@ -37,7 +37,6 @@ FROM_WITHOUT: Mapping[str, str] = {
 
 MADE: Mapping[str, Sequence[str]] = {
     "load/pages/notes.py": (r"(?:(?<=[^\W\d_])|(?<=[^\W\d_][.,;:!?)\"”’»]))12(?=[\s.,;:!?)]|$)",),
-    "load/text/front_matter.py": (r"(?m)^(?:---|\.\.\.)[ \t]*$", r"(?m)^\+\+\+[ \t]*$"),
     "answer/extractive/selection.py": (
         r"(?:an? |the |\W){0,6}[\"'“”‘’`*]{0,3}\.rc\s+files?[\"'“”‘’`*]{0,3}(?:\s+(?:is|are)\b|\s+[-–—]+\s)",
     ),

@@ -41,7 +41,7 @@ class CsvLoader:
         except csv.Error as error:
             raise LoadError(source, f"invalid CSV ({error})", "rename it to .txt to load it as plain text") from error
         if self.options.records is not None:
-            rows = (line for line in lines if line.header)
+            rows = (line for line in lines if line.cells)
             records = (table_record(line.header, line.cells, Place(0, "line", line.number)) for line in rows)
             return build_record_documents("csv", source, records, self.options.records)
         columns = list[JSON](lines[-1].header[:100] if lines else ())

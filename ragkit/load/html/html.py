@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from itertools import pairwise
 
 from lxml import etree
 
 from ragkit.errors import InvalidOption, LoadError
+from ragkit.load.file_types import file_suffix
 from ragkit.load.html.text import PageReader, PageText, extract_page_text
 from ragkit.load.options import LOADER_VERSIONS, HtmlOptions
 from ragkit.load.shared.encoding import (
@@ -17,15 +19,20 @@ from ragkit.load.shared.encoding import (
     normalize_codec,
     replace_invalid_chars,
 )
-from ragkit.load.shared.loader_utils import build_document
+from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
+from ragkit.load.shared.ooxml import find_child, local_name, parse_xml
 from ragkit.load.text.front_matter import find_access
-from ragkit.records import Document
+from ragkit.records import Document, Place
 
 FEED_SIZE = 65_536
 """Bytes per call of the parser."""
 
 META_NAMES = ("author", "description", "keywords", "lang")
 """`<meta>` names that become metadata."""
+
+DRAWING_TEXTS = frozenset({"title", "desc", "text", "foreignObject"})
+"""Elements of an SVG file with words."""
 
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"""<\?xml[^>]{0,100}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
@@ -43,9 +50,28 @@ class HtmlLoader:
 
     def load(self, data: bytes, source: str) -> Document:
         """The page in `data`; invalid markup is repaired as in a browser."""
+        if file_suffix(source) == ".svg":
+            return _load_drawing(data, source)
         page = read_page(data, source, navigation=self.options.navigation)
         extra = {**{key: page.meta.get(key) for key in META_NAMES}, **page.access}
         return build_document("html", source, page.layout, extra, page.title)
+
+
+def _load_drawing(data: bytes, source: str) -> Document:
+    """The words of an SVG file: its title, description and texts, in the order of the file."""
+    root = parse_xml(data, source, "the file")
+    blocks: list[LayoutBlock] = []
+    for node in root.iter("{*}title", "{*}desc", "{*}text", "{*}foreignObject"):
+        above = list(node.iterancestors())
+        is_fallback = any(
+            local_name(outer) == "switch" and inner is not outer[0] for inner, outer in pairwise([node, *above])
+        )
+        if is_fallback or any(local_name(outer) in DRAWING_TEXTS for outer in above):
+            continue
+        text = collapse_whitespace(replace_invalid_chars(" ".join(node.itertext())))
+        blocks.append(LayoutBlock("line", text, place=Place(0, "line", node.sourceline or 1)))
+    title = next((block.text for block in blocks), "") if find_child(root, "title") is not None else ""
+    return build_document("html", source, join_blocks(blocks), {}, title)
 
 
 def read_page(data: bytes | str, source: str, *, navigation: bool = False) -> PageText:

@@ -12,11 +12,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
+from lxml import etree
+
 from ragkit.load.html.selection import mark_forms, mark_other_articles, select_main_blocks
-from ragkit.load.html.table import TableCell, TableGrid
 from ragkit.load.shared.access_field import FIELD, access_metadata, is_access_field
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
+from ragkit.load.shared.list_numbers import format_number
 from ragkit.load.shared.loader_utils import collapse_whitespace
+from ragkit.load.shared.math_text import formula_text
+from ragkit.load.shared.table_grid import TableCell, TableGrid
 from ragkit.records import NO_METADATA, Metadata, Place
 
 
@@ -36,6 +40,8 @@ BLOCK_TAGS = _word_set(
     "tfoot thead tr td th ul"
 )
 """Elements that start a new line."""
+
+LIST_TAGS = ("ul", "ol", "menu", "dir")
 
 DROPPED_CLASSES = _word_set("anchor-link gutter hash-link headerlink lineno linenos mw-editsection")
 """Classes of marks next to the text."""
@@ -85,6 +91,7 @@ MENU_ROLES = _word_set("alertdialog banner contentinfo dialog menu menubar navig
 _HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?![.\d]*[1-9])", re.I
 )
+_LIST_STYLE = re.compile(r"list-style(?:-type)?\s{0,9}:\s{0,9}([\w-]{1,30})")
 _INVISIBLE_CHARS = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _NEWLINE = "\x00"
 """Represents `<br>` in the buffer; the parser never emits NUL."""
@@ -147,6 +154,9 @@ class PageReader:
         self._row_stack: list[_TableRow] = []
         self._tables: list[TableGrid] = []
         self._bullet = ""
+        self._lists: list[tuple[str, int, int]] = []
+        """Numbering, next number and step of each open list; '' for bullets."""
+        self._math: etree.TreeBuilder | None = None
         self.line = 0
         """The line of the file that is being parsed, from 1; 0: unknown."""
         self._text_run: list[str] = []
@@ -160,6 +170,10 @@ class PageReader:
         """Handle a start tag."""
         if self._text_run:
             self._locate_text()
+        if tag == "math" or self._math is not None:
+            self._math = self._math or etree.TreeBuilder()
+            self._math.start(tag, dict(attributes or ()))
+            return
         attributes = attributes or _NO_ATTRIBUTES  # that of lxml is slow
         flags = self._flags_for(tag, attributes)
         if tag == "meta":
@@ -179,6 +193,12 @@ class PageReader:
         """Handle an end tag; closes the unclosed elements inside it."""
         if self._text_run:
             self._locate_text()
+        if self._math is not None:
+            self._math.end(tag)
+            if tag == "math":
+                formula, self._math = self._math.close(), None
+                self.data(f" {formula_text(formula)} ")
+            return
         while self._open_elements:
             last = self._open_elements.pop()
             if not last.flags and last.tag not in BLOCK_TAGS:
@@ -198,6 +218,9 @@ class PageReader:
 
     def data(self, text: str) -> None:
         """Handle text."""
+        if self._math is not None:
+            self._math.data(text.strip())
+            return
         if self._flag_counts["title"]:
             self.title += text
         elif not self._flag_counts["skip"]:
@@ -213,6 +236,7 @@ class PageReader:
 
     def close(self) -> PageReader:
         """Handle the end of the page."""
+        self._math = None
         while self._open_elements:
             self.end(self._open_elements[-1].tag)
         self._flush()
@@ -253,7 +277,7 @@ class PageReader:
             flags.append("beside")
         if tag == "pre":
             flags.append("pre")
-        if tag in ("ul", "ol", "menu", "dir"):
+        if tag in LIST_TAGS:
             flags.append("list")
         return tuple(flags)
 
@@ -302,7 +326,9 @@ class PageReader:
         elif tag in ("td", "th") and row and not row.is_layout:
             row.cell = TableCell.from_attributes(tag, attributes)
         elif tag == "li":
-            self._bullet = "  " * max(0, self._flag_counts["list"] - 1) + "- "
+            self._bullet = "  " * max(0, self._flag_counts["list"] - 1) + self._next_mark(attributes) + " "
+        elif tag in LIST_TAGS:
+            self._lists.append(_numbering(tag, attributes))
         elif tag in ("pre", "dt", "dd") or _heading_level(tag):
             self._kind_stack.append(("h" if _heading_level(tag) else tag, _heading_level(tag)))
 
@@ -324,8 +350,19 @@ class PageReader:
             row.cell = None
         elif tag == "li":
             self._bullet = ""
+        elif tag in LIST_TAGS and self._lists:
+            self._lists.pop()
         elif (tag in ("pre", "dt", "dd") or _heading_level(tag)) and len(self._kind_stack) > 1:
             self._kind_stack.pop()
+
+    def _next_mark(self, attributes: Mapping[str, str]) -> str:
+        """The number of a list item with a full stop, or a bullet."""
+        style, number, step = self._lists[-1] if self._lists else ("", 0, 0)
+        if not style:
+            return "-"
+        number = _integer(attributes.get("value"), number)
+        self._lists[-1] = style, number + step, step
+        return f"{format_number(number, style)}."
 
     def _convert_row_to_blocks(self, row: _TableRow) -> None:
         """Mark a row as layout, and convert its cells to blocks."""
@@ -410,6 +447,20 @@ def is_hidden(attributes: Mapping[str, str]) -> bool:
     if "style" in attributes and _HIDDEN_STYLE.search(attributes["style"][:2000]):
         return True
     return "class" in attributes and not DROPPED_CLASSES.isdisjoint(attributes["class"][:2000].split())
+
+
+def _numbering(tag: str, attributes: Mapping[str, str]) -> tuple[str, int, int]:
+    """The numbering of a list, its first number and its step."""
+    if tag != "ol":
+        return "", 0, 0
+    found = _LIST_STYLE.search(attributes.get("style", "")[:2000])
+    style = found[1].lower() if found else attributes.get("type", "") or "1"
+    step = -1 if "reversed" in attributes else 1
+    return "" if style in ("none", "disc", "circle", "square") else style, _integer(attributes.get("start"), 1), step
+
+
+def _integer(value: str | None, default: int) -> int:
+    return int(value) if value is not None and value.strip().isdecimal() and len(value) < 9 else default
 
 
 def _heading_level(tag: str) -> int:

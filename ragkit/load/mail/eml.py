@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from email import message_from_bytes
 from email.errors import MessageError
@@ -14,7 +15,7 @@ from ragkit.errors import LoadError
 from ragkit.load.html.html import read_page
 from ragkit.load.mail.message import HEADER_NAMES, Attachment, MailMessage, build_mail_document
 from ragkit.load.options import LOADER_VERSIONS, EmlOptions, MboxOptions, MhtmlOptions
-from ragkit.load.shared.encoding import decode_bytes, replace_invalid_chars
+from ragkit.load.shared.encoding import SAMPLE_BYTES, decode_bytes, guess_utf16_or_utf32, replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.records import JSON, Document, Place
@@ -101,6 +102,8 @@ def read_message(data: bytes, source: str) -> MailMessage:
 
 
 def _read_parts(data: bytes, source: str) -> tuple[MessagePart, list[MessagePart]]:
+    if encoding := guess_utf16_or_utf32(data[:SAMPLE_BYTES]) or data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        data = decode_bytes(data, encoding if isinstance(encoding, str) else "").text.encode("utf-8")
     try:
         message = message_from_bytes(data)  # not policy.default: its header parser is recursive
         return message, list(_iter_parts(message))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lxml import etree
 
+from ragkit.load.office.cell_text import cell_text
+from ragkit.load.office.docx_numbering import BULLET, Numbering
 from ragkit.load.office.ooxml_drawings import comment_block, graphic_blocks
 from ragkit.load.options import LOADER_VERSIONS, DocxOptions
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
+from ragkit.load.shared.math_text import formula_text
 from ragkit.load.shared.ooxml import (
     find_child,
     find_main_part,
@@ -43,6 +46,11 @@ _PAGE_FIELD = re.compile(r"\s*(?:NUM|SECTION)?PAGES?\b", re.IGNORECASE)
 _PAGE_WORDS = re.compile(r"\W*(?:page|seite|p[aá]gina|sid[ae]|strona)?\W*(?:of|von|de|sur|di|av|z)?\W*", re.IGNORECASE)
 """What is left of a line of a page header that is only a page number, without its fields."""
 
+_FORMULA_EDGE = re.compile(r" ?\0 ?(?:\0 ?)?")
+_CODE_FONT = re.compile(
+    r"courier|consolas|lucida console|menlo|monaco|\S.{0,30}\bmono\b|.{0,30}\bcode\b", re.IGNORECASE
+)
+_CODE_STYLE = re.compile(r"\b(?:source ?code|code|preformatted|verbatim|macro|listing)\b", re.IGNORECASE)
 _HEADING_STYLE = re.compile(r"heading\s*([1-9])$", re.IGNORECASE)
 
 
@@ -54,6 +62,9 @@ class _ParagraphStyle:
     """1 to 9 for a heading, else 0."""
     is_title: bool = False
     is_list_item: bool = False
+    is_code: bool = False
+    numbering: tuple[str, int] | None = None
+    """Its list, and the level in it."""
 
 
 class DocxLoader:
@@ -89,6 +100,8 @@ class _DocxReader:
         self.title = ""
         self._archive, self._main = archive, main
         self._styles = _read_styles(archive, main)
+        numbering = find_related_part(archive, main, "numbering")
+        self._numbering = Numbering(parse_part(archive, numbering) if numbering else None)
         self._comments = _read_comments(archive, main) if comments else {}
         self._paragraph_count = 0
 
@@ -111,20 +124,25 @@ class _DocxReader:
             yield block
 
     def _paragraph_blocks(self, element: etree._Element) -> Iterator[LayoutBlock]:
-        text = replace_invalid_chars("".join(_iter_text(element)))
+        text = _visible_text(element)
         settings = find_child(element, "pPr")
         style_id = get_attribute(find_child(settings, "pStyle"), "val") if settings is not None else ""
         style = self._styles.get(style_id, _ParagraphStyle())
         level = _outline_level(settings) or style.level
+        listed = _list_place(settings, style)
+        label = self._numbering.next_label(*listed) if listed is not None and text.strip() else ""
         if not text.strip():
             pass
         elif level:
-            yield LayoutBlock("h", collapse_whitespace(text), level)
+            number = "" if label == BULLET else label
+            yield LayoutBlock("h", collapse_whitespace(f"{number} {text}"), level)
         elif style.is_title:
             self.title = self.title or collapse_whitespace(text)
             yield LayoutBlock("p", collapse_whitespace(text))
-        elif (depth := _list_depth(settings, style)) is not None:
-            yield LayoutBlock("li", "  " * depth + "- " + collapse_whitespace(text))
+        elif listed is not None:
+            yield LayoutBlock("li", f"{'  ' * listed[1]}{label} ".lstrip("\n") + collapse_whitespace(text))
+        elif style.is_code or _is_monospaced(element):
+            yield LayoutBlock("line", text.rstrip())
         else:
             yield LayoutBlock("p", text.strip())
         for item in element.iter("{*}txbxContent", "{*}graphicData", "{*}commentReference"):
@@ -147,14 +165,30 @@ class _DocxReader:
                     yield from self.blocks(cell)
             return
         header, above = "", [""]
+        grid: dict[int, str] = {}
         for number, row in enumerate(rows):
             place = Place(0, "paragraph", self._paragraph_count + 1)
-            cells = [collapse_whitespace(" ".join(block.text for block in self.blocks(cell))) for cell in row]
+            cells = self._row_cells(row, grid)
             if number == 1 and _is_header_row(table, elements[0]) and is_header(above, cells):
                 header = " | ".join(above)
             if any(cells):
                 yield LayoutBlock("row", " | ".join(cells), header=header, place=place)
             above = cells
+
+    def _row_cells(self, row: Sequence[etree._Element], grid: dict[int, str]) -> list[str]:
+        """The texts of a row; a cell that goes on from above has its text from there, `grid` by column."""
+        cells: list[str] = []
+        column = 0
+        for cell in row:
+            settings = find_child(cell, "tcPr")
+            merged = find_child(settings, "vMerge") if settings is not None else None
+            goes_on = merged is not None and get_attribute(merged, "val") != "restart"
+            text = grid.get(column, "") if goes_on else cell_text(self.blocks(cell))
+            grid[column] = text
+            cells.append(text)
+            span = get_attribute(find_child(settings, "gridSpan"), "val") if settings is not None else ""
+            column += int(span) if span.isdecimal() and len(span) < 4 else 1
+        return cells
 
 
 def _iter_unwrapped(parent: etree._Element, kind: str) -> Iterator[etree._Element]:
@@ -166,13 +200,20 @@ def _iter_unwrapped(parent: etree._Element, kind: str) -> Iterator[etree._Elemen
             yield from _iter_unwrapped(element, kind)
 
 
+def _visible_text(paragraph: etree._Element) -> str:
+    """The text of a paragraph, with spaces around formulas."""
+    return replace_invalid_chars(_FORMULA_EDGE.sub(" ", "".join(_iter_text(paragraph))))
+
+
 def _iter_text(element: etree._Element) -> Iterator[str]:
     """The visible text runs of a paragraph."""
     for node in element:
         kind = local_name(node)
         if kind in SKIPPED_ELEMENTS or (kind == "r" and is_on(find_child(node, "rPr", "vanish"))):
             continue
-        if kind == "t":
+        if kind == "oMath":
+            yield f"\0{formula_text(node)}\0"
+        elif kind == "t":
             yield "".join([node.text or "", *(entity.tail or "" for entity in node)])  # entities stay unresolved
         elif kind in SPECIAL_CHARACTERS:
             yield SPECIAL_CHARACTERS[kind]
@@ -199,15 +240,21 @@ def _outline_level(settings: etree._Element | None) -> int:
     return int(level) + 1 if level in tuple("012345678") else 0
 
 
-def _list_depth(settings: etree._Element | None, style: _ParagraphStyle) -> int | None:
-    """The list depth of a paragraph, from 0; None outside lists."""
+def _list_place(settings: etree._Element | None, style: _ParagraphStyle) -> tuple[str, int] | None:
+    """The list of a paragraph and its level in it, from 0; None outside lists."""
     numbering = find_child(settings, "numPr") if settings is not None else None
     if numbering is None:
-        return 0 if style.is_list_item else None
-    if get_attribute(find_child(numbering, "numId"), "val") == "0":
-        return None
+        return style.numbering or (("", 0) if style.is_list_item else None)
+    list_id = get_attribute(find_child(numbering, "numId"), "val") or (style.numbering or ("",))[0]
     depth = get_attribute(find_child(numbering, "ilvl"), "val")
-    return min(int(depth), 8) if depth.isascii() and depth.isdigit() else 0
+    return None if list_id == "0" else (list_id, min(int(depth), 8) if depth.isascii() and depth.isdigit() else 0)
+
+
+def _is_monospaced(paragraph: etree._Element) -> bool:
+    """Whether all words of a paragraph are set as code."""
+    runs = [run for run in iter_elements(paragraph, "r") if "".join(_iter_text(run)).strip()]
+    fonts = [get_attribute(find_child(run, "rPr", "rFonts"), "ascii") for run in runs]
+    return bool(fonts) and all(map(_CODE_FONT.match, fonts))
 
 
 def _read_styles(archive: ZipArchive, main: str) -> Mapping[str, _ParagraphStyle]:
@@ -229,15 +276,21 @@ def _parse_style(element: etree._Element) -> _ParagraphStyle:
     settings = find_child(element, "pPr")
     level = int(heading[1]) if heading else _outline_level(settings)
     listed = name.lower().startswith("list ") and name.lower() != "list paragraph"
-    return _ParagraphStyle(level, name.lower() == "title", listed)
+    code = _CODE_STYLE.search(name) is not None
+    numbering = _list_place(settings, _ParagraphStyle())
+    return _ParagraphStyle(level, name.lower() == "title", listed, code, numbering)
 
 
 def _resolve_style(name: str, styles: Mapping[str, tuple[_ParagraphStyle, str]]) -> _ParagraphStyle:
     seen: set[str] = set()
     style, parent = styles[name]
-    while not (style.level or style.is_title or style.is_list_item) and parent in styles and parent not in seen:
+    while parent in styles and parent not in seen:
         seen.add(parent)
-        style, parent = styles[parent]
+        above, parent = styles[parent]
+        if not (style.level or style.is_title or style.is_list_item or style.is_code):
+            style = replace(above, numbering=style.numbering or above.numbering)
+        elif style.level == above.level:
+            style = replace(style, numbering=style.numbering or above.numbering)
     return style
 
 
@@ -246,7 +299,7 @@ def _read_comments(archive: ZipArchive, main: str) -> dict[str, tuple[str, str]]
     part = find_related_part(archive, main, "comments")
     comments: dict[str, tuple[str, str]] = {}
     for comment in parse_part(archive, part) if part else ():
-        paragraphs = ("".join(_iter_text(paragraph)) for paragraph in iter_elements(comment, "p"))
+        paragraphs = (_visible_text(paragraph) for paragraph in iter_elements(comment, "p"))
         text = collapse_whitespace(replace_invalid_chars(" ".join(paragraphs)))
         comments[get_attribute(comment, "id")] = text, collapse_whitespace(get_attribute(comment, "author"))
     return comments

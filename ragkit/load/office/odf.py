@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from lxml import etree
 
 from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.load.office.cell_text import cell_text
+from ragkit.load.office.odf_lists import ListStyles
 from ragkit.load.office.odf_sheet import read_sheet
 from ragkit.load.office.ooxml_drawings import comment_block
 from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
@@ -42,8 +44,9 @@ class OdtLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError and LoadLimitExceeded."""
         archive = ZipArchive(data, source, self.options)
-        reader = _OdfReader()
         body = _read_body(archive, "text")
+        styles = [parse_part(archive, name) for name in ("styles.xml", "content.xml") if name in archive]
+        reader = _OdfReader(ListStyles(styles))
         blocks = [*reader.blocks(body), *reader.notes] if body is not None else []
         known = _read_metadata(archive)
         title = str(known.pop("title", "")) or reader.title
@@ -145,8 +148,9 @@ def _read_metadata(archive: ZipArchive) -> dict[str, JSON]:
 class _OdfReader:
     """Converts the XML of one file to blocks; `title` is the first paragraph with the style Title."""
 
-    def __init__(self) -> None:
+    def __init__(self, lists: ListStyles | None = None) -> None:
         self.title = ""
+        self._lists = lists or ListStyles()
         self.notes: list[LayoutBlock] = []
         self._paragraph_count = 0
 
@@ -159,7 +163,11 @@ class _OdfReader:
             elif kind == "table":
                 yield from self._table(element)
             elif kind == "list":
+                self._lists.open(element, depth)
                 yield from self.blocks(element, depth + 1)
+            elif kind == "list-item":
+                self._lists.next_item(element, depth - 1)
+                yield from self.blocks(element, depth)
             elif kind not in ("tracked-changes", "forms", "sequence-decls", "notes"):
                 yield from self.blocks(element, depth)
 
@@ -172,7 +180,11 @@ class _OdfReader:
             number = int(level) if level.isdecimal() and len(level) < 3 else 1
             yield LayoutBlock("h", collapse_whitespace(text), max(1, number), place=place)
         elif text and depth:
-            yield LayoutBlock("li", "  " * min(depth - 1, 8) + "- " + collapse_whitespace(text), place=place)
+            yield LayoutBlock(
+                "li",
+                f"{'  ' * min(depth - 1, 8)}{self._lists.take_mark(depth - 1)} {collapse_whitespace(text)}",
+                place=place,
+            )
         elif text:
             if get_attribute(element, "style-name") == "Title":
                 self.title = self.title or collapse_whitespace(text)
@@ -199,17 +211,33 @@ class _OdfReader:
                 yield from self.blocks(item)
 
     def _table(self, table: etree._Element) -> Iterator[LayoutBlock]:
-        header = ""
+        header, above = "", dict[int, tuple[int, str]]()
         for row in iter_elements(table, "table-row"):
             if next(row.iterancestors("{*}table")) is not table:
                 continue  # of a table inside a cell
             place = Place(0, "paragraph", self._paragraph_count + 1)
-            cells = [cell for cell in row if local_name(cell) == "table-cell"]
-            texts = [collapse_whitespace(" ".join(block.text for block in self.blocks(cell))) for cell in cells]
+            texts = self._row_texts(row, above)
             in_head = local_name(row.getparent()) == "table-header-rows"
             if any(texts):
                 yield LayoutBlock("row", " | ".join(texts), header="" if in_head else header, place=place)
             header = " | ".join(texts) if in_head and len(texts) > 1 else header
+
+    def _row_texts(self, row: etree._Element, above: dict[int, tuple[int, str]]) -> list[str]:
+        """The texts of the cells; one of several rows counts for those below: `above` has the rows left, by column."""
+        texts: list[str] = []
+        for column, cell in enumerate(row):
+            kind = local_name(cell)
+            left, text = above.pop(column, (0, ""))
+            if kind == "table-cell":
+                text = cell_text(self.blocks(cell)).removeprefix("- ")
+                rows = get_attribute(cell, "number-rows-spanned")
+                left = int(rows) if text and rows.isdecimal() and len(rows) < 6 else 1
+                texts.append(text)
+            elif kind == "covered-table-cell" and left:
+                texts.append(text)
+            if left > 1:
+                above[column] = left - 1, text
+        return texts
 
 
 def _slide_blocks(slide: etree._Element, *, notes: bool) -> Iterator[LayoutBlock]:

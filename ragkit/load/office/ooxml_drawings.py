@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 from lxml import etree
 
@@ -19,6 +20,10 @@ from ragkit.load.shared.ooxml import (
     read_relationships,
 )
 from ragkit.load.shared.zip_archive import ZipArchive
+
+_THREAD_HEAD = re.compile(
+    r"\[Threaded comment\][^\n]{0,400}?\bComment: ?|\[[^\[\]]{1,60}\] [^\n]{0,600}?linkid=870924[^:]{0,60}: ?"
+)
 
 MAX_POINTS = 10_000
 """Points of a chart that are read."""
@@ -98,8 +103,18 @@ def diagram_blocks(root: etree._Element) -> Iterator[LayoutBlock]:
         pending += [(child, depth + 1 if texts.get(key) else depth) for _, child in below]
 
 
+def threaded_comment_blocks(root: etree._Element, people: Mapping[str, str]) -> Iterator[LayoutBlock]:
+    """The comments and replies of a sheet, with their cells and authors; `people`: names by id."""
+    for comment in iter_elements(root, "threadedComment"):
+        text = find_child(comment, "text")
+        words = collapse_whitespace(replace_invalid_chars((text.text or "") if text is not None else ""))
+        yield comment_block(
+            words, people.get(get_attribute(comment, "personId"), ""), f" on {get_attribute(comment, 'ref')}"
+        )
+
+
 def sheet_comment_blocks(root: etree._Element) -> Iterator[LayoutBlock]:
-    """The comments of a sheet, with their cells and authors."""
+    """The comments of a sheet, with their cells and authors; threaded ones without what Excel says of them."""
     authors = [collapse_whitespace(author.text or "") for author in iter_elements(root, "author")]
     for comment in iter_elements(root, "comment"):
         text = collapse_whitespace(
@@ -107,6 +122,8 @@ def sheet_comment_blocks(root: etree._Element) -> Iterator[LayoutBlock]:
         )
         number = get_attribute(comment, "authorId")
         author = authors[int(number)] if number.isdecimal() and int(number) < len(authors) else ""
+        if author.startswith("tc={"):
+            author, text = "", _THREAD_HEAD.sub("", text)
         yield comment_block(text, author, f" on {get_attribute(comment, 'ref')}")
 
 

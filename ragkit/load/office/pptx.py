@@ -176,9 +176,12 @@ def _iter_text(paragraph: etree._Element) -> Iterator[str]:
 
 
 def _table_rows(table: etree._Element) -> Iterator[LayoutBlock]:
-    header = ""
+    header, cells = "", list[str]()
     for number, row in enumerate(iter_elements(table, "tr")):
-        cells = [collapse_whitespace(" ".join(_paragraph_lines(cell))) for cell in row if local_name(cell) == "tc"]
+        above, cells = cells, []
+        for column, cell in enumerate(cell for cell in row if local_name(cell) == "tc"):
+            goes_on = get_attribute(cell, "vMerge") in ("1", "true") and column < len(above)
+            cells.append(above[column] if goes_on else collapse_whitespace(" ".join(_paragraph_lines(cell))))
         if any(cells):
             yield LayoutBlock("row", " | ".join(cells), header=header)
         if not number and get_attribute(find_child(table, "tblPr"), "firstRow") in ("1", "true"):

@@ -25,6 +25,8 @@ _BRACE = re.compile(r"\\[{}\\]|\{\s*\\footnote(?![a-z])|[{}]")
 _STRAY_STAR = re.compile(r"(?<![{\\\s])\\\*")
 """A mark of unknown groups that stands inside a group: Word ignores it, striprtf drops the rest of the group. An empty
 group takes its place, since digits after it would become digits of the number before it."""
+_CELL_PARAGRAPH = re.compile(r"\\par\b ?(?=[\s{}]{0,20}\\(?:cell|nestcell)\b)")
+"""The end of the last paragraph of a cell."""
 _CODE = re.compile(r"\\\\|\\u(-?\d{5,})")
 """A backslash of the text, or a character by its number; surrogates are numbers of two halves."""
 _PROPERTY = re.compile(r"\{\\(title|author|keywords)[ ]([^{}\\]{1,1000})\}")
@@ -43,6 +45,7 @@ class RtfLoader:
         raw = _HEX.sub("", _remove_binary(data.decode("latin-1")))
         raw = _move_footnotes(raw)
         raw = _CODE.sub(_known_code, raw)
+        raw = _CELL_PARAGRAPH.sub("", raw)
         raw = _STRAY_STAR.sub("{}", _PAGE_HEADER.sub(r"\1\\par ", raw))
         try:
             text = str(rtf_to_text(raw, encoding="cp1252", errors="replace"))  # type: ignore[no-untyped-call]

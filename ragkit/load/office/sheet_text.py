@@ -8,7 +8,7 @@ from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.table_records import Record, table_record
-from ragkit.load.shared.table_text import TableRow, format_table
+from ragkit.load.shared.table_text import TableRow, format_table, split_side_tables
 from ragkit.records import Place
 
 
@@ -16,7 +16,7 @@ def sheet_blocks(name: str, rows: Iterator[TableRow], extra: Sequence[LayoutBloc
     """The name of a sheet as a heading, its rows and what lies on it; [] for an empty one."""
     title = collapse_whitespace(replace_invalid_chars(name))
     blocks = []
-    for line in format_table(rows):
+    for line in format_table(split_side_tables(rows)):
         first, last = (column_name(column) for column in line.columns)
         place = Place(0, "row", line.number, section=title, columns=f"{first}:{last}")
         blocks.append(LayoutBlock("p" if line.is_title else "row", line.text, place=place))
@@ -27,8 +27,8 @@ def sheet_blocks(name: str, rows: Iterator[TableRow], extra: Sequence[LayoutBloc
 def sheet_records(name: str, rows: Iterator[TableRow]) -> Iterator[Record]:
     """The rows of a sheet below column names."""
     title = collapse_whitespace(replace_invalid_chars(name))
-    for line in format_table(rows):
-        if line.header:
+    for line in format_table(split_side_tables(rows)):
+        if line.cells:
             first, last = (column_name(column) for column in line.columns)
             place = Place(0, "row", line.number, section=title, columns=f"{first}:{last}")
             yield table_record(line.header, line.cells, place)

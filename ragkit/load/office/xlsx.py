@@ -14,7 +14,7 @@ from openpyxl.utils.exceptions import InvalidFileException
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.office.merged_cells import MergedCells, read_merged_cells
-from ragkit.load.office.ooxml_drawings import drawing_blocks, sheet_comment_blocks
+from ragkit.load.office.ooxml_drawings import drawing_blocks, sheet_comment_blocks, threaded_comment_blocks
 from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
 from ragkit.load.shared.encoding import replace_invalid_chars
@@ -118,12 +118,28 @@ def extra_blocks(archive: ZipArchive, sheet: str, *, comments: bool = True) -> l
     if not sheet:
         return []
     blocks: list[LayoutBlock] = []
-    for kind, part in read_relationships(archive, sheet).values():
-        if part in archive and kind == "drawing":
+    related = [(kind, part) for kind, part in read_relationships(archive, sheet).values() if part in archive]
+    is_threaded = any(kind == "threadedComment" for kind, _ in related)
+    for kind, part in related:
+        if kind == "drawing":
             blocks += drawing_blocks(archive, part)
-        elif part in archive and kind == "comments" and comments:
-            blocks += sheet_comment_blocks(parse_part(archive, part))
+        elif kind == "threadedComment" and comments:
+            blocks += threaded_comment_blocks(parse_part(archive, part), _read_people(archive))
+        elif kind == "comments" and comments:
+            found = sheet_comment_blocks(parse_part(archive, part))
+            blocks += [block for block in found if not is_threaded or " by " in block.text.partition(":")[0]]
     return blocks
+
+
+def _read_people(archive: ZipArchive) -> dict[str, str]:
+    """Person id -> name, of the authors of threaded comments."""
+    parts = [part for kind, part in read_relationships(archive, find_main_part(archive, "xl/workbook.xml")).values()
+             if kind == "person" and part in archive]  # fmt: skip
+    return {
+        get_attribute(person, "id"): collapse_whitespace(get_attribute(person, "displayName"))
+        for part in parts
+        for person in iter_elements(parse_part(archive, part), "person")
+    }
 
 
 def _sheet_parts(archive: ZipArchive) -> dict[str, str]:

@@ -6,8 +6,8 @@ The column names are looked for: titles and empty rows may stand above them, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
 
 from ragkit.load.shared.access_field import is_access_field
 
@@ -19,6 +19,14 @@ MAX_EMPTY_CELLS = 16
 
 MAX_TITLE_ROWS = 12
 """Rows above the column names, at most."""
+
+MAX_ROW_CHARS = 700
+"""A longer row with column names takes several lines, each of which begins with its first value."""
+
+MIN_SIDE_ROWS = 3
+MAX_SIDE_ROWS = 20_000
+MAX_SIDE_TABLES = 50
+"""Rows of tables side by side, and how many there are."""
 
 MAX_HEADER_ROWS = 4
 """Rows of column names, at most."""
@@ -50,7 +58,7 @@ class TableLine:
     header: tuple[str, ...] = ()
     """The column names of its table; () for none."""
     cells: Sequence[str] = ()
-    """The texts of its cells, if it has column names."""
+    """The texts of its cells, if it has column names; () for a further line of a long row."""
 
 
 def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
@@ -61,14 +69,100 @@ def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
     below unless others are found.
     """
     header: tuple[str, ...] = ()
+    caption = ""
+    held: list[TableRow] = []
     for region in _regions(rows):
         ahead = list(islice(region, MAX_TITLE_ROWS + MAX_HEADER_ROWS + 1))
+        if held and _stands_above(held[-1], ahead[0]):
+            caption, header = _spaced_header(held)
+            held = []
+            for row in chain(ahead, region):
+                yield from _body_lines(row, header, caption)
+            continue
+        yield from (_title_line(row) for row in held)
+        held = ahead if region.ended and len(ahead) <= MAX_HEADER_ROWS and _may_be_spaced_header(ahead) else []
+        if held:
+            continue
+        caption = ""
         is_note = all(_filled(row) == 1 for row in ahead) and (region.ended or len(header) > 2)
         titles, names = (len(ahead), 0) if is_note else _find_header(ahead, known=header)
         if names:
             header = _join_header_rows(ahead[titles : titles + names])
         yield from (_title_line(row) for row in ahead[:titles])
-        yield from (_body_line(row, header) for row in chain(ahead[titles + names :], region))
+        for row in chain(ahead[titles + names :], region):
+            yield from _body_lines(row, header)
+    yield from (_title_line(row) for row in held)
+
+
+def _may_be_spaced_header(rows: Sequence[TableRow]) -> bool:
+    """Whether rows above an empty one are nothing but names, and no plain table of their own."""
+    return (
+        _filled(rows[-1]) > 1
+        and all(map(_holds_names, rows))
+        and (len(rows) == 1 or not is_header(rows[0].cells, rows[-1].cells))
+    )
+
+
+def _stands_above(names: TableRow, row: TableRow) -> bool:
+    """Whether most names stand above numbers."""
+    columns = [column for column, name in enumerate(names.cells) if name]
+    below = [row.cells[column] for column in columns if column < len(row.cells)]
+    return len(below) > 1 and 2 * sum(map(is_number, below)) >= len(columns)
+
+
+def _spaced_header(rows: Sequence[TableRow]) -> tuple[str, tuple[str, ...]]:
+    """What stands alone above the columns, such as a year, and the column names."""
+    first = rows[0]
+    above = [column for column, name in enumerate(first.cells) if name and column]
+    if len(rows) > 1 and len(above) == 1 and not first.spans and len(above) < _filled(rows[-1]):
+        cells = ["" if column == above[0] else name for column, name in enumerate(first.cells)]
+        return first.cells[above[0]], _join_header_rows([replace(first, cells=cells), *rows[1:]])
+    return "", _join_header_rows(rows)
+
+
+def split_side_tables(rows: Iterable[TableRow]) -> Iterator[TableRow]:
+    """The rows, with a table that stands beside another one below it: empty columns part them, each has its names."""
+    region: list[TableRow] = []
+    for row in rows:
+        if any(row.cells):
+            region.append(row)
+            continue
+        yield from _stack(region)
+        region = []
+        yield row
+    yield from _stack(region)
+
+
+def _stack(region: Sequence[TableRow]) -> Iterator[TableRow]:
+    width = max((len(row.cells) for row in region), default=0)
+    used = [any(column < len(row.cells) and row.cells[column] for row in region) for column in range(width)]
+    starts = [column for column in range(1, width) if used[column] and not used[column - 1]]
+    if not starts or len(starts) >= MAX_SIDE_TABLES or len(region) > MAX_SIDE_ROWS:
+        yield from region
+        return
+    ends = [next((column for column in range(start, width) if not used[column]), width) for start in starts]
+    blocks = zip(starts, ends, strict=True)
+    cuts = [start for start, end in blocks if _is_table([row.cells[start:end] for row in region])]
+    if not cuts:
+        yield from region
+        return
+    for first, last in pairwise([0, *cuts, width]):
+        for row in region:
+            cells = [cell if first <= column < last else "" for column, cell in enumerate(row.cells[:last])]
+            if any(cells):
+                yield replace(
+                    row, cells=cells, spans=[span for span in row.spans if first <= span[0] and span[1] < last]
+                )
+        yield TableRow(region[-1].number, ())
+
+
+def _is_table(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether cells are a table of their own: names, and below them rows that begin with a text."""
+    filled = [cells for cells in rows if any(cells)]
+    if len(filled) < MIN_SIDE_ROWS or not is_header(filled[0], filled[1]) or len([c for c in filled[0] if c]) < 2:
+        return False
+    keys = [cells[0] for cells in filled[1:] if cells]
+    return all(keys) and not any(map(is_number, keys)) and len(set(keys)) > 1
 
 
 def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -191,12 +285,17 @@ def _title_line(row: TableRow) -> TableLine:
     return TableLine(row.number, text, _column_range(row.cells), is_title=True)
 
 
-def _body_line(row: TableRow, header: tuple[str, ...]) -> TableLine:
+def _body_lines(row: TableRow, header: tuple[str, ...], caption: str = "") -> Iterator[TableLine]:
     if not header:
-        return TableLine(row.number, _format_plain_row(row.cells), _column_range(row.cells))
+        yield TableLine(row.number, _format_plain_row(row.cells), _column_range(row.cells))
+        return
     first, last = _column_range(row.cells)
     columns = min(first, _first_name(header)), max(last, len(header) - 1)
-    return TableLine(row.number, _format_named_row(header, row.cells), columns, header=header, cells=row.cells)
+    cells = row.cells
+    for text in _format_named_row(header, row.cells):
+        line = f"{caption}; {text}" if caption else text
+        yield TableLine(row.number, line, columns, header=header, cells=cells)
+        cells = ()
 
 
 def _first_name(header: Sequence[str]) -> int:
@@ -217,13 +316,20 @@ def _strip_empty_cells(row: Sequence[str]) -> Sequence[str]:
     return row[:end]
 
 
-def _format_named_row(header: Sequence[str], row: Sequence[str]) -> str:
-    cells = (
+def _format_named_row(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
+    """The row on one line, or a long one on several that begin with its first value."""
+    cells = [
         f"{header[column] if column < len(header) else f'column {column + 1}'}: {value}"
         for column, value in enumerate(row)
         if value
-    )
-    return "; ".join(cells)
+    ]
+    line = key = cells[0]
+    for cell in cells[1:]:
+        if len(line) + len(cell) > MAX_ROW_CHARS and len(line) > len(key) and len(key) <= MAX_HEADER_CHARS:
+            yield line
+            line = key
+        line = f"{line}; {cell}"
+    yield line
 
 
 def _format_plain_row(row: Sequence[str]) -> str:

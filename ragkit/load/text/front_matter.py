@@ -1,10 +1,11 @@
-"""Front matter of Markdown files: YAML between `---` lines or TOML between `+++` lines.
+"""Front matter of Markdown files: YAML between `---` lines, TOML between `+++` lines, or a JSON object.
 
 Front matter that is invalid or exceeds the limits is ignored, but for `access`: see `find_access`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from itertools import pairwise
 
-from ragkit.load.shared.access_field import access_metadata, closed_metadata, is_access_field
+from ragkit.load.shared.access_field import FIELD, access_metadata, closed_metadata, is_access_field
 from ragkit.records import JSON, NO_METADATA, Metadata
 
 MAX_FRONT_MATTER_CHARS = 65_536
@@ -24,9 +25,13 @@ MAX_VALUES = 2_000
 MAX_DEPTH = 20
 
 _OPENING_FENCE = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
+_YAML_END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+_TOML_END = re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE)
 _ANY_OPENING_FENCE = re.compile(r"[\s\ufeff\u200b]*+(?:(-{3,})|\+{3,})[ \t]*+\n")
 _ANY_YAML_END = re.compile(r"^[ \t]*+(?:-{3,}|\.{3})[ \t]*+$", re.MULTILINE)
 _ANY_TOML_END = re.compile(r"^[ \t]*+\+{3,}[ \t]*+$", re.MULTILINE)
+_JSON_HEAD = re.compile(r"\{\s{0,100}[\"}]")
+_VISIBLE = re.compile(r"[^\r\n]")
 _KEY = re.compile(r"""["']?[\w-]{1,60}(?:[ .][\w-]{1,60}){0,2}["']?[ \t]*(?::(?=\s|$)|=)""")
 _OTHER_ENTRY = re.compile(r"-[ \t]|#|[\]})[{]")
 _ACCESS_KEY = re.compile(r"""\baccess\b["']?[ \t]*[:=]""", re.IGNORECASE)
@@ -63,11 +68,11 @@ class WrittenAccess:
     """Of the front matter with `access`, readable or not; 0 without."""
 
     def hide(self, text: str) -> str:
-        """The text with spaces in place of what says it, so that offsets and lines stay those of the file."""
+        """The text with spaces in place of it, so that offsets and lines stay those of the file."""
         parts: list[str] = []
         done = 0
         for start, end in self.spans:
-            parts += [text[done:start], re.sub(r"[^\r\n]", " ", text[start:end])]
+            parts += [text[done:start], blank_text(text[start:end])]
             done = end
         return "".join([*parts, text[done:]])
 
@@ -84,22 +89,66 @@ class _Block:
     """Up to the end of the second fence; 0 without it."""
 
 
-def parse_front_matter(text: str) -> FrontMatter:
-    """The front matter of `text`; empty when it is missing or invalid."""
-    opening = _OPENING_FENCE.match(text)
+def blank_text(text: str) -> str:
+    """Spaces of the same length, with the line breaks."""
+    return _VISIBLE.sub(" ", text)
+
+
+def front_matter_length(text: str, known: FrontMatter) -> int:
+    """The length of the front matter, readable or not; 0 for a ruled off text that only parses as one."""
+    if known.length and text[0] == "{":
+        return known.length
+    block = _find_fenced(_with_line_feeds(text[:MAX_FRONT_MATTER_CHARS]))
+    return block.length if block is not None and _seems_front_matter(text[block.start : block.end]) else 0
+
+
+def _find_fenced(window: str) -> _Block | None:
+    """The front matter at the very beginning of a text whose lines end with LF."""
+    opening = _OPENING_FENCE.match(window)
     if opening is None:
-        return FrontMatter()
-    fence = opening[1]
-    closing = re.compile(r"^(?:---|\.\.\.)[ \t]*$" if fence == "---" else r"^\+\+\+[ \t]*$", re.MULTILINE)
+        return None
+    is_yaml = opening[1] == "---"
+    closing = (_YAML_END if is_yaml else _TOML_END).search(window, opening.end())
+    return None if closing is None else _Block(is_yaml, opening.end(), closing.start(), closing.end())
+
+
+def parse_front_matter(text: str, *, json_head: bool = False) -> FrontMatter:
+    """The front matter of `text`; empty when it is missing or invalid.
+
+    Args:
+        text: the whole file.
+        json_head: an object at the beginning is front matter, too.
+    """
+    if json_head and _JSON_HEAD.match(text):
+        return _parse_json_head(text)
     window = _with_line_feeds(text[:MAX_FRONT_MATTER_CHARS])
-    closing_match = closing.search(window, opening.end())
-    if closing_match is None:
+    block = _find_fenced(window)
+    if block is None:
         return FrontMatter()
     try:
-        values = _read_block(window[opening.end() : closing_match.start()], is_yaml=fence == "---")
+        values = _read_block(window[block.start : block.end], is_yaml=block.is_yaml)
     except _Invalid:
         return FrontMatter()
-    return FrontMatter(values, closing_match.end()) if values is not None else FrontMatter()
+    return FrontMatter(values, block.length) if values is not None else FrontMatter()
+
+
+def _parse_json_head(text: str) -> FrontMatter:
+    """An object with text below it."""
+    try:
+        values, length = _JSON_DECODER.raw_decode(text[:MAX_FRONT_MATTER_CHARS])
+        rest = text[length:]
+        if not rest.strip() or not re.match(r"[ \t]*[\r\n]", rest):
+            return FrontMatter()
+        return FrontMatter(_to_object(values), length)
+    except (ValueError, RecursionError):
+        return FrontMatter()
+
+
+def _keep_doubled(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object; `access` given twice is not understood."""
+    if sum(is_access_field(name) for name, _ in pairs) > 1:
+        return {**dict(pairs), FIELD: [None]}
+    return dict(pairs)
 
 
 def find_access(text: str, front_matter: FrontMatter | None = None, *, closes: bool = False) -> WrittenAccess:
@@ -118,6 +167,8 @@ def find_access(text: str, front_matter: FrontMatter | None = None, *, closes: b
     if known.length:
         return _find_in_values(text, known)
     head = _with_line_feeds(text[:MAX_FRONT_MATTER_CHARS])
+    if closes and _JSON_HEAD.match(head) and _ACCESS_KEY.search(head.partition("\n\n")[0]):
+        return WrittenAccess(closed_metadata("`access` cannot be read (invalid JSON)", "line 1"))
     if _ANY_OPENING_FENCE.match(head):
         return _find_in_block(_with_line_feeds(text), closes=closes)
     fields = [] if closes else list(_MARKUP_FIELD.finditer(head))
@@ -133,7 +184,8 @@ def _find_in_values(text: str, known: FrontMatter) -> WrittenAccess:
     if not values:
         return WrittenAccess()
     window = _with_line_feeds(text[: known.length])
-    entries = list(_access_entries(window, window.index("\n") + 1, known.length))
+    is_json = text[0] == "{"  # its entries need not stand on lines of their own
+    entries = [] if is_json else list(_access_entries(window, window.index("\n") + 1, known.length))
     top = [span for span in entries if not window[span[0]].isspace()]
     place = _line(window, (top or entries or [(0, 0)])[0][0])
     spans = top if len(top) == len(values) else [(0, known.length)]
@@ -270,11 +322,15 @@ def _read_block(block: str, *, is_yaml: bool) -> Mapping[str, JSON] | None:
     value = _parse_yaml(block) if is_yaml else _parse_toml(block)
     if not isinstance(value, Mapping):
         return None
-    budget = [MAX_VALUES]
     try:
-        return {str(key): _to_json(item, budget, 0) for key, item in value.items() if isinstance(key, str | int)}
+        return _to_object(value)
     except (ValueError, RecursionError) as error:
         raise _Invalid(f"more than {MAX_VALUES:,} values, or nested too deeply") from error
+
+
+def _to_object(value: Mapping[object, object]) -> Mapping[str, JSON]:
+    budget = [MAX_VALUES]
+    return {str(key): _to_json(item, budget, 0) for key, item in value.items() if isinstance(key, str | int)}
 
 
 def _parse_toml(block: str) -> object:
@@ -313,3 +369,6 @@ def _to_json(value: object, budget: list[int], depth: int) -> JSON:
     if isinstance(value, float) and value - value == 0:  # infinity and NaN are not JSON
         return float(value)
     return str(value)
+
+
+_JSON_DECODER = json.JSONDecoder(object_pairs_hook=_keep_doubled)

@@ -1,4 +1,4 @@
-"""Markdown, verbatim, with headings and front matter."""
+"""Markdown as a reader of its site sees it, with headings and front matter."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from ragkit.load.file_types import file_suffix
 from ragkit.load.options import LOADER_VERSIONS, MarkdownOptions
 from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes
-from ragkit.load.shared.layout_blocks import TextLayout
+from ragkit.load.shared.layout_blocks import TextLayout, shift_layout
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace, line_starts
-from ragkit.load.text.front_matter import FrontMatter, find_access, parse_front_matter
+from ragkit.load.text.front_matter import FrontMatter, blank_text, find_access, front_matter_length, parse_front_matter
+from ragkit.load.text.site_markup import hide_markup
 from ragkit.records import TABLE_LEVEL, Document, Heading
 
 MAX_PARSED_CHARS = 4_000_000
@@ -25,7 +27,7 @@ _ATX_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 
 
 class MarkdownLoader:
-    """Keeps every character except the byte order mark, so offsets and line numbers are those of the file."""
+    """Keeps the length of the text without the byte order mark, so offsets and line numbers are those of the file."""
 
     version = LOADER_VERSIONS["markdown"]
 
@@ -33,13 +35,22 @@ class MarkdownLoader:
         self.options = options or MarkdownOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The document in `data`. Front matter stays in the text, but for `access`: spaces are in its place."""
+        """The document in `data`. Front matter and marks of site builders have spaces in their place."""
         decoded = decode_bytes(data, self.options.encoding)
-        known = parse_front_matter(decoded.text)
+        known = parse_front_matter(decoded.text, json_head=True)
         access = find_access(decoded.text, known, closes=True)
         text = access.hide(decoded.text)
         front_matter = known if self.options.front_matter else FrontMatter()
-        headings = tuple(markdown_headings(text, max(front_matter.length, access.length)))
+        length = max(front_matter.length, access.length)
+        tables: tuple[Heading, ...] = ()
+        if self.options.front_matter:
+            hidden = front_matter_length(decoded.text, known)
+            length = max(length, hidden)
+            page = hide_markup(text[length:], is_mdx=file_suffix(source) == ".mdx")
+            text = blank_text(text[:hidden]) + text[hidden:length] + page.text
+            tables = shift_layout(TextLayout("", page.headings), length).headings
+        found = [*markdown_headings(text, length), *tables]
+        headings = tuple(sorted(found, key=lambda heading: heading.start))
         front_title = front_matter.values.get("title")
         sections = (heading for heading in headings if heading.end is None)
         first = min(sections, key=lambda heading: (heading.level, heading.start), default=None)

@@ -1,4 +1,4 @@
-"""Plain text, verbatim, with the headings of reStructuredText, AsciiDoc, LaTeX and Org."""
+"""Plain text, verbatim but for the marks of markup, with the headings of reStructuredText, AsciiDoc, LaTeX and Org."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.layout_blocks import TextLayout
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace, line_starts
 from ragkit.load.text.front_matter import find_access
+from ragkit.load.text.text_markup import HIDERS, latex_table_headings
 from ragkit.records import JSON, Document, Heading
 
 MARKUP_BY_SUFFIX: Mapping[str, str] = {
@@ -47,7 +48,7 @@ _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
 
 
 class TextLoader:
-    """Keeps every character except the byte order mark; finds headings by the suffix of the file.
+    """Keeps the length of the text without the byte order mark; finds headings by the suffix of the file.
 
     A text that is quoted-printable throughout is decoded: without its mail headers it is nothing but noise.
     """
@@ -65,10 +66,16 @@ class TextLoader:
         text = _decode_quoted_printable(decoded.text) if kind == "text" else decoded.text
         access = find_access(text)
         text = access.hide(text)
-        finder = _HEADING_FINDERS.get(kind)
-        headings = tuple(finder(text)) if finder else ()
-        title = headings[0].text if headings else ""
-        extra: dict[str, JSON] = {"encoding": decoded.legacy_encoding, **access.metadata}
+        finder, hider = _HEADING_FINDERS.get(kind), HIDERS.get(kind)
+        tables: tuple[Heading, ...] = ()
+        fields: Mapping[str, JSON] = {}
+        if hider:
+            tables = tuple(latex_table_headings(text)) if kind == "latex" else ()
+            text, fields = hider(text)
+        found = tuple(finder(text)) if finder else ()
+        title = found[0].text if found else ""
+        headings = tuple(sorted((*found, *tables), key=lambda heading: heading.start))
+        extra: dict[str, JSON] = {**fields, "encoding": decoded.legacy_encoding, **access.metadata}
         return build_document(kind, source, TextLayout(text, headings), extra, title)
 
 

@@ -43,7 +43,7 @@ def test_the_title_of_an_svg_image_is_ignored() -> None:
 
 def test_lists_keep_their_bullets_and_depth() -> None:
     page = "<ul><li>one<li><p>two<p>more<ol><li>deep</ol></ul><p>end"
-    assert text(page) == "- one\n- two\n  more\n  - deep\n\nend"
+    assert text(page) == "- one\n- two\n  more\n  1. deep\n\nend"
 
 
 def test_definitions_follow_their_terms() -> None:

@@ -1,0 +1,131 @@
+"""Characters that are no text: base64, minified scripts, the paths of drawings, lists of hashes.
+
+Nobody reads them, no question asks for them, and their chunks would be the nearest ones to anything odd.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ragkit.records import Document
+
+LEFT_OUT = "characters_left_out"
+"""The metadata with the number of characters of a file that were left out because they are no text."""
+
+MIN_CODED_CHARS = 56
+"""A shorter run of letters and digits may be a name or an address."""
+MIN_LONE_CODED_CHARS = 120
+"""A run of letters and digits by itself; shorter ones are lines of a block."""
+MIN_HASHES = 8
+MIN_HASH_SHARE = 0.2
+"""So many hashes that have this share of a text are a list of them; fewer may be asked for."""
+MIN_DENSE_CHARS = 1000
+MAX_DENSE_SPACES = 0.05
+MIN_DENSE_MARKS = 0.06
+"""A line of that length with fewer spaces and more marks of code is a minified script or style."""
+
+_CODED = re.compile(rf"[A-Za-z0-9+/=_-]{{{MIN_CODED_CHARS},}}")
+_CODED_END = re.compile(r"[\s\"',]{1,40}([A-Za-z0-9+/_-]{8,75}={0,2})(?=[\s\"']|\Z)")
+"""The last line of a block."""
+_HASH = re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{32,128}(?![0-9A-Za-z])")
+_DRAWING = re.compile(r"(?<=[\"'`])[Mm][\s,\d.-][MmLlHhVvCcSsQqTtAaZz\d.eE,\s+-]{40,}+(?=[\"'`])")
+_BYTES = re.compile(r"(?:0x[0-9A-Fa-f]{1,8}[,\s]\s{0,20}+){24,}+")
+_DENSE_LINE = re.compile(rf"[^\n]{{{MIN_DENSE_CHARS},}}")
+_JSON = re.compile(r"""[\s>]{0,9}[\[{]\s{0,9}["{\[]""")
+_WORD = re.compile(r"[A-Za-z]?[a-z]{4,}")
+_WORDLESS = re.compile(r"[^\n\r]+")
+
+
+def leave_out_noise(document: Document) -> Document:
+    """The document without what is no text; `LEFT_OUT` in its metadata tells how much that was. Lines are kept."""
+    text = document.text
+    spans = list(_merge(sorted(_noise_spans(text)), text))
+    if not spans:
+        return document
+    starts = [start for start, _ in spans]
+    removed = [0]
+    parts: list[str] = []
+    done = 0
+    for start, end in spans:
+        kept = _WORDLESS.sub("", text[start:end])
+        parts += [text[done:start], kept]
+        removed.append(removed[-1] + end - start - len(kept))
+        done = end
+
+    def moved(offset: int) -> int:
+        number = bisect_right(starts, offset)
+        if number and offset < spans[number - 1][1]:
+            offset = spans[number - 1][0]
+            number -= 1
+        return offset - removed[number]
+
+    headings = tuple(
+        replace(item, start=moved(item.start), end=None if item.end is None else moved(item.end))
+        for item in document.headings
+    )
+    return replace(
+        document,
+        text="".join([*parts, text[done:]]),
+        metadata={**document.metadata, LEFT_OUT: removed[-1]},
+        headings=headings,
+        page_starts=tuple(map(moved, document.page_starts)),
+        places=tuple(place.moved(moved(place.start)) for place in document.places),
+        id="",
+    )
+
+
+def _merge(spans: Sequence[tuple[int, int]], text: str) -> Iterator[tuple[int, int]]:
+    """The spans, ascending, as one where they meet or only marks and spaces stand between."""
+    if not spans:
+        return
+    first, last = spans[0]
+    for start, end in spans[1:]:
+        if start <= last or (start - last <= 12 and not any(map(str.isalnum, text[last:start]))):
+            last = max(last, end)
+        else:
+            yield first, last
+            first, last = start, end
+    yield first, last
+
+
+def _noise_spans(text: str) -> Iterator[tuple[int, int]]:
+    yield from (found.span() for found in _DRAWING.finditer(text))
+    yield from (found.span() for found in _BYTES.finditer(text))
+    coded = [found.span() for found in _CODED.finditer(text) if _is_coded(found[0])]
+    for number, (start, end) in enumerate(coded):
+        near = [coded[other] for other in (number - 1, number + 1) if 0 <= other < len(coded)]
+        is_block = any(min(abs(start - after), abs(before - end)) <= 40 for before, after in near)
+        if end - start >= MIN_LONE_CODED_CHARS or is_block:
+            last = _CODED_END.match(text, end)
+            yield start, last.end() if last and _is_coded(last[1]) and not last[1].islower() else end
+    hashes = [found.span() for found in _HASH.finditer(text)]
+    if len(hashes) >= MIN_HASHES and sum(end - start for start, end in hashes) >= MIN_HASH_SHARE * len(text):
+        yield from hashes
+    for line in _DENSE_LINE.finditer(text):
+        if _is_dense(line[0]):
+            yield line.span()
+
+
+def _is_coded(run: str) -> bool:
+    """Whether a run is base64 or the like: letters in both cases and digits, or hexadecimal digits, and no words."""
+    if (
+        not any(map(str.isdigit, run))
+        or not any(map(str.isalpha, run))
+        or "--" in run.strip("-")
+        or _HASH.fullmatch(run) is not None
+    ):
+        return False
+    words = sum(len(word) for word in _WORD.findall(run))
+    return words < 0.35 * len(run)
+
+
+def _is_dense(line: str) -> bool:
+    """Whether a long line is a minified script or style: hardly a space, many marks, in Latin letters."""
+    if sum(map(line.count, " \t\u00a0\u3000|")) > MAX_DENSE_SPACES * len(line) or 500 * line.count("://") > len(line):
+        return False
+    if not line.isascii() and sum(map(str.isascii, line)) < 0.9 * len(line):
+        return False
+    return sum(map(line.count, "(){};=!&")) > MIN_DENSE_MARKS * len(line) and _JSON.match(line) is None

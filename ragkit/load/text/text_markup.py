@@ -1,0 +1,196 @@
+"""What AsciiDoc, reStructuredText and LaTeX say to their programs, and not to a reader.
+
+Attributes, field lists, comments, targets and options become spaces of the same length; the values at the head of a
+file are its metadata. Rows of LaTeX tables become `cell | cell`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ragkit.load.shared.access_field import is_access_field
+from ragkit.load.shared.loader_utils import collapse_whitespace, line_starts
+from ragkit.load.shared.table_text import is_header
+from ragkit.load.text.front_matter import blank_text
+from ragkit.records import JSON, TABLE_LEVEL, Heading
+
+MAX_FIELDS = 100
+"""Values of the head of a file that become metadata."""
+
+_ASCIIDOC_LINE = re.compile(
+    r":(?P<name>!?[\w-]{1,80}!?):(?:[ \t]+(?P<value>.*?))?[ \t]*$|//(?!/).*|(?:ifn?def|ifeval|endif|include|toc)::.*"
+    r"|\[\[[^\]]{1,200}\]\][ \t]*$|\[(?:#[^\]]{1,200}|\.[\w.-]{1,80})\][ \t]*$"
+)
+_ASCIIDOC_FENCE = re.compile(r"(-{4,}|\.{4,}|/{4,}|\+{4,}|`{3,})[ \t]*$")
+_RST_FIELD = re.compile(r":(?P<name>[^:\s][^:\n]{0,80}):(?=\s|$)[ \t]*(?P<value>.*?)[ \t]*$")
+_RST_DIRECTIVE = re.compile(r"([ \t]*)\.\.[ \t]+([\w:-]{1,60})::")
+_RST_UNSEEN = re.compile(r"([ \t]*)\.\.(?:[ \t]+(?!\[|\|)(?![\w:.+-]{1,60}::).*|[ \t]*$)")
+_RST_OPTION = re.compile(r"[ \t]+:[\w-]{1,60}:(?=\s|$)")
+_CODE_DIRECTIVES = frozenset({"code", "code-block", "sourcecode", "parsed-literal", "math", "prompt", "doctest"})
+_HIDDEN_DIRECTIVES = frozenset({"toctree", "contents", "index", "meta", "highlight", "currentmodule", "module", "raw"})
+
+_LATEX_COMMENT = re.compile(r"(?<![\\%])(?:\\\\)?(%[^\n]*)")
+_LATEX_VERBATIM = re.compile(r"\\(begin|end)\{(?:verbatim\*?|lstlisting|minted|alltt)\}")
+_LATEX_MACRO = re.compile(r"\\(?:re)?newcommand\*?\{?\\([A-Za-z]{2,30})\}?\{([^\\{}#\n]{1,200})\}")
+_LATEX_TABLE = re.compile(r"\\(begin|end)\{(?:tabular[x*]?|longtable|tabulary|array)\}")
+_LATEX_TABLE_HEAD = re.compile(
+    r"\\begin\{\w+\*?\}(?:\{\\?\w+\})?(?:\[[^\]]{0,20}\])?\{(?:[^{}]|\{[^{}]{0,100}\}){0,300}\}"
+)
+_LATEX_RULE = re.compile(
+    r"\\(?:hline|toprule|midrule|bottomrule|endhead|endfirsthead|endfoot|endlastfoot|addlinespace|centering|small)\b"
+    r"(?:\[[^\]]{0,20}\])?|\\c(?:mid)?(?:rule|line)(?:\([^)]{0,10}\))?\{[\d-]{1,10}\}|\\end\{\w+\*?\}"
+)
+_LATEX_SPAN = re.compile(r"\\multi(?:column|row)\{[^{}]{1,20}\}\{[^{}]{0,60}\}\{((?:[^{}]|\{[^{}]{0,200}\}){0,500})\}")
+_LATEX_ROW_END = re.compile(r"\\\\\*?(?:\[[^\]]{0,20}\])?|\\tabularnewline\b")
+_LATEX_COMMAND = re.compile(r"\\[A-Za-z]{1,30}\*?|[{}$]")
+_LATEX_CELL_END = re.compile(r"(?<!\\)&")
+
+
+def hide_asciidoc(text: str) -> tuple[str, Mapping[str, JSON]]:
+    """The text without attributes, comments and conditions, and the attributes of its head."""
+    fields: dict[str, JSON] = {}
+    lines: list[str] = []
+    fence, in_head = "", True
+    for line in _lines(text):
+        bare = line.rstrip("\r\n")
+        opened = _ASCIIDOC_FENCE.match(bare)
+        if opened and (not fence or fence == opened[1]):
+            fence = "" if fence else opened[1]
+            lines.append(blank_text(line) if opened[1][0] == "/" else line)
+            continue
+        found = None if fence else _ASCIIDOC_LINE.match(bare)
+        if found and found["name"] and in_head:
+            _keep_field(fields, found["name"].strip("!"), found["value"])
+        in_head = in_head and (bool(found) or not bare.strip() or bare.startswith("= ") or len(lines) < 4)
+        lines.append(blank_text(line) if found or fence[:1] == "/" else line)
+    return "".join(lines), fields
+
+
+def hide_rst(text: str) -> tuple[str, Mapping[str, JSON]]:
+    """The text without its first field list, comments, targets, and options of directives; and that field list."""
+    fields: dict[str, JSON] = {}
+    lines: list[str] = []
+    state, indent, seen = "head", 0, 0
+    for line in _lines(text):
+        bare = line.rstrip("\r\n")
+        depth = len(bare) - len(bare.lstrip())
+        directive, unseen, is_hidden = _RST_DIRECTIVE.match(bare), _RST_UNSEEN.match(bare), False
+        found = _RST_FIELD.match(bare) if state in ("head", "fields") else None
+        if state in ("hidden", "literal") and (not bare.strip() or depth > indent):
+            is_hidden = state == "hidden"
+        elif found:
+            _keep_field(fields, found["name"], found["value"])
+            state, is_hidden = "fields", True
+        elif state == "fields" and bare.strip() and depth:
+            is_hidden = True  # goes on
+        elif directive:
+            indent = len(directive[1])
+            is_hidden = directive[2] in _HIDDEN_DIRECTIVES
+            state = "hidden" if is_hidden else "code" if directive[2] in _CODE_DIRECTIVES else "options"
+        elif state in ("options", "code") and _RST_OPTION.match(bare) and depth > indent:
+            is_hidden = True
+        elif state == "code" and depth > indent:
+            state = "literal"
+        elif unseen:
+            state, indent, is_hidden = "hidden", len(unseen[1]), True
+        elif bare.rstrip().endswith("::"):
+            state, indent = "literal", depth
+        elif bare.strip():
+            seen += 1
+            state = "head" if seen <= 3 and state == "head" else "text"  # a title with its lines
+        lines.append(blank_text(line) if is_hidden else line)
+    return "".join(lines), fields
+
+
+def hide_latex(text: str) -> tuple[str, Mapping[str, JSON]]:
+    """The text without comments, with simple macros resolved where they fit."""
+    parts: list[str] = []
+    done = 0
+    for start, end in [*_environments(text, _LATEX_VERBATIM), (len(text), len(text))]:
+        parts.append(_LATEX_COMMENT.sub(_hide_comment, text[done:start]))
+        parts.append(text[start:end])
+        done = end
+    text = "".join(parts)
+    macros = {found[1]: found[2] for found in list(_LATEX_MACRO.finditer(text))[:200]}
+    if macros:
+        uses = re.compile(r"(?<!\{)(?<!command)\\([A-Za-z]{2,30})(?:\{\}|\\?[ ])?")
+        text = uses.sub(lambda use: _resolve(use, macros), text)
+    for start, end in _environments(text, _LATEX_TABLE):
+        text = text[:start] + _table_lines(text[start:end]) + text[end:]
+    return text, {}
+
+
+def _environments(text: str, marks: re.Pattern[str]) -> Sequence[tuple[int, int]]:
+    """The spans of the outermost environments that are closed."""
+    spans: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for mark in marks.finditer(text):
+        if mark[1] == "begin":
+            opened.append(mark.start())
+        elif opened:
+            start = opened.pop()
+            if not opened:
+                spans.append((start, mark.end()))
+    return spans
+
+
+def latex_table_headings(text: str) -> Iterator[Heading]:
+    """The column names of tables, as headings of their rows; `text` as in the file, with the rules of its tables."""
+    for first, end in _environments(text, _LATEX_TABLE):
+        table = text[first:end]
+        rows = [found.span() for found in _LATEX_ROW_END.finditer(table)]
+        if len(rows) < 2:
+            continue
+        head = _LATEX_TABLE_HEAD.match(table)
+        names = _latex_cells(table[head.end() if head else 0 : rows[0][0]])
+        below = table[rows[0][1] : rows[1][0]]
+        is_ruled = len(rows) > 2 and re.match(r"\s*\\(?:hline|midrule|cmidrule)", below) is not None
+        if len(names) < 2 or not (is_ruled or is_header(names, _latex_cells(below))):
+            continue
+        rules = re.match(r"(?:\s|\\(?:hline|midrule|c(?:mid)?(?:rule|line)(?:\([^)]{0,10}\))?\{[\d-]{0,9}\}))*", below)
+        start = first + rows[0][1] + (rules.end() if rules else 0)
+        yield Heading(start, TABLE_LEVEL, " | ".join(names)[:1000], first + rows[-1][0])
+
+
+def _latex_cells(row: str) -> list[str]:
+    cells = _LATEX_CELL_END.split(_LATEX_RULE.sub("", _LATEX_SPAN.sub(r"\1", row)))
+    return [collapse_whitespace(_LATEX_COMMAND.sub("", cell)) for cell in cells]
+
+
+def _hide_comment(found: re.Match[str]) -> str:
+    return found[0][: found.start(1) - found.start()] + blank_text(found[1])
+
+
+def _resolve(use: re.Match[str], macros: Mapping[str, str]) -> str:
+    value = macros.get(use[1], "")
+    return value.ljust(len(use[0])) if value and len(value) <= len(use[0]) else use[0]
+
+
+def _table_lines(table: str) -> str:
+    """A table with bars between its cells, and without rules."""
+    table = _LATEX_TABLE_HEAD.sub(lambda found: blank_text(found[0]), table, count=1)
+    table = _LATEX_SPAN.sub(
+        lambda found: " " * (found.start(1) - found.start()) + found[1] + " " * (found.end() - found.end(1)), table
+    )
+    table = _LATEX_ROW_END.sub(lambda found: blank_text(found[0]), _LATEX_RULE.sub(lambda f: blank_text(f[0]), table))
+    return _LATEX_CELL_END.sub("|", table)
+
+
+def _keep_field(fields: dict[str, JSON], name: str, value: str | None) -> None:
+    if value and len(fields) < MAX_FIELDS and not is_access_field(name):
+        fields.setdefault(name.strip().lower(), value[:1000])
+
+
+def _lines(text: str) -> Iterator[str]:
+    starts = line_starts(text)
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        yield text[start:end]
+
+
+HIDERS: Mapping[str, Callable[[str], tuple[str, Mapping[str, JSON]]]] = {
+    "asciidoc": hide_asciidoc,
+    "latex": hide_latex,
+    "rst": hide_rst,
+}
+"""Format -> what hides its marks."""

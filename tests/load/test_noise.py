@@ -1,0 +1,128 @@
+"""What is no text is left out of documents of every format, and counted; everything else stays."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from ragkit.errors import UnsupportedFormat
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.load.router import LoaderRoute, Router
+from ragkit.load.shared.noise import LEFT_OUT
+from ragkit.pipeline.settings import Pipeline
+from ragkit.records import Document
+
+CODED = base64.b64encode(random.Random(3).randbytes(3_000)).decode()
+WRAPPED = "\n".join(CODED[start : start + 76] for start in range(0, 3_000, 76))
+MINIFIED = (
+    "!function(e,t){var n=e.doc;" + "if(n.get(t)){n.set(t,{a:1,b:[2]});return!0}else{n.pop(e)};" * 60 + "}(window,x);"
+)
+PATH = "M12 2C6.48 2 2 6.48 2 12s4.48 10 10 10 10-4.48 10-10S17.52 2 12 2z" * 3
+HASHES = "\n".join(hashlib.sha256(str(n).encode()).hexdigest() + f"  file{n}.tar" for n in range(40))
+
+
+def load(text: str, name: str) -> Document:
+    return Router().load(text.encode(), name)[1]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.py", "a.log", "a.yaml"])
+@pytest.mark.parametrize("noise", [CODED, WRAPPED, MINIFIED, f'"{PATH}"', CODED.replace("+", "-").replace("/", "_")])
+def test_what_is_no_text_is_left_out_and_counted(name: str, noise: str) -> None:
+    text = f"The pump runs.\n\n{noise}\n\nThe valve stays shut.\n"
+    document = load(text, name)
+    assert document.text.replace('"', "").split() == ["The", "pump", "runs.", "The", "valve", "stays", "shut."]
+    assert document.text.count("\n") == text.count("\n")
+    assert document.metadata[LEFT_OUT] == len(text) - len(document.text)
+
+
+def test_an_index_run_says_what_it_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(f"The pump runs.\n\n{CODED}\n")
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 16}\n")) as kb:
+        [note] = kb.index(tmp_path / "a.md").notes
+        assert note.startswith("4,000 characters that are no text left out") and "a.md: 4,000" in note
+        assert all(len(hit.text) < 100 for hit in kb.search("pump"))
+
+
+def test_hashes_of_a_list_are_left_out_and_a_few_are_not() -> None:
+    assert "file7.tar" in load(HASHES, "SHA256SUMS").text and len(load(HASHES, "SHA256SUMS").text) < 700
+    few = "The checksum is " + HASHES.split()[0] + " for the pump."
+    assert load(few, "a.txt").text == few
+
+
+def test_headings_and_lines_below_stay_right() -> None:
+    document = load(f"# One\n\n{WRAPPED}\n\n# Two\n\nwords\n", "a.md")
+    assert [document.text[h.start :].split("\n")[0] for h in document.headings] == ["# One", "# Two"]
+    page = load(f"<h1>One</h1><pre>{WRAPPED}</pre>\n<h2>Two</h2><p>words</p>", "a.html")
+    assert page.text.split() == ["One", "Two", "words"]
+    assert [page.text[h.start :].split("\n")[0] for h in page.headings] == ["One", "Two"]
+    assert page.places[-1].start == page.text.index("words")
+
+
+def test_values_of_json_that_are_no_text_are_left_out() -> None:
+    document = load(json.dumps({"name": "pump.png", "data": CODED, "note": "blue"}), "a.json")
+    assert document.text.split() == ["name:", "pump.png", "data:", "note:", "blue"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See https://example.org/docs/operations/storage/retention/compactor-configuration-and-deletion-of-logs/index.html",
+        "src/components/sidebar/collapsible-section/CollapsibleSectionHeaderTitle.component.stories.tsx is it",
+        "=" * 300 + "\nTitle\n" + "-" * 300,
+        "这是一个没有空格的很长的段落，" * 200,
+        "|" + "|".join(f"cell {n}" for n in range(400)) + "|",
+        "1.5,2.5," * 300,
+        " ".join(["A long line of words that somebody wrote (in haste); and which does not end."] * 60),
+        '{"level": "info", "message": "disk is full", "n": 1}' * 40,
+        "- fix: a ([#1](https://github.com/a/b/issues/1)) ([abc](https://github.com/a/b/commit/abcdef1234567))\n" * 40,
+    ],
+)
+def test_what_somebody_may_read_stays(text: str) -> None:
+    assert load(text, "a.txt").text == text
+
+
+SVG = (
+    '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><title>Pump</title><desc>How it works</desc>\n'
+    f'<path d="{PATH}"/><image href="data:image/png;base64,{CODED}"/>\n<text x="1"><tspan>Inlet</tspan> <tspan>valve'
+    "</tspan></text><style>.a{fill:red}</style>\n<switch><foreignObject><div>Cellar</div></foreignObject>"
+    "<text>Cellar</text></switch></svg>"
+)
+
+
+def test_a_drawing_is_its_title_its_description_and_its_texts() -> None:
+    document = load(SVG, "a.svg")
+    assert document.text == "Pump\nHow it works\nInlet valve\nCellar"
+    assert document.title == "Pump"
+    assert [place.number for place in document.places] == [2, 2, 4]  # the third is the line behind the second
+
+
+def test_a_drawing_without_words_has_no_text() -> None:
+    assert load('<svg xmlns="http://www.w3.org/2000/svg"><path d="M1 1"/></svg>', "a.svg").text == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *[(name, "a lock file") for name in ("package-lock.json", "yarn.lock", "go.sum", "Cargo.lock", "uv.lock")],
+        *[(name, "a source map") for name in ("app.js.map", "x.min.css.map")],
+        *[(name, "a minified script") for name in ("jquery.min.js", "jquery-3.7.min.js", "site.min.css")],
+    ],
+)
+def test_files_for_programs_are_skipped_by_name(name: str, reason: str) -> None:
+    with pytest.raises(UnsupportedFormat, match=reason):
+        load('{"a": 1}', f"/x/{name}")
+
+
+@pytest.mark.parametrize("name", ["lock.md", "clock.json", "road.map", "minutes.js", "admin.js", "sum.go"])
+def test_files_of_similar_names_are_read(name: str) -> None:
+    assert load('{"a": 1}', name).text
+
+
+def test_a_route_for_a_suffix_reads_such_a_file() -> None:
+    router = Router([LoaderRoute("text", suffixes=(".lock",))])
+    assert router.load(b"pump 1.0", str(Path("/x/uv.lock")))[1].text == "pump 1.0"

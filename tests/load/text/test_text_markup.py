@@ -1,0 +1,90 @@
+"""AsciiDoc, reStructuredText and LaTeX: what only their programs read is no text; offsets and lines stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragkit.load.text.text import TextLoader
+from ragkit.records import TABLE_LEVEL, Document
+
+
+def load(text: str, name: str) -> Document:
+    document = TextLoader().load(text.encode(), name)
+    assert len(document.text) == len(text) and document.text.count("\n") == text.count("\n")
+    return document
+
+
+def words(text: str, name: str) -> str:
+    return " ".join(load(text, name).text.split())
+
+
+def test_attributes_of_asciidoc_are_metadata() -> None:
+    document = load("= Pump\nAnn Lee\n:version: 3.1\n:toc:\n// a comment\n\nIt runs.\n\n:later: 1\n", "a.adoc")
+    assert " ".join(document.text.split()) == "= Pump Ann Lee It runs."
+    assert document.metadata["version"] == "3.1" and "later" not in document.metadata
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("[[start]]\n== Start\nWords.", "== Start Words."),
+        ("ifdef::web[]\nShown.\nendif::[]\ninclude::b.adoc[]", "Shown."),
+        ("////\nnever seen\n////\nShown.", "Shown."),
+        ("----\n:not: one\n// stays\n----", "---- :not: one // stays ----"),
+    ],
+)
+def test_lines_for_asciidoctor_are_no_text(text: str, seen: str) -> None:
+    assert words(text, "a.adoc") == seen
+
+
+@pytest.mark.parametrize(
+    "head", [":orphan:\n:Author: Ann\n\n=====\nTitle\n=====\n", "Title\n=====\n\n:Author: Ann\n   Lee\n"]
+)
+def test_the_field_list_of_restructured_text_is_metadata(head: str) -> None:
+    document = load(f"{head}\nText.\n\n:param x: stays\n", "a.rst")
+    assert document.metadata["author"] == "Ann" and document.title == "Title"
+    assert " ".join(document.text.replace("=", "").split()) == "Title Text. :param x: stays"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        (".. toctree::\n   :maxdepth: 2\n\n   one\n   two\n\nShown.", "Shown."),
+        (".. note::\n   :class: x\n\n   Take care.", ".. note:: Take care."),
+        (".. A comment\n   goes on.\n\nShown.", "Shown."),
+        (".. _here:\n\nShown.", "Shown."),
+        (".. [1] A note.", ".. [1] A note."),
+        (".. |x| replace:: y", ".. |x| replace:: y"),
+        ("::\n\n   .. code\n", ":: .. code"),
+    ],
+)
+def test_lines_for_sphinx_are_no_text(text: str, seen: str) -> None:
+    assert words(f"First words.\n\n{text}", "a.rst") == f"First words. {seen}"
+
+
+def test_comments_of_latex_are_no_text_and_simple_macros_are_their_words() -> None:
+    text = (
+        "\\newcommand{\\sys}{Pumpy}\n% OLD: 900 turns\nIt makes 50\\% of 1200 turns.% why\nThe \\sys{} runs.\n"
+        "\\begin{verbatim}\n% stays\n\\end{verbatim}\n"
+    )
+    shown = load(text, "a.tex").text
+    assert "900" not in shown and "why" not in shown and "50\\% of 1200" in shown
+    assert "The Pumpy " in shown and "% stays" in shown
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "\\begin{tabular}{lc}\nPart & Turns \\\\\nPump & 1200 \\\\\nFan & 90 \\\\\n\\end{tabular}",
+        "\\begin{tabular}[t]{l|c} \\toprule\nPart & Turns \\\\ \\midrule\n"
+        "Pump & 1200 \\\\[2pt]\nFan & 90 \\\\ \\bottomrule\n\\end{tabular}",
+        "\\begin{longtable}{@{}lp{3cm}@{}}\n\\hline Part & Turns \\tabularnewline \\hline\n"
+        "Pump & 1200\\\\\\hline\nFan & \\multicolumn{1}{c}{90}\\\\\n\\end{longtable}",
+    ],
+)
+def test_rows_of_latex_tables_have_their_names(table: str) -> None:
+    document = load(f"Words.\n{table}\nEnd.\n", "a.tex")
+    lines = [" ".join(line.split()) for line in document.text.split("\n") if line.strip()]
+    assert lines == ["Words.", "Part | Turns", "Pump | 1200", "Fan | 90", "End."]
+    assert [heading.text for heading in document.headings if heading.level == TABLE_LEVEL] == ["Part | Turns"]
+    assert document.heading_path_at(document.text.index("Fan")) == ("Part | Turns",)

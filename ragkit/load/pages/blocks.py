@@ -34,6 +34,7 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
                 lines.append(line)
         if lines:
             blocks.append(_paragraph(lines))
+        blocks += [LayoutBlock("p", line.text) for line in (page.turned if page else ())]
         if page is None or not page.lines or page.lines[-1].table is None:
             before = None
         yield blocks

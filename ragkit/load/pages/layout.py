@@ -47,6 +47,8 @@ class PdfLine:
     """Of a heading, from 1; else 0."""
     is_note: bool = False
     """It begins a caption, a footnote or a note in the margin, which stands apart from the text."""
+    joints: tuple[int, ...] = ()
+    """Offsets of its text at which a wide gap is."""
 
 
 @dataclass(slots=True)
@@ -59,6 +61,10 @@ class PageLayout:
     """In reading order."""
     is_garbled: bool = False
     """Its fonts do not say which characters they show."""
+    turned: list[PdfLine] = field(default_factory=list)
+    """Lines that are turned against the others, outside of tables; read behind them."""
+    hidden: int = 0
+    """Characters outside the part of the page that is shown."""
 
 
 def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
@@ -74,7 +80,8 @@ def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     _mark_blocks(lines)
     for note in margin:
         _insert_note(lines, _join_lines(note))
-    return PageLayout(page.width, page.height, lines, page.is_garbled)
+    turned = _join_lines(_without_tables(page.turned, found))
+    return PageLayout(page.width, page.height, lines, page.is_garbled, turned, page.hidden)
 
 
 def _find_gutters(page: PdfPage) -> list[float]:
@@ -201,6 +208,7 @@ def _join_lines(pieces: Sequence[Piece]) -> list[PdfLine]:
             and not (is_prose(piece) and is_prose(before) and piece.x0 - before.x1 > before.height)
         ):
             line = lines[-1]
+            line.joints += (len(line.text),)
             line.text += " " + piece.text
             line.x1 = piece.x1
             line.top, line.bottom = min(line.top, piece.top), max(line.bottom, piece.bottom)

@@ -26,7 +26,7 @@ MAX_FIELDS = 20_000
 
 def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
     """The tables with ruled lines around their cells or columns, from top to bottom."""
-    return sorted(_read_rules(page.rules, page.pieces), key=lambda table: table.top)
+    return sorted(_read_rules(page.rules, [*page.pieces, *page.turned]), key=lambda table: table.top)
 
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:

@@ -1,0 +1,167 @@
+"""What a PDF says arrives: nothing but page numbers and repeated heads leaves, and nothing is dealt out in pieces."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import RectangleObject
+from reportlab.pdfgen import canvas
+
+from tests.load.pages.test_layout import draw, load, paragraph, table
+
+WORDS = ["amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heron", "indigo", "jasper", "kelp", "lotus"]
+
+
+def pages(count: int, lines: Callable[[int], list[str]], *, body: int = 0, top: float = 780) -> list[str]:
+    """The text of each page of a file; `lines` stand at the top of each page, above `body` lines of text."""
+
+    def page(sheet: canvas.Canvas, number: int) -> None:
+        sheet.setFont("Helvetica", 11)
+        for at, line in enumerate(lines(number)):
+            for place, part in enumerate(line.split("\t")):
+                sheet.drawString(72 + 380 * place, top - 16 * at, part)
+        paragraph(sheet, 72, 640, body, " ".join(WORDS[number % 5 :]))
+
+    document = load(draw(*(lambda sheet, number=number: page(sheet, number) for number in range(count))))
+    starts = [*document.page_starts, len(document.text)]
+    return [document.text[a:b].strip() for a, b in pairwise(starts)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda n: f"Invoice No. {4711 + 3 * n} Customer {9001 + 17 * n}",
+        lambda n: f"Invoice No. {4711 + n}",
+        lambda n: f"EXHIBIT 31.{n + 1}",
+        lambda n: f"Sum due: {140 + 7 * n} marks",
+        lambda n: f"Statement of {n + 3} May 2031",
+        lambda n: f"Case {17 * n + 5} - {WORDS[n]}",
+    ],
+)
+def test_lines_that_differ_in_numbers_stay_at_the_top_of_each_page(line: Callable[[int], str]) -> None:
+    found = pages(5, lambda n: [line(n)], body=12)
+    assert [text.split("\n")[0] for text in found] == [line(n) for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda n: f"The Pump Manual\t{n + 17}",
+        lambda n: f"The Pump Manual | {n + 17}",
+        lambda n: f"The Pump Manual - Page {n + 17} of 40",
+        lambda n: f"{n + 17} | The Pump Manual",
+        lambda n: f"The Pump Manual\t{n + 47699}",
+    ],
+)
+def test_a_head_with_the_number_of_its_page_leaves_all_pages_but_the_first(line: Callable[[int], str]) -> None:
+    found = pages(6, lambda n: [line(n)], body=12)
+    assert "Pump Manual" in found[0]
+    assert not any("Pump Manual" in text or str(n + 17) in text for n, text in enumerate(found[1:], 1))
+
+
+def test_what_repeats_between_lines_that_stay_is_no_running_head() -> None:
+    found = pages(5, lambda n: [f"Letter to {WORDS[n]}", "Pay within thirty days, please.", f"Sum {91 * n}"])
+    assert all("Pay within thirty days, please." in text for text in found)
+
+
+@pytest.mark.parametrize("line", ["The seal of pump {} was found sound.", "Page {}", "Nothing was found."])
+def test_no_page_is_emptied(line: str) -> None:
+    assert pages(4, lambda n: [line.format(n + 1)]) == [line.format(n + 1) for n in range(4)]
+
+
+def test_a_head_of_two_pages_that_stands_nowhere_else_stays_once() -> None:
+    found = pages(6, lambda n: ["Rules for visitors"] if n in (2, 3) else [], body=12)
+    assert [text.count("Rules for visitors") for text in found] == [0, 0, 1, 0, 0, 0]
+
+
+def test_a_number_at_the_bottom_of_a_page_that_counts_nothing_stays() -> None:
+    assert pages(2, lambda n: [""] * 46 + [str(1984 - 7 * n)], body=12)[1].endswith("1977")
+
+
+def stamp(sheet: canvas.Canvas, text: str, x: float, y: float, angle: float) -> None:
+    sheet.saveState()
+    sheet.translate(x, y)
+    sheet.rotate(angle)
+    sheet.drawString(0, 0, text)
+    sheet.restoreState()
+
+
+@pytest.mark.parametrize("angle", [90, 270, 45, 180])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_words_turned_against_the_page_are_a_line_of_their_own(angle: float, is_first: bool) -> None:
+    text = "arXiv:1234.56789v2 [cs.XY] 21 Jun 2031"
+
+    def page(sheet: canvas.Canvas) -> None:
+        if is_first:
+            stamp(sheet, text, 300, 400, angle)
+        paragraph(sheet, 72, 700, 30, "The pump of the north hall was re-")
+        if not is_first:
+            stamp(sheet, text, 300, 400, angle)
+
+    lines = load(draw(page)).text.split("\n")
+    assert lines[-1] == text
+    assert [line for line in lines[:-2] if not line.startswith("The pump of the north hall")] == []
+
+
+def test_upright_names_stand_in_their_columns() -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        table(sheet, [("", "", ""), ("Austria", "59", "54"), ("Denmark", "58", "51")], 700, ruled=False)
+        for x in (75, 195, 315, 435):
+            sheet.line(x, 654, x, 790)
+        for y in (790, 694, 674, 654):
+            sheet.line(75, y, 435, y)
+        for column, name in enumerate(["Country", "Year of start", "Count"]):
+            stamp(sheet, name, 100 + 120 * column, 718, 90)
+
+    assert load(draw(page)).text == "Country | Year of start | Count\nAustria | 59 | 54\nDenmark | 58 | 51"
+
+
+def test_a_stamp_of_each_page_stays_on_the_first_one() -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        stamp(sheet, "Internal use only", 30, 300, 90)
+        paragraph(sheet, 72, 700, 20)
+
+    assert load(draw(page, page, page)).text.count("Internal use only") == 1
+
+
+@pytest.mark.parametrize("left", [-36.0, -1.0, 0.0])
+def test_frames_and_marks_around_a_page_are_no_table(left: float) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.rect(left, left, 595 - 2 * left, 842 - 2 * left)
+        for x in (100, 300, 500):
+            sheet.line(x, left - 20, x, left)
+            sheet.line(left - 20, x, left, x)
+        paragraph(sheet, 120, 790, 8, " ".join(WORDS), 60)
+        table(sheet, top=600, ruled=True)
+        paragraph(sheet, 120, 400, 8, " ".join(WORDS), 60)
+
+    text = load(draw(page)).text
+    assert "Country | 2019 | 2020\nAustria | 59 | 54\n" in text
+    assert text.count(" | ") == 8
+    assert max(map(len, text.split("\n"))) < 80
+
+
+@pytest.mark.parametrize("box", [(0, 0, 300, 842), (0, 421, 595, 842), (100, 100, 300, 842)])
+def test_only_what_is_inside_the_crop_box_is_read(box: tuple[float, float, float, float]) -> None:
+
+    def page(sheet: canvas.Canvas) -> None:
+        for number in range(30):
+            sheet.drawString(110, 800 - 25 * number, f"left {800 - 25 * number}")
+            sheet.drawString(400, 800 - 25 * number, f"right {800 - 25 * number}")
+
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(draw(page))))
+    writer.pages[0].cropbox = RectangleObject(box)
+    out = io.BytesIO()
+    writer.write(out)
+    text = load(out.getvalue()).text
+    heights = [int(number) for number in re.findall(r"\d+", text)]
+    assert min(heights) >= box[1]
+    assert max(heights) <= box[3]
+    assert ("right" in text) == (box[2] > 400)
+    assert Counter(re.findall(r"left \d+", text)).total() == sum(box[1] <= 800 - 25 * n + 4 for n in range(30))

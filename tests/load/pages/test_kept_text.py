@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -165,3 +165,89 @@ def test_only_what_is_inside_the_crop_box_is_read(box: tuple[float, float, float
     assert max(heights) <= box[3]
     assert ("right" in text) == (box[2] > 400)
     assert Counter(re.findall(r"left \d+", text)).total() == sum(box[1] <= 800 - 25 * n + 4 for n in range(30))
+
+
+def ruled(rows: Sequence[Sequence[tuple[float, str]]], names: list[str], width: float = 120, step: float = 13) -> str:
+    """The text of a table with lines around it, below its names and between its columns, but not between its rows.
+
+    `rows`: for each line of text its (column, text).
+    """
+
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 10)
+        right, bottom = 70 + width * len(names), 680 - step * len(rows) - 6
+        for column in range(len(names) + 1):
+            sheet.line(70 + width * column, bottom, 70 + width * column, 700)
+        for y in (700, 682, bottom):
+            sheet.line(70, y, right, y)
+        for column, name in enumerate(names):
+            sheet.drawString(75 + width * column, 687, name)
+        for number, row in enumerate(rows):
+            for place, text in row:
+                sheet.drawString(75 + width * int(place), 668 - step * number + (4 if place % 1 else 0), text)
+
+    return load(draw(page)).text
+
+
+def test_rows_of_words_without_lines_between_them_are_rows() -> None:
+    rows = [[(0, "Filter"), (1, "Ann"), (2, "Cellar")], [(0, "Valve"), (1, "Bob"), (2, "Roof")]]
+    rows += [[(0, "Seal"), (1, "Cem"), (2, "Yard")]]
+    assert ruled(rows, ["Task", "Person", "Place"]).split("\n")[1:] == [
+        "Filter | Ann | Cellar",
+        "Valve | Bob | Roof",
+        "Seal | Cem | Yard",
+    ]
+
+
+def test_a_record_of_several_lines_is_one_row() -> None:
+    rows = [[(0, "D1"), (1, "City Bank"), (2, "920.68")], [(1, "Fare to Easton")]]
+    rows += [[(0, "D2"), (1, "Post Office"), (2, "12.50")], [(1, "Stamps")]]
+    assert ruled(rows, ["No.", "Payee", "Amount"]).split("\n")[1:] == [
+        "D1 | City Bank Fare to Easton | 920.68",
+        "D2 | Post Office Stamps | 12.50",
+    ]
+
+
+@pytest.mark.parametrize("values_below", [True, False])
+def test_a_label_of_two_lines_is_one_label(values_below: bool) -> None:
+    values = [(1, "55"), (2, "61")]
+    rows = [[(0, "Theft"), (1, "412"), (2, "398")]]
+    rows += (
+        [[(0, "Damage to vehicles")], [(0, "and trailers"), *values]]
+        if values_below
+        else [[(0, "Damage to vehicles"), *values], [(0, "and trailers")]]
+    )
+    rows += [[(0, "Arson"), (1, "9"), (2, "12")]]
+    assert ruled(rows, ["Offence", "2021", "2022"]).split("\n")[1:] == [
+        "Theft | 412 | 398",
+        "Damage to vehicles and trailers | 55 | 61",
+        "Arson | 9 | 12",
+    ]
+
+
+def test_a_label_a_little_above_its_figures_is_on_their_row() -> None:
+    rows = [[(0.5, f"Offence {WORDS[n]}"), (1, str(3 * n + 1)), (2, str(9 * n))] for n in range(8)]
+    assert ruled(rows, ["Offence", "North", "South"]).split("\n")[1:] == [
+        f"Offence {WORDS[n]} | {3 * n + 1} | {9 * n}" for n in range(8)
+    ]
+
+
+def test_a_cell_of_several_lines_in_a_ruled_row_is_no_row() -> None:
+    rows = [[(0, "Filter"), (1, "The filter of the pump"), (2, "Ann")], [(1, "is changed in spring")]]
+    assert (
+        ruled(rows, ["Part", "Care", "By"]).split("\n")[1]
+        == "Filter | The filter of the pump is changed in spring | Ann"
+    )
+
+
+@pytest.mark.parametrize(("start", "step"), [(0, 2), (10, 5), (2005, 5)])
+def test_a_column_in_equal_steps_beside_values_is_no_axis(start: int, step: int) -> None:
+
+    def page(sheet: canvas.Canvas) -> None:
+        table(
+            sheet, [("Dose", "Loss", "Rate"), *((str(start + step * n), f"{n * 7}.3", f"0.{n}4") for n in range(1, 7))]
+        )
+
+    lines = load(draw(page)).text.split("\n")
+    assert lines[:2] == ["Dose | Loss | Rate", f"{start + step} | 7.3 | 0.14"]
+    assert len(lines) == 7

@@ -33,7 +33,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ods": "2",
     "odt": "1",
     "parquet": "2",
-    "pdf": "4",
+    "pdf": "5",
     "ppt": "1",
     "pptx": "2",
     "pypdf": "1",

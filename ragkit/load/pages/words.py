@@ -199,6 +199,8 @@ def _join_words(
     height = words[:, 3] - words[:, 1]
     gap = words[1:, 0] - words[:-1, 2]
     tallest = np.maximum(np.maximum(height[1:], height[:-1]), 1)
+    leftward = _is_leftward(page.text, starts)
+    gap = np.where(leftward[1:] | leftward[:-1], np.maximum(gap, words[:-1, 0] - words[1:, 2]), gap)
     middle = words[:, 3] + words[:, 1]
     breaks = np.abs(middle[1:] - middle[:-1]) > 1.2 * tallest
     breaks |= (gap > WIDE_GAP * tallest) | (gap < -2 * tallest)
@@ -221,6 +223,13 @@ def _join_words(
             piece.source = source, bounds[number], bounds[number + 1]
         pieces.append(piece)
     return pieces, low, is_beside
+
+
+def _is_leftward(text: str, starts: Integers) -> Flags:
+    """Whether each word is read from right to left, as Hebrew and Arabic are."""
+    codes = np.fromiter(map(ord, map(text.__getitem__, starts.tolist())), np.int64, len(starts))
+    leftward: Flags = (codes >= 0x590) & (codes < 0x900) | (codes >= 0xFB1D) & (codes < 0xFE00)
+    return leftward | (codes >= 0xFE70) & (codes < 0xFF00)
 
 
 def _is_garbled(page: PdfiumPage, codes: Codes) -> bool:

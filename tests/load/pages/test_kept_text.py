@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import RectangleObject
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, RectangleObject
 from reportlab.pdfgen import canvas
 
 from tests.load.pages.test_layout import draw, load, paragraph, table
@@ -251,3 +251,78 @@ def test_a_column_in_equal_steps_beside_values_is_no_axis(start: int, step: int)
     lines = load(draw(page)).text.split("\n")
     assert lines[:2] == ["Dose | Loss | Rate", f"{start + step} | 7.3 | 0.14"]
     assert len(lines) == 7
+
+
+LEFT = "We read the meters of the north hall every Monday before noon and write the figures into the grey book here"
+RIGHT = "The south hall has no meters so its use is taken from the invoice of the supplier which comes by post later"
+
+
+def wrapped(sheet: canvas.Canvas, text: str, x: float, top: float) -> None:
+    words = text.split()
+    for number in range(0, len(words), 4):
+        sheet.drawString(x, top - 3.5 * number, " ".join(words[number : number + 4]))
+
+
+@pytest.mark.parametrize("late", ["Yearly report of the works", "Notes of the halls"])
+@pytest.mark.parametrize("gap", [200, 250])
+def test_what_the_file_writes_late_does_not_shuffle_the_columns(late: str, gap: float) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        wrapped(sheet, LEFT, 72, 700)
+        wrapped(sheet, RIGHT, 72 + gap, 700)
+        table(sheet, [tuple("abcd"), *(tuple(str(n * k) for k in (3, 7, 11, 13)) for n in range(1, 9))], 560)
+        sheet.drawString(72, 740, late)
+
+    text = " ".join(load(draw(page)).text.split())
+    assert text.startswith(late)
+    assert LEFT in text
+    assert RIGHT in text
+    assert "3 | 7 | 11 | 13" in text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["המשאבה במרתף נבדקת פעמיים בשנה", "המסנן מוחלף כל שלושה חודשים"],
+        ["יש לנתק את החשמל ולהודיע מיד", "במקרה של תקלה"],
+        ["הדוח נשלח למנהל", "אין להפעיל את המשאבה ללא מים במיכל"],
+    ],
+)
+def test_lines_from_right_to_left_stay_lines(lines: list[str]) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 12)
+        for number, line in enumerate(lines):
+            x = 520.0
+            for word in line.split():
+                shown = "".join(chr(ord(letter) - 0x5D0 + 65) for letter in reversed(word))
+                x -= 3.336 * len(word)  # the width of a glyph that the font lacks
+                sheet.drawString(x, 700 - 18 * number, shown)
+                x -= 4
+
+    assert load(in_hebrew(draw(page))).text.split("\n") == lines
+
+
+def in_hebrew(data: bytes) -> bytes:
+    """The file with Hebrew letters for A, B, C and so on."""
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(data)))
+    letters = [NameObject(f"/afii{57664 + number}") for number in range(27)]
+    encoding = {NameObject("/Differences"): ArrayObject([NumberObject(65), *letters])}
+    for font in writer.pages[0]["/Resources"]["/Font"].values():  # type: ignore[index]
+        font.get_object()[NameObject("/Encoding")] = DictionaryObject(encoding)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("large", "title"),
+    [(["The pump manual"], "The pump manual"), (["Care of", "north pumps"], "Care of north pumps"), ([], "")],
+)
+def test_the_largest_lines_of_the_first_page_are_the_title(large: list[str], title: str) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 20)
+        for number, line in enumerate(large):
+            sheet.drawString(72, 780 - 24 * number, line)
+        sheet.setFont("Helvetica", 10)
+        paragraph(sheet, 72, 700, 20)
+
+    assert load(draw(page)).title == title

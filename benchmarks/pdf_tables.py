@@ -219,7 +219,7 @@ def main() -> None:
     if options.half is not None:
         paths = paths[options.half :: 2]
 
-    components = PipelineComponents(Pipeline.from_yaml("split: {name: recursive}\n"), MiniLM())
+    components = PipelineComponents(Pipeline.from_yaml("extends: default\nsplit: {name: recursive}\n"), MiniLM())
     total, seconds = Score(), 0.0
     for path in paths:
         started = time.process_time()

@@ -33,7 +33,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ods": "3",
     "odt": "2",
     "parquet": "2",
-    "pdf": "4",
+    "pdf": "5",
     "ppt": "1",
     "pptx": "3",
     "pypdf": "1",

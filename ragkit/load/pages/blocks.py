@@ -10,6 +10,9 @@ from ragkit.load.pages.tables.table import PdfTable, column_names, count_header_
 from ragkit.load.pages.text import clean_page_text
 from ragkit.load.shared.layout_blocks import LayoutBlock
 
+MAX_REPEATED = 40
+"""Characters of a cell of several rows that each of them repeats; a longer text stands in the first."""
+
 
 def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock]]:
     """The blocks of each page; the column names of a table hold on for its rows on the next pages."""
@@ -34,6 +37,7 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
                 lines.append(line)
         if lines:
             blocks.append(_paragraph(lines))
+        blocks += [LayoutBlock("p", line.text) for line in (page.turned if page else ())]
         if page is None or not page.lines or page.lines[-1].table is None:
             before = None
         yield blocks
@@ -54,7 +58,9 @@ def _table_header(table: PdfTable, before: tuple[PdfTable, list[list[str]], str]
 
 def _rows(table: PdfTable, header: list[list[str]], names: str, continued: bool) -> Iterator[LayoutBlock]:
     rows = table.grid()
-    for cell in table.cells:  # a cell of several rows counts for each
+    for cell in table.cells:  # a label or value of several rows counts for each
+        if len(cell.text) > MAX_REPEATED:
+            continue
         for below in range(cell.row + 1, cell.row + cell.rows):
             if below >= len(header):
                 rows[below][cell.column] = rows[below][cell.column] or cell.text

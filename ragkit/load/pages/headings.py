@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 
-from ragkit.load.pages.layout import PageLayout, PdfLine
+from ragkit.load.pages.layout import PageLayout, PdfLine, is_page_number
 
 MAX_CHARS = 160
 """A longer text is no heading."""
@@ -54,6 +55,22 @@ def mark_headings(pages: Sequence[PageLayout]) -> None:
         joined = {id(line) for line in block[1:]}
         if joined:
             page.lines = [line for line in page.lines if id(line) not in joined]
+
+
+def largest_text(page: PageLayout) -> str:
+    """The lines of the largest size on a page, if they read as a title and are larger than its text; else ''."""
+    lines = [
+        line
+        for line in page.lines
+        if not line.table and not is_page_number(line.text) and sum(map(str.isalpha, line.text)) > 2
+    ]
+    size = max((line.height for line in lines), default=0)
+    found = [line for line in lines if line.height > 0.97 * size]
+    first = lines.index(found[0]) if found else 0
+    block = [line for line in lines[first : first + MAX_LINES] if line in found]
+    text = " ".join(" ".join(line.text for line in block).split())
+    is_larger = size > LARGER * median([line.height for line in lines] or [0]) or len(lines) < MAX_LINES
+    return text if block and is_larger and len(found) <= MAX_LINES and _reads_as_heading(block) else ""
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,12 @@ MIN_COLUMN_PIECES = 12
 """A page with fewer pieces has one column."""
 MIN_COLUMN_LINES = 8
 """Lines of paragraphs beside a strip that make a column of a scan, whatever their order."""
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+APART = 40.0
+"""Points below a line at which the next one may belong elsewhere."""
 
 _PAGE_NUMBER = re.compile(
     r"(?i)(?:page|seite|p\.)? {0,3}(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-\d{1,3})(?: {0,3}(?:/|of|von|de) {0,3}\d{1,4})?"
@@ -47,6 +54,8 @@ class PdfLine:
     """Of a heading, from 1; else 0."""
     is_note: bool = False
     """It begins a caption, a footnote or a note in the margin, which stands apart from the text."""
+    joints: tuple[int, ...] = ()
+    """Offsets of its text at which a wide gap is."""
 
 
 @dataclass(slots=True)
@@ -59,6 +68,10 @@ class PageLayout:
     """In reading order."""
     is_garbled: bool = False
     """Its fonts do not say which characters they show."""
+    turned: list[PdfLine] = field(default_factory=list)
+    """Lines that are turned against the others, outside of tables; read behind them."""
+    hidden: int = 0
+    """Characters outside the part of the page that is shown."""
 
 
 def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
@@ -69,12 +82,16 @@ def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     rest: Sequence[Piece] = _without_tables(pieces, found) if found else pieces
     rest, margin = split_margins(rest) if page.is_beside and not gutters else (rest, [])
     lines = _insert_tables(_join_lines(rest), found, pieces)
+    orders = [_place_runs(lines), lines]
     if (page.is_scan and gutters) or any(_jumps_up(a, b) for a, b in itertools.pairwise(lines)):
-        lines = _order(lines, gutters)
+        orders.append(_order(lines, gutters))
+    if any(order != lines for order in orders):
+        lines = max(orders, key=_continuity)
     _mark_blocks(lines)
     for note in margin:
         _insert_note(lines, _join_lines(note))
-    return PageLayout(page.width, page.height, lines, page.is_garbled)
+    turned = _join_lines(_without_tables(page.turned, found))
+    return PageLayout(page.width, page.height, lines, page.is_garbled, turned, page.hidden)
 
 
 def _find_gutters(page: PdfPage) -> list[float]:
@@ -201,6 +218,7 @@ def _join_lines(pieces: Sequence[Piece]) -> list[PdfLine]:
             and not (is_prose(piece) and is_prose(before) and piece.x0 - before.x1 > before.height)
         ):
             line = lines[-1]
+            line.joints += (len(line.text),)
             line.text += " " + piece.text
             line.x1 = piece.x1
             line.top, line.bottom = min(line.top, piece.top), max(line.bottom, piece.bottom)
@@ -251,6 +269,42 @@ def _order(lines: list[PdfLine], gutters: Sequence[float]) -> list[PdfLine]:
         else:
             band[sum(1 for gutter in gutters if gutter <= line.x0 + 2)].append(line)
     return ordered + [item for column in band for item in column]
+
+
+def _place_runs(lines: Sequence[PdfLine]) -> list[PdfLine]:
+    """Lines that the file writes after what is below them, as a title after its text, before it."""
+    runs: list[list[PdfLine]] = []
+    for number, line in enumerate(lines):
+        before = lines[number - 1] if number else None
+        is_apart = before is None or line.bottom <= before.top or line.top > before.bottom + APART
+        if is_apart or line.table or (before is not None and before.table):
+            runs.append([])
+        runs[-1].append(line)
+    placed: list[tuple[Box, list[PdfLine]]] = []
+    for run in runs:
+        left, top = min(line.x0 for line in run), min(line.top for line in run)
+        right, bottom = max(line.x1 for line in run), max(line.bottom for line in run)
+        below = (n for n, (box, _) in enumerate(placed) if box[1] >= bottom - 1 and box[0] < right and left < box[2])
+        placed.insert(next(below, len(placed)), ((left, top, right, bottom), run))
+    return [line for _, run in placed for line in run]
+
+
+def _continuity(lines: Sequence[PdfLine]) -> float:
+    """How much the order of the lines explains: sentences and words that go on in the next line, lines below each
+    other."""
+    score = 0.0
+    for before, line in itertools.pairwise(lines):
+        score -= 0.5 * _jumps_up(before, line)
+        if before.table or line.table:
+            continue
+        end, begin = before.text[-1:], line.text[:1]
+        if begin.islower():
+            score += 1 if end.isalpha() or end in ",;-\xad\u2010\x02\ufffe" else -1 if end in ".!?" else 0
+        step = line.top - before.top
+        overlap = min(before.x1, line.x1) - max(before.x0, line.x0)
+        is_below = 0 < step < 2.2 * (line.bottom - line.top)
+        score += 0.5 * (is_below and overlap > 0.5 * min(before.x1 - before.x0, line.x1 - line.x0))
+    return score
 
 
 def _jumps_up(before: PdfLine, line: PdfLine) -> bool:

@@ -8,14 +8,21 @@ from collections.abc import Collection, Iterator
 
 from ragkit.load.options import LOADER_VERSIONS, PdfOptions
 from ragkit.load.pages.blocks import page_blocks
-from ragkit.load.pages.headings import mark_headings
+from ragkit.load.pages.headings import largest_text, mark_headings
 from ragkit.load.pages.layout import PageLayout, PdfLine, lay_out
 from ragkit.load.pages.notes import mark_captions, place_footnotes
 from ragkit.load.pages.ocr.scanned_pages import ScannedPages, lacks_text
 from ragkit.load.pages.pdfium import PdfiumFile
 from ragkit.load.pages.running_heads import take_running_heads
 from ragkit.load.pages.tables.table import PdfTable
-from ragkit.load.pages.text import PdfContent, build_pdf_document, check_page_count, clean_page_text, find_compounds
+from ragkit.load.pages.text import (
+    PdfContent,
+    build_pdf_document,
+    check_page_count,
+    clean_page_text,
+    clean_title,
+    find_compounds,
+)
 from ragkit.load.pages.words import read_page
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.places import OCR_PAGES
@@ -83,7 +90,7 @@ class PdfLoader:
         return PdfContent(
             pages=[text if page is not None else None for text, page in zip(texts, pages, strict=True)],
             outline=outline,
-            title=pdf.entry("Title"),
+            title=clean_title(pdf.entry("Title")) or (largest_text(readable[0]) if readable else ""),
             author=pdf.entry("Author"),
             extra=extra,
         )

@@ -59,6 +59,7 @@ def _by_address(function: Any, *arguments: Any, returns: Any = ctypes.c_int) -> 
 
 _char_box = _by_address(pdfium_c.FPDFText_GetLooseCharBox, ctypes.c_void_p, returns=None)
 _char_matrix = _by_address(pdfium_c.FPDFText_GetMatrix, ctypes.c_void_p, returns=None)
+_char_angle = _by_address(pdfium_c.FPDFText_GetCharAngle, returns=ctypes.c_float)
 _font_size = _by_address(pdfium_c.FPDFText_GetFontSize, returns=ctypes.c_double)
 _char_code = _by_address(pdfium_c.FPDFText_GetUnicode)
 _has_map_error = _by_address(pdfium_c.FPDFText_HasUnicodeMapError)
@@ -151,6 +152,12 @@ class PdfiumPage:
         sizes = np.fromiter(map(_font_size, repeat(self._raw), characters), np.float64, count)
         shown: list[float] = (sizes * np.hypot(matrices[:, 2], matrices[:, 3])).tolist()
         return shown
+
+    def turns(self, characters: Sequence[int]) -> Floats:
+        """How far each character is turned against the page, counterclockwise in degrees from 0 to 360."""
+        angles = np.fromiter(map(_char_angle, repeat(self._raw), characters), np.float32, len(characters))
+        turns: Floats = np.degrees(angles) % 360
+        return turns
 
     def fonts(self, characters: Sequence[int]) -> list[str]:
         """The name of the font of each character; '' when unknown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,10 @@ Codes: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint32]]"
 
 WIDE_GAP = 0.8
 """A gap between words that ends a piece, as a share of the height of the line."""
+EDGE = 2.0
+"""A ruled line that is not further from the edge of the page, in points, is a frame around it."""
+SAME_TURN = 10.0
+"""Degrees by which words of one direction may differ."""
 MAP_SAMPLE = 16
 """Characters per page whose font is asked for its map."""
 _HYPHEN_MARKS = (2, 0xFFFE)
@@ -31,18 +36,78 @@ def read_page(page: PdfiumPage, *, tables: bool, fonts: bool) -> PdfPage:
     left, bottom, right, top = page.bounds
     if not len(starts):
         return PdfPage(right - left, top - bottom, [])
+    starts, ends, is_turned = _split_turned(page, starts, ends)
+    odd = starts[is_turned], ends[is_turned]
+    starts, ends = starts[~is_turned], ends[~is_turned]
     first, last = page.boxes(starts.tolist()), page.boxes((ends - 1).tolist())
     turn = find_turn(first, last, page.rotation)
     broken = find_broken(first, last, turn)
     if broken.any():
-        many = int(broken.sum()) > max(1, 0.02 * len(broken))
+        many = int(broken.sum()) > max(1, 0.02 * len(broken)) and not is_turned.any()
         starts, ends = _split_by_position(page, codes, turn) if many else _split_words(starts, ends, broken)
         first, last = page.boxes(starts.tolist()), page.boxes((ends - 1).tolist())
-    words = turn_boxes(join_boxes(first, last), page.bounds, turn)
-    pieces, boxes, is_beside = _join_words(page, starts, ends, words, fonts=fonts)
     width, height = (right - left, top - bottom) if turn % 180 == 0 else (top - bottom, right - left)
-    rules = [Rule(*box) for box in turn_boxes(page.rules(), page.bounds, turn).tolist()] if tables and is_beside else ()
-    return PdfPage(width, height, pieces, boxes, rules, is_beside, _is_garbled(page, codes))
+    words = turn_boxes(join_boxes(first, last), page.bounds, turn)
+    is_shown = _on_page(words, width, height)
+    hidden = int((ends - starts)[~is_shown].sum())
+    pieces, boxes, is_beside = _join_words(page, starts[is_shown], ends[is_shown], words[is_shown], fonts=fonts)
+    rules = _page_rules(page, turn, width, height) if tables and is_beside else ()
+    turned = _turned_pieces(page, *odd, turn) if len(odd[0]) else ()
+    return PdfPage(width, height, pieces, boxes, rules, is_beside, _is_garbled(page, codes), False, turned, hidden)
+
+
+def _on_page(boxes: Floats, width: float, height: float) -> Flags:
+    """Whether the middle of each box is on the page as it is shown; all, if none is."""
+    x, y = (boxes[:, 0] + boxes[:, 2]) / 2, (boxes[:, 1] + boxes[:, 3]) / 2
+    shown: Flags = (x >= 0) & (x <= width) & (y >= 0) & (y <= height)
+    return shown if shown.any() else ~shown
+
+
+def _page_rules(page: PdfiumPage, turn: int, width: float, height: float) -> list[Rule]:
+    """The ruled lines, cut at the edges of the page; marks of printers and frames outside of it, and on its edges, are
+    left out."""
+    boxes = turn_boxes(page.rules(), page.bounds, turn).clip(0, np.array([width, height, width, height], np.float32))
+    x0, top, x1, bottom = boxes.T
+    across = x1 - x0 >= bottom - top
+    at_edge = np.minimum(np.where(across, top, x0), np.where(across, height - bottom, width - x1)) < EDGE
+    edge = at_edge | (np.maximum(x1 - x0, bottom - top) < 4)
+    return [Rule(*box) for box in boxes[~edge].tolist()]
+
+
+def _split_turned(page: PdfiumPage, starts: Integers, ends: Integers) -> tuple[Integers, Integers, Flags]:
+    """The words, and which are turned against most words of the page: stamps in the margin, upright names, marks."""
+    first, last = page.turns(starts.tolist()), page.turns((ends - 1).tolist())
+    mixed = _differ(first, last)
+    if mixed.any():
+        starts, ends = _split_words(starts, ends, mixed)
+        first = page.turns(starts.tolist())
+    rounded = np.round(first / SAME_TURN).astype(np.int64) % int(360 / SAME_TURN)
+    usual = float(np.median(first[rounded == int(np.argmax(np.bincount(rounded)))]))
+    return starts, ends, _differ(first, np.full_like(first, usual))
+
+
+def _differ(turns: Floats, others: Floats) -> Flags:
+    differ: Flags = np.abs((turns - others + 180) % 360 - 180) > SAME_TURN
+    return differ
+
+
+def _turned_pieces(page: PdfiumPage, starts: Integers, ends: Integers, turn: int) -> list[Piece]:
+    """Words that are turned against the page, as lines where they stand: in the order of the file."""
+    boxes = turn_boxes(join_boxes(page.boxes(starts.tolist()), page.boxes((ends - 1).tolist())), page.bounds, turn)
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    angles = page.turns(starts.tolist())
+    apart = np.abs(np.diff(low + high, axis=0)) > (high - low)[1:]  # the middles, against the sizes
+    upright, flat = ((angles[1:] - at) % 180 < SAME_TURN for at in (90 - SAME_TURN / 2, 180 - SAME_TURN / 2))
+    cut = _differ(angles[1:], angles[:-1]) | (apart[:, 0] & upright) | (apart[:, 1] & flat)
+    cut |= np.array(["\n" in page.text[a:b] or b - a > 3 for a, b in zip(ends[:-1], starts[1:], strict=True)], np.bool_)
+    cuts = [0, *(np.flatnonzero(cut) + 1).tolist(), len(starts)]
+    sizes = page.sizes(starts[cuts[:-1]].tolist())
+    pieces = []
+    for (a, b), size in zip(itertools.pairwise(cuts), sizes, strict=True):
+        text = " ".join(page.text[starts[a] : ends[b - 1]].split())
+        (x0, top), (x1, bottom) = low[a:b].min(0).tolist(), high[a:b].max(0).tolist()
+        pieces.append(Piece(text, x0, top, x1, bottom, ("", ""), size, [(0, len(text), x0, x1)], int(starts[a])))
+    return pieces
 
 
 def _find_words(codes: Codes) -> tuple[Integers, Integers]:
@@ -134,6 +199,8 @@ def _join_words(
     height = words[:, 3] - words[:, 1]
     gap = words[1:, 0] - words[:-1, 2]
     tallest = np.maximum(np.maximum(height[1:], height[:-1]), 1)
+    leftward = _is_leftward(page.text, starts)
+    gap = np.where(leftward[1:] | leftward[:-1], np.maximum(gap, words[:-1, 0] - words[1:, 2]), gap)
     middle = words[:, 3] + words[:, 1]
     breaks = np.abs(middle[1:] - middle[:-1]) > 1.2 * tallest
     breaks |= (gap > WIDE_GAP * tallest) | (gap < -2 * tallest)
@@ -156,6 +223,13 @@ def _join_words(
             piece.source = source, bounds[number], bounds[number + 1]
         pieces.append(piece)
     return pieces, low, is_beside
+
+
+def _is_leftward(text: str, starts: Integers) -> Flags:
+    """Whether each word is read from right to left, as Hebrew and Arabic are."""
+    codes = np.fromiter(map(ord, map(text.__getitem__, starts.tolist())), np.int64, len(starts))
+    leftward: Flags = (codes >= 0x590) & (codes < 0x900) | (codes >= 0xFB1D) & (codes < 0xFE00)
+    return leftward | (codes >= 0xFE70) & (codes < 0xFF00)
 
 
 def _is_garbled(page: PdfiumPage, codes: Codes) -> bool:

@@ -203,7 +203,7 @@ def test_running_heads_whose_titles_change_from_page_to_page_are_taken_out_of_th
 
     document = load(draw(*(lambda sheet, number=number: page(sheet, number) for number in range(8))))
     assert "MOTORS" not in document.text
-    assert "GEARS" not in document.text
+    assert document.text.count("GEARS") == 1  # what stands nowhere else stays once
     assert all(f"{title} and their care" in document.text for title in (titles[1], titles[4], titles[7]))
 
 

@@ -158,7 +158,7 @@ def _read_run(rows: Sequence[Row]) -> PdfTable | None:
     placed = [_place(row, edges) for row in split]
     if not _is_table(placed, len(edges) + 1):
         return None
-    if any(_is_scale(column) for column in _column_texts(placed, len(edges) + 1)):
+    if _has_axis(placed, len(edges) + 1):
         return None  # a chart
     groups = _join_rows(placed)
     _widen_names(groups)
@@ -237,8 +237,17 @@ def _is_table(rows: Sequence[Placed], width: int) -> bool:
     )
 
 
-def _column_texts(rows: Sequence[Placed], width: int) -> list[list[str]]:
-    return [[join_text(row[c, c]) for row in rows if (c, c) in row] for c in range(width)]
+def _has_axis(rows: Sequence[Placed], width: int) -> bool:
+    """Whether a column is the axis of a chart: a scale with few values beside it, or one that falls from the top."""
+    for column in range(width):
+        beside = [row for row in rows if (column, column) in row]
+        texts = [join_text(row[column, column]) for row in beside]
+        if _is_scale(texts):
+            numbers = [float(text.strip("%").replace(",", "")) for text in texts if is_data(text)]
+            full = sum(sum(is_data(join_text(cell)) for cell in row.values()) > 2 for row in beside)
+            if full < 0.8 * len(numbers) or numbers[0] > numbers[-1]:
+                return True
+    return False
 
 
 def _is_scale(texts: Sequence[str]) -> bool:
@@ -322,17 +331,17 @@ def _continues(before: Placed, row: Placed, *, in_names: bool) -> bool:
         return not spans and not (label and label_before and len(before) == 1)
     if len(before) == 1 and label_before and label and len(row) > 1 and not spans:
         return (
-            _begins_inside(label)
+            begins_inside(label)
             or label_before[-1:] in ",-–(/&"
             or label_before.endswith((" and", " of", " the", " for"))
         )
     if len(row) == 1 and label and len(before) > 1:
-        return _begins_inside(label)
+        return begins_inside(label)
     if not label and not values:
         return len(row) < len(before) or not _has_values(before)
     return False
 
 
-def _begins_inside(text: str) -> bool:
+def begins_inside(text: str) -> bool:
     """Whether a text begins in the middle of a sentence."""
     return text[:1].islower() or text[:1] in "(&/"

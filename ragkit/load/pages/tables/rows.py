@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragkit.load.pages.page import Piece
+from ragkit.load.pages.page import Piece, Word
 
 
 def visual_rows(pieces: Sequence[Piece]) -> list[list[Piece]]:
@@ -36,7 +36,8 @@ def split_pieces(pieces: Sequence[Piece], edges: Sequence[float]) -> list[Piece]
         cuts = [0]
         words = piece.words
         for number in range(1, len(words)):
-            left, right = words[number - 1][3], words[number][2]
+            before, word = words[number - 1], words[number]
+            left, right = (word[3], before[2]) if _is_leftward(piece, word) else (before[3], word[2])
             if any(left - 1 <= edge <= right + 1 for edge in edges):
                 cuts.append(number)
         if len(cuts) == 1:
@@ -45,6 +46,11 @@ def split_pieces(pieces: Sequence[Piece], edges: Sequence[float]) -> list[Piece]
         for first, last in zip(cuts, [*cuts[1:], len(words)], strict=True):
             split.append(sub_piece(piece, first, last))
     return split
+
+
+def _is_leftward(piece: Piece, word: Word) -> bool:
+    """Whether a word is Hebrew or Arabic."""
+    return "\u0590" <= piece.text[word[0]] < "\u0900" or "\ufb1d" <= piece.text[word[0]] < "\uff00"
 
 
 def sub_piece(piece: Piece, first: int, last: int) -> Piece:

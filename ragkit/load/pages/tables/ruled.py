@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from ragkit.load.pages.page import PdfPage, Piece, Rule
-from ragkit.load.pages.tables.open import find_columns, join_signs
+from ragkit.load.pages.tables.open import begins_inside, find_columns, join_signs
 from ragkit.load.pages.tables.rows import split_pieces, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
 
@@ -20,13 +20,15 @@ NARROW = 5.0
 """A row or column that is not wider is none: the space between two lines."""
 WIDE = 16.0
 """A column that is not wider may be such a space too."""
+SAME_LINE = 0.7
+"""How much lower than its label a figure stands at most, as a share of its height."""
 MAX_FIELDS = 20_000
 """Fields of a grid; a larger one is a drawing."""
 
 
 def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
     """The tables with ruled lines around their cells or columns, from top to bottom."""
-    return sorted(_read_rules(page.rules, page.pieces), key=lambda table: table.top)
+    return sorted(_read_rules(page.rules, [*page.pieces, *page.turned]), key=lambda table: table.top)
 
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
@@ -173,29 +175,87 @@ class _Grid:
         self.xs = _positions([*self.xs, *added])
 
     def _add_rows(self, pieces: Sequence[Piece]) -> None:
-        """Rows without a line between them: lines of text that stand beside each other in most columns."""
+        """Rows without a line between them: lines of text that begin a new record."""
+        bands = [self._lines([piece for piece in pieces if a <= piece.middle < b]) for a, b in pairwise(self.ys)]
+        bands = [band for band in bands if band]
+        is_ruled = len(bands) > 3 and sum(len(band) == 1 for band in bands) > len(bands) / 2
         added: list[float] = []
-        for top, bottom in zip(self.ys, self.ys[1:], strict=False):
-            lines = visual_rows([piece for piece in pieces if top <= piece.middle < bottom])
-            if len(lines) < 2:
-                continue
-            columns = [{_index(self.xs, (piece.x0 + piece.x1) / 2) for piece in line} for line in lines]
-            used = set().union(*columns)
-            full = sum(1 for found in columns if len(found) >= max(2, 0.6 * len(used)))
-            values = sum(1 for line in lines for piece in line if is_data(piece.text))
-            if values < 0.3 * sum(map(len, lines)):
-                continue
-            if (
-                len(used) < 2
-                or full < len(lines) * (0.7 if len(lines) > 2 else 1)
-                or (len(lines) == 2 and len(used) < 3)
-            ):
-                continue
-            for before, line in itertools.pairwise(lines):
+        for number, band in enumerate(bands):
+            if number == 0 and len(bands) > 1 and not any(is_data(piece.text) for line in band for piece in line):
+                continue  # column names
+            labels = [line for line in band if 0 in self._columns(line)]
+            lines, left = band, self.box[0]
+            if len(labels) == 1 and len(labels[0]) == 1 and labels[0] not in (band[0], band[-1]):
+                lines, left = [line for line in band if line is not labels[0]], self.xs[1]  # of all rows of the band
+            for before, line in self._starts(lines, is_ruled=is_ruled):
                 at = (max(piece.bottom for piece in before) + min(piece.top for piece in line)) / 2
                 added.append(at)
-                self.rows.append(Rule(self.box[0], at, self.box[2], at))
+                self.rows.append(Rule(left, at, self.box[2], at))
         self.ys = _positions([*self.ys, *added], 0.5)
+
+    def _columns(self, line: Sequence[Piece]) -> dict[int, Piece]:
+        return {_index(self.xs, (piece.x0 + piece.x1) / 2): piece for piece in line}
+
+    def _lines(self, pieces: Sequence[Piece]) -> list[list[Piece]]:
+        """Lines of text; a label that stands a little higher than its figures is on their line."""
+        lines: list[list[Piece]] = []
+        rows = visual_rows(pieces)
+        between = [line for a, line, b in zip(rows, rows[1:], rows[2:], strict=False) if self._is_between(a, line, b)]
+        for line in rows:
+            before = lines[-1] if lines else None
+            if line in between or before in between:
+                lines.append(line)
+                continue
+            if before is not None and not self._columns(before).keys() & self._columns(line).keys():
+                step = line[0].middle - before[0].middle
+                if step < SAME_LINE * min(line[0].height, before[0].height):
+                    before += line
+                    continue
+            lines.append(line)
+        return lines
+
+    def _is_between(self, above: Sequence[Piece], line: Sequence[Piece], below: Sequence[Piece]) -> bool:
+        """Whether a label stands half-way between two lines without one: it is that of both."""
+        if list(self._columns(line)) != [0] or 0 in self._columns(above) or 0 in self._columns(below):
+            return False
+        up, down = line[0].middle - above[0].middle, below[0].middle - line[0].middle
+        return max(up, down) < 1.4 * min(up, down)
+
+    def _starts(self, band: Sequence[list[Piece]], *, is_ruled: bool) -> Iterator[tuple[list[Piece], list[Piece]]]:
+        """(line before, line) of each line that begins a record."""
+        record = self._columns(band[0])
+        for number in range(1, len(band)):
+            before, line = band[number - 1], band[number]
+            columns, behind = self._columns(line), self._columns(band[min(number + 1, len(band) - 1)])
+            is_start = self._begins(record, columns, is_ruled=is_ruled)
+            if list(columns) == [0] and not is_ruled and not is_start:  # a label: of the next line, or of this record
+                goes_on = 0 in behind and len(behind) > 1 and begins_inside(behind[0].text)
+                is_start = goes_on or not (begins_inside(line[0].text) or self._is_wrapped(0, record.get(0), line[0]))
+            if is_start and list(record) == [0] and begins_inside(columns.get(0, line[0]).text):
+                is_start = False
+            if is_start:
+                yield before, line
+                record = {}
+            record |= columns
+
+    def _begins(self, record: Mapping[int, Piece], columns: Mapping[int, Piece], *, is_ruled: bool) -> bool:
+        """Whether a line of several columns begins a record, and does not continue the cells of the one before."""
+        again = [column for column in columns if column in record and is_data(columns[column].text)]
+        values = sum(is_data(record[column].text) for column in again)
+        if len(columns) < 2 or (0 not in columns and all(columns[column].text[0] == "(" for column in columns)):
+            return False
+        if values > 1 or (values and 0 in columns and len(self.xs) > 3):
+            return True
+        hard = sum(not self._is_wrapped(column, record.get(column), piece) for column, piece in columns.items())
+        return not is_ruled and 2 * hard >= len(columns) and 0 in columns
+
+    def _is_wrapped(self, column: int, before: Piece | None, piece: Piece) -> bool:
+        """Whether a line continues the one above it in its cell: its first word had no room there."""
+        if before is None or not piece.words:
+            return before is not None
+        edge = self.xs[column + 1] - max(2.0, min(before.x0, piece.x0) - self.xs[column])
+        word = piece.words[0]
+        return before.x1 + 0.25 * piece.height + word[3] - word[2] > edge
 
     def _fields(self, width: int, height: int, pieces: Sequence[Piece]) -> list[list[tuple[int, int]]]:
         """The first field of the cell of each field."""

@@ -110,8 +110,8 @@ def count_header_rows(table: PdfTable) -> int:
             break
         if not row and not _names_columns(grid, row):
             return 0
-        reach = [cell.row + cell.rows for cell in table.cells if cell.row <= row]
-        deepest = max([row + 1, *reach])
+        reach = max([row + 1, *(cell.row + cell.rows for cell in table.cells if cell.row <= row)])
+        deepest = next((below for below in range(row + 1, reach) if not _names_columns(grid, below)), reach)
         spans = any(cell.row == row and cell.columns > 1 and cell.columns < table.column_count for cell in table.cells)
         first_empty = not grid[row][0]
         if not spans and not (first_empty and row + 1 < height and not grid[row + 1][0]):

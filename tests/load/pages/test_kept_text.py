@@ -1,0 +1,328 @@
+"""What a PDF says arrives: nothing but page numbers and repeated heads leaves, and nothing is dealt out in pieces."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, RectangleObject
+from reportlab.pdfgen import canvas
+
+from tests.load.pages.test_layout import draw, load, paragraph, table
+
+WORDS = ["amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heron", "indigo", "jasper", "kelp", "lotus"]
+
+
+def pages(count: int, lines: Callable[[int], list[str]], *, body: int = 0, top: float = 780) -> list[str]:
+    """The text of each page of a file; `lines` stand at the top of each page, above `body` lines of text."""
+
+    def page(sheet: canvas.Canvas, number: int) -> None:
+        sheet.setFont("Helvetica", 11)
+        for at, line in enumerate(lines(number)):
+            for place, part in enumerate(line.split("\t")):
+                sheet.drawString(72 + 380 * place, top - 16 * at, part)
+        paragraph(sheet, 72, 640, body, " ".join(WORDS[number % 5 :]))
+
+    document = load(draw(*(lambda sheet, number=number: page(sheet, number) for number in range(count))))
+    starts = [*document.page_starts, len(document.text)]
+    return [document.text[a:b].strip() for a, b in pairwise(starts)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda n: f"Invoice No. {4711 + 3 * n} Customer {9001 + 17 * n}",
+        lambda n: f"Invoice No. {4711 + n}",
+        lambda n: f"EXHIBIT 31.{n + 1}",
+        lambda n: f"Sum due: {140 + 7 * n} marks",
+        lambda n: f"Statement of {n + 3} May 2031",
+        lambda n: f"Case {17 * n + 5} - {WORDS[n]}",
+    ],
+)
+def test_lines_that_differ_in_numbers_stay_at_the_top_of_each_page(line: Callable[[int], str]) -> None:
+    found = pages(5, lambda n: [line(n)], body=12)
+    assert [text.split("\n")[0] for text in found] == [line(n) for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda n: f"The Pump Manual\t{n + 17}",
+        lambda n: f"The Pump Manual | {n + 17}",
+        lambda n: f"The Pump Manual - Page {n + 17} of 40",
+        lambda n: f"{n + 17} | The Pump Manual",
+        lambda n: f"The Pump Manual\t{n + 47699}",
+    ],
+)
+def test_a_head_with_the_number_of_its_page_leaves_all_pages_but_the_first(line: Callable[[int], str]) -> None:
+    found = pages(6, lambda n: [line(n)], body=12)
+    assert "Pump Manual" in found[0]
+    assert not any("Pump Manual" in text or str(n + 17) in text for n, text in enumerate(found[1:], 1))
+
+
+def test_what_repeats_between_lines_that_stay_is_no_running_head() -> None:
+    found = pages(5, lambda n: [f"Letter to {WORDS[n]}", "Pay within thirty days, please.", f"Sum {91 * n}"])
+    assert all("Pay within thirty days, please." in text for text in found)
+
+
+@pytest.mark.parametrize("line", ["The seal of pump {} was found sound.", "Page {}", "Nothing was found."])
+def test_no_page_is_emptied(line: str) -> None:
+    assert pages(4, lambda n: [line.format(n + 1)]) == [line.format(n + 1) for n in range(4)]
+
+
+def test_a_head_of_two_pages_that_stands_nowhere_else_stays_once() -> None:
+    found = pages(6, lambda n: ["Rules for visitors"] if n in (2, 3) else [], body=12)
+    assert [text.count("Rules for visitors") for text in found] == [0, 0, 1, 0, 0, 0]
+
+
+def test_a_number_at_the_bottom_of_a_page_that_counts_nothing_stays() -> None:
+    assert pages(2, lambda n: [""] * 46 + [str(1984 - 7 * n)], body=12)[1].endswith("1977")
+
+
+def stamp(sheet: canvas.Canvas, text: str, x: float, y: float, angle: float) -> None:
+    sheet.saveState()
+    sheet.translate(x, y)
+    sheet.rotate(angle)
+    sheet.drawString(0, 0, text)
+    sheet.restoreState()
+
+
+@pytest.mark.parametrize("angle", [90, 270, 45, 180])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_words_turned_against_the_page_are_a_line_of_their_own(angle: float, is_first: bool) -> None:
+    text = "arXiv:1234.56789v2 [cs.XY] 21 Jun 2031"
+
+    def page(sheet: canvas.Canvas) -> None:
+        if is_first:
+            stamp(sheet, text, 300, 400, angle)
+        paragraph(sheet, 72, 700, 30, "The pump of the north hall was re-")
+        if not is_first:
+            stamp(sheet, text, 300, 400, angle)
+
+    lines = load(draw(page)).text.split("\n")
+    assert lines[-1] == text
+    assert [line for line in lines[:-2] if not line.startswith("The pump of the north hall")] == []
+
+
+def test_upright_names_stand_in_their_columns() -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        table(sheet, [("", "", ""), ("Austria", "59", "54"), ("Denmark", "58", "51")], 700, ruled=False)
+        for x in (75, 195, 315, 435):
+            sheet.line(x, 654, x, 790)
+        for y in (790, 694, 674, 654):
+            sheet.line(75, y, 435, y)
+        for column, name in enumerate(["Country", "Year of start", "Count"]):
+            stamp(sheet, name, 100 + 120 * column, 718, 90)
+
+    assert load(draw(page)).text == "Country | Year of start | Count\nAustria | 59 | 54\nDenmark | 58 | 51"
+
+
+def test_a_stamp_of_each_page_stays_on_the_first_one() -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        stamp(sheet, "Internal use only", 30, 300, 90)
+        paragraph(sheet, 72, 700, 20)
+
+    assert load(draw(page, page, page)).text.count("Internal use only") == 1
+
+
+@pytest.mark.parametrize("left", [-36.0, -1.0, 0.0])
+def test_frames_and_marks_around_a_page_are_no_table(left: float) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.rect(left, left, 595 - 2 * left, 842 - 2 * left)
+        for x in (100, 300, 500):
+            sheet.line(x, left - 20, x, left)
+            sheet.line(left - 20, x, left, x)
+        paragraph(sheet, 120, 790, 8, " ".join(WORDS), 60)
+        table(sheet, top=600, ruled=True)
+        paragraph(sheet, 120, 400, 8, " ".join(WORDS), 60)
+
+    text = load(draw(page)).text
+    assert "Country | 2019 | 2020\nAustria | 59 | 54\n" in text
+    assert text.count(" | ") == 8
+    assert max(map(len, text.split("\n"))) < 80
+
+
+@pytest.mark.parametrize("box", [(0, 0, 300, 842), (0, 421, 595, 842), (100, 100, 300, 842)])
+def test_only_what_is_inside_the_crop_box_is_read(box: tuple[float, float, float, float]) -> None:
+
+    def page(sheet: canvas.Canvas) -> None:
+        for number in range(30):
+            sheet.drawString(110, 800 - 25 * number, f"left {800 - 25 * number}")
+            sheet.drawString(400, 800 - 25 * number, f"right {800 - 25 * number}")
+
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(draw(page))))
+    writer.pages[0].cropbox = RectangleObject(box)
+    out = io.BytesIO()
+    writer.write(out)
+    text = load(out.getvalue()).text
+    heights = [int(number) for number in re.findall(r"\d+", text)]
+    assert min(heights) >= box[1]
+    assert max(heights) <= box[3]
+    assert ("right" in text) == (box[2] > 400)
+    assert Counter(re.findall(r"left \d+", text)).total() == sum(box[1] <= 800 - 25 * n + 4 for n in range(30))
+
+
+def ruled(rows: Sequence[Sequence[tuple[float, str]]], names: list[str], width: float = 120, step: float = 13) -> str:
+    """The text of a table with lines around it, below its names and between its columns, but not between its rows.
+
+    `rows`: for each line of text its (column, text).
+    """
+
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 10)
+        right, bottom = 70 + width * len(names), 680 - step * len(rows) - 6
+        for column in range(len(names) + 1):
+            sheet.line(70 + width * column, bottom, 70 + width * column, 700)
+        for y in (700, 682, bottom):
+            sheet.line(70, y, right, y)
+        for column, name in enumerate(names):
+            sheet.drawString(75 + width * column, 687, name)
+        for number, row in enumerate(rows):
+            for place, text in row:
+                sheet.drawString(75 + width * int(place), 668 - step * number + (4 if place % 1 else 0), text)
+
+    return load(draw(page)).text
+
+
+def test_rows_of_words_without_lines_between_them_are_rows() -> None:
+    rows = [[(0, "Filter"), (1, "Ann"), (2, "Cellar")], [(0, "Valve"), (1, "Bob"), (2, "Roof")]]
+    rows += [[(0, "Seal"), (1, "Cem"), (2, "Yard")]]
+    assert ruled(rows, ["Task", "Person", "Place"]).split("\n")[1:] == [
+        "Filter | Ann | Cellar",
+        "Valve | Bob | Roof",
+        "Seal | Cem | Yard",
+    ]
+
+
+def test_a_record_of_several_lines_is_one_row() -> None:
+    rows = [[(0, "D1"), (1, "City Bank"), (2, "920.68")], [(1, "Fare to Easton")]]
+    rows += [[(0, "D2"), (1, "Post Office"), (2, "12.50")], [(1, "Stamps")]]
+    assert ruled(rows, ["No.", "Payee", "Amount"]).split("\n")[1:] == [
+        "D1 | City Bank Fare to Easton | 920.68",
+        "D2 | Post Office Stamps | 12.50",
+    ]
+
+
+@pytest.mark.parametrize("values_below", [True, False])
+def test_a_label_of_two_lines_is_one_label(values_below: bool) -> None:
+    values = [(1, "55"), (2, "61")]
+    rows = [[(0, "Theft"), (1, "412"), (2, "398")]]
+    rows += (
+        [[(0, "Damage to vehicles")], [(0, "and trailers"), *values]]
+        if values_below
+        else [[(0, "Damage to vehicles"), *values], [(0, "and trailers")]]
+    )
+    rows += [[(0, "Arson"), (1, "9"), (2, "12")]]
+    assert ruled(rows, ["Offence", "2021", "2022"]).split("\n")[1:] == [
+        "Theft | 412 | 398",
+        "Damage to vehicles and trailers | 55 | 61",
+        "Arson | 9 | 12",
+    ]
+
+
+def test_a_label_a_little_above_its_figures_is_on_their_row() -> None:
+    rows = [[(0.5, f"Offence {WORDS[n]}"), (1, str(3 * n + 1)), (2, str(9 * n))] for n in range(8)]
+    assert ruled(rows, ["Offence", "North", "South"]).split("\n")[1:] == [
+        f"Offence {WORDS[n]} | {3 * n + 1} | {9 * n}" for n in range(8)
+    ]
+
+
+def test_a_cell_of_several_lines_in_a_ruled_row_is_no_row() -> None:
+    rows = [[(0, "Filter"), (1, "The filter of the pump"), (2, "Ann")], [(1, "is changed in spring")]]
+    assert (
+        ruled(rows, ["Part", "Care", "By"]).split("\n")[1]
+        == "Filter | The filter of the pump is changed in spring | Ann"
+    )
+
+
+@pytest.mark.parametrize(("start", "step"), [(0, 2), (10, 5), (2005, 5)])
+def test_a_column_in_equal_steps_beside_values_is_no_axis(start: int, step: int) -> None:
+
+    def page(sheet: canvas.Canvas) -> None:
+        table(
+            sheet, [("Dose", "Loss", "Rate"), *((str(start + step * n), f"{n * 7}.3", f"0.{n}4") for n in range(1, 7))]
+        )
+
+    lines = load(draw(page)).text.split("\n")
+    assert lines[:2] == ["Dose | Loss | Rate", f"{start + step} | 7.3 | 0.14"]
+    assert len(lines) == 7
+
+
+LEFT = "We read the meters of the north hall every Monday before noon and write the figures into the grey book here"
+RIGHT = "The south hall has no meters so its use is taken from the invoice of the supplier which comes by post later"
+
+
+def wrapped(sheet: canvas.Canvas, text: str, x: float, top: float) -> None:
+    words = text.split()
+    for number in range(0, len(words), 4):
+        sheet.drawString(x, top - 3.5 * number, " ".join(words[number : number + 4]))
+
+
+@pytest.mark.parametrize("late", ["Yearly report of the works", "Notes of the halls"])
+@pytest.mark.parametrize("gap", [200, 250])
+def test_what_the_file_writes_late_does_not_shuffle_the_columns(late: str, gap: float) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        wrapped(sheet, LEFT, 72, 700)
+        wrapped(sheet, RIGHT, 72 + gap, 700)
+        table(sheet, [tuple("abcd"), *(tuple(str(n * k) for k in (3, 7, 11, 13)) for n in range(1, 9))], 560)
+        sheet.drawString(72, 740, late)
+
+    text = " ".join(load(draw(page)).text.split())
+    assert text.startswith(late)
+    assert LEFT in text
+    assert RIGHT in text
+    assert "3 | 7 | 11 | 13" in text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["המשאבה במרתף נבדקת פעמיים בשנה", "המסנן מוחלף כל שלושה חודשים"],
+        ["יש לנתק את החשמל ולהודיע מיד", "במקרה של תקלה"],
+        ["הדוח נשלח למנהל", "אין להפעיל את המשאבה ללא מים במיכל"],
+    ],
+)
+def test_lines_from_right_to_left_stay_lines(lines: list[str]) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 12)
+        for number, line in enumerate(lines):
+            x = 520.0
+            for word in line.split():
+                shown = "".join(chr(ord(letter) - 0x5D0 + 65) for letter in reversed(word))
+                x -= 3.336 * len(word)  # the width of a glyph that the font lacks
+                sheet.drawString(x, 700 - 18 * number, shown)
+                x -= 4
+
+    assert load(in_hebrew(draw(page))).text.split("\n") == lines
+
+
+def in_hebrew(data: bytes) -> bytes:
+    """The file with Hebrew letters for A, B, C and so on."""
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(data)))
+    letters = [NameObject(f"/afii{57664 + number}") for number in range(27)]
+    encoding = {NameObject("/Differences"): ArrayObject([NumberObject(65), *letters])}
+    for font in writer.pages[0]["/Resources"]["/Font"].values():  # type: ignore[index]
+        font.get_object()[NameObject("/Encoding")] = DictionaryObject(encoding)
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("large", "title"),
+    [(["The pump manual"], "The pump manual"), (["Care of", "north pumps"], "Care of north pumps"), ([], "")],
+)
+def test_the_largest_lines_of_the_first_page_are_the_title(large: list[str], title: str) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 20)
+        for number, line in enumerate(large):
+            sheet.drawString(72, 780 - 24 * number, line)
+        sheet.setFont("Helvetica", 10)
+        paragraph(sheet, 72, 700, 20)
+
+    assert load(draw(page)).title == title

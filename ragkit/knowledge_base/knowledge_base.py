@@ -352,6 +352,25 @@ class KnowledgeBase:
         with self._writing(create=True) as (indexer, writer), self._access_default(run):
             return indexer.index(sources, self._writer_options(writer, run))
 
+    def embed_remaining(self, seconds: float | None = None) -> int:
+        """Embed the chunks that have no vector yet, for about `seconds`; None: all of them.
+
+        Returns how many chunks are left. Readers go on meanwhile. What an interruption leaves, the next call embeds.
+
+        Raises:
+            KnowledgeBaseLocked: another process writes to it.
+        """
+        if self._shared is not None or not self._count_unembedded():
+            return 0
+        with self._writing() as (indexer, _), self._use_ledger("index"):
+            return indexer.fill(lambda event: None, seconds)[1]
+
+    def _count_unembedded(self) -> int:
+        if not knowledge_base_exists(self.path):
+            return 0
+        with self.reader.latest_catalog() as catalog:
+            return catalog.count_unembedded()
+
     @contextmanager
     def _access_default(self, run: IndexOptions) -> Iterator[None]:
         """Set who may read documents that do not say it, before one can be read; afterwards the catalog expects it."""
@@ -466,6 +485,7 @@ class KnowledgeBase:
         """
         from ragkit.knowledge_base.copying.migrate import CopyOptions, copy_to_store
 
+        self.embed_remaining()  # by the embedder of the pipeline; for other stores each chunk has a vector
         with self._writing() as (indexer, _):
             return copy_to_store(indexer.path, self._components, options or CopyOptions())
 
@@ -488,6 +508,7 @@ class KnowledgeBase:
         self.require_exists()
         self.refresh()
         self.require_vectors()
+        self.embed_remaining()
         self.close()
         settings = self.access.read()
         return copy_knowledge_base(self.path, self.pipeline.store.name, target, settings, overwrite=overwrite)

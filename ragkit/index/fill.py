@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from ragkit.records import Chunk
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.meter import current_meter
 
-FILL_BATCH_SIZE = 256
-"""Texts that are embedded and written at once: a few seconds of work."""
+FILL_BATCH_SIZE = 128
+"""Texts that are embedded and written at once: a second or two of work, for which a request to a server may wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +54,11 @@ class VectorFill:
         self._weights_checked = False
         self._chunks_by_hash = self._find_lacking()
 
-    def run(self, on_event: Callable[[TextsEmbedded], None], seconds: float | None) -> FillCounts:
-        """Take what searches have computed; embed the rest for about `seconds`: None for all, 0 for none of it."""
+    def run(self, on_event: Callable[[TextsEmbedded], None], stop: Callable[[], bool]) -> FillCounts:
+        """Take what searches have computed, and embed the rest; `stop` is asked before each batch."""
         self._take_kept()
-        until = None if seconds is None else time.monotonic() + seconds
         counts = FillCounts()
-        while self._chunks_by_hash and (until is None or time.monotonic() < until):
+        while self._chunks_by_hash and not stop():
             event = self._embed_batch()
             counts = FillCounts(counts.texts + event.texts, counts.tokens + event.tokens)
             on_event(event)

@@ -117,20 +117,20 @@ class Indexer:
     def _fill_after(self, report: IndexReport, run: IndexOptions) -> IndexReport:
         """Embed the chunks of a run that were published without vectors; returns the report with their number."""
         try:
-            filled, rest = self.fill(run.on_event)
+            filled, rest = self.fill(run.on_event, lambda: False)
         except KnowledgeBaseLocked as error:
             note = f"{error}: the chunks that have no vector yet are embedded by the next run"
             return replace(report, notes=(*report.notes, note))
         embedded, tokens = report.embedded + filled.texts, report.tokens + filled.tokens
         return replace(report, embedded=embedded, tokens=tokens, unembedded=rest)
 
-    def fill(self, on_event: Callable[[IndexEvent], None], seconds: float | None = None) -> tuple[FillCounts, int]:
-        """Embed the chunks that have no vector yet, for about `seconds` (None: all of them).
+    def fill(self, on_event: Callable[[IndexEvent], None], stop: Callable[[], bool]) -> tuple[FillCounts, int]:
+        """Embed the chunks that have no vector yet; `stop` is asked before each batch.
 
         Returns what was embedded, and how many chunks are left.
         """
         with WriteSession(self.path) as session:
-            counts = self._create_fill(session).run(on_event, seconds)
+            counts = self._create_fill(session).run(on_event, stop)
             rest = session.catalog.count_unembedded()
             if not rest:
                 self._store_calibration(session.catalog)
@@ -302,7 +302,7 @@ class Indexer:
         filled = FillCounts()
         if not run.dry_run:
             filling = self._create_fill(session, vectors)
-            filled = filling.run(run.on_event, seconds=0 if embeds_later else None)
+            filled = filling.run(run.on_event, lambda: embeds_later)
         if catalog.generation() != generation:
             vectors = compact_vectors(session, row, vectors)
             with catalog.transaction():

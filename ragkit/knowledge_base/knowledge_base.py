@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -352,24 +352,24 @@ class KnowledgeBase:
         with self._writing(create=True) as (indexer, writer), self._access_default(run):
             return indexer.index(sources, self._writer_options(writer, run))
 
-    def embed_remaining(self, seconds: float | None = None) -> int:
-        """Embed the chunks that have no vector yet, for about `seconds`; None: all of them.
+    def embed_remaining(self, stop: Callable[[], bool] = lambda: False) -> int:
+        """Embed the chunks that have no vector yet; returns how many are left.
 
-        Returns how many chunks are left. Readers go on meanwhile. What an interruption leaves, the next call embeds.
+        Readers go on meanwhile. What an interruption leaves, the next call embeds.
+
+        Args:
+            stop: asked before each batch, of a second or two.
 
         Raises:
             KnowledgeBaseLocked: another process writes to it.
         """
-        if self._shared is not None or not self._count_unembedded():
+        if self._shared is not None or not knowledge_base_exists(self.path):
             return 0
+        with closing(open_catalog(self.path, verify_checksums=False)) as connection:
+            if Catalog(connection).static_embedder() is None:
+                return 0
         with self._writing() as (indexer, _), self._use_ledger("index"):
-            return indexer.fill(lambda event: None, seconds)[1]
-
-    def _count_unembedded(self) -> int:
-        if not knowledge_base_exists(self.path):
-            return 0
-        with self.reader.latest_catalog() as catalog:
-            return catalog.count_unembedded()
+            return indexer.fill(lambda event: None, stop)[1]
 
     @contextmanager
     def _access_default(self, run: IndexOptions) -> Iterator[None]:

@@ -21,7 +21,7 @@ from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk
 
 MAX_EMBEDDED = 64
-"""Chunks that are embedded for a question at most."""
+"""Chunks that are embedded for a question at most, unless more than `CANDIDATES` hits are asked for."""
 CANDIDATES = 100
 """Chunks without a vector that are considered, by words and by static vectors each."""
 STATIC_WEIGHT = 0.3
@@ -70,7 +70,8 @@ class OnDemandVectors:
         static = snapshot.static_vectors(keys) @ self._static_query
         words = snapshot.term_scores(terms, keys.tolist()) if terms else np.zeros(len(keys))
         fused = STATIC_WEIGHT * _z_scores(static) + (1 - STATIC_WEIGHT) * _z_scores(words)
-        best = keys[np.argsort(-fused, kind="stable")[:MAX_EMBEDDED]]
+        limit = MAX_EMBEDDED if top_k <= CANDIDATES else top_k
+        best = keys[np.argsort(-fused, kind="stable")[:limit]]
         self.compute(snapshot, best.tolist())
         known = self.find(snapshot, keys.tolist())
         cosines = {key: float(row @ query) for key, row in known.items()}

@@ -50,7 +50,8 @@ class ChunkIndex(Protocol):
     def search_dense(self, query: Row, top_k: int, where: Where = None, question: str = "") -> ScoredKeys:
         """The chunks nearest to a unit vector by cosine: `min(top_k, number of chunks that match the filter)`.
 
-        `question`: its text. An index with chunks that have no vector yet finds candidates by it, and embeds them.
+        `question`: its text. An index with chunks that have no vector yet finds candidates by it, and embeds them; of
+        these chunks the result may have 64 where `top_k` is more.
         """
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:

@@ -23,8 +23,8 @@ from ragkit.records import Chunk
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.meter import current_meter
 
-FILL_BATCH_SIZE = 128
-"""Texts that are embedded and written at once: a second or two of work, for which a request to a server may wait."""
+FILL_BATCH_SIZE = 64
+"""Texts that are embedded and written at once: a second or so of work, for which a request to a server may wait."""
 
 
 @dataclass(frozen=True, slots=True)

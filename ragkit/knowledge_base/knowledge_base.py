@@ -358,7 +358,7 @@ class KnowledgeBase:
         Readers go on meanwhile. What an interruption leaves, the next call embeds.
 
         Args:
-            stop: asked before each batch, of a second or two.
+            stop: asked before each batch, of a second or so.
 
         Raises:
             KnowledgeBaseLocked: another process writes to it.

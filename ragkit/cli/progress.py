@@ -7,9 +7,9 @@ import sys
 import time
 from typing import Self
 
-from ragkit.cli.common import CliContext
+from ragkit.cli.common import CliContext, format_count
 from ragkit.cli.terminal import replace_control_chars
-from ragkit.index.report import FileRead, IndexEvent, PlanCreated, TextsEmbedded
+from ragkit.index.report import FileRead, IndexEvent, PlanCreated, SearchReady, TextsEmbedded
 from ragkit.index.sources.ids import display_name
 
 LOG_INTERVAL_S = 15.0
@@ -89,7 +89,7 @@ class IndexProgress(ProgressBar):
 
     def __init__(self, context: CliContext) -> None:
         super().__init__(context)
-        self._total_files = self._files_read = self._chunks = self._embedded = 0
+        self._total_files = self._files_read = self._chunks = self._embedded = self._to_embed = 0
 
     def handle_event(self, event: IndexEvent) -> None:
         """Show one event."""
@@ -102,8 +102,22 @@ class IndexProgress(ProgressBar):
                 self.log(f"{display_name(event.source)}: {event.error}", level=1)
         elif isinstance(event, TextsEmbedded):
             self._embedded += event.texts
-        if self._total_files:
+        elif isinstance(event, SearchReady):
+            self._to_embed = event.unembedded
+            self._started_at = time.monotonic()
+            seconds, chunks = event.report.seconds, format_count(event.chunks, "chunk")
+            self.log(f"searchable after {seconds:.1f} s: {chunks}, {event.unembedded:,} to embed (Ctrl-C is safe)")
+        if self._to_embed:
+            self._show_embedding()
+        elif self._total_files:
             self._show_counts()
+
+    def _show_embedding(self) -> None:
+        """The progress after everything is searchable."""
+        rate = self._embedded / max(time.monotonic() - self._started_at, 1e-9)
+        line = f"searchable; {self._embedded:,} of {self._to_embed:,} chunks embedded ({rate:.0f}/s)"
+        details = f"{rate:.0f} chunks/s"
+        self.update(self._embedded, self._to_embed, line, description="searchable, embedding", details=details)
 
     def _show_counts(self) -> None:
         rate = self._embedded / max(time.monotonic() - self._started_at, 1e-9)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from ragkit.errors import InvalidOption
+
+EmbedTime = Literal["question", "index"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +18,16 @@ class MiniLMOptions:
     """Number of threads; 0: one per CPU that this process may use."""
     token_budget: int = 256
     """Maximum number of tokens per batch (at least one text). Small batches fit into the CPU cache."""
+    when: EmbedTime = "question"
+    """`question`: an index run publishes first; then it embeds, and searches embed the candidates that have no vector
+    yet. Only with the store `sqlite` in a directory. `index`: an index run publishes chunks with their vectors."""
 
     def __post_init__(self) -> None:
         if self.threads < 0:
             raise InvalidOption("embed.threads", self.threads, "0 (one thread per CPU) or greater")
         if self.token_budget < 1:
             raise InvalidOption("embed.token_budget", self.token_budget, ">= 1")
+        validate_when(self.when)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,8 @@ class OnnxOptions:
     """Number of threads; 0: one per CPU that this process may use."""
     token_budget: int = 512
     """Maximum number of tokens per batch (at least one text)."""
+    when: EmbedTime = "index"
+    """`index` or `question`, as of `minilm`; candidates are found by words and by static vectors for English."""
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -62,5 +71,12 @@ class OnnxOptions:
         for name, least in (("dimensions", 0), ("max_tokens", 0), ("threads", 0), ("token_budget", 1)):
             if getattr(self, name) < least:
                 raise InvalidOption(f"embed.{name}", getattr(self, name), f"{least} or greater")
+        validate_when(self.when)
         if 0 < self.max_tokens < 8:
             raise InvalidOption("embed.max_tokens", self.max_tokens, "0 (the limit of the model), or 8 or greater")
+
+
+def validate_when(when: str) -> None:
+    """Raise InvalidOption unless `when` is an `EmbedTime`."""
+    if when not in get_args(EmbedTime):
+        raise InvalidOption("embed.when", when, f"one of {', '.join(get_args(EmbedTime))}")

@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
@@ -22,7 +23,7 @@ from ragkit.embed.embedding_job import EmbeddedPart, EmbeddingJob
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.access.audit import ACCESS_HINT, describe_problems
 from ragkit.index.build_fingerprint import check_embedder_weights
-from ragkit.index.build_runner import BuildRunner, EmbeddingSharer, PendingEmbedding, PreparedFile
+from ragkit.index.build_runner import BuildRunner, EmbeddedTexts, EmbeddingSharer, PendingEmbedding, PreparedFile
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow, FileRow
 from ragkit.index.context_writer import ContextWriter, Prepared
 from ragkit.index.plan import FileTask, IndexPlan, stat_to_store
@@ -48,6 +49,8 @@ ANY_LOADER = "*"
 """Loader name of files that no loader could read. Its fingerprint changes when any loader changes."""
 EMBED_BATCH_SIZE = 256
 """Texts embedded and written per batch: a few seconds of work, which limits the loss on a crash and shows progress."""
+STATIC_BATCH_SIZE = 2048
+"""The same for static vectors, which take a fraction of a second."""
 MAX_PENDING_CHUNKS = 4096
 """Maximum number of chunks that wait for vectors; then reading pauses."""
 
@@ -84,6 +87,9 @@ class BuildOptions:
     """Text hashes -> vectors known elsewhere, which are copied instead of embedded again."""
     save_vectors: Callable[[Sequence[bytes], Rows], None] | None = None
     """Called with each new vector and the hash of its text, before the catalog records it."""
+    later_embedder: str = ""
+    """The fingerprint of the embedder that gives the chunks their vectors after the build, if it is not '': the build
+    writes vectors of a static embedder for the chunks that have none of it yet."""
     keep_unread: bool = True
     """Keep the documents of files that cannot be read now; false if they were made with other settings."""
 
@@ -118,6 +124,8 @@ class Build:
         self._stages = stages
         self._options = options
         self._embedder = catalog.embedder(stages.embedder.fingerprint)
+        self._later_embedder = catalog.embedder(options.later_embedder) if options.later_embedder else None
+        self._batch_size = STATIC_BATCH_SIZE if self._later_embedder else EMBED_BATCH_SIZE
         self._pending_documents: deque[_PendingDocument] = deque()
         self._pending_chunk_count = 0
         self._texts_to_embed: dict[bytes, str] = {}
@@ -203,7 +211,7 @@ class Build:
             for task, outcome in prepared:
                 yield self._handle_outcome(task, outcome, checked_at)
                 self._write_finished_parts()
-                while len(self._texts_to_embed) >= EMBED_BATCH_SIZE or self._pending_chunk_count >= MAX_PENDING_CHUNKS:
+                while len(self._texts_to_embed) >= self._batch_size or self._pending_chunk_count >= MAX_PENDING_CHUNKS:
                     yield from self._embed_next_batch()
         except BudgetExceeded as error:
             return error
@@ -313,8 +321,15 @@ class Build:
         known = (self._vector_rows, self._texts_to_embed, self._embedding_hashes)
         unknown = [key for key in texts if not any(key in mapping for mapping in known)]
         if self._embedder is not None:
-            self._vector_rows.update(self._catalog.find_vector_rows(self._embedder.key, unknown))
+            found = self._catalog.find_vector_rows(self._embedder.key, unknown)
+            self._vector_rows.update((key, self._reference(row)) for key, row in found.items())
+        if self._later_embedder is not None:
+            self._vector_rows.update(self._catalog.find_vector_rows(self._later_embedder.key, unknown))
         self._texts_to_embed.update((key, texts[key]) for key in unknown if key not in self._vector_rows)
+
+    def _reference(self, row: int) -> int:
+        """How a chunk refers to a row of the file of this build."""
+        return row if self._later_embedder is None else ~row
 
     # embedding and writing
 
@@ -330,7 +345,7 @@ class Build:
             yield from self._collect_batch()
         try:
             if self._texts_to_embed:
-                self._submit_batch(list(islice(self._texts_to_embed.items(), EMBED_BATCH_SIZE)))
+                self._submit_batch(list(islice(self._texts_to_embed.items(), self._batch_size)))
         except BudgetExceeded:
             yield from self._write_complete_documents()  # paid vectors become searchable
             raise
@@ -390,6 +405,8 @@ class Build:
         if self._options.dry_run:
             return _EmbedBatch(keys)
         self._check_weights(self._require_embedder_row())
+        if self._later_embedder is not None:
+            return _EmbedBatch(keys, lambda: _embed_unmetered(embedder, texts))
         runner = self._stages.runner
         shared = runner.share(texts) if isinstance(runner, EmbeddingSharer) else None
         if shared is not None:
@@ -421,6 +438,8 @@ class Build:
         if not self._options.dry_run:
             self._metered_tokens = self._read_metered_tokens()
             self._token_count += self._metered_tokens - tokens_before
+        if self._later_embedder is not None:
+            return
         self._counts["embedded"] += len(batch.text_hashes)
         yield TextsEmbedded(len(batch.text_hashes), self._metered_tokens - tokens_before, len(self._texts_to_embed))
 
@@ -471,7 +490,7 @@ class Build:
         with self._catalog.transaction():
             checksums = self._vectors.checksums(first, len(keys)).tolist()
             self._catalog.add_vectors(embedder.key, first, keys, checksums)
-        self._vector_rows.update((key, first + i) for i, key in enumerate(keys))
+        self._vector_rows.update((key, self._reference(first + i)) for i, key in enumerate(keys))
 
     def _check_weights(self, embedder: EmbedderRow) -> None:
         """Before the first vectors of a run, compare the weights of the embedder with those of the stored vectors."""
@@ -585,6 +604,13 @@ class Build:
         generation = self._catalog.generation() + 1
         self._catalog.set_meta("generation", str(generation))
         return generation
+
+
+def _embed_unmetered(embedder: EmbeddingProvider, texts: Sequence[str]) -> EmbeddedTexts:
+    """Static vectors, which do not count as embedded."""
+    started = time.perf_counter()
+    rows = Context().run(embedder.embed_texts, texts)  # without the meter of this context
+    return EmbeddedTexts(rows, time.perf_counter() - started)
 
 
 def _new_file_row(task: FileTask, stat: FileStat, content_hash: str, recipe: str, checked_at: int) -> FileRow:

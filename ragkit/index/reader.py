@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import KnowledgeBaseDamaged
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseError
 from ragkit.index.aggregate import FieldAggregate, aggregate_field
 from ragkit.index.catalog.checksums import read_checksums
 from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vectors, repair_command
@@ -29,12 +29,14 @@ from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.row_checks import verify_vector_rows
 from ragkit.index.catalog.sqlite import (
     Catalog,
+    EmbedderRow,
     document_from_row,
     filter_metadata,
     heading_from_json,
     row_checksum,
     stored_text_length,
 )
+from ragkit.index.kept_vectors import KeptVectors
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms, LexicalIndex
 from ragkit.lexical.document_fields import DOCUMENT_BOOST, NamedDocuments
 from ragkit.lexical.near_duplicates import Passage
@@ -60,13 +62,29 @@ INT8_COPY_SUFFIX = ".i8"
 
 
 @dataclass(frozen=True)
+class StaticVectors:
+    """The static vectors of the chunks that have no vector of the embedder yet."""
+
+    embedder: int
+    """The key of the static embedder in the catalog."""
+    fingerprint: str
+    matrix: NDArray[np.float32]
+    """(rows, dimension)"""
+    scanner: Scanner
+    used_rows: ChunkKeys
+    """Rows of live chunks, ascending."""
+
+
+@dataclass(frozen=True)
 class SnapshotArrays:
     """In-memory arrays of one generation. Row i of each array belongs to the i-th live chunk by key."""
 
     generation: int
+    filled: int
+    """How many times chunks had got their vectors after they were published."""
     chunk_keys: ChunkKeys
     vector_rows: ChunkKeys
-    """Row of the chunk's vector in `matrix`."""
+    """Row of the chunk's vector in `matrix`; < 0: it has none yet, and `~row` is its row in `static.matrix`."""
     document_keys: ChunkKeys
     """Key of the chunk's document."""
     matrix: NDArray[np.float32]
@@ -74,6 +92,8 @@ class SnapshotArrays:
     used_rows: ChunkKeys | None
     """Rows of live chunks, ascending; None if all rows are used."""
     scanner: Scanner
+    static: StaticVectors | None
+    """None if all chunks have vectors."""
     metadata_index: MetadataIndex = field(default_factory=MetadataIndex)
     """Metadata of the documents, one row each by key; filled on the first filter."""
     filter_masks: LruCache[str, NDArray[np.bool_]] = field(default_factory=lambda: LruCache(MAX_FILTER_MASKS))
@@ -115,6 +135,24 @@ class RemoteVectors(Protocol):
         """The vectors of these chunks."""
 
 
+class MissingVectors(Protocol):
+    """Computes the vectors that chunks do not have yet, for one search: `ragkit.index.on_demand`."""
+
+    def find_candidates(
+        self, snapshot: CatalogSnapshot, query: NDArray[np.float32], top_k: int, where: Where, question: str
+    ) -> list[tuple[int, float]]:
+        """The candidates without a stored vector that were embedded now or for earlier questions: (key, cosine)."""
+
+    def find(self, snapshot: CatalogSnapshot, keys: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """The vectors that were computed for some of these chunks, which have no stored one."""
+
+    def compute(self, snapshot: CatalogSnapshot, keys: Sequence[int]) -> None:
+        """Embed those of these chunks that were not embedded before."""
+
+    def estimate_cosines(self, snapshot: CatalogSnapshot, keys: Sequence[int]) -> NDArray[np.float64]:
+        """Cosines of chunks that have no vector with the question: (len(keys),)."""
+
+
 class CatalogReader:
     """Reads a knowledge base. Close it, or use it as a context manager."""
 
@@ -142,6 +180,8 @@ class CatalogReader:
         self._arrays: SnapshotArrays | None = None
         self._vector_files: dict[str, VectorFile] = {}
         self._scanners: dict[str, Scanner] = {}
+        self.kept_vectors: KeptVectors | None = None
+        """The vectors that searches have computed; see `find_kept_vectors`."""
         self.is_verified = read_checksums(directory) is not None
         """Whether all files were verified on open; otherwise each row is verified when it is read."""
         self._idle_connections = [connection or open_catalog(directory)]
@@ -186,6 +226,13 @@ class CatalogReader:
         finally:
             self._release_connection(connection)
 
+    def find_kept_vectors(self, embedder: EmbedderRow) -> KeptVectors:
+        """The vectors that searches have computed for chunks without one."""
+        with self._lock:
+            if self.kept_vectors is None:
+                self.kept_vectors = KeptVectors(self.directory, embedder.fingerprint, embedder.dimension)
+            return self.kept_vectors
+
     @contextmanager
     def latest_catalog(self) -> Iterator[Catalog]:
         """The catalog in its latest state, independent of open snapshots."""
@@ -199,38 +246,55 @@ class CatalogReader:
         """Begin a transaction. Retries if a writer just replaced the vector file that the transaction refers to."""
         while True:
             connection.execute("BEGIN")
-            generation = Catalog(connection).generation()
+            state = _read_state(connection)
             try:
                 return CatalogSnapshot(self, connection, self._open_lexical_index(connection))
             except KnowledgeBaseDamaged:
                 connection.rollback()
-                if Catalog(connection).generation() == generation:
+                if _read_state(connection) == state:
                     raise
 
     def arrays(self, connection: sqlite3.Connection) -> SnapshotArrays:
         """The arrays of the generation that this connection's transaction sees."""
-        generation = Catalog(connection).generation()
+        state = _read_state(connection)
         cached = self._arrays
-        if cached is not None and cached.generation == generation:
+        if cached is not None and (cached.generation, cached.filled) == state:
             return cached
         with self._load_lock:  # one thread loads a new generation, the others wait and reuse it
             cached = self._arrays
-            if cached is not None and cached.generation == generation:
+            if cached is not None and (cached.generation, cached.filled) == state:
                 return cached
-            self._arrays = self._load_arrays(connection, generation)
+            self._arrays = self._load_arrays(connection, *state)
             return self._arrays
 
-    def _load_arrays(self, connection: sqlite3.Connection, generation: int) -> SnapshotArrays:
+    def _load_arrays(self, connection: sqlite3.Connection, generation: int, filled: int) -> SnapshotArrays:
         columns = ("key", "vector", "document")
         keys, vectors, documents = read_integer_columns(connection, columns, "chunks WHERE live = 1")
-        used = _unique_sorted(vectors)
-        matrix, scanner = self._load_vectors(connection, used)
+        used = _unique_sorted(vectors[vectors >= 0])
+        catalog = Catalog(connection)
+        self._close_replaced_files({row.file for row in catalog.embedders()})
+        matrix, scanner = self._load_vectors(connection, catalog.current_embedder(), used)
         used_rows = None if len(used) == len(matrix) else used
-        return SnapshotArrays(generation, keys, vectors, documents, matrix, used_rows, scanner)
+        static, row = None, catalog.static_embedder() if len(vectors) and vectors.min() < 0 else None
+        if row is None and len(vectors) and vectors.min() < 0:
+            path, fix = self.directory / CATALOG_FILE, repair_command(self.directory)
+            raise KnowledgeBaseDamaged(str(path), "has chunks but no vectors", fix)
+        if row is not None:
+            used = _unique_sorted(~vectors[vectors < 0])
+            static = StaticVectors(row.key, row.fingerprint, *self._load_vectors(connection, row, used), used)
+        return SnapshotArrays(generation, filled, keys, vectors, documents, matrix, used_rows, scanner, static)
 
-    def _load_vectors(self, connection: sqlite3.Connection, used: ChunkKeys) -> tuple[NDArray[np.float32], Scanner]:
-        """The vectors of the current embedder. Without a checksum file, each row is verified."""
-        embedder = Catalog(connection).current_embedder()
+    def _close_replaced_files(self, current: set[str]) -> None:
+        """Close the vector files that the catalog does not name any more; open snapshots keep their memory map."""
+        with self._lock:
+            for name in self._vector_files.keys() - current:
+                self._vector_files.pop(name).close()
+                del self._scanners[name]
+
+    def _load_vectors(
+        self, connection: sqlite3.Connection, embedder: EmbedderRow | None, used: ChunkKeys
+    ) -> tuple[NDArray[np.float32], Scanner]:
+        """The vectors of an embedder. Without a checksum file, each row is verified."""
         if embedder is not None and not Catalog(connection).has_vectors():
             return np.zeros((0, embedder.dimension), np.float32), Scanner()
         if embedder is None:
@@ -242,11 +306,8 @@ class CatalogReader:
         with self._lock:
             if name not in self._vector_files:
                 opened = open_vectors(self.directory, embedder)
-                opened_scanner = Scanner(opened.path.with_suffix(INT8_COPY_SUFFIX), embedder.file_id)
-                others = self._vector_files
-                self._vector_files, self._scanners = {name: opened}, {name: opened_scanner}
-                for other in others.values():
-                    other.close()  # open snapshots keep their memory map
+                self._scanners[name] = Scanner(opened.path.with_suffix(INT8_COPY_SUFFIX), embedder.file_id)
+                self._vector_files[name] = opened
             vectors, scanner = self._vector_files[name], self._scanners[name]
         if len(used) and not (used[0] >= 0 and used[-1] < embedder.rows):
             reason = f"is truncated: a chunk refers to a row outside of 0 to {embedder.rows - 1}"
@@ -287,6 +348,7 @@ class CatalogSnapshot:
         self.arrays = reader.arrays(connection)
         self._last_named: tuple[str, NamedDocuments] | None = None
         self._leaves_out_copies = False
+        self._on_demand: MissingVectors | None = None
         self._chunks_sql = _CHUNKS_WITH_CONTEXT_SQL if Catalog(connection).has_contexts() else _CHUNKS_SQL
 
     @property
@@ -300,8 +362,27 @@ class CatalogSnapshot:
         of_catalog = Catalog(self.connection).get_meta("id") or ""
         return f"{of_catalog} {self.arrays.generation} {self._reader.readable_set(self.connection)}"
 
-    def search_dense(self, query: NDArray[np.float32], top_k: int, where: Where = None) -> list[tuple[int, float]]:
-        """The chunks nearest to a unit vector, (dimension,): (key, cosine), best first, ties by key."""
+    def embedding_on_demand(self, vectors: MissingVectors) -> CatalogSnapshot:
+        """The same snapshot, whose searches embed the best of the chunks that have no vector yet."""
+        snapshot = copy(self)
+        snapshot._on_demand = vectors
+        return snapshot
+
+    def search_dense(
+        self, query: NDArray[np.float32], top_k: int, where: Where = None, question: str = ""
+    ) -> list[tuple[int, float]]:
+        """The chunks nearest to a unit vector, (dimension,): (key, cosine), best first, ties by key.
+
+        `question`: its text, which finds the candidates among chunks that have no vector yet.
+        """
+        found = self._search_vectors(query, top_k, where)
+        if self.arrays.static is None or self._on_demand is None or not question:
+            return found
+        found = [*found, *self._on_demand.find_candidates(self, query, top_k, where, question)]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:top_k]
+
+    def _search_vectors(self, query: NDArray[np.float32], top_k: int, where: Where) -> list[tuple[int, float]]:
+        """The nearest of the chunks that have vectors."""
         a = self.arrays
         if not len(a.chunk_keys):
             return []
@@ -314,14 +395,45 @@ class CatalogSnapshot:
             found = remote.search(self._fingerprint(), query, top_k, allowed)
             ids = self._ids([key for key, _, _ in found])
             return [(key, score) for key, identity, score in found if ids.get(key) == identity][:top_k]
-        rows = a.used_rows if mask is None else np.unique(a.vector_rows[mask])
+        if mask is None and a.static is None:
+            return self._rank(a.matrix, a.scanner, a.chunk_keys, a.vector_rows, a.used_rows, query, top_k)
+        chosen = a.vector_rows >= 0 if mask is None else mask & (a.vector_rows >= 0)
+        rows = a.vector_rows[chosen]
+        distinct = a.used_rows if mask is None else np.unique(rows)
+        return self._rank(a.matrix, a.scanner, a.chunk_keys[chosen], rows, distinct, query, top_k)
+
+    def search_static(self, query: NDArray[np.float32], top_k: int, where: Where = None) -> list[tuple[int, float]]:
+        """Of the chunks that have no vector yet, those whose static vectors are nearest to one: as `search_dense`."""
+        a = self.arrays
+        if a.static is None or a.static.matrix.shape[1] != len(query):
+            return []
+        mask = self._filter_mask(where)
+        chosen = a.vector_rows < 0 if mask is None else mask & (a.vector_rows < 0)
+        rows, static = ~a.vector_rows[chosen], a.static
+        allowed = static.used_rows if mask is None else np.unique(rows)
+        return self._rank(static.matrix, static.scanner, a.chunk_keys[chosen], rows, allowed, query, top_k)
+
+    @staticmethod
+    def _rank(  # noqa: PLR0913, PLR0917 - the parts of one search
+        matrix: NDArray[np.float32],
+        scanner: Scanner,
+        keys: ChunkKeys,
+        rows: ChunkKeys,
+        allowed: ChunkKeys | None,
+        query: NDArray[np.float32],
+        top_k: int,
+    ) -> list[tuple[int, float]]:
+        """The nearest of the chunks with these keys, whose vectors are these rows of a matrix; `allowed`: the distinct
+        rows, None for all of the matrix."""
+        if not len(keys):
+            return []
         # Chunks with equal texts share a row, so the best top_k rows cover the best top_k chunks.
-        best, scores = a.scanner.search(a.matrix, query, top_k, rows)
+        best, scores = scanner.search(matrix, query, top_k, allowed)
         score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
-        is_best = np.zeros(len(a.matrix), np.bool_)
+        is_best = np.zeros(len(matrix), np.bool_)
         is_best[best] = True
-        chosen = is_best[a.vector_rows] if mask is None else is_best[a.vector_rows] & mask
-        pairs = zip(a.chunk_keys[chosen].tolist(), a.vector_rows[chosen].tolist(), strict=True)
+        chosen = is_best[rows]
+        pairs = zip(keys[chosen].tolist(), rows[chosen].tolist(), strict=True)
         results = [(key, score_of[row]) for key, row in pairs]
         return sorted(results, key=lambda pair: (-pair[1], pair[0]))[:top_k]
 
@@ -346,23 +458,96 @@ class CatalogSnapshot:
         return sorted(((keys[r.document.id], r.score) for r in results), key=lambda pair: (-pair[1], pair[0]))
 
     def cosines(self, query: NDArray[np.float32], keys: Sequence[int]) -> NDArray[np.float32]:
-        """Cosine of a unit vector with each of these live chunks: (len(keys),)."""
-        return np.asarray(self.embeddings(keys) @ query, np.float32)
+        """Cosine of a unit vector with each of these live chunks: (len(keys),).
+
+        Estimated from its static vector for a chunk that has no vector yet, and was not embedded for a question.
+        """
+        lacking = self.lacks_vector(keys)
+        if not lacking.any():
+            return np.asarray(self.embeddings(keys) @ query, np.float32)
+        numbers = np.asarray(keys, np.int64)
+        cosines = np.zeros(len(numbers), np.float32)
+        cosines[~lacking] = self.embeddings(numbers[~lacking].tolist()) @ query
+        on_demand = self._require_on_demand()
+        computed = on_demand.find(self, numbers[lacking].tolist())
+        rest = lacking & ~np.isin(numbers, list(computed))
+        for place in np.flatnonzero(lacking & ~rest):
+            cosines[place] = computed[int(numbers[place])] @ query
+        if rest.any():
+            cosines[rest] = on_demand.estimate_cosines(self, numbers[rest].tolist())
+        return cosines
+
+    def lacks_vector(self, keys: Sequence[int] | ChunkKeys) -> NDArray[np.bool_]:
+        """Whether each of these live chunks has no vector of the embedder yet: (len(keys),)."""
+        a = self.arrays
+        if a.static is None:
+            return np.zeros(len(keys), np.bool_)
+        return np.asarray(a.vector_rows[self._positions(keys)] < 0)
+
+    def static_vectors(self, keys: Sequence[int] | ChunkKeys) -> NDArray[np.float32]:
+        """The static vectors of live chunks without a vector of the embedder: (len(keys), static dimension)."""
+        a = self.arrays
+        assert a.static is not None  # noqa: S101 - some chunks lack vectors
+        return a.static.matrix[~a.vector_rows[self._positions(keys)]]
+
+    def text_hashes(self, keys: Sequence[int]) -> dict[int, bytes]:
+        """The text hash of each of these live chunks, which have no vector of the embedder."""
+        a = self.arrays
+        if a.static is None or not len(keys):
+            return {}
+        rows = (~a.vector_rows[self._positions(keys)]).tolist()
+        hashes = Catalog(self.connection).find_text_hashes(a.static.embedder, rows)
+        if missing := [row for row in rows if row not in hashes]:
+            raise self._damaged_error(f"is missing the text hash of the static vector {missing[0]}")
+        return {key: hashes[row] for key, row in zip(keys, rows, strict=True)}
+
+    def _positions(self, keys: Sequence[int] | ChunkKeys) -> ChunkKeys:
+        return np.searchsorted(self.arrays.chunk_keys, np.asarray(keys, np.int64))
+
+    @property
+    def kept_vectors(self) -> KeptVectors:
+        """The vectors that searches have computed for chunks without one, now and before."""
+        embedder = Catalog(self.connection).current_embedder()
+        assert embedder is not None  # noqa: S101 - there are chunks
+        return self._reader.find_kept_vectors(embedder)
+
+    def _require_on_demand(self) -> MissingVectors:
+        if self._on_demand is None:
+            self.require_all_embedded()
+            raise AssertionError("all chunks have vectors")
+        return self._on_demand
+
+    def require_all_embedded(self) -> None:
+        """Check that each chunk has a vector. Raises KnowledgeBaseError."""
+        if count := len(self.arrays.chunk_keys) - self.count_embedded():
+            raise KnowledgeBaseError(f"{count:,} chunks have no vectors yet: run `ragkit index`")
 
     def embeddings(self, keys: Sequence[int]) -> NDArray[np.float32]:
-        """The unit vectors of these live chunks: (len(keys), dimension)."""
+        """The unit vectors of these live chunks: (len(keys), dimension). Those without a vector are embedded."""
         a = self.arrays
+        if (lacking := self.lacks_vector(keys)).any():
+            on_demand, numbers = self._require_on_demand(), np.asarray(keys, np.int64)
+            on_demand.compute(self, missing := numbers[lacking].tolist())
+            computed, rows = on_demand.find(self, missing), np.zeros((len(numbers), a.matrix.shape[1]), np.float32)
+            rows[~lacking] = a.matrix[a.vector_rows[self._positions(numbers[~lacking])]]
+            rows[lacking] = np.stack([computed[key] for key in missing])
+            return rows
         if (remote := self._remote_vectors()) is not None:
             found = remote.fetch(self._fingerprint(), keys)
             gone = np.zeros(a.matrix.shape[1], np.float32)  # removed from the database since this generation
             return np.array([found.get(int(key), gone) for key in keys], np.float32).reshape(len(keys), -1)
-        positions = np.searchsorted(a.chunk_keys, np.asarray(keys, np.int64))
-        return np.asarray(a.matrix[a.vector_rows[positions]], np.float32)
+        return np.asarray(a.matrix[a.vector_rows[self._positions(keys)]], np.float32)
 
     def count_vectors(self) -> int:
         """The number of stored vectors, also of those that no chunk uses."""
         remote = self._remote_vectors()
         return len(self.arrays.matrix) if remote is None else remote.count()
+
+    def count_embedded(self) -> int:
+        """The number of live chunks that have a vector."""
+        return (
+            int(np.count_nonzero(self.arrays.vector_rows >= 0)) if self.arrays.static else len(self.arrays.chunk_keys)
+        )
 
     def _remote_vectors(self) -> RemoteVectors | None:
         """Where the vectors are, if they are not here."""
@@ -673,6 +858,12 @@ _CHUNKS_WITH_CONTEXT_SQL = (
     f"SELECT {_CHUNK_COLUMNS}, x.sentence, x.checksum FROM chunks c JOIN documents d ON d.key = c.document"  # noqa: S608
     " LEFT JOIN chunk_contexts x ON x.chunk = c.key WHERE c.live = 1"
 )
+
+
+def _read_state(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The generation, and how many times its chunks have got vectors since they were published."""
+    catalog = Catalog(connection)
+    return catalog.generation(), catalog.filled()
 
 
 def _unique_first(names: Iterable[str], limit: int) -> list[str]:

@@ -50,7 +50,19 @@ class GenerationPublished:
     files: int
 
 
-IndexEvent: TypeAlias = PlanCreated | FileRead | TextsEmbedded | GenerationPublished
+@dataclass(frozen=True, slots=True)
+class SearchReady:
+    """Everything that was read can be searched; the chunks without a vector are embedded now."""
+
+    chunks: int
+    """Chunks of the knowledge base."""
+    unembedded: int
+    """Those of them that have no vector yet."""
+    report: IndexReport
+    """What the run has done so far."""
+
+
+IndexEvent: TypeAlias = "PlanCreated | FileRead | TextsEmbedded | GenerationPublished | SearchReady"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,8 @@ class IndexReport:
     """Token usage and cost, as in `--json`."""
     estimate: EmbeddingEstimate | None = None
     """The estimated cost of embedding; set by a dry run."""
+    unembedded: int = 0
+    """Chunks of the knowledge base that have no vector yet; searches embed those that questions need."""
     contexts: int = 0
     """Sentences that a model wrote on chunks (`split.context`); in a dry run, those to write."""
     context_estimates: tuple[ContextEstimate, ...] = ()
@@ -142,6 +156,7 @@ class IndexReport:
             "files": dict(self.files),
             "chunks": dict(self.chunks),
             "embedded": self.embedded,
+            "unembedded": self.unembedded,
             "tokens": self.tokens,
             "failures": [{"source": f.source, "error": f.error, "hint": f.hint} for f in self.failures],
             "skipped": [{"source": source, "reason": reason} for source, reason in self.skipped],

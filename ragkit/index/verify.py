@@ -189,7 +189,8 @@ def _find_vector_problems(connection: sqlite3.Connection, directory: Path) -> It
     missing = _count_rows(
         connection,
         "chunks c WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN embedders e ON e.key = v.embedder"
-        " JOIN meta m ON m.key = 'embedder' AND m.value = e.fingerprint WHERE v.row = c.vector) AND c.live = 1",
+        " JOIN meta m ON m.key = iif(c.vector < 0, 'static_embedder', 'embedder') AND m.value = e.fingerprint"
+        " WHERE v.row = iif(c.vector < 0, ~c.vector, c.vector)) AND c.live = 1",
     )
     if missing:
         yield VerificationProblem("vectors", f"{missing} chunks have no vector")

@@ -38,6 +38,11 @@ class IndexOptions:
     """Text hashes -> vectors of the same embedder that exist elsewhere; these are copied instead of computed."""
     save_vectors: Callable[[Sequence[bytes], Rows], None] | None = None
     """Called with each new vector and the hash of its text, before the knowledge base records it."""
+    searchable_first: bool = False
+    """With `embed: {when: question}`: publish with static vectors first, and embed afterwards. False: embed while files
+    are read, and publish chunks with their vectors."""
+    wait: bool = True
+    """With `searchable_first`: embed everything before returning. False: leave that to searches and later runs."""
     accept_deletions: bool = False
     """Remove documents of configured sources although they are more than a third of a source."""
     keep_patterns: bool = False

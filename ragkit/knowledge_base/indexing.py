@@ -23,12 +23,14 @@ from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.io_errors import translate_io_errors
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.row_checks import verify_before_writing
-from ragkit.index.catalog.sqlite import ACCESS_KEY, FILE_FILTERS_KEY, Catalog
+from ragkit.index.catalog.sqlite import ACCESS_KEY, FILE_FILTERS_KEY, STATIC_KEY, Catalog
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.context_writer import ContextStage, ContextWriter
 from ragkit.index.external_store import ExternalStore
+from ragkit.index.fill import FillCounts, VectorFill, open_static_vectors
+from ragkit.index.kept_vectors import empty_kept_vectors
 from ragkit.index.rebuild import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
-from ragkit.index.report import FileFailure, IndexReport
+from ragkit.index.report import FileFailure, IndexEvent, IndexReport, SearchReady
 from ragkit.index.sources.added_documents import ADDED_ROOT, name_documents
 from ragkit.index.sources.copies import SOURCES_FOLDER
 from ragkit.index.sources.ids import is_within
@@ -102,10 +104,37 @@ class Indexer:
             with WriteSession(self.path, self._components.new_knowledge_base) as session:
                 report = self._run_build(session, targets.roots, run, started)
                 if not run.dry_run:
-                    self._store_calibration(session.catalog)
+                    if not report.unembedded:
+                        self._store_calibration(session.catalog)
                     finish_sources(session.catalog, self.source_files, targets)
-        report = replace(report, notes=(*notes, *report.notes), usage=meter.usage().to_dict())
-        return _add_target_results(report, targets)
+                chunks = session.catalog.count_chunks()
+            report = _add_target_results(replace(report, notes=(*notes, *report.notes)), targets)
+            if report.unembedded and run.wait:
+                run.on_event(SearchReady(chunks, report.unembedded, report))
+                report = self._fill_after(report, run)
+        return replace(report, seconds=time.perf_counter() - started, usage=meter.usage().to_dict())
+
+    def _fill_after(self, report: IndexReport, run: IndexOptions) -> IndexReport:
+        """Embed the chunks of a run that were published without vectors; returns the report with their number."""
+        try:
+            filled, rest = self.fill(run.on_event, lambda: False)
+        except KnowledgeBaseLocked as error:
+            note = f"{error}: the chunks that have no vector yet are embedded by the next run"
+            return replace(report, notes=(*report.notes, note))
+        embedded, tokens = report.embedded + filled.texts, report.tokens + filled.tokens
+        return replace(report, embedded=embedded, tokens=tokens, unembedded=rest)
+
+    def fill(self, on_event: Callable[[IndexEvent], None], stop: Callable[[], bool]) -> tuple[FillCounts, int]:
+        """Embed the chunks that have no vector yet; `stop` is asked before each batch.
+
+        Returns what was embedded, and how many chunks are left.
+        """
+        with WriteSession(self.path) as session:
+            counts = self._create_fill(session).run(on_event, stop)
+            rest = session.catalog.count_unembedded()
+            if not rest:
+                self._store_calibration(session.catalog)
+        return counts, rest
 
     def add(self, documents: Sequence[Document], run: IndexOptions) -> IndexReport:
         """Write documents to the knowledge base, and index them; see `KnowledgeBase.add`."""
@@ -197,6 +226,8 @@ class Indexer:
                 lexical_index = Bm25Index(catalog.connection)
                 lexical_index.remove(lexical_index.keys().tolist())
                 catalog.set_meta("generation", str(catalog.generation() + 1))
+                catalog.connection.execute("DELETE FROM meta WHERE key = ?", (STATIC_KEY,))
+            empty_kept_vectors(self.path)
             DocumentIndex(catalog.connection).synchronize()
             DuplicateIndex(catalog.connection).synchronize()
             catalog.connection.execute("VACUUM")
@@ -257,18 +288,45 @@ class Indexer:
             keep_unread=not reindex_all,
         )
         generation = catalog.generation()
-        build = Build(catalog, vectors, stages, options)
+        embeds_later = self._embeds_later(run)
+        static = self._components.static_embedder
+        static_file = open_static_vectors(session, static) if embeds_later and plan.tasks else None
+        if static_file is None:
+            build = Build(catalog, vectors, stages, options)
+        else:
+            stages = replace(stages, embedder=static)
+            build = Build(catalog, static_file, stages, replace(options, later_embedder=embedder.fingerprint))
         with closing(build.events(plan)) as events:
             for event in events:
                 run.on_event(event)
+        filled = FillCounts()
+        if not run.dry_run:
+            filling = self._create_fill(session, vectors)
+            filled = filling.run(run.on_event, lambda: embeds_later)
         if catalog.generation() != generation:
             vectors = compact_vectors(session, row, vectors)
             with catalog.transaction():
                 catalog.delete_unused_contexts(MIN_UNUSED_VECTORS)
         notes = () if run.dry_run else self._sync_store(catalog, vectors)
         report = build.report(plan, started)
+        report = replace(
+            report,
+            embedded=report.embedded + filled.texts,
+            tokens=report.tokens + filled.tokens,
+            unembedded=catalog.count_unembedded(),
+        )
         report = _add_failures(replace(report, notes=(*notes, *report.notes)), withheld)
         return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
+
+    def _embeds_later(self, run: IndexOptions) -> bool:
+        """Whether chunks are published before they are embedded; in a database, vectors are published with them."""
+        in_database = run.save_vectors is not None
+        return run.searchable_first and not run.dry_run and not in_database and self._components.embeds_on_demand
+
+    def _create_fill(self, session: WriteSession, vectors: VectorFile | None = None) -> VectorFill:
+        embedder = self._components.embedder
+        file = vectors or session.open_vectors(embedder.fingerprint, embedder.dimension)[1]
+        return VectorFill(session, embedder, file, self._components.embedding_texts)
 
     def _store_calibration(self, catalog: Catalog) -> None:
         """Store the calibration of the embedder for answers, unless it is stored or exceeds the budget."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -352,6 +352,25 @@ class KnowledgeBase:
         with self._writing(create=True) as (indexer, writer), self._access_default(run):
             return indexer.index(sources, self._writer_options(writer, run))
 
+    def embed_remaining(self, stop: Callable[[], bool] = lambda: False) -> int:
+        """Embed the chunks that have no vector yet; returns how many are left.
+
+        Readers go on meanwhile. What an interruption leaves, the next call embeds.
+
+        Args:
+            stop: asked before each batch, of a second or so.
+
+        Raises:
+            KnowledgeBaseLocked: another process writes to it.
+        """
+        if self._shared is not None or not knowledge_base_exists(self.path):
+            return 0
+        with closing(open_catalog(self.path, verify_checksums=False)) as connection:
+            if Catalog(connection).static_embedder() is None:
+                return 0
+        with self._writing() as (indexer, _), self._use_ledger("index"):
+            return indexer.fill(lambda event: None, stop)[1]
+
     @contextmanager
     def _access_default(self, run: IndexOptions) -> Iterator[None]:
         """Set who may read documents that do not say it, before one can be read; afterwards the catalog expects it."""
@@ -466,6 +485,7 @@ class KnowledgeBase:
         """
         from ragkit.knowledge_base.copying.migrate import CopyOptions, copy_to_store
 
+        self.embed_remaining()  # by the embedder of the pipeline; for other stores each chunk has a vector
         with self._writing() as (indexer, _):
             return copy_to_store(indexer.path, self._components, options or CopyOptions())
 
@@ -488,6 +508,7 @@ class KnowledgeBase:
         self.require_exists()
         self.refresh()
         self.require_vectors()
+        self.embed_remaining()
         self.close()
         settings = self.access.read()
         return copy_knowledge_base(self.path, self.pipeline.store.name, target, settings, overwrite=overwrite)

@@ -13,6 +13,7 @@ from ragkit.errors import KnowledgeBaseError, LoadError
 from ragkit.index.access.restricted_reader import ReadableBm25Index
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.sqlite import Catalog, FileRow
+from ragkit.index.on_demand import OnDemandVectors
 from ragkit.index.reader import CatalogSnapshot
 from ragkit.knowledge_base.filters import Where, filter_notes, filter_source, read_filter
 from ragkit.knowledge_base.sources.source_files import SourceFiles
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.load.pages.rectangles import Rectangle
     from ragkit.records import Chunk, Document, Hit
-    from ragkit.retrieve.base import Explanation
+    from ragkit.retrieve.base import Explanation, Retriever
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Session:
         """The chunks that match a question, best first; see `KnowledgeBase.search`."""
         with self._parts.record_calls("search"), self._reading() as snapshot:
             self._parts.check(snapshot)
-            retriever = self._parts.components.create_retriever(snapshot, mode)
+            retriever = self._create_retriever(snapshot, mode)
             return retriever.retrieve(question, top_k, read_filter(where))
 
     def explain(
@@ -122,8 +123,19 @@ class Session:
         """Like `search`, each hit with the reasons for its rank."""
         with self._parts.record_calls("search"), self._reading() as snapshot:
             self._parts.check(snapshot)
-            retriever = self._parts.components.create_retriever(snapshot, mode)
+            retriever = self._create_retriever(snapshot, mode)
             return retriever.explain(question, top_k, read_filter(where))
+
+    def _create_retriever(self, snapshot: CatalogSnapshot, mode: SearchMode | None) -> Retriever:
+        """The retriever of one search, which embeds what has no vector yet."""
+        components = self._parts.components
+        if snapshot.arrays.static is not None:
+            snapshot = snapshot.embedding_on_demand(
+                OnDemandVectors(
+                    snapshot.kept_vectors, components.embedder, components.static_embedder, components.embedding_texts
+                )
+            )
+        return components.create_retriever(snapshot, mode)
 
     def create_filter(self, where: Where = None, source: str = "") -> Mapping[str, JSON] | None:
         """A filter from text or a mapping, and for the documents of one source: a file, folder, URL or name.

@@ -35,6 +35,8 @@ class KnowledgeBaseStatus:
     failed: int
     documents: int
     chunks: int
+    embedded: int
+    """Chunks that have a vector; searches embed the others when a question needs them."""
     vectors: int
     bytes: int
     """Size on disk."""
@@ -81,6 +83,7 @@ def read_status(
         failed=sum(row.status == "failed" for row in files),
         documents=sum(1 for _ in snapshot.iter_documents()),
         chunks=len(snapshot.arrays.chunk_keys),
+        embedded=snapshot.count_embedded(),
         vectors=snapshot.count_vectors(),
         bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
         sources=tuple(catalog.roots()),

@@ -193,6 +193,21 @@ class PipelineComponents:
         """The embedder. Its model is loaded when it embeds the first text."""
         return self._embedder or create_component(EMBEDDERS, self.pipeline.embedder, EmbeddingProvider)
 
+    @property
+    def embeds_on_demand(self) -> bool:
+        """Whether index runs may publish chunks before they are embedded: the setting of the embedder; only where the
+        catalog itself is searched, since other stores need a vector for each row."""
+        store = self.pipeline.store
+        in_catalog = store.name == MEMORY_STORE or (store.name in CATALOG_STORES and not _store_path(store))
+        return in_catalog and not self.of_program and getattr(self.pipeline.embedder.options, "when", "") == "question"
+
+    @cached_property
+    def static_embedder(self) -> EmbeddingProvider:
+        """Finds the candidates among chunks that have no vector yet."""
+        from ragkit.embed.static import StaticEmbedder
+
+        return StaticEmbedder()
+
     @cached_property
     def build_fingerprint(self) -> BuildFingerprint:
         """The fingerprint of every option that determines chunks and vectors."""
@@ -319,7 +334,7 @@ class PipelineComponents:
     def external_store(self, directory: Path) -> ExternalStore | None:
         """The vector store of a knowledge base; None if the catalog itself is searched."""
         component, options = self.pipeline.store, self.pipeline.store.options
-        path = getattr(options, "path", None)
+        path = _store_path(component)
         if component.name == MEMORY_STORE or (component.name in CATALOG_STORES and not path):
             return None
         from ragkit.index.external_store import ExternalStore, StoreLocation
@@ -444,6 +459,10 @@ class PipelineComponents:
 
         limit = self._max_tokens or sys.maxsize
         return sum(min(len(self._token_starts(text)) + SPECIAL_TOKENS, limit) for text in texts)
+
+
+def _store_path(component: ComponentConfig) -> object:
+    return getattr(component.options, "path", None)
 
 
 def _has_header(component: ComponentConfig) -> bool:

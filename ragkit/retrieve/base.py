@@ -47,8 +47,12 @@ class ChunkIndex(Protocol):
         """How well the question names the document of each of these chunks: (len(keys),), >= 0, about 1 for each rare
         word that the name of the document shares with the question."""
 
-    def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
-        """The chunks nearest to a unit vector by cosine: `min(top_k, number of chunks that match the filter)`."""
+    def search_dense(self, query: Row, top_k: int, where: Where = None, question: str = "") -> ScoredKeys:
+        """The chunks nearest to a unit vector by cosine: `min(top_k, number of chunks that match the filter)`.
+
+        `question`: its text. An index with chunks that have no vector yet finds candidates by it, and embeds them; of
+        these chunks the result may have 64 where `top_k` is more.
+        """
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
         """Cosine of a unit vector with each of these chunks: (len(keys),)."""

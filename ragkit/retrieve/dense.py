@@ -19,7 +19,7 @@ class DenseRetriever(Retriever):
         if not question.strip():
             return []
         query = self._dependencies.embed_question(question)
-        ranking = self._dependencies.chunk_index.search_dense(query, top_k, where)
+        ranking = self._dependencies.chunk_index.search_dense(query, top_k, where, question)
         min_score = self._options.min_score
         hits = ranking if min_score is None else [pair for pair in ranking if pair[1] >= min_score]
         return explain_ranking(DENSE, hits, self._dependencies.chunk_index)

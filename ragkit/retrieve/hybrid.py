@@ -118,7 +118,7 @@ class HybridRetriever(Retriever):
     def _find_candidates(self, question: str, depth: int, where: Where) -> _Candidates:
         index, terms = self._dependencies.chunk_index, extract_terms(question)
         query = self._dependencies.embed_question(question)
-        dense = index.search_dense(query, depth, where)
+        dense = index.search_dense(query, depth, where, question)
         lexical = index.search_terms(terms, depth, where) if terms else []
         use_documents = bool(terms) and self._options.document_weight > 0
         named = index.search_documents(question, terms, depth, where) if use_documents else []

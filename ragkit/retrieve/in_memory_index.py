@@ -114,7 +114,7 @@ class InMemoryChunkIndex:
         with self._lock:
             return self._bm25_index.find_terms(prefixes)
 
-    def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
+    def search_dense(self, query: Row, top_k: int, where: Where = None, question: str = "") -> ScoredKeys:
         """The chunks nearest to a unit vector, by exact search."""
         mask = self._filter_mask(where)
         keys, scores = find_nearest(self._matrix, query, top_k, None if mask is None else np.flatnonzero(mask))

@@ -71,13 +71,13 @@ class ExpandedChunkIndex:
         """The scores of the inner index."""
         return self._chunk_index.document_scores(question, keys)
 
-    def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
+    def search_dense(self, query: Row, top_k: int, where: Where = None, question: str = "") -> ScoredKeys:
         """The chunks nearest to the expanded vector."""
         expanded = query
         for expander in self._expanders:
             expanded = expander.expand_vector(expanded, self._chunk_index, where)
         self._last_vectors = (query, expanded)
-        return self._chunk_index.search_dense(expanded, top_k, where)
+        return self._chunk_index.search_dense(expanded, top_k, where, question)
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
         """Cosines with the vector of the last search."""

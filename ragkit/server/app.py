@@ -205,6 +205,10 @@ class _Limiters:
     uploads: ConcurrencyLimiter
     drawings: ConcurrencyLimiter
 
+    def are_busy(self) -> bool:
+        """Whether requests that need a processor are running."""
+        return any(one.running for one in (self.answers, self.embeddings, self.searches, self.uploads, self.drawings))
+
 
 def _create_limiters(limits: ServerLimits, metrics: Metrics) -> _Limiters:
     embedding_limits = replace(limits, max_running=limits.max_embeddings, max_wait_seconds=limits.answer_seconds)
@@ -268,7 +272,7 @@ async def _open_context(
         uploads,
         limiters.uploads,
         jobs,
-        JobRunner(jobs, kb.open_writer, uploads),
+        JobRunner(jobs, kb.open_writer, uploads, limiters.are_busy if kb.database is None else None),
         limiters.drawings,
         shares,
         name,

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 
+from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.settings import ServerSettings
 from tests.server.parts import SECONDS, serving
@@ -72,3 +73,21 @@ def test_a_server_without_the_option_does_not_look(base: Path) -> None:
         (folder / "heron.md").write_text("# Heron\n\nThe heron eats frogs.\n")
         time.sleep(1.5)
         assert jobs_of(client) == []
+
+
+def test_an_idle_server_embeds_what_has_no_vector_yet(tmp_path: Path) -> None:
+    (tmp_path / "newt.md").write_text("# Newt\n\nThe newt lives in the pond.\n")
+    base = tmp_path / "kb"
+
+    def embedded() -> int:
+        with KnowledgeBase.open(base) as kb:
+            return kb.status().embedded
+
+    with KnowledgeBase.open(base) as kb:
+        kb.index(tmp_path / "newt.md", options=IndexOptions(searchable_first=True, wait=False))
+    assert embedded() == 0
+    with serving(base) as (_, client):
+        assert titles(client, "newt") == ["newt.md"]
+        wait_for(lambda: embedded() == 1)
+        hits = client.post("/v1/search", json={"query": "Where does the newt live?"}).json()["hits"]
+    assert [Path(hit["source"]).name for hit in hits] == ["newt.md"]

@@ -49,7 +49,7 @@ class StorePassages(InMemoryChunkIndex):
         key = self._keys.get(chunk_id)
         return None if key is None else self._chunks[key]
 
-    def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
+    def search_dense(self, query: Row, top_k: int, where: Where = None, question: str = "") -> ScoredKeys:
         """The nearest chunks in the store; documents that were added to it since are skipped."""
         depth = top_k
         while self._keys:

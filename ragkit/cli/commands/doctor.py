@@ -142,7 +142,8 @@ def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
         with context.open_or_create(None) as kb:
             kb.require_exists()
             status = kb.status()
-        return f"{status.documents} documents, {status.chunks} chunks at {context.place}"
+        lacking = f" ({status.embedded} embedded)" if status.embedded < status.chunks else ""
+        return f"{status.documents} documents, {status.chunks} chunks{lacking} at {context.place}"
 
     yield _run_check("knowledge base", count, f"ragkit verify --kb {context.place}")
 

@@ -60,6 +60,12 @@ def _is_source_name(value: str | os.PathLike[str]) -> bool:
 @click.option("--retry-failed", is_flag=True, help="Retry files that failed before.")
 @click.option("--rebuild", is_flag=True, help="Accept changed settings and rebuild the index.")
 @click.option("--accept-deletions", is_flag=True, help="Remove more than a third of a configured source's documents.")
+@click.option(
+    "--wait/--no-wait",
+    "wait",
+    default=True,
+    help="Embed everything before the end (the default), or end when the documents are searchable.",
+)
 @click.option("--watch", is_flag=True, help="Watch the sources and index every change.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of worker processes that load and split files."
@@ -77,6 +83,7 @@ def command(
     retry_failed: bool,
     rebuild: bool,
     accept_deletions: bool,
+    wait: bool,
     watch: bool,
     jobs: int | None,
 ) -> int:
@@ -84,6 +91,9 @@ def command(
 
     Unchanged files are skipped, and deleted files of the given sources are removed. Other sources are not
     changed. A URL is fetched on every run that names it; its copy is stored in the knowledge base.
+
+    With `embed: {when: question}`, the default, the documents are searchable before they are embedded. The same
+    command then embeds them; Ctrl-C leaves the rest to searches, which embed what they need, and to the next run.
 
     \b
         ragkit index docs/
@@ -112,6 +122,8 @@ def command(
             keep_patterns=not sources and not include and not exclude,
             max_cost_usd=max_cost,
             on_event=progress.handle_event,
+            searchable_first=not watch,
+            wait=wait,
         )
         if watch:
             from ragkit.cli.watch_output import watch_sources
@@ -162,6 +174,10 @@ def _print_report(context: CliContext, report: IndexReport) -> None:
         context.write(f"{format_count(report.embedded, 'chunk')} to embed, {tokens}, {price}")
         for contexts in report.context_estimates:
             context.write(_format_contexts(contexts))
+    elif report.unembedded:
+        context.write(f"{format_count(c['added'], 'chunk')} added, {c['removed']} removed; searchable after "
+                      f"{report.seconds:.1f} s; {report.unembedded:,} chunks to embed: searches embed what they need, "
+                      "`ragkit index` all of them")  # fmt: skip
     elif report.embedded or c["added"] or c["removed"]:
         rate = f", {report.embedded / report.seconds:.0f}/s" if report.embedded and report.seconds else ""
         cost = report.usage.get("total_cost_usd")

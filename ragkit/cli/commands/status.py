@@ -26,6 +26,9 @@ def command(context: CliContext) -> None:
               f"{format_size(status.bytes)} on disk")  # fmt: skip
     if status.database is not None:
         write_database(context, status.database)
+    if status.embedded < status.chunks:
+        context.write(f"{status.embedded:,} of {status.chunks:,} chunks embedded: searches embed what they need, "
+                      "`ragkit index` all of them")  # fmt: skip
     if status.failed:
         context.write(f"{format_count(status.failed, 'file')} could not be read: see ragkit list --failed")
     context.write(f"sources: {', '.join(display_name(source) for source in status.sources) or 'none'}")

@@ -240,6 +240,7 @@ def _load_chunks(kb: KnowledgeBase, directory: Path, questions: Path | None) -> 
     """The chunks of a knowledge base with their vectors. Without questions, some chunks are held out as queries."""
     with kb.reader.snapshot() as view:
         kb.require_vectors()
+        view.require_all_embedded()
         arrays = view.arrays
         keys = arrays.chunk_keys.tolist()
         rows = arrays.matrix[arrays.vector_rows]

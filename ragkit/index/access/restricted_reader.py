@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ragkit.index.access.rules import AccessSettings, Grants
 from ragkit.index.catalog.directory import open_catalog
-from ragkit.index.catalog.sqlite import Catalog
+from ragkit.index.catalog.sqlite import Catalog, EmbedderRow
+from ragkit.index.kept_vectors import KeptVectors
 from ragkit.index.reader import CatalogReader, CatalogSnapshot
 from ragkit.lexical.base import ChunkKeys
 from ragkit.lexical.bm25_index import Bm25Index, encode_term
@@ -131,5 +132,11 @@ class RestrictedReader(CatalogReader):
             connection.rollback()
             raise
 
-    def _load_vectors(self, connection: sqlite3.Connection, used: ChunkKeys) -> tuple[NDArray[np.float32], Scanner]:
-        return self._whole._load_vectors(connection, used)
+    def find_kept_vectors(self, embedder: EmbedderRow) -> KeptVectors:
+        """Those of the reader of everything: they are found by the texts of readable chunks only."""
+        return self._whole.find_kept_vectors(embedder)
+
+    def _load_vectors(
+        self, connection: sqlite3.Connection, embedder: EmbedderRow | None, used: ChunkKeys
+    ) -> tuple[NDArray[np.float32], Scanner]:
+        return self._whole._load_vectors(connection, embedder, used)

@@ -54,7 +54,7 @@ def compact_vectors(session: WriteSession, embedder: EmbedderRow, vectors: Vecto
 
 def _used_rows(catalog: Catalog) -> NDArray[np.int64]:
     """Row numbers that chunks refer to, ascending."""
-    rows = catalog.connection.execute("SELECT DISTINCT vector FROM chunks ORDER BY vector")
+    rows = catalog.connection.execute("SELECT DISTINCT vector FROM chunks WHERE vector >= 0 ORDER BY vector")
     return np.fromiter((row for (row,) in rows), np.int64)
 
 
@@ -67,7 +67,7 @@ def _renumber_rows(catalog: Catalog, embedder: EmbedderRow, file: VectorFile, us
         own = (embedder.key,)
         connection.execute("DELETE FROM vectors WHERE embedder = ? AND row NOT IN (SELECT old FROM moved)", own)
         connection.execute("UPDATE vectors SET row = (SELECT new FROM moved WHERE old = row) WHERE embedder = ?", own)
-        connection.execute("UPDATE chunks SET vector = (SELECT new FROM moved WHERE old = vector)")
+        connection.execute("UPDATE chunks SET vector = (SELECT new FROM moved WHERE old = vector) WHERE vector >= 0")
         connection.execute(
             "UPDATE embedders SET file = ?, file_id = ?, rows = ? WHERE key = ?",
             (file.path.name, file.file_id, file.rows, embedder.key),

@@ -47,6 +47,7 @@ CREATE TABLE documents (
 CREATE INDEX documents_by_source ON documents (source);
 
 -- heading: the heading path, and the place in the file.
+-- vector: a row of the current embedder's file; < 0: ~vector is a row of the static embedder's file.
 CREATE TABLE chunks (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL, document INTEGER NOT NULL, vector INTEGER NOT NULL,

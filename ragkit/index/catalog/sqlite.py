@@ -15,6 +15,10 @@ from ragkit.records import Chunk, Document, Heading, Metadata, Place
 
 VECTORS_KEY = "vectors"
 """Key of the place of the vectors, in a copy that leaves them in its database: `database`."""
+STATIC_KEY = "static_embedder"
+"""Key of the fingerprint of the static embedder, while there are chunks whose `vector` is one of its rows."""
+FILLED_KEY = "filled"
+"""Key of how many times chunks got their vectors after they were published."""
 SETTINGS_CHECKSUM_KEY = "settings_checksum"
 """Key of the checksum of the values of `SETTINGS_KEYS`."""
 FILE_FILTERS_KEY = "chosen-files"
@@ -173,7 +177,10 @@ class Catalog:
         return [tuple(row) for row in self.connection.execute(query, (folder.rstrip("/"),))]
 
     def add_chunks(self, document: int, chunks: Sequence[Chunk], vectors: Sequence[int], *, live: bool) -> range:
-        """Insert chunks in order, each with its vector row; returns their keys."""
+        """Insert chunks in order, each with its vector row; returns their keys.
+
+        A row < 0 is row `~row` of the static embedder: the chunk has no vector of the current one yet.
+        """
         first = int(self.connection.execute("SELECT coalesce(max(key), 0) + 1 FROM chunks").fetchone()[0])
         rows: list[tuple[object, ...]] = []
         for chunk, vector in zip(chunks, vectors, strict=True):
@@ -262,6 +269,38 @@ class Catalog:
     def current_embedder(self) -> EmbedderRow | None:
         """The embedder of the live chunks; None before the first publication."""
         return self.embedder(self.get_meta("embedder") or "")
+
+    def static_embedder(self) -> EmbedderRow | None:
+        """The static embedder of the chunks without a vector of the current one; None if all have theirs."""
+        return self.embedder(self.get_meta(STATIC_KEY) or "")
+
+    def filled(self) -> int:
+        """How many times chunks got their vectors after they were published."""
+        return int(self.get_meta(FILLED_KEY) or 0)
+
+    def count_chunks(self) -> int:
+        """The number of live chunks."""
+        return int(self.connection.execute("SELECT count(*) FROM chunks WHERE live = 1").fetchone()[0])
+
+    def count_unembedded(self) -> int:
+        """The number of live chunks without a vector of the current embedder."""
+        query = "SELECT count(*) FROM chunks WHERE live = 1 AND vector < 0"
+        return int(self.connection.execute(query).fetchone()[0])
+
+    def set_vectors(self, rows: Iterable[tuple[int, int]]) -> None:
+        """Point chunks at rows of the current embedder's file: (row, chunk key) each."""
+        self.connection.executemany("UPDATE chunks SET vector = ? WHERE key = ?", rows)
+        self.set_meta(FILLED_KEY, str(self.filled() + 1))
+
+    def delete_embedder(self, embedder: int) -> None:
+        """Delete an embedder with its vectors."""
+        self.connection.execute("DELETE FROM vectors WHERE embedder = ?", (embedder,))
+        self.connection.execute("DELETE FROM embedders WHERE key = ?", (embedder,))
+
+    def find_text_hashes(self, embedder: int, rows: Sequence[int]) -> dict[int, bytes]:
+        """The text hash of each of these vector rows."""
+        query = "SELECT row, text_hash FROM vectors WHERE embedder = ? AND row IN (SELECT value FROM json_each(?))"
+        return dict(self.connection.execute(query, (embedder, json.dumps(list(rows)))))
 
     def add_embedder(self, fingerprint: str, dimension: int, file: str, file_id: bytes) -> EmbedderRow:
         """Insert an embedder without vectors."""

@@ -137,8 +137,16 @@ class JobResult:
 class JobRunner:
     """Runs the jobs of a store until it is closed."""
 
-    def __init__(self, store: JobStore, open_writer: Callable[[], KnowledgeBase], uploads: UploadFolder) -> None:
-        self._store, self._open_writer, self._uploads = store, open_writer, uploads
+    def __init__(
+        self,
+        store: JobStore,
+        open_writer: Callable[[], KnowledgeBase],
+        uploads: UploadFolder,
+        is_busy: Callable[[], bool] | None = None,
+    ) -> None:
+        """`is_busy`: whether requests are running. Without jobs and requests, what has no vector yet is embedded; None:
+        never."""
+        self._store, self._open_writer, self._uploads, self._is_busy = store, open_writer, uploads, is_busy
         self._wake = asyncio.Event()
         self._running: tuple[str, JobProgress] | None = None
         """The id of the running job, and its progress."""
@@ -179,7 +187,21 @@ class JobRunner:
                 async with asyncio.timeout(IDLE_INTERVAL_S):
                     await self._wake.wait()
             except TimeoutError:
-                continue
+                if self._is_busy is not None and not self._is_busy():
+                    await asyncio.wrap_future(THREAD_POOL.submit(self._embed_remaining))
+
+    def _embed_remaining(self) -> None:
+        """Embed the chunks that have no vector yet, until there is a job or a request."""
+        try:
+            with self._open_writer() as kb:
+                kb.embed_remaining(self._must_stop_embedding)
+        except RagkitError as error:  # for example, another process writes
+            LOG.debug("the remaining chunks could not be embedded: %s", error)
+        except Exception:  # boundary: the jobs must go on
+            LOG.exception("the remaining chunks could not be embedded")
+
+    def _must_stop_embedding(self) -> bool:
+        return self._wake.is_set() or self._closing or self._is_busy is None or self._is_busy()
 
     async def _run_job(self, job: Job) -> None:
         progress = JobProgress()

@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[\w .,:/+@()-]{1,60}")
 """Names and values that are shown: documents choose them, and they must not read as instructions."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 """The beginning of a date, by which conditions compare."""
-_NOT_FILTERED = frozenset({"title", "name", "suffix", "source", "format", "columns", "encoding"})
+_NOT_FILTERED = frozenset({"title", "name", "suffix", "source", "format", "columns", "encoding", "characters_left_out"})
 """Fields that are described otherwise, or tell nothing."""
 
 

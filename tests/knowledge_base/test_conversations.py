@@ -15,7 +15,7 @@ from ragkit.errors import ConnectionFailed
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from tests.cli.conftest import HASHING
 
-HEDGE = ToolCall("search_knowledge_base", {"query": "hedge"}, "c1")
+HEDGE = ToolCall("search_knowledge_base", {"query": "when the hedge is cut"}, "c1")
 CELLAR = ToolCall("search_knowledge_base", {"query": "key of the cellar"}, "c2")
 
 

@@ -167,8 +167,10 @@ class Oracle:
             self.fault("wrong", "the chunks are listed in another order")
 
 
-def _texts(lines: Listing) -> set[str]:
-    return {json.loads(line)["text"] for line in lines}
+def _texts(lines: Listing) -> set[tuple[str, ...]]:
+    """What is embedded of each chunk: title, headings and text."""
+    rows = map(json.loads, lines)
+    return {(row["title"], *row["heading"], row["text"]) for row in rows}
 
 
 def _by_source(lines: Listing) -> dict[str, list[str]]:

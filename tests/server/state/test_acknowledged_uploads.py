@@ -174,9 +174,12 @@ def test_an_upload_without_room_for_its_job_is_not_stored(base: Path) -> None:
         assert not (base / "uploads" / "plan.md").exists(), "what is refused is not stored"
 
 
-def test_a_disk_that_is_almost_full_refuses_an_upload_before_it_is_sent(base: Path) -> None:
-    free = shutil.disk_usage(base).free
-    with serving(base, settings=limited(free_disk_bytes=max(1, free - 20_000_000))) as (_, client):
+def test_a_disk_that_is_almost_full_refuses_an_upload_before_it_is_sent(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = shutil.disk_usage(base)._replace(free=10**9)  # others write to the real one meanwhile
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: disk)
+    with serving(base, settings=limited(free_disk_bytes=10**9 - 20_000_000)) as (_, client):
         refused = client.post(
             "/documents?name=large.md", content=b"x" * 40_000_000, headers={"content-length": str(40_000_000)}
         )

@@ -18,6 +18,8 @@ from ragkit.records import JSON, TABLE_LEVEL, Heading
 MAX_FIELDS = 100
 """Values of the head of a file that become metadata."""
 
+_LITERAL_MARK = ":" * 2
+"""Ends the line before a literal block of reST."""
 _ASCIIDOC_LINE = re.compile(
     r":(?P<name>!?[\w-]{1,80}!?):(?:[ \t]+(?P<value>.*?))?[ \t]*$|//(?!/).*|(?:ifn?def|ifeval|endif|include|toc)::.*"
     r"|\[\[[^\]]{1,200}\]\][ \t]*$|\[(?:#[^\]]{1,200}|\.[\w.-]{1,80})\][ \t]*$"
@@ -94,7 +96,7 @@ def hide_rst(text: str) -> tuple[str, Mapping[str, JSON]]:
             state = "literal"
         elif unseen:
             state, indent, is_hidden = "hidden", len(unseen[1]), True
-        elif bare.rstrip().endswith("::"):
+        elif bare.rstrip().endswith(_LITERAL_MARK):
             state, indent = "literal", depth
         elif bare.strip():
             seen += 1

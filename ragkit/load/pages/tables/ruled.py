@@ -242,12 +242,15 @@ class _Grid:
         """Whether a line of several columns begins a record, and does not continue the cells of the one before."""
         again = [column for column in columns if column in record and is_data(columns[column].text)]
         values = sum(is_data(record[column].text) for column in again)
+        if not columns.keys() & record.keys():  # cells of one line that stand half-way beside one of several lines
+            return False
         if len(columns) < 2 or (0 not in columns and all(columns[column].text[0] == "(" for column in columns)):
             return False
         if values > 1 or (values and 0 in columns and len(self.xs) > 3):
             return True
-        hard = sum(not self._is_wrapped(column, record.get(column), piece) for column, piece in columns.items())
-        return not is_ruled and 2 * hard >= len(columns) and 0 in columns
+        shared = columns.keys() & record.keys()
+        hard = sum(not self._is_wrapped(column, record[column], columns[column]) for column in shared)
+        return not is_ruled and 2 * hard >= len(shared) and 0 in shared
 
     def _is_wrapped(self, column: int, before: Piece | None, piece: Piece) -> bool:
         """Whether a line continues the one above it in its cell: its first word had no room there."""

@@ -70,8 +70,6 @@ class PageLayout:
     """Its fonts do not say which characters they show."""
     turned: list[PdfLine] = field(default_factory=list)
     """Lines that are turned against the others, outside of tables; read behind them."""
-    hidden: int = 0
-    """Characters outside the part of the page that is shown."""
 
 
 def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
@@ -91,7 +89,7 @@ def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     for note in margin:
         _insert_note(lines, _join_lines(note))
     turned = _join_lines(_without_tables(page.turned, found))
-    return PageLayout(page.width, page.height, lines, page.is_garbled, turned, page.hidden)
+    return PageLayout(page.width, page.height, lines, page.is_garbled, turned)
 
 
 def _find_gutters(page: PdfPage) -> list[float]:

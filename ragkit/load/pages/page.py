@@ -108,8 +108,6 @@ class PdfPage:
     """Its words were read from an image: their order says less than their places."""
     turned: Sequence[Piece] = ()
     """Lines that are turned against the others: stamps in the margin, upright names of columns."""
-    hidden: int = 0
-    """Characters outside the part of the page that is shown: they are left out."""
 
 
 def stand_beside(boxes: Boxes) -> bool:

@@ -49,11 +49,10 @@ def read_page(page: PdfiumPage, *, tables: bool, fonts: bool) -> PdfPage:
     width, height = (right - left, top - bottom) if turn % 180 == 0 else (top - bottom, right - left)
     words = turn_boxes(join_boxes(first, last), page.bounds, turn)
     is_shown = _on_page(words, width, height)
-    hidden = int((ends - starts)[~is_shown].sum())
     pieces, boxes, is_beside = _join_words(page, starts[is_shown], ends[is_shown], words[is_shown], fonts=fonts)
     rules = _page_rules(page, turn, width, height) if tables and is_beside else ()
     turned = _turned_pieces(page, *odd, turn) if len(odd[0]) else ()
-    return PdfPage(width, height, pieces, boxes, rules, is_beside, _is_garbled(page, codes), False, turned, hidden)
+    return PdfPage(width, height, pieces, boxes, rules, is_beside, _is_garbled(page, codes), False, turned)
 
 
 def _on_page(boxes: Floats, width: float, height: float) -> Flags:

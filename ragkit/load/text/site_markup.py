@@ -54,7 +54,7 @@ _CLOSING: Mapping[str, re.Pattern[str]] = {
     "<svg": re.compile("</svg>", re.IGNORECASE),
     "<template": re.compile("</template>", re.IGNORECASE),
 }
-"""What opens something that nobody sees -> what closes it."""
+"""The start of a part that a published page does not show -> its end."""
 _TABLE_TAG = re.compile(rf"<(/?)(thead|tbody|tr|td|th)((?:\s[^<>]{{0,{MAX_TAG_CHARS}}})?)/?>", re.IGNORECASE)
 _SPAN = re.compile(r"(colspan|rowspan)\s{0,5}=\s{0,5}[\"']?(\d{1,4})", re.IGNORECASE)
 _ANY_TAG = re.compile(rf"</?[A-Za-z][^<>]{{0,{MAX_TAG_CHARS}}}>|<!--[^<>]{{0,{MAX_TAG_CHARS}}}-->")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
@@ -36,6 +37,7 @@ _PROMPT_CACHE_MB = 512
 _WORK_BYTES = 200_000_000
 """What the engine needs beside weights and cache, about."""
 _EXIT_WAIT_S = 5.0
+_TOO_LONG = re.compile(r"input \((\d+) tokens\) is too large")
 
 
 class EngineError(Exception):
@@ -66,8 +68,9 @@ def choose_window(file: GGUFFile, settings: EngineSettings, option: str) -> int:
         InvalidOption: it is above that of the model, or model and window do not fit into memory.
     """
     limit = file.context_length or settings.window or DEFAULT_WINDOW
-    if settings.window and not MIN_WINDOW <= settings.window <= limit:
-        expected = f"between {MIN_WINDOW} and {limit} tokens, the context window of {file.path.name}"
+    least = min(MIN_WINDOW, limit)
+    if settings.window and not least <= settings.window <= limit:
+        expected = f"between {least} and {limit} tokens, the context window of {file.path.name}"
         raise InvalidOption("context_window", settings.window, expected)
     free = available_memory() - file.size - _WORK_BYTES
     fitting = free // 2 // max(1, file.cache_bytes_per_token)
@@ -94,7 +97,7 @@ class GGUFEngine:
         self._free = self.window
         """Tokens of the window that no running request may need."""
         self._changed = threading.Condition()
-        self._running = 0
+        self.running = 0
         self.stopped = False
         params = _to_params(file, settings, self.window)
         try:
@@ -107,6 +110,8 @@ class GGUFEngine:
                 f"{file.architecture!r} with {available_memory() / 1e9:.1f} GB of memory available: "
                 "pip install --upgrade xllamacpp, or choose a smaller model",
             ) from error
+        self.address: str = self._server.listening_address
+        """Where the engine listens; it answers nobody without its key."""
         _RUNNING.add(self)
 
     def chat(self, payload: Mapping[str, object], on_chunk: Callable[[Any], bool]) -> None:
@@ -142,21 +147,28 @@ class GGUFEngine:
             raise failures[0]
 
     def embed(self, text: str) -> tuple[list[float], int]:
-        """The vector of a text, and its tokens. Raises EngineError, with the status 413 for a text that is too long."""
-        answer = self._call(self._server.handle_embeddings, {"input": [text], "encoding_format": "float"})
+        """The vector of a text, of which the window is read, and its tokens. Raises EngineError."""
+        answer = self._call(self._server.handle_embeddings, lambda cut: {"input": [cut]}, text)
         vector = answer["data"][0]["embedding"]
         return (vector[0] if isinstance(vector[0], list) else vector), int(answer["usage"]["prompt_tokens"])
 
-    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        """The score of each text. Raises EngineError, with the status 413 for a text that is too long."""
-        answer = self._call(self._server.handle_rerank, {"query": question, "documents": list(texts)})
-        scores = {result["index"]: float(result["relevance_score"]) for result in answer["results"]}
-        return [scores[index] for index in range(len(texts))]
+    def rerank(self, question: str, text: str) -> tuple[float, int]:
+        """The score of a text, of which the window is read, and the tokens of the pair. Raises EngineError."""
+        answer = self._call(
+            self._server.handle_rerank, lambda cut: {"query": question or ".", "documents": [cut]}, text
+        )
+        return float(answer["results"][0]["relevance_score"]), int(answer["usage"]["total_tokens"])
 
-    def _call(self, method: Callable[[Any], Any], payload: Mapping[str, object]) -> Any:
+    def _call(self, method: Callable[[Any], Any], payload: Callable[[str], Mapping[str, object]], text: str) -> Any:
+        """The answer for the longest beginning of a text, about, that fits into the window."""
         reserved = self._reserve(self.window)
         try:
-            answer = method(payload)
+            while True:
+                answer = method(payload(text or " "))
+                too_long = _TOO_LONG.search(str(answer.get("error") or ""))
+                if too_long is None or len(text) < 2:
+                    break
+                text = text[: min(len(text) - 1, int(len(text) * self.window / int(too_long[1]) * 0.98))]
         finally:
             self._release(reserved)
         _check(answer)
@@ -167,13 +179,13 @@ class GGUFEngine:
         with self._changed:
             self._changed.wait_for(lambda: self._free >= tokens)
             self._free -= tokens
-            self._running += 1
+            self.running += 1
         return tokens
 
     def _release(self, tokens: int) -> None:
         with self._changed:
             self._free += tokens
-            self._running -= 1
+            self.running -= 1
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -181,7 +193,7 @@ class GGUFEngine:
         self.stopped = True
         if self.pid == os.getpid():
             with self._changed:
-                self._changed.wait_for(lambda: not self._running, _EXIT_WAIT_S)
+                self._changed.wait_for(lambda: not self.running, _EXIT_WAIT_S)
 
 
 def get_engine(file: GGUFFile, settings: EngineSettings, option: str) -> GGUFEngine:
@@ -256,5 +268,4 @@ def _check(answer: Any) -> None:
     """Raise EngineError if a chunk or an answer is an error."""
     error = answer.get("error") if isinstance(answer, dict) else None
     if error:
-        message, status = str(error.get("message", error)), int(error.get("code") or 500)
-        raise EngineError(413 if "too large to process" in message else status, message)
+        raise EngineError(int(error.get("code") or 500), str(error.get("message", error)))

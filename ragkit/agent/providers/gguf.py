@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 from typing import Any, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
@@ -16,7 +16,6 @@ from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import SDKErrors, join_system_messages
 from ragkit.agent.providers.parser import ToolCallParser
 from ragkit.agent.providers.stream_filter import StreamFilter
-from ragkit.agent.runtime.background_tasks import THREAD_POOL
 from ragkit.errors import InvalidOption, InvalidRequest
 from ragkit.gguf.engine import EngineError, EngineSettings, GGUFEngine, choose_window, current_engine, get_engine
 from ragkit.gguf.header import read_gguf
@@ -66,7 +65,7 @@ class GGUFProvider(ChatCompletionsProvider):
             return self._engine
 
     async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ChatCompletionChunk, None]:
-        payload = build_payload(_prepare(request), self.name)
+        payload = build_payload(_prepare(request, native_tools=self.native_tools), self.name)
         text_calls = _TextCalls(request)
         loop, chunks, stopped = asyncio.get_running_loop(), asyncio.Queue[Any](), Event()
 
@@ -82,7 +81,7 @@ class GGUFProvider(ChatCompletionsProvider):
             except Exception as error:  # noqa: BLE001 - raised again below
                 put(error)
 
-        THREAD_POOL.start(answer)
+        Thread(target=answer, name="ragkit-gguf", daemon=True).start()
         try:
             while (chunk := await chunks.get()) is not None:
                 if isinstance(chunk, Exception):
@@ -98,13 +97,14 @@ class GGUFProvider(ChatCompletionsProvider):
         return ServiceErrorResponse.parse(status, str(error))
 
 
-def _prepare(request: ModelRequest) -> ModelRequest:
+def _prepare(request: ModelRequest, *, native_tools: bool) -> ModelRequest:
     """The request with one system message. A schema holds the whole answer, so that no tool could be called."""
     if any(message.images for message in request.messages):
         raise InvalidRequest("gguf", "models in GGUF files read no images here: send text")
     settings = request.settings
     system = join_system_messages(request.messages, settings.response_schema if request.tools else None)
-    messages = tuple(message for message in request.messages if message.role is not Role.SYSTEM)
+    messages = [message for message in request.messages if message.role is not Role.SYSTEM]
+    messages = messages if native_tools else _without_tools(messages)
     return replace(
         request,
         messages=(Message.system(system), *messages) if system else messages,
@@ -112,12 +112,29 @@ def _prepare(request: ModelRequest) -> ModelRequest:
     )
 
 
+def _without_tools(messages: list[Message]) -> list[Message]:
+    """The conversation for a template without tools: calls are text, and the user brings their results."""
+    turns: list[Message] = []
+    for message in messages:
+        if message.role is Role.TOOL:
+            message = Message.user(message.content)
+        elif message.tool_calls:
+            calls = ({"tool_name": call.name, "parameters": dict(call.arguments)} for call in message.tool_calls)
+            text = "\n".join([message.content, *(f"TOOL_CALL {canonical_json(call)}" for call in calls)])
+            message = Message.assistant(text.strip())
+        if turns and turns[-1].role is message.role:  # templates want user and assistant in turn
+            message = replace(message, content=f"{turns.pop().content}\n\n{message.content}")
+        turns.append(message)
+    return turns
+
+
 class _TextCalls:
     """Finds calls that a model writes as text, although its template has a form for them: small models often do."""
 
     def __init__(self, request: ModelRequest) -> None:
         self._names = [tool.name for tool in request.tools] if request.settings.response_schema is None else []
-        self._seen = "\n".join(" ".join(message.content.split()) for message in request.messages[1:])
+        given = (message for message in request.messages if message.role in {Role.USER, Role.TOOL})
+        self._given = "\n".join(" ".join(message.content.split()) for message in given)
         self._filter = StreamFilter(self._names, accept_bare_json=True)
         self._text: list[str] = []
 
@@ -143,9 +160,9 @@ class _TextCalls:
         yield cast("ChatCompletionChunk", {**chunk, "choices": [{**choice, "delta": delta}]})
 
     def _find_calls(self) -> list[dict[str, object]]:
-        """The calls; one that an earlier message holds is quoted, not made."""
+        """The calls; one that the user or a tool wrote is quoted, not made."""
         found = ToolCallParser(accept_bare_json=True).find_calls("".join(self._text), self._names)
-        calls = [call for call, piece in found if " ".join(piece.split()) not in self._seen]
+        calls = [call for call, piece in found if " ".join(piece.split()) not in self._given]
         return [
             {
                 "index": index,

@@ -119,8 +119,7 @@ def test_rows_are_the_same_from_several_threads(embedder: EmbeddingProvider) -> 
 
 def test_the_probe_of_a_second_instance_agrees(embedder: EmbeddingProvider) -> None:
     assert isinstance(embedder, ProbingEmbedder)
-    has_path = isinstance(embedder, GGUFEmbedder | OnnxEmbedder)
-    again = type(embedder)(embedder.path) if has_path else type(embedder)()  # type: ignore[call-arg]
+    again = type(embedder)(embedder.path) if isinstance(embedder, GGUFEmbedder | OnnxEmbedder) else type(embedder)()
     assert isinstance(again, ProbingEmbedder)
     assert float(embedder.probe() @ again.probe()) >= PROBE_COSINE
 

@@ -107,25 +107,34 @@ def _prepare(request: ModelRequest, *, native_tools: bool) -> ModelRequest:
     messages = messages if native_tools else _without_tools(messages)
     return replace(
         request,
-        messages=(Message.system(system), *messages) if system else messages,
+        messages=(*([Message.system(system)] if system else []), *messages),
         settings=replace(settings, response_schema=None) if request.tools else settings,
     )
 
 
 def _without_tools(messages: list[Message]) -> list[Message]:
-    """The conversation for a template without tools: calls are text, and the user brings their results."""
+    """The conversation for a template without tools, with user and assistant in turn, as templates want them."""
     turns: list[Message] = []
-    for message in messages:
-        if message.role is Role.TOOL:
-            message = Message.user(message.content)
-        elif message.tool_calls:
-            calls = ({"tool_name": call.name, "parameters": dict(call.arguments)} for call in message.tool_calls)
-            text = "\n".join([message.content, *(f"TOOL_CALL {canonical_json(call)}" for call in calls)])
-            message = Message.assistant(text.strip())
-        if turns and turns[-1].role is message.role:  # templates want user and assistant in turn
-            message = replace(message, content=f"{turns.pop().content}\n\n{message.content}")
-        turns.append(message)
+    for message in map(_to_text, messages):
+        if turns and turns[-1].role is message.role:
+            before = turns.pop()
+            turns.append(replace(message, content=f"{before.content}\n\n{message.content}"))
+        else:
+            turns.append(message)
     return turns
+
+
+def _to_text(message: Message) -> Message:
+    """Calls as text of the assistant, and their results from the user."""
+    if message.role is Role.TOOL:
+        return Message.user(message.content)
+    if not message.tool_calls:
+        return message
+    calls = (
+        f'TOOL_CALL {{"tool_name": "{call.name}", "parameters": {canonical_json(call.arguments)}}}'
+        for call in message.tool_calls
+    )
+    return Message.assistant("\n".join([message.content, *calls]).strip())
 
 
 class _TextCalls:

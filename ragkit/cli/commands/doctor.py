@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distributions, requires, version
 from importlib.util import find_spec
 from re import match
@@ -138,14 +139,27 @@ def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
         yield Check("knowledge base", True, f"none at {context.place}", "ragkit index FOLDER")
         return
 
+    models: list[str] = []
+
     def count() -> str:
         with context.open_or_create(None) as kb:
             kb.require_exists()
+            models.append(kb.pipeline.answer.provider)
             status = kb.status()
         lacking = f" ({status.embedded} embedded)" if status.embedded < status.chunks else ""
         return f"{status.documents} documents, {status.chunks} chunks{lacking} at {context.place}"
 
     yield _run_check("knowledge base", count, f"ragkit verify --kb {context.place}")
+    for model in models:
+        if model.partition(":")[0] == "gguf":
+            yield _run_check("model", partial(_check_model, model), "ragkit models --local")
+
+
+def _check_model(name: str) -> str:
+    from ragkit.agent.providers.gguf import GGUFProvider
+
+    provider = GGUFProvider(name.partition(":")[2])
+    return f"{name}, {provider.context_window:,} tokens of context"
 
 
 def _run_check(name: str, check: Callable[[], str], fix: str) -> Check:

@@ -65,8 +65,8 @@ def test_gguf_files_are_listed_with_the_name_to_use(workplace: Path, ragkit: Rag
     ]
     assert ragkit("models", "--local").out.splitlines()[1:] == [
         "--model gguf:models/chat.gguf                   chat             1M   2,048      2  chat.gguf",
-        "embed: {name: gguf, path: models/embed.gguf}    embedding                 256     46  embed.gguf",
-        "rerank: {name: gguf, path: models/rerank.gguf}  reranker                  256     46  rerank.gguf",
+        "embed: {name: gguf, path: models/embed.gguf}    embedding               256     46  embed.gguf",
+        "rerank: {name: gguf, path: models/rerank.gguf}  reranker                256     46  rerank.gguf",
     ]
 
 

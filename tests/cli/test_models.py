@@ -85,8 +85,6 @@ def test_a_listed_chat_model_answers(workplace: Path, ragkit: Ragkit) -> None:
 def test_doctor_says_what_a_gguf_model_lacks(workplace: Path, ragkit: Ragkit) -> None:
     path = write_chat_model(workplace / "chat.gguf")
     (workplace / "ragkit.yaml").write_text("answer: {provider: 'gguf:chat.gguf'}\n")
-    (workplace / "note.txt").write_text("Paris is the capital.")
-    ragkit("index", "note.txt")
     assert "ok   model: gguf:chat.gguf, 2,048 tokens of context" in ragkit("doctor").out
     path.unlink()
     line = next(line for line in ragkit("doctor", code=1).out.splitlines() if line.startswith("FAIL"))

@@ -9,12 +9,11 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import xllamacpp
 
-from ragkit import Agent, AgentConfig, GGUFProvider, KnowledgeBase, Message, OpenAIProvider, tool
+from ragkit import Agent, AgentConfig, Document, GGUFProvider, Message, OpenAIProvider, RAGAgent, tool
 from ragkit.agent.providers.base import ModelRequest, ModelSettings, Provider, StreamCompleted, TextDelta
 from ragkit.errors import ContextTooLong
 from scripts.fetch_model import TARGET
@@ -27,24 +26,26 @@ WINDOW = 2048
 def provider(request: pytest.FixtureRequest) -> Iterator[Provider]:
     assert TARGET.exists(), f"{TARGET} is missing: make test-models"
     if request.param == "gguf":
-        yield GGUFProvider(TARGET, context_window=WINDOW)
+        yield GGUFProvider(TARGET, context_window=WINDOW, threads=1)
         return
     params = xllamacpp.CommonParams()
     params.model.path, params.n_ctx, params.n_parallel, params.verbosity = str(TARGET), WINDOW, 1, 0
+    params.cpuparams.n_threads = 1  # two that share their cores with other work wait for each other
     server = xllamacpp.Server(params)
     yield OpenAIProvider("any", api_key="none", base_url=f"{server.listening_address}/v1")
 
 
 def ask(text: str, **settings: object) -> ModelRequest:
     chosen = {"temperature": 0.0, "max_tokens": 24, **settings}
-    return ModelRequest("", (Message.user(text),), settings=ModelSettings(**chosen))  # type: ignore[arg-type]
+    messages = (Message.system("Be brief."), Message.user(text))
+    return ModelRequest("", messages, settings=ModelSettings(**chosen))  # type: ignore[arg-type]  # numbers, a schema
 
 
 def test_the_model_answers_with_its_stop_reason_and_counts(provider: Provider) -> None:
     answer = provider.complete(ask("What is the capital of France?"))
     assert "Paris" in answer.message.content
     assert answer.stop_reason == "stop"
-    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (37, 8)
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (24, 8)
 
 
 def test_the_stream_has_the_same_text_in_pieces(provider: Provider) -> None:
@@ -88,7 +89,7 @@ def test_a_prompt_above_the_window_says_the_window(provider: Provider) -> None:
 
 
 def test_two_conversations_at_once_get_their_own_answers(provider: Provider) -> None:
-    countries = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo", "Spain": "Madrid"}
+    countries = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo", "Norway": "Oslo"}
     with ThreadPoolExecutor(len(countries)) as pool:
         requests = [ask(f"What is the capital of {country}?") for country in countries]
         answers = [answer.message.content for answer in pool.map(provider.complete, requests)]
@@ -107,10 +108,8 @@ def test_an_agent_with_a_tool_ends_though_the_template_knows_no_tools(provider: 
     assert result.usage.completion_tokens > 0
 
 
-def test_a_knowledge_base_is_answered_from(provider: Provider, tmp_path: Path) -> None:
-    (tmp_path / "leave.txt").write_text("A full-time employee gets 27 days of holiday each year.")
-    with KnowledgeBase.open(tmp_path / "kb") as kb:
-        kb.index(tmp_path / "leave.txt")
-        result = kb.agent(model=provider).ask("How many days of holiday does an employee get?")
-    assert result.usage.completion_tokens > 0
-    assert result.usage.total_cost_usd in (0.0, None)
+def test_documents_are_answered_from(provider: Provider) -> None:
+    documents = [Document("A full-time employee gets 27 days of holiday each year.", {"source": "leave.txt"})]
+    answer = RAGAgent.from_documents(documents, provider).ask("How many days of holiday does an employee get?")
+    assert answer.usage.completion_tokens > 0
+    assert {citation.source for citation in answer.citations} <= {"leave.txt"}

@@ -46,7 +46,7 @@ class Check:
 def command(context: CliContext) -> int:
     """Check the installation, API keys and the knowledge base. Exits with 1 if a check fails."""
     core, extras = list(_check_core()), list(_check_extras())
-    rest = [*_check_keys(), *_check_knowledge_base(context)]
+    rest = [*_check_keys(), *_check_knowledge_base(context), *_check_model_file(context)]
     checks = [*core, *extras, *rest]
     if context.json:
         context.write_json({"checks": [{"name": c.name, "ok": c.ok, "what": c.detail, "fix": c.fix} for c in checks]})
@@ -139,20 +139,28 @@ def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
         yield Check("knowledge base", True, f"none at {context.place}", "ragkit index FOLDER")
         return
 
-    models: list[str] = []
-
     def count() -> str:
         with context.open_or_create(None) as kb:
             kb.require_exists()
-            models.append(kb.pipeline.answer.provider)
             status = kb.status()
         lacking = f" ({status.embedded} embedded)" if status.embedded < status.chunks else ""
         return f"{status.documents} documents, {status.chunks} chunks{lacking} at {context.place}"
 
     yield _run_check("knowledge base", count, f"ragkit verify --kb {context.place}")
-    for model in models:
-        if model.partition(":")[0] == "gguf":
-            yield _run_check("model", partial(_check_model, model), "ragkit models --local")
+
+
+def _check_model_file(context: CliContext) -> Iterator[Check]:
+    """The file of a model that runs in the process, if the pipeline names one."""
+    try:
+        pipeline = context.load_pipeline()
+        if pipeline is None and (context.address or context.kb.exists()):
+            with context.open_or_create(None) as kb:
+                pipeline = kb.pipeline
+    except (RagkitError, OSError, *DATABASE_ERRORS):  # the check of the knowledge base says so
+        return
+    name = pipeline.answer.provider if pipeline is not None else ""
+    if name.partition(":")[0] == "gguf":
+        yield _run_check("model", partial(_check_model, name), "ragkit models --local")
 
 
 def _check_model(name: str) -> str:

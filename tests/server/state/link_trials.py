@@ -92,14 +92,17 @@ class Machine:
         assert len(done) >= answers, f"{answers} answers were acknowledged, {len(done)} are stored"
 
 
-def eventually(check: Callable[[], bool], seconds: float = RECOVERY_SECONDS) -> float:
-    """Wait until `check()` is true; how long it took."""
+def eventually(check: Callable[[], object], seconds: float = RECOVERY_SECONDS, *, wanted: object = True) -> float:
+    """Wait until `check()` gives what is wanted; how long it took."""
     started = time.monotonic()
     while True:
-        with suppress(httpx2.HTTPError):
-            if check():
-                return time.monotonic() - started
-        assert time.monotonic() - started < seconds, "it did not recover"
+        try:
+            found = check()
+        except httpx2.HTTPError as error:
+            found = error
+        if found == wanted:
+            return time.monotonic() - started
+        assert time.monotonic() - started < seconds, f"it did not recover within {seconds:.0f} s: {found!r}"
         time.sleep(0.2)
 
 
@@ -109,8 +112,8 @@ class Trial:
     def __init__(self, machines: Sequence[Machine], faults: Sequence[str], rounds: int = ROUNDS) -> None:
         self.machines, self.rounds, self.choose = list(machines), rounds, random.Random(rounds)
         self.faults = self.choose.sample(faults, len(faults))
-        self.sessions = [machine.ask(None) for machine in machines]
-        self.answers: dict[str, int] = dict.fromkeys(self.sessions, 1)
+        self.answers: dict[str, int] = {}
+        self.sessions = [self._begin_session(machine) for machine in machines]
         self.uploads = 0
         self.recoveries: list[float] = []
 
@@ -157,18 +160,23 @@ class Trial:
         """Both servers answer in all sessions, and find a document that one of them takes now."""
         name, text = f"note{number % 40}.md", f"# N\n\nHook {number} is taken.\n"
         taker = self.choose.choice(self.machines)
-        self._wait(lambda: taker.upload(name, text).status_code == 200)
+        self._wait(lambda: taker.upload(name, text).status_code, wanted=200)
         self.uploads += 1
         for machine in self.machines:
             self._wait(lambda m=machine: m.finds(f"Hook {number} is taken", f"Hook {number} is"))  # type: ignore[misc]
-            self._wait(lambda m=machine: m.get("/ready").status_code == 200)  # type: ignore[misc]
+            self._wait(lambda m=machine: m.get("/ready").status_code, wanted=200)  # type: ignore[misc]
             for index, session in enumerate(self.sessions):
-                self._wait(lambda m=machine, s=session: m.ask(s) == s)  # type: ignore[misc]
+                self._wait(lambda m=machine, s=session: m.ask(s), wanted=session)  # type: ignore[misc]
                 self.answers[session] += 1
                 machine.check_history(session, self.answers[session])
                 if self.answers[session] > MAX_ANSWERS:
-                    self.sessions[index] = machine.ask(None)
-                    self.answers[self.sessions[index]] = 1
+                    self.sessions[index] = self._begin_session(machine)
 
-    def _wait(self, check: Callable[[], bool]) -> None:
-        self.recoveries.append(eventually(check))
+    def _begin_session(self, machine: Machine) -> str:
+        session = machine.ask(None)
+        assert not session[0].isdigit(), session
+        self.answers[session] = 1
+        return session
+
+    def _wait(self, check: Callable[[], object], wanted: object = True) -> None:
+        self.recoveries.append(eventually(check, wanted=wanted))

@@ -21,7 +21,7 @@ from ragkit.agent.providers.lookup import get_provider
 from ragkit.errors import ContextTooLong, InvalidOption, InvalidRequest
 from ragkit.gguf.engine import EngineSettings, choose_window, get_engine
 from ragkit.gguf.header import read_gguf
-from tests.gguf_models import CALL, TOOL_TEMPLATE, write_chat_model, write_minilm_gguf
+from tests.gguf_models import CALL, PLAIN_TEMPLATE, TOOL_TEMPLATE, write_chat_model, write_minilm_gguf
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +125,8 @@ def weather(city: str) -> str:
 
 def test_a_call_that_the_model_writes_as_text_is_made(tmp_path: Path) -> None:
     """With a template that takes tools, and with one that does not: then the agent describes them."""
-    for template, native in ((TOOL_TEMPLATE, True), (None, False)):
-        path = tmp_path / f"{native}.gguf"
-        provider = GGUFProvider(write_chat_model(path, **({"template": template} if template else {})), threads=1)
+    for template, native in ((TOOL_TEMPLATE, True), (PLAIN_TEMPLATE, False)):
+        provider = GGUFProvider(write_chat_model(tmp_path / f"{native}.gguf", template=template), threads=1)
         assert provider.native_tools is native
         config = AgentConfig(max_tokens=60, screening=ToolOutputScreening(mark_as_data=False))
         result = Agent(provider, [weather], config=config).run("What is the weather in Oslo?")

@@ -82,7 +82,9 @@ def _field(value: Field) -> bytes:
     return struct.pack("<IIQ", 9, kind, len(value)) + struct.pack(f"<{len(value)}{form}", *value)
 
 
-def write_chat_model(path: Path, *, template: str = PLAIN_TEMPLATE, context: int = 2048, **more: Field) -> Path:
+def write_chat_model(
+    path: Path, *, template: str = PLAIN_TEMPLATE, context: int = 2048, more: Mapping[str, Field] = {}
+) -> Path:
     """A model that continues CHAINS, with a file of 2 MB. `more`: fields to add or to replace."""
     words = list(dict.fromkeys(word for chain in CHAINS for word in chain))
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]

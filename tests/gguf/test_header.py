@@ -29,7 +29,7 @@ def test_the_header_of_a_chat_model(tmp_path: Path) -> None:
 def test_a_template_that_names_tools_takes_tools(tmp_path: Path) -> None:
     assert read_gguf(write_chat_model(tmp_path / "a.gguf", template=TOOL_TEMPLATE)).knows_tools
     more: dict[str, Field] = {"tokenizer.chat_template.tool_use": TOOL_TEMPLATE}
-    assert read_gguf(write_chat_model(tmp_path / "b.gguf", **more)).knows_tools  # type: ignore[arg-type]  # other fields
+    assert read_gguf(write_chat_model(tmp_path / "b.gguf", more=more)).knows_tools
 
 
 def test_embedding_models_and_rerankers_are_told_apart(tmp_path: Path) -> None:

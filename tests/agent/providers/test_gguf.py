@@ -188,10 +188,7 @@ def test_the_port_of_the_engine_is_closed_to_others(provider: GGUFProvider) -> N
             lambda folder: str(write_minilm_gguf(folder / "e.gguf")),
             r"writes text; this one is for `embed: \{name: gguf",
         ),
-        (
-            lambda folder: str(write_chat_model(folder / "c.gguf", **{"llama.block_count": 200_000_000})),
-            "into memory: ",
-        ),
+        (lambda folder: str(write_chat_model(folder / "c.gguf", more={"llama.block_count": 1 << 28})), "into memory: "),
     ],
 )
 def test_a_file_that_cannot_answer_is_refused_before_it_is_loaded(
@@ -214,7 +211,7 @@ def test_the_window_is_that_of_the_file_as_far_as_memory_allows(model: Path) -> 
 
 
 def test_a_model_that_the_engine_does_not_know_is_refused_in_one_line(tmp_path: Path) -> None:
-    path = write_chat_model(tmp_path / "new.gguf", **{"general.architecture": "future", "future.block_count": 1})  # type: ignore[arg-type]
+    path = write_chat_model(tmp_path / "new.gguf", more={"general.architecture": "future"})
     with pytest.raises(InvalidOption, match="can load: it failed on the architecture 'future'") as caught:
         GGUFProvider(path).load()
     assert "\n" not in str(caught.value)

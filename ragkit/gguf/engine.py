@@ -68,7 +68,7 @@ def choose_window(file: GGUFFile, settings: EngineSettings, option: str) -> int:
         InvalidOption: it is above that of the model, or model and window do not fit into memory.
     """
     limit = file.context_length or settings.window or DEFAULT_WINDOW
-    least = min(MIN_WINDOW, limit)
+    least = min(MIN_WINDOW, limit) if settings.task == "chat" else 1
     if settings.window and not least <= settings.window <= limit:
         expected = f"between {least} and {limit} tokens, the context window of {file.path.name}"
         raise InvalidOption("context_window", settings.window, expected)

@@ -33,7 +33,7 @@ from ragkit.index.external_store import ExternalStore
 from ragkit.index.replica import Replica, Workspace, clone_directory, write_position
 from ragkit.index.replica_changes import start_recording
 from ragkit.index.verify import VerificationProblem, VerificationReport, verify
-from ragkit.knowledge_base.database_writer import Heartbeat, Writer, find_in_database
+from ragkit.knowledge_base.database_writer import DatabaseWriter, Heartbeat, find_in_database
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.location import Location, WriteTarget
 from ragkit.knowledge_base.sources.source_files import SourceFiles
@@ -211,7 +211,7 @@ class DatabaseLocation(Location):
             yield WriteTarget(writer.directory, lambda run: writer.options(run, components.embedder.fingerprint))
 
     @contextmanager
-    def write(self, create: NewKnowledgeBase | None = None) -> Iterator[Writer]:
+    def write(self, create: NewKnowledgeBase | None = None) -> Iterator[DatabaseWriter]:
         """Be the writer: what the block does to the writer's copy is published, also if it ends with an error.
 
         Args:
@@ -226,12 +226,12 @@ class DatabaseLocation(Location):
             raise NotAKnowledgeBase(str(self.url), "is not a knowledge base", "build it with `ragkit index FOLDER`")
         self.database.create()  # upgrades the tables of an older program
         lease = self.database.acquire_lease()
-        writer: Writer | None = None
+        writer: DatabaseWriter | None = None
         try:
             with Heartbeat(self.url, lease):
                 self._choose_vectors()
                 self.workspace.prepare(self.database, create)
-                writer = Writer(self.database, self.workspace, lease)
+                writer = DatabaseWriter(self.database, self.workspace, lease)
                 try:
                     yield writer
                     writer.close()
@@ -308,7 +308,7 @@ class DatabaseLocation(Location):
         return replace(report, problems=(problem,))
 
 
-def _prepare_clone(writer: Writer, pipeline: Pipeline, identity: str, version: int) -> None:
+def _prepare_clone(writer: DatabaseWriter, pipeline: Pipeline, identity: str, version: int) -> None:
     with closing(open_connection(writer.directory / CATALOG_FILE)) as connection:
         catalog = Catalog(connection)
         with catalog.transaction():

@@ -25,7 +25,7 @@ from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.pipeline.assemble import PipelineComponents
 
 
-class Writer:
+class DatabaseWriter:
     """The writer's copy while the lease is held."""
 
     def __init__(self, database: PostgresCatalog, workspace: Workspace, lease: Lease) -> None:

@@ -16,7 +16,7 @@ from ragkit.index.aggregate import FieldAggregate
 from ragkit.knowledge_base.filters import Where
 from ragkit.knowledge_base.locate import find_location
 from ragkit.knowledge_base.location import Location
-from ragkit.knowledge_base.read_side import OPENER, Principal, ReadSide
+from ragkit.knowledge_base.read_side import OPENER, ReadingPrincipal, ReadSide
 from ragkit.knowledge_base.session import Session
 from ragkit.knowledge_base.status import KnowledgeBaseStatus
 from ragkit.knowledge_base.stored_settings import check_settings, read_stored_settings
@@ -141,7 +141,7 @@ class KnowledgeBase:
             self._read_side.close()
             self.location.close()
 
-    def as_user(self, user: str | Principal, groups: Sequence[str] = ()) -> Self:
+    def as_user(self, user: str | ReadingPrincipal, groups: Sequence[str] = ()) -> Self:
         """This knowledge base as a user with groups reads it: without the documents that others may read only.
 
         Close this one, not the result. Raises InvalidOption for an invalid name.
@@ -149,11 +149,11 @@ class KnowledgeBase:
         if self.principal.is_restricted:
             raise InvalidOption("knowledge base", "restricted to a user", "one that was opened, which reads everything")
         restricted = copy(self)
-        if isinstance(user, Principal):
+        if isinstance(user, ReadingPrincipal):
             restricted.principal = user
         else:
             grants = as_grants(user, groups)
-            restricted.principal = Principal(lambda: grants)
+            restricted.principal = ReadingPrincipal(lambda: grants)
         return restricted
 
     @property

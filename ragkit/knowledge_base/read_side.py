@@ -24,7 +24,7 @@ MAX_CONTENTS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
+class ReadingPrincipal:
     """As whom a knowledge base is read."""
 
     grants: Callable[[], Grants | None]
@@ -33,7 +33,7 @@ class Principal:
     """Whether it is a user; false for a program that opened the knowledge base, which may change it too."""
 
 
-OPENER = Principal(lambda: None, is_restricted=False)
+OPENER = ReadingPrincipal(lambda: None, is_restricted=False)
 
 
 class ReadSide:
@@ -55,7 +55,7 @@ class ReadSide:
         """The files that were indexed."""
         return self.location.source_files(self.components.folder_options)
 
-    def reader(self, principal: Principal) -> CatalogReader:
+    def reader(self, principal: ReadingPrincipal) -> CatalogReader:
         """The open reader of what a principal may read. Threads share it.
 
         Raises:

@@ -16,7 +16,7 @@ from ragkit.index.access.rules import NOBODY, AccessSettings, Grants, Role, User
 from ragkit.index.access.stores import AccessStore
 from ragkit.index.access.tokens import Token, format_day
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.knowledge_base.read_side import Principal as Reader
+from ragkit.knowledge_base.read_side import ReadingPrincipal
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
 
 USER_HEADER = "x-ragkit-user"
@@ -113,7 +113,7 @@ def restrict(kb: KnowledgeBase, name: str) -> KnowledgeBase:
     """A knowledge base of a server that every request reads as its principal."""
     if kb.principal.is_restricted:
         return kb
-    return kb.as_user(Reader(lambda: current_grants(name, kb.location.access)))
+    return kb.as_user(ReadingPrincipal(lambda: current_grants(name, kb.location.access)))
 
 
 def current_grants(base: str, access: AccessStore) -> Grants | None:

@@ -80,7 +80,7 @@ with suppress(KeyboardInterrupt):
         try:
             with KnowledgeBase.open(sys.argv[1], sys.argv[2]) as kb:
                 while True:
-                    kb.refresh()
+                    kb.location.refresh()
                     for fault in find_faults(kb, versions):
                         print(fault, flush=True)
                     kb.search("which hook holds the key", mode="lexical")

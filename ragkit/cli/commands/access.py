@@ -15,7 +15,7 @@ from ragkit.index.access.stores import Change
 from ragkit.index.access.tokens import FIRST_NAME, Token, create_token, format_day, format_instant, parse_lifetime
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.sources.ids import display_name
-from ragkit.knowledge_base.read_side import Principal
+from ragkit.knowledge_base.read_side import ReadingPrincipal
 from ragkit.records import JSON
 
 ROLES = ("reader", "editor", "owner")
@@ -220,7 +220,7 @@ def test(context: CliContext, user: str, question: str, groups: tuple[str, ...])
             context.log(f"note: {user} has no token here: tested as a user without groups")
         grants = as_grants(user, (*(known.groups if known else ()), *groups))
         sees_all = known is not None and known.role == "owner"
-        found = kb.as_user(Principal(lambda: None if sees_all else grants)).search(question)
+        found = kb.as_user(ReadingPrincipal(lambda: None if sees_all else grants)).search(question)
         visible = {hit.chunk.id for hit in found}
         every = kb.search(question)
     hidden = list(dict.fromkeys(hit.source for hit in every if hit.chunk.id not in visible)) if not sees_all else []

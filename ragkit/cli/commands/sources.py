@@ -6,7 +6,7 @@ import click
 
 from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.index.sources.ids import display_name
-from ragkit.knowledge_base.sources.source_status import SourceStatus, read_source_statuses
+from ragkit.knowledge_base.source_status import SourceStatus, read_source_statuses
 
 
 @click.command()

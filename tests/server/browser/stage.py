@@ -12,7 +12,7 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.knowledge_base.read_side import Principal
+from ragkit.knowledge_base.read_side import ReadingPrincipal
 from ragkit.usage.tokens import Tokens
 
 LIMIT = 30.0
@@ -71,7 +71,7 @@ class StagedKnowledgeBase(KnowledgeBase):
     opened: Self | None = None
     """Whose view it is."""
 
-    def as_user(self, user: str | Principal, groups: Sequence[str] = ()) -> Self:
+    def as_user(self, user: str | ReadingPrincipal, groups: Sequence[str] = ()) -> Self:
         """A view with the model of this one, whichever that is later."""
         view = super().as_user(user, groups)
         view.opened = self

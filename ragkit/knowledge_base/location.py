@@ -61,7 +61,7 @@ class Location:
         return place_name(self.path)
 
     def close(self) -> None:
-        """Close what is open. Whatever is used afterwards is opened again."""
+        """Close what is open, and stop following."""
         self.access.close()
         if self._ledger is not None:
             self._ledger.close()

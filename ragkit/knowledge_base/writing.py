@@ -135,7 +135,6 @@ class Writer:
         self._location.require_vectors()
         self.embed_remaining()
         self._release()
-        self._location.close()
         started = time.perf_counter()
         path, access = self._location.path, self._location.access.read()
         with closing(open_catalog(path)) as connection:

@@ -99,11 +99,10 @@ def test_the_request_log_has_no_token_and_no_question(base: Path, caplog: pytest
 def test_an_internal_error_hides_its_details(
     base: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(base, settings=LOCAL) as (served, client):
+    def broken(*_: object) -> object:
+        raise RuntimeError("secret words")
 
-        def broken(*_: object) -> object:
-            raise RuntimeError("secret words")
-
+    with serving(base, settings=LOCAL) as (_, client):
         monkeypatch.setattr(Session, "list_documents", broken)
         result = client.get("/documents", headers={"x-request-id": "mine-3"})
     assert (result.status_code, result.json()["error"]["code"]) == (500, "internal_error")

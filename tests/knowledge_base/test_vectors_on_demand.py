@@ -156,10 +156,10 @@ def test_a_search_does_not_wait_for_one_that_writes(counted: tuple[KnowledgeBase
     os.close(handle)
     kb.search("When is tea served?")
     assert embedder.texts == len(SMALL)
-    kept = kb.reader.kept_vectors
+    kept = kb._read_side.reader(kb.principal).kept_vectors
     assert kept is not None
     kept.add([bytes(16)], embedder.embed_texts(["another text"]))  # writes what could not be written before
-    with kb.reader.snapshot() as snapshot:
+    with kb.session() as session, session.snapshot() as snapshot:
         hashes = list(snapshot.text_hashes(snapshot.arrays.chunk_keys.tolist()).values())
     assert len(KeptVectors(kb.path, embedder.fingerprint, 384).find(hashes)) == len(SMALL)
 
@@ -169,7 +169,7 @@ def test_a_session_reads_one_state_while_chunks_get_vectors(counted: tuple[Knowl
     question = "What happens in strong wind?"
     with kb.session() as session:
         before = session.search(question)
-        assert kb.open_writer().embed_remaining() == 0
+        assert KnowledgeBase(kb.location.reopen(), kb.pipeline, kb.components).embed_remaining() == 0
         assert session.search(question) == before
     assert embedded_of_all(kb) == (4, 4)
 
@@ -246,7 +246,8 @@ def test_the_setting_index_embeds_before_publishing(tmp_path: Path) -> None:
 def test_vectors_are_required_where_nothing_can_embed(counted: tuple[KnowledgeBase, CountingMiniLM]) -> None:
     kb, _ = counted
     with (
-        kb.reader.snapshot() as snapshot,
+        kb.session() as session,
+        session.snapshot() as snapshot,
         pytest.raises(KnowledgeBaseError, match=r"4 chunks have no vectors yet: run"),
     ):
         snapshot.embeddings(snapshot.arrays.chunk_keys.tolist())

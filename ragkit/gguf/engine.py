@@ -36,7 +36,7 @@ _PROMPT_CACHE_MB = 512
 """Memory for the prompts of conversations that wait for their next turn."""
 _WORK_BYTES = 200_000_000
 """What the engine needs beside weights and cache, about."""
-_EXIT_WAIT_S = 5.0
+_EXIT_WAIT_S = 15.0
 _TOO_LONG = re.compile(r"input \((\d+) tokens\) is too large")
 
 
@@ -101,7 +101,7 @@ class GGUFEngine:
         self.stopped = False
         params = _to_params(file, settings, self.window)
         try:
-            self._server = xllamacpp.Server(params)
+            self._server: Any = xllamacpp.Server(params)
         except (RuntimeError, MemoryError) as error:
             raise InvalidOption(
                 option,
@@ -189,11 +189,13 @@ class GGUFEngine:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Stop the answers in progress, and wait for their end."""
+        """Stop the answers in progress, and end the threads of the engine: they must not outlive the interpreter."""
         self.stopped = True
         if self.pid == os.getpid():
             with self._changed:
-                self._changed.wait_for(lambda: not self.running, _EXIT_WAIT_S)
+                ended = self._changed.wait_for(lambda: not self.running, _EXIT_WAIT_S)
+            if ended:
+                self._server = None
 
 
 def get_engine(file: GGUFFile, settings: EngineSettings, option: str) -> GGUFEngine:
@@ -227,8 +229,11 @@ _OF_PARENT: list[GGUFEngine] = []
 
 @atexit.register
 def _stop_all() -> None:
+    is_idle = _LOCK.acquire(timeout=_EXIT_WAIT_S)  # a model that is being loaded
     for engine in list(_RUNNING):
         engine.stop()
+    if is_idle:
+        _LOCK.release()
 
 
 def _to_params(file: GGUFFile, settings: EngineSettings, window: int) -> Any:

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ragkit.answer.base import SearchMode
     from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.load.pages.rectangles import Rectangle
-    from ragkit.records import Chunk, Document, Hit
+    from ragkit.records import Chunk, Document, Hit, SearchMode
     from ragkit.retrieve.base import Explanation, Retriever
 
 

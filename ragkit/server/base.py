@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.base import Searchable, SearchMode, Where
+from ragkit.answer.base import Searchable
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.reader import CatalogReader, DocumentSummary
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.sources.source_files import OriginalFile
-from ragkit.records import JSON, Chunk, Document, Hit
+from ragkit.records import JSON, Chunk, Document, Hit, SearchMode, Where
 from ragkit.retrieve.base import Explanation
 from ragkit.usage.meter import Meter
 

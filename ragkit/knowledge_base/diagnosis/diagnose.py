@@ -14,9 +14,9 @@ from ragkit.errors import LoadError, RagkitError
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.filters import Where
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.records import Chunk
+from ragkit.records import Chunk, SearchMode
 from ragkit.retrieve.base import Explanation
 
 SEARCH_DEPTH = 10_000

@@ -1,8 +1,8 @@
 """Generates questions from the documents by rules with a seed, without labels or a language model.
 
-The kinds are those that come out nearly as hard as people's: definitions, numbers, how-tos, paraphrases with typos, and
-questions without an answer: about a subject of the documents, or about something else. `question_drafts` finds them in
-the structure of the documents, `rewording` says them otherwise.
+The kinds are definitions, numbers, how-tos, facts (who, when), paraphrases with typos, and questions without an answer:
+about a subject of the documents, or about something else. `question_drafts` finds them in the structure of the
+documents, `rewording` says them otherwise.
 
 The figures of generated questions are near those of people's questions, not equal: rules find their answers where a
 sentence begins, and use more of its words.
@@ -20,6 +20,7 @@ from itertools import islice, zip_longest
 from ragkit.evaluate.action_drafts import how_to_drafts
 from ragkit.evaluate.answer_matching import holds_answer
 from ragkit.evaluate.document_outline import DocumentOutline
+from ragkit.evaluate.fact_drafts import fact_drafts
 from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS, ON_TOPIC_QUESTIONS
 from ragkit.evaluate.question_drafts import QuestionDraft, cell_drafts, definition_drafts, number_drafts
 from ragkit.evaluate.questions import Question
@@ -34,11 +35,19 @@ DRAFT_RULES: Mapping[str, Callable[[DocumentOutline], Iterator[QuestionDraft]]] 
     "number": number_drafts,
     "cell": cell_drafts,
     "how-to": how_to_drafts,
+    "fact": fact_drafts,
 }
 """The rules by name: the kind of their questions, or `cell` for numbers and names in tables."""
 OFF_TOPIC_SHARE = 0.2
 """The share of questions without an answer, half of them on a subject of the documents."""
-KIND_SHARES: Mapping[str, float] = {"definition": 0.25, "number": 0.25, "cell": 0.05, "how-to": 0.35, "paraphrase": 0.1}
+KIND_SHARES: Mapping[str, float] = {
+    "definition": 0.2,
+    "number": 0.2,
+    "cell": 0.05,
+    "how-to": 0.25,
+    "fact": 0.2,
+    "paraphrase": 0.1,
+}
 """The share of each rule among the questions with an answer; other kinds fill up for one that the documents lack."""
 _REWORDED = 0.6
 _PARAPHRASED = 0.8
@@ -152,7 +161,7 @@ def _choose(pools: Mapping[str, Sequence[QuestionDraft]], count: int, rng: rando
 def _word(draft: QuestionDraft, topic: str, rng: random.Random) -> QuestionDraft:
     """Rephrase the draft as users ask: mostly with the name of its subject, and with some words replaced."""
     text = draft.text
-    is_unnamed = topic and topic.lower() not in text.lower()
+    is_unnamed = topic and topic.lower() not in text.lower() and draft.kind != "fact"
     if is_unnamed and (rng.random() < _NAMED or len(text.split()) <= 5):
         text = f"{text.rstrip('?')} in {topic}?"
     is_paraphrase = draft.kind == "paraphrase"

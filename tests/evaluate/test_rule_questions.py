@@ -9,6 +9,7 @@ import pytest
 
 from ragkit.evaluate.action_drafts import how_to_drafts
 from ragkit.evaluate.document_outline import DocumentOutline
+from ragkit.evaluate.fact_drafts import fact_drafts
 from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS
 from ragkit.evaluate.question_drafts import QuestionDraft, cell_drafts, definition_drafts, number_drafts
 from ragkit.evaluate.rewording import mistype, reword, shorten
@@ -24,6 +25,7 @@ The expansion valve is a brass fitting that lets water leave when the pressure r
 The working pressure of the cellar boiler is 3.217 bar after maintenance by the plumber.
 The cellar boiler has four safety valves. The safety valves cannot be removed by hand.
 To drain the cellar boiler, use `boilerctl --drain` in the cellar.
+The valve board was founded in 1987 in the town. The old boiler was designed by Aldous Quentin.
 
 It is a good idea to wait.
 """
@@ -96,6 +98,12 @@ def test_a_how_to_asks_for_the_option_or_the_command() -> None:
     )
     options = found(list(how_to_drafts(DocumentOutline(BOILERCTL))))
     assert options["How do I suppress all messages about the state of the burner?"] == (("--quiet",),)
+
+
+def test_facts_ask_who_and_when() -> None:
+    drafts = found(list(fact_drafts(DocumentOutline(BOILER))))
+    assert drafts["Who designed the old boiler?"] == (("Aldous Quentin",),)
+    assert drafts["When was the valve board founded?"] == (("1987",),)
 
 
 @pytest.mark.parametrize(

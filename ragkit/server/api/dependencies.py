@@ -8,12 +8,12 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
 
-from ragkit.records import JSON
+from ragkit.records import JSON, Document
 from ragkit.server.answering.answer_tasks import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.bases import BASE_KEY
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
-from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
+from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
 from ragkit.server.metrics import Metrics
 from ragkit.server.principals import CURRENT, check_base, visible_bases
 from ragkit.server.readiness import ReadinessCheck
@@ -147,3 +147,11 @@ async def get_context(request: Request, kb: KbName = None) -> AppContext:
 
 ContextDep: TypeAlias = Annotated[AppContext, Depends(get_context)]
 JsonObject: TypeAlias = dict[str, JSON]
+
+
+async def find_document(context: AppContext, document_id: str) -> Document:
+    """The document of an id. Raises HttpError with status 404."""
+    document = await context.read(lambda: context.kb.find_document(document_id))
+    if document is None:
+        raise not_found("document", "document_not_found")
+    return document

@@ -25,7 +25,7 @@ from ragkit.records import Document
 from ragkit.server.answering.streams import HEARTBEAT_SECONDS, EventStream
 from ragkit.server.api import management_schemas, schemas
 from ragkit.server.api.chat import Cursor, PageLimit
-from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
+from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject, find_document
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
 from ragkit.server.principals import CURRENT, may_edit, require_editor
 from ragkit.server.settings import is_loopback
@@ -97,14 +97,14 @@ async def delete_document(context: ContextDep, document_id: schemas.Id) -> Any:
 
     A file that was uploaded in its place since it was indexed stays, with its document.
     """
-    document = await _find_document(context, document_id)
+    document = await find_document(context, document_id)
     return await _remove(context, [await context.read(lambda: _read_seen(context, document))])
 
 
 @router.post("/documents/{document_id}/index", response_model=management_schemas.JobSchema, dependencies=[Owner])
 async def index_document(context: ContextDep, document_id: schemas.Id) -> Any:
     """Read and index a document again, changed or not."""
-    document = await _find_document(context, document_id)
+    document = await find_document(context, document_id)
     file = await context.read(lambda: _read_file(context, document.source))
     roots = await context.read(lambda: _read_roots(context))
     containing = [root for root in roots if is_within(file.source, root)]
@@ -344,13 +344,6 @@ async def _find_readable(context: AppContext, name: str) -> StoredUpload | None:
     except NotAKnowledgeBase:
         return None
     return upload if original is not None and upload is not None and upload.place == context.uploads.place else None
-
-
-async def _find_document(context: AppContext, document_id: str) -> Document:
-    document = await context.read(lambda: context.kb.find_document(document_id))
-    if document is None:
-        raise not_found("document", "document_not_found")
-    return document
 
 
 def _read_file(context: AppContext, source: str) -> FileRow:

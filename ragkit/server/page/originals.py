@@ -20,7 +20,7 @@ from ragkit.load.pages.rectangles import document_rectangles, page_marks
 from ragkit.lru_cache import LruCache
 from ragkit.records import Document
 from ragkit.server.api import schemas
-from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
+from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject, find_document
 from ragkit.server.concurrency import run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
 
@@ -48,7 +48,7 @@ _FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-s
 @router.get("/documents/{document_id}/rectangles", response_model=schemas.RectanglesSchema)
 async def get_rectangles(context: ContextDep, document_id: schemas.Id, start: Offset, end: Offset) -> Any:
     """Get where a citation stands on the pages of a PDF file: `start` and `end` of the citation."""
-    document = await _find(context, document_id)
+    document = await find_document(context, document_id)
     return await context.read(lambda: _rectangles(context, document, start, end))
 
 
@@ -57,7 +57,7 @@ async def get_page(
     context: ContextDep, document_id: schemas.Id, page: PageNumber, width: PictureWidth = 1200
 ) -> Response:
     """Get a page of a PDF file as a PNG picture, drawn by the server."""
-    document = await _find(context, document_id)
+    document = await find_document(context, document_id)
     _require_format(document, "pdf", "pages")
     if page > len(document.page_starts):
         raise not_found(f"page {page} of {len(document.page_starts)}", "page_not_found")
@@ -75,7 +75,7 @@ async def get_page(
 @router.get("/documents/{document_id}/html", response_model=schemas.HtmlTreeSchema)
 async def get_html(context: ContextDep, document_id: schemas.Id) -> Any:
     """Get what a reader sees of an HTML page, as a tree without anything that runs or loads."""
-    document = await _find(context, document_id)
+    document = await find_document(context, document_id)
     _require_format(document, "html", "a tree")
     return JSONResponse(await context.read(lambda: _read_html(context, document)))
 
@@ -83,19 +83,12 @@ async def get_html(context: ContextDep, document_id: schemas.Id) -> Any:
 @router.get("/documents/{document_id}/file", response_class=Response, responses=_FILE)
 async def download_file(context: ContextDep, document_id: schemas.Id) -> Response:
     """Get the file that a document was read from; of a part of a mail or archive, the whole file."""
-    document = await _find(context, document_id)
+    document = await find_document(context, document_id)
     original = await context.read(lambda: _require_original(context, document))
     name = original.source.rstrip("/").rpartition("/")[2] or "document"
     disposition = f"attachment; filename*=UTF-8''{quote(name.encode('utf-8', 'replace'), safe='')}"
     headers = {**SAFE_HEADERS, "content-disposition": disposition}
     return Response(original.data, media_type="application/octet-stream", headers=headers)
-
-
-async def _find(context: AppContext, document_id: str) -> Document:
-    document = await context.read(lambda: context.kb.find_document(document_id))
-    if document is None:
-        raise not_found("document", "document_not_found")
-    return document
 
 
 def _require_format(document: Document, wanted: str, what: str) -> None:

@@ -213,6 +213,10 @@ class CatalogReader:
         """Identifies the documents that may be read; '' for everything."""
         return ""
 
+    def shares_hidden_content(self, snapshot: CatalogSnapshot, source: str) -> bool:
+        """Whether a file, or one that is inside of it, holds a document that the principal may not read."""
+        return False
+
     @contextmanager
     def snapshot(self) -> Iterator[CatalogSnapshot]:
         """Open a read transaction on the current generation."""
@@ -354,6 +358,16 @@ class CatalogSnapshot:
     def is_restricted(self) -> bool:
         """Whether it may leave out documents, which its principal may not read."""
         return self._reader.is_restricted
+
+    def shares_hidden_content(self, source: str) -> bool:
+        """Whether a file, or one that is inside of it, holds a document that the principal may not read."""
+        return self._reader.shares_hidden_content(self, source)
+
+    @property
+    def has_outdated_store(self) -> bool:
+        """Whether there is an external vector store, which does not hold this generation."""
+        store = self._reader.external_store
+        return store is not None and not store.is_current(Catalog(self.connection))
 
     @property
     def identity(self) -> str:

@@ -29,6 +29,7 @@ from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 from tests.wire_embed.dialects import EmbeddingRequest
 from tests.wire_embed.server import Fault, WireServer
 
@@ -116,8 +117,8 @@ def index(address: str, folder: Path, **options: Any) -> Any:
 def assert_same_as_a_directory(address: str, folder: Path, tmp_path: Path) -> None:
     with KnowledgeBase.open(address) as shared, KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml(TEXT)) as own:
         own.index(folder)
-        assert len(shared.documents()) == NOTES
-        assert sorted(chunk.id for chunk in shared.chunks()) == sorted(chunk.id for chunk in own.chunks())
+        assert len(reads.documents(shared)) == NOTES
+        assert sorted(chunk.id for chunk in reads.chunks(shared)) == sorted(chunk.id for chunk in reads.chunks(own))
         for question in ("who holds the key of door 7", "hook 42"):
             assert [hit.chunk.id for hit in shared.search(question)] == [hit.chunk.id for hit in own.search(question)]
 
@@ -158,6 +159,7 @@ def test_a_run_without_workers_puts_nothing_into_the_queue(
     assert row == (1, False)
 
 
+@pytest.mark.slow
 def test_the_batches_of_a_killed_worker_are_embedded_by_others(
     workers: Workers, database_url: str, folder: Path, service: WireServer, tmp_path: Path
 ) -> None:
@@ -182,6 +184,7 @@ KnowledgeBase.open(sys.argv[1], sys.argv[2]).index(sys.argv[3])
 """
 
 
+@pytest.mark.slow
 def test_what_workers_embed_for_a_killed_run_is_kept_for_the_next_one(
     workers: Workers, database_url: str, folder: Path, service: WireServer, tmp_path: Path
 ) -> None:
@@ -199,6 +202,7 @@ def test_what_workers_embed_for_a_killed_run_is_kept_for_the_next_one(
     assert_same_as_a_directory(database_url, folder, tmp_path)
 
 
+@pytest.mark.slow
 def test_lost_connections_of_workers_and_of_the_run_are_opened_again(
     workers: Workers, database_url: str, folder: Path, service: WireServer, tmp_path: Path
 ) -> None:

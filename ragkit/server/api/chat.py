@@ -41,7 +41,7 @@ async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) ->
     context, model = context.select(body.model)
     where = parse_filter_param(body.where)
     if body.source:
-        where = await context.read(lambda: context.kb.create_filter(where, body.source))
+        where = await context.read(lambda session: session.create_filter(where, body.source))
     answer_request = _to_answer_request(context, body, context.resolve_model(model), where)
     task = await run_while_connected(request, context.runner.start(answer_request))
     if body.stream:

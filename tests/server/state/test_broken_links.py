@@ -58,6 +58,7 @@ def test_a_machine_that_vanishes_frees_its_jobs_and_sessions(machines: list[Mach
     asking.join()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60 * ROUNDS + 240)
 def test_everything_recovers_from_every_broken_link(
     machines: list[Machine], record_property: Callable[[str, object], None]

@@ -21,7 +21,7 @@ from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
-from ragkit.answer.base import Answer, Searchable, Searcher, Statement, Where
+from ragkit.answer.base import Answer, Searchable, Searcher, Statement
 from ragkit.answer.citations import resolve_citations
 from ragkit.answer.conversation_view import show_passages
 from ragkit.answer.extractive.answer import ExtractiveAnswer, cite_quotes, searched_for
@@ -35,7 +35,7 @@ from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K
 from ragkit.answer.verdicts import with_support
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
-from ragkit.records import JSON, Citation, Document, Hit
+from ragkit.records import JSON, Citation, Document, Hit, Where
 from ragkit.store.base import Store
 from ragkit.usage.meter import Meter, UsageStats, use_meter
 

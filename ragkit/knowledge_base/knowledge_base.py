@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from ragkit.errors import InvalidOption
 from ragkit.index.access.rules import as_grants
@@ -22,7 +22,7 @@ from ragkit.knowledge_base.status import KnowledgeBaseStatus
 from ragkit.knowledge_base.stored_settings import check_settings, read_stored_settings
 from ragkit.pipeline.assemble import PROGRAM_EMBEDDER, PipelineComponents
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import Document
+from ragkit.records import Document, SearchMode
 
 if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loads no agent, no loader
     from ragkit.agent.memory.memory import ConversationMemory
@@ -39,8 +39,6 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.load.pages.rectangles import Rectangle
     from ragkit.records import Hit
     from ragkit.usage.ledger import Ledger
-
-SearchMode = Literal["dense", "lexical", "hybrid"]
 
 
 class KnowledgeBase:

@@ -29,12 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ragkit.answer.agent import RAGAgent
-    from ragkit.answer.base import SearchMode
     from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import DocumentSummary
     from ragkit.load.pages.rectangles import Rectangle
-    from ragkit.records import Chunk, Document, Hit
+    from ragkit.records import Chunk, Document, Hit, SearchMode
     from ragkit.retrieve.base import Explanation, Retriever
 
 

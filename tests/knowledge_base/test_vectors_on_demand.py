@@ -23,9 +23,10 @@ from ragkit.index.catalog.directory import open_catalog
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.kept_vectors import KEPT_FILE, KeptVectors
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
+from ragkit.records import SearchMode
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 SEARCHABLE = IndexOptions(searchable_first=True, wait=False)

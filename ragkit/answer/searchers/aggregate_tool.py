@@ -8,8 +8,9 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
-from ragkit.answer.base import Where, both_filters
+from ragkit.answer.base import both_filters
 from ragkit.index.aggregate import FieldAggregate
+from ragkit.records import Where
 from ragkit.store.filters.where_syntax import parse_where
 
 TOOL_NAME = "aggregate_records"

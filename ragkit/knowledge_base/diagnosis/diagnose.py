@@ -14,10 +14,10 @@ from ragkit.errors import LoadError, RagkitError
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.filters import Where
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.session import Session
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.records import Chunk, Hit
+from ragkit.records import Chunk, Hit, SearchMode
 from ragkit.retrieve.base import Explanation
 
 SEARCH_DEPTH = 10_000

@@ -10,10 +10,9 @@ from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.base import Where
 from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.records import JSON
+from ragkit.records import JSON, Where
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.settings import ServerLimits
 

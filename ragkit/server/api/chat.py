@@ -10,8 +10,7 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from ragkit.agent.messages import Message, Role
-from ragkit.answer.base import Where
-from ragkit.records import JSON
+from ragkit.records import JSON, Where
 from ragkit.server.answering import answer_tasks
 from ragkit.server.answering.request_options import RequestOptions
 from ragkit.server.answering.streams import HEARTBEAT_SECONDS, EventStream, run_while_connected

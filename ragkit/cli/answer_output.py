@@ -74,3 +74,8 @@ def _format_status(citation: Citation) -> str:
         return click.style(f"  {NOT_SUPPORTED}", fg="red")
     is_weak = citation.support == NOT_CHECKED or citation.support.startswith(PARTLY_SUPPORTED)
     return click.style(f"  {citation.support}", fg="yellow" if is_weak else "green")
+
+
+def announce_restart() -> None:
+    """Say that a streamed answer begins again."""
+    echo("\n(the connection to the model was lost; the answer begins again)\n")

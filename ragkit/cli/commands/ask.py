@@ -8,7 +8,7 @@ import click
 
 from ragkit.answer.json_shapes import answer_json
 from ragkit.cli import EXIT_UNSUPPORTED
-from ragkit.cli.answer_output import print_answer, print_trace, print_unsupported
+from ragkit.cli.answer_output import announce_restart, print_answer, print_trace, print_unsupported
 from ragkit.cli.common import CliContext, filter_options, strict_option, with_common_options
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.terminal import echo
@@ -57,7 +57,7 @@ def command(
             model=model,
             max_cost_usd=max_cost,
             on_text=on_text,
-            on_restart=_announce_restart,
+            on_restart=announce_restart,
         )
         fails = (strict or kb.pipeline.answer.strict) and bool(answer.unsupported_reasons)
         freshness = context.report_freshness(kb)
@@ -71,10 +71,6 @@ def command(
     if fails:
         print_unsupported(answer)
     return EXIT_UNSUPPORTED if fails else 0
-
-
-def _announce_restart() -> None:
-    echo("\n(the connection to the model was lost; the answer begins again)\n")
 
 
 def _read_stdin() -> str:

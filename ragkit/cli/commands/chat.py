@@ -8,7 +8,7 @@ import click
 
 from ragkit.answer.json_shapes import answer_json
 from ragkit.cli import EXIT_ERROR, EXIT_UNSUPPORTED
-from ragkit.cli.answer_output import print_answer, print_unsupported
+from ragkit.cli.answer_output import announce_restart, print_answer, print_unsupported
 from ragkit.cli.chat_commands import ChatAction, read_command
 from ragkit.cli.common import CliContext, filter_options, strict_option, with_common_options
 from ragkit.cli.costs import max_cost_option
@@ -34,10 +34,12 @@ def command(
     max_cost: float | None,
     strict: bool,
 ) -> int:
-    """Answer questions in a conversation. `/exit`, an empty line or Ctrl-D ends it; `/help` lists the commands."""
+    """Answer questions in a conversation. `/exit`, an empty line or Ctrl-D ends it, Ctrl-C stops an answer; `/help` lists the commands."""
     with context.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
         conversation = kb.chat(model=model, where=context.create_filter(kb, where, source), top_k=top_k)
         strict = strict or kb.pipeline.answer.strict
+        streams = sys.stdout.isatty() and not context.json
+        on_text = (lambda piece: echo(piece, nl=False)) if streams else None
         code = 0
         while question := _next_question():
             action, notice = read_command(question)
@@ -50,7 +52,12 @@ def command(
             with kb.session() as session:
                 session.check_budget(conversation, question, known=max_cost is not None)
             try:
-                answer = conversation.ask(question)
+                answer = conversation.ask(question, on_text=on_text, on_restart=announce_restart)
+            except KeyboardInterrupt:
+                if not sys.stdin.isatty():
+                    raise
+                echo("\nstopped: ask something else, or end with Ctrl-D", err=True)
+                continue
             except (ProviderError, RunError) as error:
                 if isinstance(error, AuthenticationFailed | ModelNotFound):  # the next question fails as well
                     raise
@@ -60,7 +67,7 @@ def command(
             if context.json:
                 context.write_json(answer_json(answer, kb))
             else:
-                print_answer(context, answer, streamed=False)
+                print_answer(context, answer, streamed=streams)
             if strict and answer.unsupported_reasons:
                 print_unsupported(answer)
                 code = code or EXIT_UNSUPPORTED

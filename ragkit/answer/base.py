@@ -211,6 +211,7 @@ def _citation_json(citation: Citation, display: Callable[[str], str]) -> dict[st
         "chunk_id": citation.chunk_id,
         "support": citation.support,
         "also_in": [display(source) for source in citation.also_in],
+        "by": citation.by,
     }
 
 

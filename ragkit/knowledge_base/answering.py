@@ -141,8 +141,8 @@ class Answering:
             limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
             prices=PriceBook.from_price_files() if has_cost else PriceBook(),
             on_call=self._ledger().call_recorder("ask" if memory is None else "chat", self._pipeline.name),
-            # a model with native tool calls never writes them into its text, as documents may do
-            text_tool_calls=not provider.native_tools,
+            # a service with native tool calls never writes them into its text, as documents may do
+            text_tool_calls=not provider.native_tools or provider.writes_calls,
         )
         rag_options = RAGOptions(
             self._top_k(options),
@@ -150,6 +150,7 @@ class Answering:
             wishes=answer.instructions,
             passages_budget=answer.passages_budget,
             tools=tools,
+            search=answer.search,
             strict=answer.strict,
         )
         return RAGAgent(documents, provider, config, rag_options, memory)

@@ -44,6 +44,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
 
     name = "ollama"
     default_model = "llama3.2"
+    writes_calls = True
     sdk_errors = SDKErrors(
         timeouts=(httpx.TimeoutException,),
         connection_errors=(httpx.HTTPError, httpx.InvalidURL, ConnectionError),

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
 
-from ragkit.agent.messages import Message, Role, ToolCall, json_objects
+from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall, json_objects
 from ragkit.agent.tracing.trace_format import format_html, format_tree
 from ragkit.records import JSON
 
@@ -329,6 +329,8 @@ def _describe_call(outcome: TracedToolCall, timestamp: str) -> dict[str, JSON]:
         "duration_ms": round(outcome.seconds * 1000, 3),
         "timestamp": timestamp,
     }
+    if outcome.call.by == BY_RAGKIT:
+        described["by"] = BY_RAGKIT
     return described if outcome.error is None else {**described, "error": str(outcome.error)}
 
 

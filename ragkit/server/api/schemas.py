@@ -247,6 +247,7 @@ class CitationSchema(TypedDict):
     score: Annotated[float, Field(description="Ranking score of the passage.")]
     support: Annotated[str, Field(description="What was checked, in plain words: `numbers match`, `not supported`.")]
     also_in: NotRequired[Annotated[list[str], Field(description="Other sources with a passage that says the same.")]]
+    by: NotRequired[Annotated[str, Field(description="Who cites it: `model`, or `ragkit`, which adds and corrects.")]]
 
 
 class StatementSchema(TypedDict):

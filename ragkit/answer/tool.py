@@ -92,7 +92,7 @@ class RAGTool:
     def search_knowledge_base(
         self, query: str, top_k: int = 0, where: str = "", *, context: ToolContext = NO_CONTEXT
     ) -> ToolResult:
-        """Search the user's documents; again, with other words, if that does not answer.
+        """Search the user's documents, again with other words if needed. Returns numbered passages: cite [n].
 
         Args:
             query: What to look for, in words of the documents, without "it" or "that".

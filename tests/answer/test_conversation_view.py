@@ -128,7 +128,7 @@ def test_a_passage_whose_first_showing_is_left_out_is_shown_again() -> None:
     script: list[ScriptedTurn] = [search("hedge"), "ok", search("cellar", "c2"), "ok", search("hedge", "c3"), "ok"]
     provider = ScriptedProvider(script)
     config = AgentConfig(max_tokens=100, context_window=ContextWindow(1500))
-    agent = RAGAgent(Shelf(texts), provider, config, memory=ConversationMemory())
+    agent = RAGAgent(Shelf(texts), provider, config, RAGOptions(search="model"), ConversationMemory())
     for question in ("one", "two", "three"):
         agent.ask(question)
     first, _, third = results(provider)

@@ -98,9 +98,11 @@ CASES = [pytest.param(scenario, scenario, id=scenario.name) for scenario in SCEN
 def test_every_misbehaviour_has_an_outcome_an_exit_code_and_a_line(
     house: Path, service: RepeatingServer, scenario: Scenario, ragkit: Ragkit
 ) -> None:
-    shown = ragkit("ask", QUESTION, *MODEL, code=scenario.code)
+    Path("search.yaml").write_text(f"{HASHING}answer: {{search: {scenario.search}}}\n")
+    arguments = ("ask", QUESTION, *MODEL, "--config", "search.yaml")
+    shown = ragkit(*arguments, code=scenario.code)
     service.seen.clear()
-    strict = ragkit("ask", QUESTION, *MODEL, "--strict", "--json", code=scenario.strict)
+    strict = ragkit(*arguments, "--strict", "--json", code=scenario.strict)
     assert scenario.words in shown.out + shown.err
     assert "Traceback" not in shown.err + strict.err
     assert scenario.never not in shown.out + strict.out
@@ -154,7 +156,7 @@ def test_a_strict_conversation_goes_on_and_fails_at_its_end(
 
 
 def test_a_pipeline_can_be_strict(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("strict.yaml").write_text(f"{HASHING}answer: {{strict: true}}\n")
+    Path("strict.yaml").write_text(f"{HASHING}answer: {{strict: true, search: model}}\n")
     with RepeatingServer(MisbehavingWire(), [GOOD]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         shown = ragkit("ask", QUESTION, *MODEL, "--config", "strict.yaml", code=6)

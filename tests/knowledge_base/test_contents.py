@@ -56,7 +56,7 @@ def test_the_tool_of_an_agent_tells_it_to_the_model(kb: KnowledgeBase) -> None:
     with kb:
         RAGAgent(kb, provider).ask("x")
     (tool,) = provider.requests[0].tools
-    assert tool.description.startswith("Search the user's documents.")
+    assert tool.description.startswith("Search the user's documents")
     assert "They are 3 documents" in tool.description
 
 

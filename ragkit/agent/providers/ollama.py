@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from ragkit.agent.loop.request_tokens import count_request_tokens
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
 from ragkit.agent.providers.credentials import check_model, find_host
@@ -31,14 +32,19 @@ except ImportError as error:
     raise MissingExtra("the provider 'ollama'", extra="ollama") from error
 
 
+_CONTEXT_SIZES = tuple(4096 * 2**step for step in range(6))
+_TOKENS_PER_ESTIMATE = 1.25
+"""Tokens of code and tables for each estimated one."""
+
+
 class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
     """Models that Ollama runs. The provider is remote only if its server is on another machine.
 
     Args:
         model: the model of requests that name none; pull it first.
         base_url: the URL of the server; by default OLLAMA_HOST, else localhost, port 11434.
-        context_window: the context size in tokens, `num_ctx`; None: the server's setting. The server silently
-            truncates longer prompts.
+        context_window: the context size in tokens, `num_ctx`; None: room for what is sent, since the server silently
+            truncates longer prompts. A model that has less takes its own size.
         default_model: the same as `model`.
     """
 
@@ -107,8 +113,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
             "top_p": settings.top_p,
             "num_predict": settings.max_tokens,
         }
-        if self.context_window is not None:
-            options["num_ctx"] = self.context_window
+        options["num_ctx"] = self.context_window or _fit_context(request)
         # a format constrains the whole answer, so that no tool could be called
         schema_in_prompt = settings.response_schema if request.tools else None
         system = join_system_messages(request.messages, schema_in_prompt)
@@ -123,6 +128,13 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
         if settings.response_schema is not None and not request.tools:
             payload["format"] = settings.response_schema
         return payload
+
+
+def _fit_context(request: ModelRequest) -> int:
+    """The context size with room for a request and its answer, in steps: each change loads the model again."""
+    prompt = count_request_tokens(request, native_tools=True)
+    needed = int(prompt * _TOKENS_PER_ESTIMATE) + request.settings.max_tokens
+    return next((size for size in _CONTEXT_SIZES if size >= needed), _CONTEXT_SIZES[-1])
 
 
 def is_local_host(host: str) -> bool:

@@ -135,7 +135,7 @@ class Answer:
     trace: AgentTrace
     trace_id: str
     searched_for: str = ""
-    """The question as searched without a model, if it was completed or corrected; '' if it was searched as asked."""
+    """The question as ragkit searched it, if it was completed or corrected; '' if it was searched as asked."""
     outcome: Outcome = Outcome.ANSWERED
     notices: tuple[str, ...] = ()
     """What a reader must be told, one line each: that the answer is cut off, cites nothing, or was refused."""

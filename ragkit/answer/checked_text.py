@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from ragkit.agent.loop.definition import AgentDefinition
 from ragkit.agent.loop.loop import MAX_ITERATIONS_TEXT
-from ragkit.agent.messages import Message
+from ragkit.agent.messages import BY_RAGKIT, Message
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_text import clean_answer, passage_texts
 from ragkit.answer.base import Searcher, Statement, Support
 from ragkit.answer.citations import parse_citation_numbers, resolve_citations
+from ragkit.answer.extractive.answer import searched_for
 from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_no_answer, find_outcome, says_not_found
 from ragkit.answer.passages import RetrievedPassages
 from ragkit.answer.verdicts import with_support
@@ -86,7 +87,14 @@ def check_text(
         () if outcome in _WITHOUT_STATEMENTS else attributed.statements,
         (*build_notices(outcome, facts), *attributed.notices),
         tuple(unknown),
+        _first_query(result, question),
     )
+
+
+def _first_query(result: AgentResult, question: str) -> str:
+    """The question as ragkit searched it before the first request; '' if it was searched as asked, or not at all."""
+    queries = (str(call.arguments.get("query", "")) for call in result.tool_calls if call.call.by == BY_RAGKIT)
+    return searched_for(next(queries, question), question)
 
 
 def find_searches(result: AgentResult) -> list[RetrievedPassages]:

@@ -124,13 +124,11 @@ SCENARIOS = (
         "the model did not search the documents",
         search="model",
     ),
-    answers("an error because its model knows no tools", (error(500, "tools param requires --jinja flag"), GOOD)),
     answers("a call as JSON in its text", (say(CALL_TEXT), GOOD), ANSWERED),
     answers("a call in a block of code", (say(f"```json\n{CALL_TEXT}\n```"), GOOD), ANSWERED),
     answers("a call in `<tool_call>`", (say(f"<tool_call>\n{CALL_TEXT}\n</tool_call>"), GOOD), ANSWERED),
-    answers("a call of no tool as JSON in its text", (say('{"name": "clean", "arguments": {"a": 1}}'), GOOD), ANSWERED),
     answers("an unknown tool", (Turn(calls=(ToolCallTurn("shell", {"cmd": "ls"}),)), SEARCH, GOOD)),
-    claims(
+    answers(
         "arguments that are no JSON",
         (Turn(calls=(ToolCallTurn("search_knowledge_base", {}),), arguments='{"query": "hed'), SEARCH, GOOD),
     ),
@@ -174,7 +172,7 @@ SCENARIOS = (
     answers("citations in 【1】", (SEARCH, say("It is cut in August【1】.")), "August[1]"),
     answers("no citation of what a passage says", (say("It is cut in August."),), "[1]"),
     Scenario(
-        "no citation of what no passage says", (say("A gardener cuts it."),), "uncited", "the answer cites no passage"
+        "no citation of what no passage says", (say("Dragons live in Wales."),), "uncited", "the answer cites no passage"
     ),
     claims(
         "links to an evil host",

@@ -267,7 +267,7 @@ class AnswerSchema(TypedDict):
 
     question: Annotated[str, Field(description="The question.")]
     searched_for: Annotated[
-        str, Field(description="The question as searched without a model, if completed or corrected; else empty.")
+        str, Field(description="The question as ragkit searched it, if completed or corrected; else empty.")
     ]
     answer: Annotated[str, Field(description="The text, with citations as `[n]`.")]
     abstained: Annotated[bool, Field(description="The documents do not contain an answer.")]
@@ -322,7 +322,7 @@ class MessageSchema(TypedDict):
     citations: Annotated[list[dict[str, Any]], Field(description="The citations, by number.")]
     searched_for: Annotated[
         str | None,
-        Field(description="The question as searched without a model, if completed or corrected; else empty or null."),
+        Field(description="The question as ragkit searched it, if completed or corrected; else empty or null."),
     ]
     statements: Annotated[list[dict[str, Any]], Field(description="What the answer claims, in order.")]
     supported: Annotated[float | None, Field(description="Share of the statements that are supported, in [0, 1].")]

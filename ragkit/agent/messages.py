@@ -117,6 +117,11 @@ class Message:
         if type(self.role) is not Role:
             object.__setattr__(self, "role", Role(self.role))
 
+    @property
+    def is_opening(self) -> bool:
+        """Whether its tool calls are those of the agent itself, before the first request to the model."""
+        return bool(self.tool_calls) and all(call.by == BY_RAGKIT for call in self.tool_calls)
+
     @staticmethod
     def system(content: str) -> Message:
         """A system message."""

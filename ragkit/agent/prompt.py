@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from ragkit.agent.messages import BY_RAGKIT, Message, Role
+from ragkit.agent.messages import Message, Role
 from ragkit.agent.tools.base import Tool
 
 DEFAULT_INSTRUCTIONS = "You are a helpful assistant. Use the tools when they help, and say so when you do not know."
@@ -72,7 +72,7 @@ def merge_opening_results(messages: Iterable[Message]) -> list[Message]:
     results: list[str] = []
     opened: set[str] = set()
     for message in messages:
-        if merged and message.tool_calls and all(call.by == BY_RAGKIT for call in message.tool_calls):
+        if merged and message.is_opening:
             opened = {call.id for call in message.tool_calls}
             results = []
         elif message.role is Role.TOOL and message.tool_call_id in opened:

@@ -172,7 +172,10 @@ SCENARIOS = (
     answers("citations in 【1】", (SEARCH, say("It is cut in August【1】.")), "August[1]"),
     answers("no citation of what a passage says", (say("It is cut in August."),), "[1]"),
     Scenario(
-        "no citation of what no passage says", (say("Dragons live in Wales."),), "uncited", "the answer cites no passage"
+        "no citation of what no passage says",
+        (say("Dragons live in Wales."),),
+        "uncited",
+        "the answer cites no passage",
     ),
     claims(
         "links to an evil host",

@@ -314,6 +314,13 @@ def test_the_context_window_of_ollama_can_be_set() -> None:
     assert server.seen[0].body["options"]["num_ctx"] == 16384
 
 
+@pytest.mark.parametrize(("words", "tokens"), [(10, 4096), (10_000, 16_384), (1_000_000, 131_072)])
+def test_ollama_gets_room_for_what_is_sent(words: int, tokens: int) -> None:
+    with WireServer(DIALECTS["ollama"], [Turn(("ok",))]) as server:
+        OllamaProvider("m", base_url=server.url).complete(ModelRequest("", (Message.user("word " * words),)))
+    assert server.seen[0].body["options"]["num_ctx"] == tokens
+
+
 @pytest.mark.parametrize(
     ("host", "remote"),
     [

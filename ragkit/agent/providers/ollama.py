@@ -8,8 +8,7 @@ from ipaddress import ip_address
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from ragkit.agent.loop.request_tokens import count_request_tokens
-from ragkit.agent.messages import Message, Role
+from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
 from ragkit.agent.providers.credentials import check_model, find_host
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
@@ -23,7 +22,7 @@ from ragkit.agent.providers.http_provider import (
 )
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
-from ragkit.usage.tokens import Tokens
+from ragkit.usage.tokens import Tokens, estimate_tokens
 
 try:
     import httpx
@@ -132,8 +131,9 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
 
 def _fit_context(request: ModelRequest) -> int:
     """The context size with room for a request and its answer, in steps: each change loads the model again."""
-    prompt = count_request_tokens(request, native_tools=True)
-    needed = int(prompt * _TOKENS_PER_ESTIMATE) + request.settings.max_tokens
+    texts = [message.content for message in request.messages]
+    texts += [canonical_json(tool.to_schema()) for tool in request.tools]
+    needed = int(sum(map(estimate_tokens, texts)) * _TOKENS_PER_ESTIMATE) + request.settings.max_tokens
     return next((size for size in _CONTEXT_SIZES if size >= needed), _CONTEXT_SIZES[-1])
 
 

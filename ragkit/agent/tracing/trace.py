@@ -307,7 +307,7 @@ def _describe_turns(trace: AgentTrace) -> Iterator[dict[str, JSON]]:
     for index, message in enumerate(trace.content.messages):
         turn: dict[str, JSON] = {"role": message.role.value, "content": message.content}
         if index >= trace.content.resumed_messages:
-            if message.role is Role.ASSISTANT:
+            if message.role is Role.ASSISTANT and not message.is_opening:
                 now = answers.popleft() if answers else trace.root.ended
             elif message.role is Role.TOOL:
                 now = max(now, ends.next_end(message.tool_call_id) or 0.0)

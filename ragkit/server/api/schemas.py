@@ -440,6 +440,7 @@ class ToolCallSchema(TypedDict):
     id: Annotated[str, Field(description="The id of the call.")]
     name: Annotated[str, Field(description="The name of the tool.")]
     arguments: Annotated[dict[str, Any], Field(description="The arguments.")]
+    by: NotRequired[Annotated[str, Field(description="`model`, or `ragkit` for the search before the first request.")]]
 
 
 class ExecutedToolCallSchema(ToolCallSchema):

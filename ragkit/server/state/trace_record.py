@@ -57,7 +57,7 @@ def _turns(result: AgentResult, tool_spans: Mapping[str, TraceSpan]) -> list[JSO
     for message in result.new_messages:
         if message.role is Role.SYSTEM:
             continue
-        if message.role is Role.ASSISTANT:
+        if message.role is Role.ASSISTANT and not message.is_opening:
             last = next(model_spans, last)
         span = tool_spans.get(message.tool_call_id) if message.role is Role.TOOL else last
         turns.append({**_turn(message), "timestamp": _time(result, span)})
@@ -70,7 +70,8 @@ def _turn(message: Message) -> dict[str, JSON]:
         turn |= {"content": message.content[:MAX_RESULT_CHARS], "tool_call_id": message.tool_call_id}
     if message.tool_calls:
         turn["tool_calls"] = [
-            {"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in message.tool_calls
+            {"id": call.id, "name": call.name, "arguments": dict(call.arguments), "by": call.by}
+            for call in message.tool_calls
         ]
     return turn
 
@@ -80,6 +81,7 @@ def _tool_call(outcome: ToolOutcome, ended: str | None) -> dict[str, JSON]:
         "id": outcome.call.id,
         "name": outcome.name,
         "arguments": dict(outcome.arguments),
+        "by": outcome.call.by,
         "result": outcome.content[:MAX_RESULT_CHARS],
         "full_result_length": len(outcome.content),
         "ok": outcome.error is None,

@@ -44,7 +44,7 @@ def test_a_service_that_knows_no_tools_is_asked_without_them_from_then_on(servic
     with KnowledgeBase.open(base) as kb, serving(service, refusal, ANSWER, ANSWER) as (provider, server):
         agent = RAGAgent(kb, provider)
         assert agent.ask(QUESTION).text == agent.ask(QUESTION).text == "The hedge is cut in August [1]."
-    assert ['"tools": ' in json.dumps(request.body) for request in server.seen] == [True, False, False]
+    assert [bool(request.body.get("tools")) for request in server.seen] == [True, False, False]
 
 
 def test_greetings_and_thanks_are_not_searched(base: Path) -> None:
@@ -89,15 +89,28 @@ def ask_responses(client: Any) -> Any:
 @pytest.mark.parametrize("ask", [ask_page, ask_completions, ask_responses])
 def test_every_route_of_the_server_searches_first(ask: Any, base: Path) -> None:
     provider = ScriptedProvider(["The hedge is cut in August [1]."])
-    with serving_kb(base, provider) as (_, client):
+    with serving_kb(base, provider, search="first") as (_, client):
         assert ask(client) == "The hedge is cut in August [1]."
     assert [PASSAGE in request.messages[-1].content for request in provider.requests] == [True]
+
+
+def test_a_stream_shows_the_first_search_and_its_trace_says_whose_it_is(base: Path) -> None:
+    provider = ScriptedProvider(["The hedge is cut in August."])
+    with serving_kb(base, provider, search="first") as (_, client):
+        text = client.post("/chat", json={"message": QUESTION, "stream": True}).text
+        [trace] = client.get("/traces").json()["traces"]
+        calls = client.get(f"/traces/{trace['id']}").json()["tool_calls"]
+    names = [line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")]
+    assert (names[:3], names[-1]) == (["start", "tool", "tool_result"], "done")
+    done = json.loads(text.rpartition("data: ")[2])["message"]
+    assert (done["content"], done["citations"][0]["by"]) == ("The hedge is cut in August [1].", "ragkit")
+    assert [(call["name"], call["by"]) for call in calls] == [("search_knowledge_base", "ragkit")]
 
 
 def test_the_tool_ask_of_mcp_searches_first(base: Path) -> None:
     provider = ScriptedProvider(["The hedge is cut in August [1]."])
     with KnowledgeBaseWithProvider.open(base) as kb:
-        kb.provider = provider
+        kb.provider, kb.search = provider, "first"
         result = asyncio.run(McpTools(kb).ask(QUESTION))
     assert "August [1]" in result.content
     assert PASSAGE in provider.requests[0].messages[-1].content

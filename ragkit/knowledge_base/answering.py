@@ -26,6 +26,10 @@ if TYPE_CHECKING:  # an answer without a model loads no agent
     from ragkit.answer.base import Answer, Searchable
 
 
+LOCAL_TIMEOUT_S = 600.0
+"""Seconds to the next byte of a model on a machine of one's own: without a GPU it reads long prompts slowly."""
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionOptions:
     """How a question is answered. None: the setting of the pipeline."""
@@ -137,6 +141,7 @@ class Answering:
             max_tokens=answer.max_tokens,
             context_window=self._window,
             max_iterations=answer.max_iterations,
+            request_timeout_s=LOCAL_TIMEOUT_S if provider.writes_calls else AgentConfig.request_timeout_s,
             on_max_iterations="answer",
             limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
             prices=PriceBook.from_price_files() if has_cost else PriceBook(),

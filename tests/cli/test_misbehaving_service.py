@@ -14,6 +14,7 @@ from ragkit.agent.loop.config import RetryPolicy
 from ragkit.agent.loop.run_state import RunState
 from ragkit.answer.outcome import NOTICES, Outcome
 from ragkit.errors import ProviderError
+from ragkit.knowledge_base.answering import LOCAL_TIMEOUT_S
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from tests.cli.conftest import HASHING, Ragkit
 from tests.cli.misbehaving import ANSWERED, GOOD, PAGE, SCENARIOS, SEARCH, MisbehavingWire, Scenario, say, table
@@ -76,7 +77,9 @@ def time_out_soon(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that are never answered time out soon; the others have all the time that a busy machine needs."""
     if any(isinstance(entry, Fault) and entry.first_byte_after_s for entry in scenario.script):
         timeout = RunState.cap_timeout
-        monkeypatch.setattr(RunState, "cap_timeout", lambda run, s: timeout(run, TIMEOUT_S if s == 120.0 else s))
+        monkeypatch.setattr(
+            RunState, "cap_timeout", lambda run, s: timeout(run, TIMEOUT_S if s == LOCAL_TIMEOUT_S else s)
+        )
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class KnowledgeBaseWithProvider(KnowledgeBase):
     """A knowledge base whose agents use the provider of a test."""
 
     provider: Provider | None = None
-    search: Literal["first", "model"] = "model"
+    answer_search: Literal["first", "model"] = "model"
     """Scripts have the model's own searches."""
 
     def agent(
@@ -54,7 +54,7 @@ class KnowledgeBaseWithProvider(KnowledgeBase):
         base = super().agent(model, max_cost_usd, memory, **options)
         if self.provider is None:
             return base
-        return RAGAgent(self, self.provider, base.config, RAGOptions(search=self.search), memory)
+        return RAGAgent(self, self.provider, base.config, RAGOptions(search=self.answer_search), memory)
 
 
 class StepProvider(Provider):
@@ -131,7 +131,7 @@ def serving(
 ) -> Iterator[tuple[Served, httpx2.Client]]:
     """A server over a knowledge base, and a client of it."""
     kb = KnowledgeBaseWithProvider.open(directory)
-    kb.provider, kb.search = provider, search
+    kb.provider, kb.answer_search = provider, search
     served = Served(kb, replace(settings, port=0))
     try:
         with served.client() as client:

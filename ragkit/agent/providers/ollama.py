@@ -31,7 +31,7 @@ except ImportError as error:
     raise MissingExtra("the provider 'ollama'", extra="ollama") from error
 
 
-_CONTEXT_SIZES = tuple(4096 * 2**step for step in range(6))
+_CONTEXT_SIZES = (4096, 8192, 16_384, 32_768, 65_536, 131_072)
 _TOKENS_PER_ESTIMATE = 1.25
 """Tokens of code and tables for each estimated one."""
 

@@ -12,7 +12,7 @@ from ragkit.agent.agent import Agent
 from ragkit.agent.events import Event, ToolEnded
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.memory.memory import ConversationMemory
-from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall
+from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall, json_objects
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.agent.tracing.trace import StepType
@@ -54,7 +54,8 @@ def test_a_trace_says_who_made_the_call() -> None:
     agent, _ = opened([call("add", a=5, b=5), "done"])
     result = agent.run("How many?")
     assert [outcome.call.by for outcome in result.tool_calls] == ["ragkit", "model"]
-    assert [described.get("by") for described in result.trace.to_dict()["tool_calls"]] == ["ragkit", None]
+    described = json_objects(result.trace.to_dict()["tool_calls"])
+    assert [item.get("by") for item in described] == ["ragkit", None]
     spans = [span for span in result.trace.steps if span.type is StepType.TOOL]
     assert [span.attributes.get("by") for span in spans] == ["ragkit", None]
     assert result.usage.by_tool["add"].calls == 2

@@ -110,7 +110,7 @@ def test_a_stream_shows_the_first_search_and_its_trace_says_whose_it_is(base: Pa
 def test_the_tool_ask_of_mcp_searches_first(base: Path) -> None:
     provider = ScriptedProvider(["The hedge is cut in August [1]."])
     with KnowledgeBaseWithProvider.open(base) as kb:
-        kb.provider, kb.search = provider, "first"
+        kb.provider, kb.answer_search = provider, "first"
         result = asyncio.run(McpTools(kb).ask(QUESTION))
     assert "August [1]" in result.content
     assert PASSAGE in provider.requests[0].messages[-1].content

@@ -23,7 +23,7 @@ if [ "$WHAT" = demo ]; then
 fi
 
 # The tests use a real Redis server, a real pgbouncer and a real Chromium. The torture test injects system call failures with strace, and
-# simulates power loss on separate file systems (FUSE, XFS).
+# simulates power loss on separate file systems (FUSE, XFS). Networks break with ip.
 missing=''
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
@@ -31,6 +31,7 @@ command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
 command -v strace >/dev/null 2>&1 || missing="$missing strace"
 command -v fusermount3 >/dev/null 2>&1 || missing="$missing fuse3 libfuse3-3"
 command -v mkfs.xfs >/dev/null 2>&1 || missing="$missing xfsprogs"
+command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 if [ -n "$missing" ]; then
     root=''
     [ "$(id -u)" = 0 ] || root='sudo -n'

@@ -87,6 +87,7 @@ def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, wor
     assert len(tried) > (50 if every else 15)
 
 
+@pytest.mark.slow
 @CELLS
 def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragkit, built: str, every: bool) -> None:
     values = {"INTEGER": (-1, 2**40), "TEXT": ("", '{"a":'), "BLOB": (b"\xff\x00\xff",)}

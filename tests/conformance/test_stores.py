@@ -15,7 +15,7 @@ from ragkit.testing.store_under_test import StoreUnderTest
 from ragkit.testing.stores import StoreCheck, checks_for
 
 RANDOM = ("random_filters_match_the_evaluator", "random_writes_match_a_dict", "a_killed_writer_leaves_whole_batches")
-FEW = 100
+FEW = 40
 """Examples of the random checks in `make test`; thousands in `make test-slow`."""
 
 

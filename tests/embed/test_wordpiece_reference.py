@@ -65,6 +65,7 @@ def batched_codes(codes: range) -> list[range]:
     return [codes[start : start + 2_048] for start in range(0, len(codes), 2_048)]
 
 
+@pytest.mark.slow
 def test_every_printed_character_alone_and_in_words() -> None:
     assert_same_alone_and_in_words(PRINTED)
 

@@ -196,6 +196,7 @@ def _vectors_of(directory: Path) -> int:
         return int(connection.execute("SELECT count(*) FROM vectors").fetchone()[0])
 
 
+@pytest.mark.slow
 def test_three_histories_give_the_same_content_scores_and_generations_as_a_directory(
     tmp_path: Path, machine: Open
 ) -> None:

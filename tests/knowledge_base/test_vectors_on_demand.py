@@ -275,6 +275,7 @@ kb.embed_remaining()
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """Killed at each step of embedding what is left; the next process continues."""
     with KnowledgeBase.open(tmp_path / "full") as kb:

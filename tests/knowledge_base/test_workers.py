@@ -158,6 +158,7 @@ def test_a_run_without_workers_puts_nothing_into_the_queue(
     assert row == (1, False)
 
 
+@pytest.mark.slow
 def test_the_batches_of_a_killed_worker_are_embedded_by_others(
     workers: Workers, database_url: str, folder: Path, service: WireServer, tmp_path: Path
 ) -> None:
@@ -182,6 +183,7 @@ KnowledgeBase.open(sys.argv[1], sys.argv[2]).index(sys.argv[3])
 """
 
 
+@pytest.mark.slow
 def test_what_workers_embed_for_a_killed_run_is_kept_for_the_next_one(
     workers: Workers, database_url: str, folder: Path, service: WireServer, tmp_path: Path
 ) -> None:
@@ -199,6 +201,7 @@ def test_what_workers_embed_for_a_killed_run_is_kept_for_the_next_one(
     assert_same_as_a_directory(database_url, folder, tmp_path)
 
 
+@pytest.mark.slow
 def test_lost_connections_of_workers_and_of_the_run_are_opened_again(
     workers: Workers, database_url: str, folder: Path, service: WireServer, tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_run_stops_within_one_request_of_its_budget_and_can_continue(
 # interruptions
 
 
+@pytest.mark.slow
 def test_after_a_kill_only_the_requests_under_way_are_asked_again(written: Path, wire: Wire, ragkit: Ragkit) -> None:
     for number in range(20, 200):
         (written / f"{number:03}.md").write_text(f"Boiler {number} takes {number} minutes to warm up.\n", "utf-8")

@@ -20,7 +20,7 @@ from tests.security.access_variants import TABLES, examine
 HASHING = Pipeline.from_yaml("embed: {name: hashing, dimension: 16}\nload: [{name: folder}, {name: archive}]\n")
 
 
-@pytest.mark.parametrize("place", ["directory", "database"])
+@pytest.mark.parametrize("place", ["directory", pytest.param("database", marks=pytest.mark.slow)])
 def test_no_way_to_damage_the_field_opens_a_document(
     tmp_path: Path, place: str, request: pytest.FixtureRequest
 ) -> None:

@@ -150,9 +150,27 @@ class Process:
     """`ragkit serve` in a separate process."""
 
     def __init__(
-        self, kb: Path, *options: str, env: Mapping[str, str] | None = None, max_files: int = 0, place: str = ""
+        self,
+        kb: Path,
+        *options: str,
+        env: Mapping[str, str] | None = None,
+        max_files: int = 0,
+        place: str = "",
+        prefix: Sequence[str] = (),
     ) -> None:
-        command = [sys.executable, "-m", "ragkit", "serve", "--kb", place or str(kb), "--port", "0", "--json", *options]
+        command = [
+            *prefix,
+            sys.executable,
+            "-m",
+            "ragkit",
+            "serve",
+            "--kb",
+            place or str(kb),
+            "--port",
+            "0",
+            "--json",
+            *options,
+        ]
         if max_files:
             command = ["sh", "-c", f'ulimit -n {max_files}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
@@ -195,13 +213,19 @@ class Process:
 
 @contextmanager
 def process(
-    kb: Path, *options: str, env: Mapping[str, str] | None = None, max_files: int = 0, place: str = ""
+    kb: Path,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    max_files: int = 0,
+    place: str = "",
+    prefix: Sequence[str] = (),
 ) -> Iterator[Process]:
     """A server process that is killed at the end of the block.
 
-    `max_files`: how many files it may open; `place`: the knowledge base as `--kb` names it.
+    `max_files`: how many files it may open; `place`: the knowledge base as `--kb` names it; `prefix`: what the command
+    begins with.
     """
-    result = Process(kb, *options, env=env, max_files=max_files, place=place)
+    result = Process(kb, *options, env=env, max_files=max_files, place=place, prefix=prefix)
     try:
         yield result
     finally:

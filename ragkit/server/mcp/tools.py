@@ -17,6 +17,7 @@ from pydantic import Field
 
 from ragkit import __version__
 from ragkit.agent.events import RunEnded
+from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult
 from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.agent.tools.base import Tool, ToolResult
@@ -34,13 +35,15 @@ from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.reader import DocumentSummary
 from ragkit.index.sources.ids import display_name
 from ragkit.records import JSON, Citation, Document
+from ragkit.server.answering.answer_cache import AnswerCache
+from ragkit.server.answering.request_options import RequestOptions
 from ragkit.server.api import schemas
 from ragkit.server.base import ServedKnowledgeBase, SupportsToJson
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.principals import may_edit
 from ragkit.server.settings import ServerLimits
-from ragkit.server.state.database import decode_cursor, encode_cursor
+from ragkit.server.state.database import decode_cursor, encode_cursor, new_id
 from ragkit.server.state.rights_filter import RightsFilter, hit_origins
 from ragkit.usage.meter import use_meter
 
@@ -122,6 +125,7 @@ class McpTools:
         self._ask_options = ask_options or McpAskOptions()
         self._run_index = index
         self._limiter = ConcurrencyLimiter(self._limits)
+        self._cache = AnswerCache(self._limits.cached_answers)
         self._search_tool = RAGTool(kb, top_k=kb.top_k)
         self._aggregate_tool = AggregateTool(kb)
 
@@ -193,8 +197,7 @@ class McpTools:
             async with self._limiter.slot(), asyncio.timeout(seconds):
                 agent = await run_in_thread(lambda: self._create_agent(question))
                 async with agent.asession() as over_one_state:
-                    result = await _run_streaming(over_one_state, question, cancellation)
-                    answer = await run_in_thread(lambda: over_one_state.build_answer(question, result))
+                    answer, result = await self._answer(over_one_state, question, cancellation)
                 return await run_in_thread(lambda: self._answer_result(answer, result))
         except TimeoutError:
             raise BudgetExceeded("seconds", seconds, seconds) from None
@@ -331,6 +334,18 @@ class McpTools:
         self._kb.require_ready()
         self._kb.check_budget(agent, question, known=self._ask_options.max_cost_usd is not None)
         return agent
+
+    async def _answer(self, agent: RAGAgent, question: str, cancellation: Cancellation) -> tuple[Answer, AgentResult]:
+        """The answer: the same as before if nothing has changed since."""
+        asked = [Message.user(question)]
+        key = await run_in_thread(lambda: self._cache.key(agent, RequestOptions(), asked, {}))
+        cached = self._cache.find(key)
+        if cached is not None:
+            return await run_in_thread(lambda: cached.again(new_id("trace"), agent.searcher))
+        result = await _run_streaming(agent, question, cancellation)
+        answer = await run_in_thread(lambda: agent.build_answer(question, result))
+        self._cache.keep(key, answer, result, ())
+        return answer, result
 
     def _answer_result(self, answer: Answer, result: AgentResult) -> ToolResult:
         """The result of `ask`. Raises RequestRejected if the client may not read a passage of the run any more."""

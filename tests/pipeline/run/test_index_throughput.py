@@ -52,6 +52,7 @@ def test_the_ratios_need_a_round_with_the_embedder(capsys: pytest.CaptureFixture
     assert "--embedder-rounds 0: at least 1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_every_row_is_measured_in_each_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -156,6 +156,7 @@ def test_the_batch_sizes_do_not_change_the_index(
     assert report.embedded == len(expected[2]) // (64 * 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group_files", [1, 3])
 def test_killed_workers_neither_lose_nor_duplicate_chunks(
     tmp_path: Path, folder: Path, expected: Content, monkeypatch: pytest.MonkeyPatch, group_files: int

@@ -71,6 +71,7 @@ def kill_one(*titles: str) -> str:
     return title
 
 
+@pytest.mark.slow
 def test_a_cluster_with_killed_workers_builds_the_same_index_as_one_process(
     tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

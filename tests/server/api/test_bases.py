@@ -189,6 +189,7 @@ def test_the_page_of_a_knowledge_base_has_its_own_address(client: httpx2.Client)
     assert client.get("kb/south/static/app.js").status_code == 200
 
 
+@pytest.mark.slow
 def test_the_command_serves_several_with_several_processes(places: dict[str, Path], tmp_path: Path) -> None:
     first, second = (f"{name}={place}" for name, place in places.items())
     with process(tmp_path, "--kb", second, "--workers", "2", place=first) as server, server.client() as connection:

@@ -16,6 +16,15 @@ from tests.server.browser.serving import Serving
 
 DEWAR = "How long does a full dewar stay cold?"
 _RUN = """async () => (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html)}`)"""
+LOOKS = pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 390),
+        ("dark", 1280),
+        pytest.param("light", 1280, marks=pytest.mark.slow),
+        pytest.param("dark", 390, marks=pytest.mark.slow),
+    ],
+)
 
 
 def violations(page: Page) -> list[Any]:
@@ -27,8 +36,7 @@ def violations(page: Page) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@LOOKS
 def test_axe_finds_nothing_on_any_view(open_page: Opener, serving: Serving, scheme: str, width: int) -> None:
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 844}, reduced_motion="reduce")
     expect(page.locator(".welcome .keys")).to_be_visible()
@@ -61,8 +69,7 @@ def fresh(tmp_path: Path) -> Iterator[Serving]:
         yield served
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@LOOKS
 def test_axe_finds_nothing_while_documents_are_brought_in(
     fresh: Serving, open_page: Opener, tmp_path: Path, scheme: str, width: int
 ) -> None:

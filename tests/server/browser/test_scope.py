@@ -20,6 +20,15 @@ from tests.server.page.test_start import SAWS, TOKENS
 
 NOTES = {"winter/saw.md": "The saw hangs on the nail.", "summer/saw.md": "The saw hangs on the hook."}
 MODELS = ServerSettings(models=("extractive", "openai:gpt-4o-mini"))
+LOOKS = pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 390),
+        ("dark", 1280),
+        pytest.param("light", 1280, marks=pytest.mark.slow),
+        pytest.param("dark", 390, marks=pytest.mark.slow),
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +78,7 @@ def test_the_model_is_chosen_where_the_server_offers_several(page: Page) -> None
     expect(options).to_have_text(["extractive", "openai:gpt-4o-mini"])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@LOOKS
 def test_a_link_shows_the_session_without_a_field_until_it_is_revoked(
     open_page: Opener, serving: Serving, width: int, scheme: str
 ) -> None:

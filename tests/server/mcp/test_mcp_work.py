@@ -20,7 +20,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from ragkit import KnowledgeBase
+from ragkit import Document, KnowledgeBase
 from ragkit.cli.commands.serve import create_application
 from ragkit.index.reader import DocumentSummary
 from ragkit.server.mcp import http as mcp_http
@@ -114,6 +114,27 @@ def test_an_answer_of_a_model_carries_its_citations_and_what_it_cost(
     assert [item["n"] for item in result["citations"]] == [1] and result["citations"][0]["verified"] is True
     assert result["usage"]["total_cost_usd"] > 0
     assert text(output).startswith("Within 14 days [1].\n\n[1] ")
+
+
+def test_a_question_asked_before_costs_nothing_until_the_documents_change(
+    tmp_path: Path, start_provider: Callable[..., Service]
+) -> None:
+    answers = [Turn(("Within 14 days ", "[1]."), prompt_tokens=100, completion_tokens=10)] * 2
+    folder = build(tmp_path)
+    with (
+        KnowledgeBase.open(folder / "kb") as kb,
+        start_provider(SEARCH, answers[0], SEARCH, answers[1]) as service,
+        serving(over_http(kb)) as url,
+        McpConnection(lambda: Client(f"{url}/mcp")) as connection,
+    ):
+        first, again = (connection.call("ask", question=QUESTION).structured_content for _ in range(2))
+        assert len(service.seen) == 2
+        assert again["answer"] == first["answer"] and again["citations"] == first["citations"]
+        assert again["usage"]["total_cost_usd"] == 0
+        assert again["usage"]["saved_cost_usd"] == pytest.approx(first["usage"]["total_cost_usd"])
+        kb.add(Document("# Notes\n\nThe office opens at nine.", source="notes.md"))
+        connection.call("ask", question=QUESTION)
+        assert len(service.seen) == 4
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -115,6 +115,7 @@ def test_a_job_survives_the_kill_of_its_server(pond: Path, embedder: HeldEmbedde
         assert kb.verify().is_sound
 
 
+@pytest.mark.slow
 def test_a_stopped_server_leaves_its_job_to_the_next_one(pond: Path, embedder: HeldEmbedder) -> None:
     with process(pond) as server, server.client() as client:
         job = client.post("/jobs").json()["id"]

@@ -95,10 +95,9 @@ audit: $(STAMP) ## look up known vulnerabilities of every installed package
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group audit
 	$(BIN)/python -m pip_audit --local --strict --skip-editable --progress-spinner off
 
-# Limits and prices of models from today's lists: ragkit/usage/model_limits.json and ragkit/models.py.
+# Limits and prices of models from today's list: ragkit/usage/model_limits.json.
 models: $(STAMP) ## refresh the limits and prices of models
 	$(BIN)/python scripts/refresh_models.py
-	$(BIN)/python scripts/make_models.py
 
 # requirements-ci.txt: the versions and hashes of everything that the tests run with.
 lock: $(STAMP) ## write requirements-ci.txt: versions and hashes

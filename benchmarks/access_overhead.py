@@ -44,7 +44,7 @@ def main() -> None:
 def measure(kb: KnowledgeBase, questions: Sequence[str], rounds: int) -> str:
     """The table."""
     status = kb.status()
-    kb.access.update(lambda _: rules_by_name(kb))
+    kb.location.access.update(lambda _: rules_by_name(kb))
     readers = {
         "as the owner": kb,
         "as a user who reads everything": kb.as_user("a", ["one", "two"]),
@@ -84,7 +84,8 @@ def measure(kb: KnowledgeBase, questions: Sequence[str], rounds: int) -> str:
 def rules_by_name(kb: KnowledgeBase) -> AccessSettings:
     """Rules that leave some of the documents to the group `one`, and the rest to `two`, by their names."""
     settings = AccessSettings()
-    suffixes = sorted({Path(row.source).stem[-1:] for row in kb.document_rows("", 10**6)})
+    with kb.session() as session:
+        suffixes = sorted({Path(source).stem[-1:] for source, _, _ in session.documents()})
     for suffix in suffixes:
         group = "one" if int(sha256(suffix.encode()).hexdigest(), 16) % 2 else "two"
         settings = settings.with_rule(f"*{suffix}.*", [f"group:{group}"])

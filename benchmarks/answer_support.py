@@ -88,7 +88,8 @@ class Folder:
     def open(cls, path: str) -> Folder:
         """Open a knowledge base."""
         kb = KnowledgeBase.open(path)
-        return cls(kb, sorted(kb.chunks(), key=lambda chunk: (chunk.source, chunk.start)))
+        with kb.session() as session:
+            return cls(kb, sorted(session.chunks(), key=lambda chunk: (chunk.source, chunk.start)))
 
     def find(self, source: str, texts: Sequence[Sequence[str]]) -> Chunk | None:
         """The first chunk of a source that has one of each group of texts."""

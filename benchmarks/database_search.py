@@ -63,10 +63,10 @@ def seconds_of(action: Any) -> float:
 def write_files(folder: Path, kb: KnowledgeBase, count: int, rng: random.Random, version: str) -> None:
     """Text files of so many chunks, made of sentences that the knowledge base has."""
     sentences: list[str] = []
-    for row in rng.sample(kb.document_rows("", 10**6), min(200, kb.status().documents)):
-        document = kb.document(row.source)
-        assert document is not None
-        sentences += [part for part in document.text.split(". ") if 40 < len(part) < 400]
+    with kb.session() as session:
+        texts = [document.text for document in session.texts()]
+    for text in rng.sample(texts, min(200, len(texts))):
+        sentences += [part for part in text.split(". ") if 40 < len(part) < 400]
     folder.mkdir(exist_ok=True)
     for number in range(max(1, count // CHUNKS_OF_A_FILE)):
         lines, size = [f"Notes {number}, {version}."], 0
@@ -159,7 +159,8 @@ def measure(dsn: str, directory: Path, questions: list[str], options: argparse.N
             print(f"{status.chunks:,} chunks of {status.documents:,} documents", flush=True)
             taken = seconds_of(lambda: kb.copy_to(address))
             print(f"copied to the database in {taken:.0f} s: {size(dsn, schema)['all']:.2f} GB", flush=True)
-            names = [Path(row.source).name for row in kb.document_rows("", 10**6)]
+            with kb.session() as session:
+                names = [Path(source).name for source, _, _ in session.documents()]
             write_files(work / "notes", kb, status.chunks // 100, rng, "first version")
         for name, place in (("with all vectors", address), ("without vectors", server)):
             os.environ["RAGKIT_CACHE"] = str(work / name.replace(" ", "-"))
@@ -203,7 +204,7 @@ def catch_up(address: str, work: Path, chunks: int, questions: Sequence[str], rn
                 if change == "changed":
                     write_files(work / "notes", writer, chunks // 100, rng, "second version")
                 report = writer.index(work / "notes")
-            taken = seconds_of(reader.refresh)
+            taken = seconds_of(reader.location.refresh)
             search = seconds_of(lambda: reader.search(questions[0]))
             print(
                 f"after {report.chunks['added']:,} chunks were added and {report.chunks['removed']:,} removed:"

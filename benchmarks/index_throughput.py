@@ -144,8 +144,8 @@ def embedding_texts(kb: Path) -> list[str]:
     from ragkit.knowledge_base.knowledge_base import KnowledgeBase
     from ragkit.split.chunks import embedding_text
 
-    with KnowledgeBase.open(kb) as base:
-        return list(dict.fromkeys(embedding_text(chunk) for chunk in base.chunks()))
+    with KnowledgeBase.open(kb) as base, base.session() as session:
+        return list(dict.fromkeys(embedding_text(chunk) for chunk in session.chunks()))
 
 
 def measure(arguments: argparse.Namespace, work: Path) -> dict[str, list[Timing]]:

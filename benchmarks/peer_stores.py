@@ -80,8 +80,8 @@ class Ragkit:
 
     def texts(self, store: Path, seed: int) -> list[str]:
         """The chunks."""
-        with self._open(store, seed) as kb:
-            return [chunk.text for chunk in kb.chunks()]
+        with self._open(store, seed) as kb, kb.session() as session:
+            return [chunk.text for chunk in session.chunks()]
 
     def search(self, store: Path, questions: Sequence[str], seed: int) -> list[str]:
         """The first hits."""

@@ -192,7 +192,7 @@ def open_sets(data: Path, work: Path, names: Sequence[str], every: int):  # type
                 texts = [question.text for question in questions]
                 embedder = MiniLM()
                 queries = CachedQueries(embedder, texts, embedded(embedder, texts, work / "vectors"))
-                with kb.reader.snapshot() as snapshot:
+                with kb.session() as session, session.snapshot() as snapshot:
                     index: ChunkIndex = snapshot
                     yield QuestionSet(folder.name, RetrieverDependencies(index, queries), questions[::every])
 

@@ -103,7 +103,9 @@ def write_contexts(
             (Path(folder) / f"{name}.txt").write_bytes(text.encode())
         report = base.index(folder, options=IndexOptions(max_cost_usd=max_cost_usd))
         chunks: dict[str, list[Chunk]] = {name: [] for name in corpora}
-        for chunk in base.chunks():
+        with base.session() as session:
+            written = list(session.chunks())
+        for chunk in written:
             name = Path(chunk.source).stem
             if name in chunks and corpora[name][chunk.start : chunk.end] == chunk.text:
                 chunks[name].append(chunk)

@@ -84,8 +84,8 @@ def speed(folder: Path) -> list[str]:
     lines = ["\n| | minilm (`default`) | static (`fast`) | times as fast |", "| --- | --- | --- | --- |"]
     with TemporaryDirectory(prefix="ragkit-static-") as work:
         index_seconds = {name: _index(folder, Path(work) / name, name) for name in ("default", "fast")}
-        with KnowledgeBase.open(Path(work) / "default", Pipeline.default()) as kb:
-            texts = list(dict.fromkeys(embedding_text(chunk) for chunk in kb.chunks()))
+        with KnowledgeBase.open(Path(work) / "default", Pipeline.default()) as kb, kb.session() as session:
+            texts = list(dict.fromkeys(embedding_text(chunk) for chunk in session.chunks()))
     embed_seconds = [_embed(MiniLM(), texts), _embed(StaticEmbedder(), texts)]
     for name, (slow, fast) in {
         f"embedding {len(texts)} chunks, CPU s": embed_seconds,

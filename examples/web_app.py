@@ -15,7 +15,8 @@ from ragkit import KnowledgeBase
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     with KnowledgeBase.open("kb") as kb:
-        kb.require_ready()
+        with kb.session() as session:
+            session.require_ready()
         app.state.kb = kb
         yield
 

@@ -24,6 +24,12 @@ PlaceUnit: TypeAlias = Literal["line", "row", "paragraph", "record", "cell", "me
 
 NO_METADATA: Metadata = MappingProxyType({})
 
+Where: TypeAlias = Mapping[str, JSON] | None
+"""A metadata filter; None or an empty filter matches everything."""
+
+SearchMode: TypeAlias = Literal["dense", "lexical", "hybrid"]
+"""How passages are searched."""
+
 
 def content_id(*parts: str) -> str:
     """A stable id of 32 hex digits: equal parts have equal ids on every machine.

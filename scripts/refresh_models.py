@@ -4,7 +4,7 @@
     python scripts/refresh_models.py FILE_OR_URL     # from a copy of it
 
 Only services that ragkit speaks to, and only chat, embedding and rerank models. What the list does not say stays
-unknown. Then run `scripts/make_models.py`; `make models` does both.
+unknown. `make models` runs this.
 """
 
 from __future__ import annotations

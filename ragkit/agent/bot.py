@@ -48,7 +48,7 @@ class Bot:
         provider: Provider | None = None,
         config: AgentConfig | None = None,
     ) -> None:
-        self.provider: Provider = provider if provider is not None else default_provider()
+        self.provider: Provider = provider if provider is not None else self._choose_provider(model)
         self.tools = ToolRegistry(create_default_registry() if tools is None else tools)
         self.memory = ConversationMemory()
         self.last_result: AgentResult | None = None
@@ -60,6 +60,10 @@ class Bot:
         self.agent = Agent(
             self.provider, self.tools, max_iterations, config, self.memory, name="bot", instructions=system_instruction
         )
+
+    @staticmethod
+    def _choose_provider(model: str) -> Provider:
+        return default_provider()
 
     def chat(self, user_message: str) -> tuple[str, float | None]:
         """Send a message. Returns the answer and the cost of this turn in US dollars; None: a price is unknown."""

@@ -21,7 +21,7 @@ from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput
-from ragkit.answer.base import Answer, Searchable, Where
+from ragkit.answer.base import Answer, Searchable
 from ragkit.answer.checked_text import CheckedText, check_text, find_searches, hits_by_number
 from ragkit.answer.conversation_view import show_passages
 from ragkit.answer.extractive.answer import ExtractiveAnswer, cite_quotes, searched_for
@@ -35,7 +35,7 @@ from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
 from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K, RAGTool
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
-from ragkit.records import JSON, Document, Hit
+from ragkit.records import JSON, Document, Hit, Where
 from ragkit.store.base import Store
 from ragkit.usage.meter import Meter, UsageStats, use_meter
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 from ragkit.agent.tracing.trace import AgentTrace
 from ragkit.answer.outcome import NOTICES, Outcome, describe_unknown_citations
 from ragkit.answer.score_calibration import ScoreCalibration
-from ragkit.records import JSON, Chunk, Citation, Document, Hit
+from ragkit.records import JSON, Chunk, Citation, Document, Hit, SearchMode, Where
 from ragkit.usage.meter import AgentUsage
-
-Where: TypeAlias = Mapping[str, JSON] | None
-SearchMode: TypeAlias = Literal["dense", "lexical", "hybrid"]
 
 
 class Searcher(Protocol):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragkit.agent.messages import Message, ToolCall
-from ragkit.answer.base import Searchable, Where
+from ragkit.answer.base import Searchable
 from ragkit.answer.extractive.provider import find_query
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.passages import TOOL_NAME
+from ragkit.records import Where
 
 
 @dataclass(frozen=True, slots=True)

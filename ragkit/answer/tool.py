@@ -7,13 +7,13 @@ from threading import Lock
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
-from ragkit.answer.base import Searchable, Searcher, Where, both_filters
+from ragkit.answer.base import Searchable, Searcher, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
 from ragkit.answer.passage_text import format_blocks
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
-from ragkit.records import Hit
+from ragkit.records import Hit, Where
 from ragkit.retrieve.base import DENSE
 from ragkit.store.base import Store
 from ragkit.store.filters.where_syntax import parse_where

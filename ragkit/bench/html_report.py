@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from html import escape
@@ -18,7 +17,6 @@ ALT_TEXTS = {
     "filters": "Latency of each store by filter selectivity",
     "build-disk": "Build rate, disk usage and peak memory of each store",
 }
-CODE = re.compile("`([^`]+)`")
 STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 2.5rem auto; max-width: 62rem;
@@ -63,7 +61,7 @@ def _render_verdict(outcome: BenchResult) -> str:
     verdict = decide(outcome)
     if verdict is None:
         return ""
-    first, *others = (CODE.sub(r"<code>\1</code>", escape(sentence)) for sentence in verdict.sentences)
+    first, *others = map(escape, verdict.sentences)
     return f"<section class=verdict><h2>Verdict</h2><p><strong>{first}</strong> {' '.join(others)}</p></section>"
 
 

@@ -18,40 +18,6 @@ StoreStatus: TypeAlias = Literal["ok", "missing", "failed", "time limit", "inter
 FORMAT_VERSION = 1
 """Version of the JSON file."""
 
-METRIC_DESCRIPTIONS: Mapping[str, str] = {
-    "recall": "share of the k nearest rows that were found",
-    "p50_ms": "median latency of a query, one thread",
-    "p95_ms": "95th percentile of the latency, one thread",
-    "p99_ms": "99th percentile of the latency, one thread",
-    "qps_1": "queries per second, one thread",
-    "qps_n": "queries per second, several threads",
-    "cpu_ms": "CPU time per query, all cores; without the server of a client-server store",
-    "asked": "queries per round",
-    "build_s": "time to add all rows and answer a first query",
-    "put_s": "time to add all rows",
-    "build_cpu_s": "CPU time of build_s, all cores",
-    "build_rate": "rows per second of build_s",
-    "import_s": "time to import the packages",
-    "open_ms": "time to open the store in a new process, files not cached",
-    "cold_ms": "open_ms and a first query",
-    "disk_bytes": "size of the files on disk",
-    "raw_bytes": "size of the rows as float32",
-    "build_memory": "peak memory of the build divided by raw_bytes, without the packages",
-    "query_memory": "peak memory of the queries divided by raw_bytes, without the packages",
-    "add_ms": "time to add 1 % of the rows and answer a query",
-    "add_rate": "rows per second of add_ms",
-    "delete_ms": "time to delete 1 % of the rows and answer a query",
-    "delete_rate": "rows per second of delete_ms",
-    "p50_ms_after": "p50_ms after adding and deleting",
-    "recall_after": "recall after adding and deleting",
-    "p50_ms_quarter": "p50_ms with a quarter of the rows",
-    "recall_quarter": "recall with a quarter of the rows",
-    "p50_ms_beside_quarter": "p50_ms with all rows, measured just before p50_ms_quarter",
-    "read_ms": "time to read all rows once, one thread",
-    "read_gb_s": "memory bandwidth of read_ms",
-    "dollars": "US dollars per million queries, one thread",
-}
-"""The metrics by name. Those of a filter have its name as a prefix: `f1:p50_ms`."""
 SEARCH_METRICS = ("recall", "p50_ms", "p95_ms", "p99_ms", "qps_1", "cpu_ms", "asked")
 """The metrics of a round, which each sweep point has."""
 

@@ -1,14 +1,14 @@
-"""Says in words which store to use, and why, from the figures of a result.
+"""Says which store to use, from the figures of a result.
 
 A store is good enough if it finds at least MIN_RECALL of the nearest within FAST_ENOUGH_MS: then the current store is
 kept, since a move has to gain something. The sizes at which another one answers sooner are extrapolated from two
-measured sizes, and the text says so.
+measured sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log10
 
 from ragkit.bench.growth import Growth, fit_growth
@@ -44,9 +44,6 @@ class Choice:
     recall: float
     p50_ms: float
     growth: Growth | None
-    worst_filter_ms: float
-    """The longest median time under a filter, in milliseconds; 0: no filter was measured."""
-    worst_filter_recall: float
 
     @property
     def is_exact(self) -> bool:
@@ -57,17 +54,6 @@ class Choice:
     def quality(self) -> str:
         """`exact`, or `at recall 0.984`."""
         return "exact" if self.is_exact else f"at recall {floor(self.recall * 1000) / 1000:g}"
-
-    @property
-    def with_filters(self) -> str:
-        """The longest time and the least recall under a filter: `18.4 ms and finds at least 0.941 of the nearest`."""
-        recall = floor(self.worst_filter_recall * 1000) / 1000
-        found = "all" if recall == 1 else f"at least {recall:g}"
-        return f"{format_number(self.worst_filter_ms)} ms and finds {found} of the nearest"
-
-    def suits_filters(self, limit_ms: float) -> bool:
-        """Whether every filter leaves enough recall, within this time in milliseconds."""
-        return self.worst_filter_recall >= MIN_RECALL and self.worst_filter_ms <= limit_ms
 
     @property
     def is_good_enough(self) -> bool:
@@ -147,8 +133,8 @@ def decide(outcome: BenchResult) -> StoreVerdict | None:
     rows = int(str(outcome.data["rows"]))
     small = int(str(outcome.data.get("small_rows") or 0))
     alternatives = tuple(_find_alternatives(store, best, rows))
-    words = _Words(outcome, store, current, best, alternatives, rows, small)
-    return StoreVerdict(store, current, rows, small, alternatives, tuple(words.sentences()))
+    choice = StoreVerdict(store, current, rows, small, alternatives, ())
+    return replace(choice, sentences=tuple(_iter_sentences(outcome, choice, found=bool(best))))
 
 
 def _iter_choices(outcome: BenchResult) -> Iterator[Choice]:
@@ -163,7 +149,6 @@ def _iter_choices(outcome: BenchResult) -> Iterator[Choice]:
         ]
         most = max(range(len(points)), key=lambda number: points[number][1]["recall"])
         point, values = points[min(good)[1] if good else most]
-        filters = [name for name in medians if name.startswith("f") and name.endswith(":p50_ms")]
         yield Choice(
             store.entry.label,
             store.entry.name,
@@ -171,8 +156,6 @@ def _iter_choices(outcome: BenchResult) -> Iterator[Choice]:
             values["recall"],
             values["p50_ms"],
             _growth(outcome, store, values["p50_ms"]),
-            max((medians[name] for name in filters), default=0.0),
-            min((medians[name.replace("p50_ms", "recall")] for name in filters), default=1.0),
         )
 
 
@@ -233,111 +216,27 @@ def round_size(size: float) -> int:
     return int(round(size / step) * step)
 
 
-@dataclass(frozen=True)
-class _Words:
-    """Puts a verdict into sentences."""
-
-    outcome: BenchResult
-    store: Choice
-    current: Choice | None
-    best: Sequence[Choice]
-    alternatives: Sequence[Alternative]
-    rows: int
-    small: int
-
-    def sentences(self) -> Iterator[str]:
-        """What to use, why, from which size on something else, and what filters change."""
-        if not self.best:
-            yield (
-                f"For {self._count(self.rows)} no measured store finds {MIN_RECALL:g} of the nearest;"
-                f" {_describe(self.store)} comes closest: let it search more, or measure an exact store."
-            )
-            yield from self._load()
-            return
-        yield self._head()
-        yield self._reason()
-        yield self._outlook()
-        yield from self._filters()
-        yield from self._load()
-
-    @property
-    def _unit(self) -> str:
-        return "chunks" if self.outcome.data.get("store") else "rows"
-
-    def _count(self, rows: int) -> str:
-        return f"{rows:,} {self._unit}"
-
-    def _head(self) -> str:
-        yours = "your " if self.outcome.data.get("store") else ""
-        start = f"For {yours}{self._count(self.rows)}"
-        if self.current is None:
-            missing = str(self.outcome.data.get("store") or DEFAULT_STORE)
-            return f"{start} take {_describe(self.store)}. {missing} was not measured."
-        if self.store == self.current:
-            return f"{start} stay with {_describe(self.store)}."
-        return f"{start} {self.store.label} is better than {_describe(self.current)}: {_figures(self.store)}."
-
-    def _reason(self) -> str:
-        others = [c for c in self.best if c != self.store and c.p50_ms <= CLEARLY_FASTER * self.store.p50_ms]
-        faster = min(others, key=lambda choice: choice.p50_ms, default=None)
-        if faster is None:
-            return f"No other measured store that finds {MIN_RECALL:g} of the nearest is clearly faster."
-        saved = format_number(self.store.p50_ms - faster.p50_ms)
-        if not self.store.is_good_enough:
-            return f"{_describe(faster)} would save {saved} ms."
-        return (
-            f"A search within {FAST_ENOUGH_MS:g} ms is fast enough (people notice 100 ms):"
-            f" {_describe(faster)} would save {saved} ms only."
-        )
-
-    def _outlook(self) -> str:
-        name = self.store.label
-        if self.store.growth is None:
-            more = max(100_000, round_size(self.rows * 10))
-            return (
-                f"How the time of {name} grows cannot be told from so few {self._unit}:"
-                f" `ragkit bench --generate {more}` measures more."
-            )
-        source = f"extrapolated from {self.small:,} and {self._count(self.rows)}"
-        reach = self._count(round_size(self.rows * REACH))
-        if self.alternatives:
-            first = self.alternatives[0].from_rows
-            named = self._named()
-            own = self.store.growth.at(max(first, self.rows))
-            return (
-                f"From about {self._count(first)} on, {_join([self._there(item) for item in named])}"
-                f" {'answers' if len(named) == 1 else 'answer'} sooner than {name} ({format_number(own)} ms): {source}."
-            )
-        if self.store.growth.at(self.rows * REACH) <= FAST_ENOUGH_MS:
-            return f"Up to {reach} {name} stays within {FAST_ENOUGH_MS:g} ms: {source}."
-        return f"No measured store is clearly faster than {name} up to {reach}: {source}."
-
-    def _load(self) -> Iterator[str]:
-        """A warning if other work kept all cores busy when the benchmark began."""
-        machine = self.outcome.machine
-        load, cores = float(str(machine["load_before"])), int(str(machine["cores"]))
-        if load >= cores:
-            yield (
-                f"The machine was busy (load {load:.0f} on {cores} cores): times of some ms and more are too long, and"
-                " sizes that follow from them too small; measure again when it is idle."
-            )
-
-    def _there(self, item: Alternative) -> str:
-        return f"{item.choice.label} ({format_number(item.ms_there)} ms {item.choice.quality})".replace(
-            " exact", ", exact"
-        )
-
-    def _filters(self) -> Iterator[str]:
-        limit = max(FAST_ENOUGH_MS, 2 * self.store.worst_filter_ms)
-        others = [item.choice for item in self._named() if not item.choice.suits_filters(limit)]
-        if others:
-            own = format_number(self.store.worst_filter_ms)
-            named = [f"{other.label} takes up to {other.with_filters}" for other in others]
-            yield f"With filters {'; '.join(named)}; {self.store.label} takes up to {own} ms."
-
-    def _named(self) -> Sequence[Alternative]:
-        """The alternatives that answer sooner at about the same size as the first one."""
-        return [item for item in self.alternatives if item.from_rows <= 2 * self.alternatives[0].from_rows][:MAX_NAMED]
+def _iter_sentences(outcome: BenchResult, verdict: StoreVerdict, *, found: bool) -> Iterator[str]:
+    """What to use, the rule, from which size on something else is faster, and whether the machine was busy."""
+    kb, store = outcome.data.get("store"), verdict.store
+    unit, yours = ("chunks", "your ") if kb else ("rows", "")
+    start = f"For {yours}{verdict.rows:,} {unit}"
+    if not found:
+        none = f"no measured store finds {MIN_RECALL:g} of the nearest"
+        yield f"For {verdict.rows:,} {unit} {none}; {_describe(store)} comes closest."
+    elif verdict.current is None:
+        yield f"{start} take {_describe(store)}. {kb or DEFAULT_STORE} was not measured."
+    elif store == verdict.current:
+        yield f"{start} stay with {_describe(store)}."
+    else:
+        yield f"{start} {store.label} is better than {_describe(verdict.current)}: {_figures(store)}."
+    if found:
+        yield f"A store is kept while it finds {MIN_RECALL:g} of the nearest within {FAST_ENOUGH_MS:g} ms."
+    if named := [f"{item.choice.label} from {item.from_rows:,} on" for item in verdict.alternatives[:MAX_NAMED]]:
+        yield f"Faster with more {unit}, extrapolated: {', '.join(named)}."
+    load, cores = float(str(outcome.machine["load_before"])), int(str(outcome.machine["cores"]))
+    if load >= cores:
+        yield f"The machine was busy (load {load:.0f} on {cores} cores): measure again when it is idle."
 
 
 def _figures(choice: Choice) -> str:
@@ -347,7 +246,3 @@ def _figures(choice: Choice) -> str:
 
 def _describe(choice: Choice) -> str:
     return f"{choice.label} ({_figures(choice)})"
-
-
-def _join(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"

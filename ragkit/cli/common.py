@@ -92,7 +92,7 @@ class CliContext:
             return None
         if self.address:
             with self.open_or_create(None) as kb:  # updates the local copy
-                kb.refresh()
+                kb.location.refresh()
         if (stored := read_stored_pipeline(self.kb)) is not None:
             return Pipeline.from_yaml(stored, overrides=overrides)
         return Pipeline.load("default", overrides)
@@ -101,7 +101,7 @@ class CliContext:
         """Open the knowledge base with the selected pipeline. Raises NotAKnowledgeBase, SettingsMismatch."""
         kb = self.open_or_create(self.load_pipeline(name, overrides))
         try:
-            kb.require_exists()
+            kb.location.require_exists()
         except NotAKnowledgeBase:
             kb.close()
             raise
@@ -113,16 +113,18 @@ class CliContext:
 
     def create_filter(self, kb: KnowledgeBase, where: str | None, source: str) -> Mapping[str, JSON] | None:
         """The filter of `filter_options`; logs what it cannot match. Raises InvalidFilter."""
-        condition = kb.create_filter(where, source)
-        for note in kb.filter_notes(condition):
-            self.log(f"note: {note}")
+        with kb.session() as session:
+            condition = session.create_filter(where, source)
+            for note in session.filter_notes(condition):
+                self.log(f"note: {note}")
         return condition
 
     def report_freshness(self, kb: KnowledgeBase) -> dict[str, JSON]:
         """Log if sources changed since the last index run; returns the report as JSON: {} if nothing would show it."""
         if self.quiet and not self.json:
             return {}
-        freshness = kb.freshness()
+        with kb.session() as session:
+            freshness = session.freshness()
         for line in freshness.messages():
             self.log(f"note: {line}")
         return freshness.to_json()

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ragkit.agent.bot import Bot
-from ragkit.agent.loop.config import AgentConfig
-from ragkit.agent.loop.definition import ToolSource
 from ragkit.agent.loop.tool_execution import collect_output, to_tool_result
 from ragkit.agent.memory.memory import FifoLock
 from ragkit.agent.messages import Message, Role, ToolCall, json_objects
-from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.agent.providers.credentials import find_key
 from ragkit.agent.providers.lookup import detect_provider, get_provider
@@ -33,18 +30,9 @@ class Groqqy(Bot):
     arguments are those of `Bot`.
     """
 
-    def __init__(
-        self,
-        model: str = "",
-        tools: ToolSource | None = None,
-        system_instruction: str = DEFAULT_INSTRUCTIONS,
-        max_iterations: int | None = None,
-        *,
-        provider: Provider | None = None,
-        config: AgentConfig | None = None,
-    ) -> None:
-        selected = provider if provider is not None else _select_provider(model)
-        super().__init__(model, tools, system_instruction, max_iterations, provider=selected, config=config)
+    @staticmethod
+    def _choose_provider(model: str) -> Provider:
+        return _select_provider(model)
 
 
 class KeyMissing(Provider):

@@ -1,22 +1,13 @@
-"""Drafts of questions about what one does and may do: how-tos, yes or no."""
+"""Drafts of questions about what one does: how-tos."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind
-from ragkit.evaluate.document_outline import DocumentOutline, defined_terms, option_names, prose_units
-from ragkit.evaluate.phrases import (
-    VAGUE,
-    VERBS,
-    clip,
-    code_token,
-    is_subject,
-    lowercase_first,
-    to_first_person,
-    whole_clause,
-)
+from ragkit.evaluate.document_outline import DocumentOutline, defined_terms, option_names
+from ragkit.evaluate.phrases import VAGUE, VERBS, clip, code_token, to_first_person, whole_clause
 from ragkit.evaluate.question_drafts import Parts, QuestionDraft, create_draft
 
 _IMPERATIVE = re.compile(rf"(?P<verb>{VERBS})(?P<s>e?s)?\b(?P<rest> (?:[^.,;:()]|\.(?=\w)){{6,90}})", re.IGNORECASE)
@@ -83,48 +74,3 @@ def _how_to(outline: DocumentOutline, phrase: str, answers: Parts, unit: AnswerU
         r"(?:refer|use|work|do|let|go|see|indicate|wait)\b|\w+ (?:of|out|back) \w+$", phrase
     ):
         yield create_draft(outline, f"How do I {phrase}", answers, "how-to", "")
-
-
-_MODAL = re.compile(
-    r"(?P<subject>You|(?:(?:The|An?|the|an?) )?[\w'’+/.-]+(?: [\w'’+/-]+){0,5}?) "
-    r"(?P<modal>cannot|can not|can't|may not|must not|must never|must|will not|won't|will never|should not|should never"
-    r"|does not|do not|doesn't|don't|is not|are not|isn't|aren't|can only|is always|are always|never) "
-    r"(?P<rest>[^.,;:()]{4,90})"
-)
-_AUXILIARIES: Mapping[str, str] = {
-    "cannot": "Can", "can not": "Can", "can't": "Can", "can only": "Can", "may not": "May", "must not": "May",
-    "must never": "May", "must": "Must", "will not": "Will", "won't": "Will", "will never": "Will",
-    "should not": "Should", "should never": "Should", "does not": "Does", "doesn't": "Does", "do not": "Do",
-    "don't": "Do", "is not": "Is", "isn't": "Is", "are not": "Are", "aren't": "Are", "is always": "Is",
-    "are always": "Are",
-}  # fmt: skip
-
-
-def yes_no_drafts(outline: DocumentOutline) -> Iterator[QuestionDraft]:
-    """Can X ...? Does X ...? For sentences that say that it cannot, must, or does not."""
-    for unit in prose_units(outline):
-        match = _MODAL.match(unit.body)
-        if match is None or (auxiliary := _AUXILIARIES.get(match["modal"])) is None:
-            continue
-        subject, rest = lowercase_first(match["subject"]), whole_clause(match["rest"], 12)
-        if match["subject"] == "You":
-            subject = "I"
-        elif not is_subject(match["subject"]) or match["modal"] == "may not":  # "might not"
-            continue
-        if len(rest.split()) < 2 or (auxiliary in ("Is", "Are") and rest.split()[0].lower() in ("a", "the", "to")):
-            continue
-        rest = to_first_person(re.sub(r"^(?:be able to |necessarily |normally |usually |yet |always )", "", rest))
-        gold = f"{match['modal']} {clip(match['rest'], 3)}"
-        yield create_draft(outline, _to_active(f"{auxiliary} {subject} {rest}", subject), ((gold,),), "yes-no", "")
-
-
-def _to_active(question: str, subject: str) -> str:
-    """ "Can the file be removed" as a person asks it: "Can I remove the file"."""
-    match = re.match(rf"(Can|May|Must|Should) {re.escape(subject)} be ([a-z]+?)(ed|en|t|n)( .*)?$", question)
-    if match is None:
-        return question
-    stem = match[2]
-    for verb in (stem, f"{stem}e", stem[:-1], f"{stem}{match[3][0]}"):
-        if re.fullmatch(VERBS, verb):
-            return f"{match[1]} I {verb} {subject}{match[4] or ''}"
-    return question

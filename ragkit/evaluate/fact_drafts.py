@@ -1,16 +1,14 @@
-"""Drafts of questions who made something and when, and about a file: author, version, date, copyright."""
+"""Drafts of questions who made something and when."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ragkit.evaluate.document_outline import DocumentOutline, prose_units
 from ragkit.evaluate.phrases import SUBJECT, is_subject, lowercase_first, without_article
 from ragkit.evaluate.question_drafts import QuestionDraft, create_draft
 
-FRONT_CHARS = 1500
-"""Characters of a title page."""
 _PERSON = (
     r"(?P<answer>[A-Z](?:\.|[a-z][\w'’-]*)(?: (?:[A-Z]\.|[A-Z][a-z'’][\w'’-]*|van|von|de|der)){0,3}"
     r" [A-Z][a-z'’][\w'’-]+)"
@@ -40,36 +38,3 @@ def fact_drafts(outline: DocumentOutline) -> Iterator[QuestionDraft]:
         if match and is_subject(match["subject"], proper=True):
             text = f"When {match['be']} {lowercase_first(match['subject'])} {match['verb']}"
             yield create_draft(outline, text, ((match["answer"],),), "fact", without_article(match["subject"]).lower())
-
-
-_FRONT: Sequence[tuple[str, re.Pattern[str]]] = (
-    ("Who wrote {}?", re.compile(r"(?:^|\n) *(?:Authors?|By|Written by|Author\(s\)): *" + _PERSON)),
-    ("Who wrote {}?", re.compile(r"\b(?i:by|authors?:|written by) " + _PERSON)),
-    ("Who maintains {}?", re.compile(r"\b(?:[Mm]aintained by|Maintainer:) *" + _PERSON)),
-    ("Which version of {} is described?", re.compile(r"\b(?:[Vv]ersion|[Rr]elease) v?(?P<answer>\d+(?:\.\d+)+)")),
-    ("When was {} last updated?", re.compile(
-        r"\b(?:[Ll]ast (?:modified|updated|changed|revised)|[Uu]pdated|[Dd]ate|[Rr]evised)\b[ :a-z]{0,12}"
-        r"(?P<answer>(?:\d{1,2} )?[A-Z][a-z]+ (?:\d{1,2}, )?\d{4}|\d{4}-\d\d-\d\d)")),
-    ("Who holds the copyright of {}?", re.compile(
-        r"(?:©|\([Cc]\)|[Cc]opyright)(?: ?©| ?\([Cc]\))? (?:\d{4}(?: ?[-–,] ?\d{4})*,? )?(?:by )?" + _PERSON)),
-)  # fmt: skip
-_EXTENSIONS = {"pdf": "PDF", "html": "page", "docx": "document", "xlsx": "sheet", "markdown": "document"}
-
-
-def file_drafts(outline: DocumentOutline) -> Iterator[QuestionDraft]:
-    """Who wrote this document, which version, of when? From its first page and its last lines."""
-    document, topic = outline.document, outline.topic
-    text = document.text
-    front = text[:FRONT_CHARS] + "\n" + text[max(FRONT_CHARS, len(text) - FRONT_CHARS) :]
-    title = re.split(r" [-–—|] ", document.title)[0].strip()
-    title = title if 2 <= len(title.split()) <= 7 and title.isprintable() and not title[0].isdigit() else ""
-    name = title or (f"the {topic} {_EXTENSIONS.get(document.format, 'document')}" if topic else "")
-    if not name:
-        return
-    seen: set[str] = set()
-    for question, pattern in _FRONT:
-        match = pattern.search(front)
-        if match and question not in seen:
-            seen.add(question)
-            answer = " ".join(match["answer"].split())
-            yield QuestionDraft(question.format(name), ((answer,),), document.source, "file", name.lower())

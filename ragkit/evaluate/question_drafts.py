@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from ragkit.answer.extractive.units import UnitKind
 from ragkit.evaluate.document_outline import OPTION, DocumentOutline, defined_terms, option_names, prose_units
@@ -28,14 +27,10 @@ class QuestionDraft:
     kind: str
     term: str = ""
     """What the question is about, which must stay as it is; may be empty."""
-    first: bool = True
-    """Whether a good answer says it in its first sentence."""
 
 
-def create_draft(
-    outline: DocumentOutline, text: str, answers: Parts, kind: str, term: str, *, first: bool = True
-) -> QuestionDraft:
-    return QuestionDraft(f"{text}?", answers, outline.source, kind, term.lower(), first)
+def create_draft(outline: DocumentOutline, text: str, answers: Parts, kind: str, term: str) -> QuestionDraft:
+    return QuestionDraft(f"{text}?", answers, outline.source, kind, term.lower())
 
 
 _NUMBER = r"(?:[$€£] ?)?\d[\d.,:/]*(?:(?<=\d)| )(?: ?%)?"
@@ -225,28 +220,3 @@ def _ask_for_cell(attribute: str, value: str, entity: str) -> str:
         return ""
     noun = f"{attribute} code" if attribute.endswith("ic") else attribute
     return f"What is the {noun} of {entity}"
-
-
-def comparison_drafts(outline: DocumentOutline) -> Iterator[QuestionDraft]:
-    """What is the difference between X and Y? For neighbouring terms with similar names or definitions."""
-    entries = list(defined_terms(outline))
-    for (first, unit), (second, other) in pairwise(entries):
-        names = [(option_names(term) or (clip(term, 9),))[0] for term in (first, second)]
-        if any(len(name.split()) > 4 for name in names):
-            continue
-        shared = set(re.findall(r"\w{3,}", names[0].lower())) & set(re.findall(r"\w{3,}", names[1].lower()))
-        alike = set(re.findall(r"\w{4,}", unit.body.lower())) & set(re.findall(r"\w{4,}", other.body.lower()))
-        if names[0].lower() == names[1].lower() or unit.heading_context != other.heading_context:
-            continue
-        if any(
-            re.search(r"['\"~|()]", name)
-            or name.split()[-1].lower() in OPEN_ENDS
-            or outline.topic.lower() in name.lower().split()
-            for name in names
-        ):
-            continue
-        if (shared or len(alike) >= 4) and all(re.search(r"\w{2}", name) for name in names):
-            parts = ((clip(unit.body, 4),), (clip(other.body, 4),))
-            if parts[0] != parts[1]:
-                text = f"What is the difference between {names[0]} and {names[1]}"
-                yield create_draft(outline, text, parts, "comparison", " ".join(names).lower(), first=False)

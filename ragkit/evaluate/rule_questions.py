@@ -1,8 +1,8 @@
 """Generates questions from the documents by rules with a seed, without labels or a language model.
 
-The kinds are those of people's questions: definitions, numbers, how-tos, yes or no, lists, comparisons, facts (who,
-when), facts about a file, paraphrases with typos, and questions without an answer: about a subject of the documents, or
-about something else. `question_drafts` finds them in the structure of the documents, `rewording` says them otherwise.
+The kinds are definitions, numbers, how-tos, facts (who, when), paraphrases with typos, and questions without an answer:
+about a subject of the documents, or about something else. `question_drafts` finds them in the structure of the
+documents, `rewording` says them otherwise.
 
 The figures of generated questions are near those of people's questions, not equal: rules find their answers where a
 sentence begins, and use more of its words.
@@ -17,19 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
 
-from ragkit.evaluate.action_drafts import how_to_drafts, yes_no_drafts
+from ragkit.evaluate.action_drafts import how_to_drafts
 from ragkit.evaluate.answer_matching import holds_answer
 from ragkit.evaluate.document_outline import DocumentOutline
-from ragkit.evaluate.fact_drafts import fact_drafts, file_drafts
-from ragkit.evaluate.list_drafts import list_drafts
+from ragkit.evaluate.fact_drafts import fact_drafts
 from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS, ON_TOPIC_QUESTIONS
-from ragkit.evaluate.question_drafts import (
-    QuestionDraft,
-    cell_drafts,
-    comparison_drafts,
-    definition_drafts,
-    number_drafts,
-)
+from ragkit.evaluate.question_drafts import QuestionDraft, cell_drafts, definition_drafts, number_drafts
 from ragkit.evaluate.questions import Question
 from ragkit.evaluate.rewording import mistype, reword, shorten
 from ragkit.records import Document
@@ -42,26 +35,18 @@ DRAFT_RULES: Mapping[str, Callable[[DocumentOutline], Iterator[QuestionDraft]]] 
     "number": number_drafts,
     "cell": cell_drafts,
     "how-to": how_to_drafts,
-    "yes-no": yes_no_drafts,
-    "list": list_drafts,
-    "comparison": comparison_drafts,
     "fact": fact_drafts,
-    "file": file_drafts,
 }
 """The rules by name: the kind of their questions, or `cell` for numbers and names in tables."""
 OFF_TOPIC_SHARE = 0.2
 """The share of questions without an answer, half of them on a subject of the documents."""
 KIND_SHARES: Mapping[str, float] = {
-    "definition": 0.13,
-    "number": 0.14,
-    "cell": 0.03,
-    "how-to": 0.19,
-    "yes-no": 0.09,
-    "list": 0.14,
-    "comparison": 0.08,
-    "fact": 0.02,
-    "file": 0.1,
-    "paraphrase": 0.08,
+    "definition": 0.2,
+    "number": 0.2,
+    "cell": 0.05,
+    "how-to": 0.25,
+    "fact": 0.2,
+    "paraphrase": 0.1,
 }
 """The share of each rule among the questions with an answer; other kinds fill up for one that the documents lack."""
 _REWORDED = 0.6
@@ -102,7 +87,6 @@ def generate_questions(
             bool(d.answers),
             d.kind,
             d.answers[1:],
-            d.first,
         )
         for n, d in enumerate({draft.text: draft for draft in drafts}.values(), start=1)
     ]
@@ -163,7 +147,7 @@ def _choose(pools: Mapping[str, Sequence[QuestionDraft]], count: int, rng: rando
             chosen += rest[kind][:wanted]
             del rest[kind][:wanted]
     asked_otherwise = [
-        draft for row in zip_longest(*(rest[kind] for kind in ("how-to", "number", "yes-no"))) for draft in row if draft
+        draft for row in zip_longest(*(rest[kind] for kind in ("how-to", "number"))) for draft in row if draft
     ]
     paraphrased = [replace(draft, kind="paraphrase") for draft in asked_otherwise[: count - len(chosen)]]
     paraphrased = paraphrased[: round(KIND_SHARES["paraphrase"] * count)]
@@ -177,16 +161,14 @@ def _choose(pools: Mapping[str, Sequence[QuestionDraft]], count: int, rng: rando
 def _word(draft: QuestionDraft, topic: str, rng: random.Random) -> QuestionDraft:
     """Rephrase the draft as users ask: mostly with the name of its subject, and with some words replaced."""
     text = draft.text
-    is_unnamed = topic and topic.lower() not in text.lower() and draft.kind not in ("file", "fact")
+    is_unnamed = topic and topic.lower() not in text.lower() and draft.kind != "fact"
     if is_unnamed and (rng.random() < _NAMED or len(text.split()) <= 5):
         text = f"{text.rstrip('?')} in {topic}?"
     is_paraphrase = draft.kind == "paraphrase"
-    if draft.kind == "list" and rng.random() < 0.5:
-        text = re.sub(r"^Which (.*?) are there", r"What are the \1", text)
     keep = {*draft.term.split(), topic.lower()} - {""}
     if draft.kind == "how-to" or is_paraphrase:
         text = shorten(text, rng, _REWORDED, keep)
-    text = reword(text, rng, _PARAPHRASED if is_paraphrase or draft.kind == "yes-no" else _REWORDED, keep)
+    text = reword(text, rng, _PARAPHRASED if is_paraphrase else _REWORDED, keep)
     return replace(draft, text=mistype(text, rng, keep) if is_paraphrase else text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:  # the table of runners imports this module, and `ragkit status` the table
     from ragkit.embed.base import Rows
@@ -77,6 +77,35 @@ class BuildRunner(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class RunnerAround:
+    """The base of runners that do something beside another one."""
+
+    def __init__(self, inner: BuildRunner) -> None:
+        self._inner = inner
+
+    @property
+    def max_parallel_batches(self) -> int:
+        """As the inner runner."""
+        return self._inner.max_parallel_batches
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inner.__exit__(kind, error, trace)
+
+    def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
+        """As the inner runner."""
+        return self._inner.prepare_files(work)
+
+    def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
+        """As the inner runner."""
+        return self._inner.start_embedding(texts)
 
 
 @runtime_checkable

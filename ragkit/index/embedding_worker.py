@@ -19,13 +19,11 @@ from ragkit.embed.base import BatchingEmbedder, EmbeddingProvider, PricedEmbedde
 from ragkit.embed.embedding_job import EmbeddingJob
 from ragkit.errors import DatabaseFailed, RagkitError
 from ragkit.index.build_fingerprint import check_embedder_weights
-from ragkit.index.build_runner import BuildRunner, EmbeddedTexts, PendingEmbedding, PreparedFile
+from ragkit.index.build_runner import BuildRunner, EmbeddedTexts, PendingEmbedding, RunnerAround
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres import EmbedderState, PostgresCatalog
 from ragkit.index.catalog.postgres_queue import EmbeddingQueue, FinishedBatch, LeasedBatch
 from ragkit.index.catalog.postgres_tables import PostgresTables
-from ragkit.index.plan import FileTask
-from ragkit.load.process.parsing import ParseFailure
 from ragkit.usage.ledger import Ledger, create_tables
 from ragkit.usage.meter import Meter, record_embedding, use_meter
 
@@ -193,7 +191,7 @@ def run_worker(worker: EmbeddingWorker, stop: threading.Event, idle_seconds: flo
     return embedded
 
 
-class SharingRunner:
+class SharingRunner(RunnerAround):
     """A runner that gives texts to workers, as long as there are any; the run itself works as one of them."""
 
     def __init__(
@@ -213,7 +211,8 @@ class SharingRunner:
             saved: gets the hashes of texts whose vectors are in the database.
             check_lease: raises KnowledgeBaseLocked if another run took over, whose batches are in the queue then.
         """
-        self._inner, self._embedder, self._saved, self._check_lease = inner, embedder, saved, check_lease
+        super().__init__(inner)
+        self._embedder, self._saved, self._check_lease = embedder, saved, check_lease
         self._worker = EmbeddingWorker(url, embedder)
         self._others = 0
         self._waiting: set[int] = set()
@@ -222,15 +221,7 @@ class SharingRunner:
     @property
     def max_parallel_batches(self) -> int:
         """Batches of the workers, and those of the inner runner."""
-        return self._inner.max_parallel_batches + BATCHES_PER_WORKER * self._others
-
-    def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-        """As the inner runner."""
-        return self._inner.prepare_files(work)
-
-    def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
-        """As the inner runner."""
-        return self._inner.start_embedding(texts)
+        return super().max_parallel_batches + BATCHES_PER_WORKER * self._others
 
     def share(self, texts: Sequence[str]) -> PendingEmbedding | None:
         """Give texts to the workers; None if there are none."""
@@ -270,7 +261,7 @@ class SharingRunner:
         with ExitStack() as stack:  # an error ends the thread of the worker
             stack.enter_context(self._worker)
             self._worker.queue.clear()
-            self._inner.__enter__()
+            super().__enter__()
             stack.pop_all()
         return self
 
@@ -278,7 +269,7 @@ class SharingRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._inner.__exit__(kind, error, trace)
+            super().__exit__(kind, error, trace)
         finally:
             with suppress(DatabaseFailed):
                 self._worker.queue.remove(self._waiting)

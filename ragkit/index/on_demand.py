@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import EmbeddingProvider, Row
 from ragkit.index.kept_vectors import KeptVectors
-from ragkit.index.reader import CatalogSnapshot, Where
+from ragkit.index.reader import CatalogSnapshot
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.records import Chunk
+from ragkit.records import Chunk, Where
 
 MAX_EMBEDDED = 64
 """Chunks that are embedded for a question at most, unless more than `CANDIDATES` hits are asked for."""

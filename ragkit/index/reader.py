@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerm
 from ragkit.lexical.document_fields import DOCUMENT_BOOST, NamedDocuments
 from ragkit.lexical.near_duplicates import Passage
 from ragkit.lru_cache import LruCache
-from ragkit.records import JSON, Chunk, ChunkSpan, Document, Metadata
+from ragkit.records import Chunk, ChunkSpan, Document, Metadata, Where
 from ragkit.sqlite_columns import read_integer_columns
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex
@@ -51,7 +51,6 @@ from ragkit.store.native.vector_file import VectorFile
 if TYPE_CHECKING:
     from ragkit.index.external_store import ExternalStore  # which most knowledge bases do not have
 
-Where = Mapping[str, JSON] | None
 MAX_IDLE_CONNECTIONS = 8
 """Idle connections kept for the next snapshot, each with its page cache. They are not bound to threads: a server has
 more threads than concurrent readers."""
@@ -214,6 +213,10 @@ class CatalogReader:
         """Identifies the documents that may be read; '' for everything."""
         return ""
 
+    def shares_hidden_content(self, snapshot: CatalogSnapshot, source: str) -> bool:
+        """Whether a file, or one that is inside of it, holds a document that the principal may not read."""
+        return False
+
     @contextmanager
     def snapshot(self) -> Iterator[CatalogSnapshot]:
         """Open a read transaction on the current generation."""
@@ -355,6 +358,16 @@ class CatalogSnapshot:
     def is_restricted(self) -> bool:
         """Whether it may leave out documents, which its principal may not read."""
         return self._reader.is_restricted
+
+    def shares_hidden_content(self, source: str) -> bool:
+        """Whether a file, or one that is inside of it, holds a document that the principal may not read."""
+        return self._reader.shares_hidden_content(self, source)
+
+    @property
+    def has_outdated_store(self) -> bool:
+        """Whether there is an external vector store, which does not hold this generation."""
+        store = self._reader.external_store
+        return store is not None and not store.is_current(Catalog(self.connection))
 
     @property
     def identity(self) -> str:

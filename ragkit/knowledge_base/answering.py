@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragkit.agent.providers.credentials import is_any_configured
-from ragkit.knowledge_base.cost_estimate import CALIBRATION_TOKENS, check_estimate, embedder_name, embedding_cost
+from ragkit.knowledge_base.cost_estimate import check_estimate, embedder_name, embedding_cost, lowest_limit
 from ragkit.knowledge_base.filters import Where, read_filter
+from ragkit.knowledge_base.location import Location
 from ragkit.knowledge_base.session import Session
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.retrieve.options import validate_top_k
-from ragkit.usage.ledger import Ledger
-from ragkit.usage.meter import Meter, current_meter
+from ragkit.usage.meter import Meter
 from ragkit.usage.pricing import PriceBook
-from ragkit.usage.tokens import estimate_tokens
 
 if TYPE_CHECKING:  # an answer without a model loads no agent
     from ragkit.agent.loop.context_window import ContextWindow
@@ -49,11 +47,11 @@ class QuestionOptions:
 class Answering:
     """The answers of one knowledge base."""
 
-    def __init__(self, components: PipelineComponents, ledger: Callable[[], Ledger]) -> None:
-        """`ledger` opens the cost ledger, which every answer writes to."""
+    def __init__(self, components: PipelineComponents, location: Location) -> None:
+        """Every answer writes to the cost ledger of `location`."""
         self._components = components
         self._pipeline = components.pipeline
-        self._ledger = ledger
+        self._location = location
         self._window: ContextWindow | None = None
         """Shared by all agents, since it learns the windows of models whose services say them in errors."""
 
@@ -84,7 +82,7 @@ class Answering:
         session.require_ready()
         condition = session.create_filter(options.where, options.source)
         agent = self.create_agent(session, options, condition)
-        self.check_budget(agent, question, session.session, known=options.max_cost_usd is not None)
+        session.check_budget(agent, question, known=options.max_cost_usd is not None)
         return agent
 
     def _quote(self, session: Session, question: str, options: QuestionOptions) -> Answer:
@@ -96,12 +94,12 @@ class Answering:
         extractive = ExtractiveOptions(
             self._top_k(options), session.create_filter(options.where, options.source), settings.passages_budget
         )
-        record = self._ledger().call_recorder("ask", self._pipeline.name)
+        record = self._location.ledger.call_recorder("ask", self._pipeline.name)
         if embedding_cost(embedder, 1) == 0:
             return answer_question(session, question, extractive, Meter(on_call=record))
         limit = settings.max_cost_usd if options.max_cost_usd is None else options.max_cost_usd
-        cost = self._search_cost(session, question)
-        check_estimate(embedder_name(embedder), cost, _lowest_limit(limit), known=options.max_cost_usd is not None)
+        cost = session.estimate_search_cost(question)
+        check_estimate(embedder_name(embedder), cost, lowest_limit(limit), known=options.max_cost_usd is not None)
         meter = Meter(PriceBook.from_price_files(), budget_usd=limit, on_call=record)
         return answer_question(session, question, extractive, meter)
 
@@ -145,7 +143,7 @@ class Answering:
             on_max_iterations="answer",
             limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
             prices=PriceBook.from_price_files() if has_cost else PriceBook(),
-            on_call=self._ledger().call_recorder("ask" if memory is None else "chat", self._pipeline.name),
+            on_call=self._location.ledger.call_recorder("ask" if memory is None else "chat", self._pipeline.name),
             # a service with native tool calls never writes them into its text, as documents may do
             text_tool_calls=not provider.native_tools or provider.writes_calls,
         )
@@ -160,41 +158,5 @@ class Answering:
         )
         return RAGAgent(documents, provider, config, rag_options, memory)
 
-    def estimate_cost(self, agent: RAGAgent, question: str, session: Session) -> float | None:
-        """Estimated cost of one answer of `agent` in USD; None if a price is unknown."""
-        from ragkit.knowledge_base.cost_estimate import estimate_answer_cost
-
-        chat = estimate_answer_cost(agent, question, self._components.top_k, agent.memory)
-        search = self._search_cost(session, question)
-        return None if chat is None or search is None else chat + search
-
-    def check_budget(
-        self,
-        agent: RAGAgent,
-        question: str,
-        open_session: Callable[[], AbstractContextManager[Session]],
-        *,
-        known: bool = False,
-    ) -> None:
-        """See `KnowledgeBase.check_budget`."""
-        from ragkit.knowledge_base.cost_estimate import agent_model_name
-
-        budget = _lowest_limit(agent.config.limits.max_cost_usd)
-        if budget is not None:
-            with open_session() as session:
-                cost = self.estimate_cost(agent, question, session)
-            check_estimate(agent_model_name(agent), cost, budget, known=known)
-
-    def _search_cost(self, session: Session, question: str) -> float | None:
-        calibration = CALIBRATION_TOKENS if session.stored_calibration() is None else 0
-        return embedding_cost(self._components.embedder, estimate_tokens(question) + calibration)
-
     def _top_k(self, options: QuestionOptions) -> int:
         return validate_top_k(self._components.top_k if options.top_k is None else options.top_k)
-
-
-def _lowest_limit(limit_usd: float | None) -> float | None:
-    """The limit of an answer and of the enclosing meters; None: none."""
-    meter = current_meter()
-    limits = (limit_usd, meter.remaining_usd if meter is not None else None)
-    return min((limit for limit in limits if limit is not None), default=None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, TokenizingEmbedder
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
-from ragkit.usage.meter import Meter
+from ragkit.usage.meter import Meter, current_meter
 from ragkit.usage.pricing import PriceBook
 from ragkit.usage.tokens import Tokens, estimate_tokens
 
@@ -99,6 +99,13 @@ def check_estimate(what: str, estimate: float | None, budget: float | None, *, k
             raise PriceUnknown(what, budget)
     elif estimate > budget:
         raise BudgetTooSmall(estimate, budget)
+
+
+def lowest_limit(limit_usd: float | None) -> float | None:
+    """The limit of an answer and of the enclosing meters; None: none."""
+    meter = current_meter()
+    limits = (limit_usd, meter.remaining_usd if meter is not None else None)
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 @dataclass(slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from threading import Condition
 from typing import TYPE_CHECKING
@@ -16,36 +16,25 @@ from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.on_demand import OnDemandVectors
 from ragkit.index.reader import CatalogSnapshot
 from ragkit.knowledge_base.filters import Where, filter_notes, filter_source, read_filter
-from ragkit.knowledge_base.sources.source_files import SourceFiles
+from ragkit.knowledge_base.read_side import ReadSide
+from ragkit.knowledge_base.sources.source_files import OriginalFile
+from ragkit.knowledge_base.status import KnowledgeBaseStatus, find_failures, read_status
 from ragkit.knowledge_base.stored_settings import read_calibration
 from ragkit.lexical.bm25_index import Bm25Index
-from ragkit.lru_cache import LruCache
-from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.records import JSON
+from ragkit.usage.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ragkit.answer.base import SearchMode
+    from ragkit.answer.agent import RAGAgent
     from ragkit.answer.score_calibration import ScoreCalibration
+    from ragkit.index.freshness import Freshness
+    from ragkit.index.reader import DocumentSummary
     from ragkit.load.pages.rectangles import Rectangle
-    from ragkit.records import Chunk, Document, Hit
+    from ragkit.records import Chunk, Document, Hit, SearchMode
     from ragkit.retrieve.base import Explanation, Retriever
-
-
-@dataclass(frozen=True, slots=True)
-class SessionParts:
-    """What the sessions of a knowledge base share."""
-
-    components: PipelineComponents
-    source_files: Callable[[], SourceFiles]
-    check: Callable[[CatalogSnapshot], None]
-    """Checks that a snapshot can be searched; raises KnowledgeBaseError."""
-    record_calls: Callable[[str], AbstractContextManager[object]]
-    """Records the calls of a block in the ledger, under a verb."""
-    contents: LruCache[str, str] | None
-    """Descriptions of the contents by generation and filter; None: they are not shared with other principals."""
 
 
 class Session:
@@ -54,10 +43,10 @@ class Session:
     Runs of the index, deletions and copies meanwhile change nothing here. Safe for several threads.
     """
 
-    def __init__(self, snapshot: CatalogSnapshot, parts: SessionParts) -> None:
+    def __init__(self, snapshot: CatalogSnapshot, read_side: ReadSide) -> None:
         """`snapshot` stays open until `close`."""
         self._snapshot = snapshot
-        self._parts = parts
+        self._parts = read_side
         self._idle = Condition()
         self._readers = 0
         self._is_closed = False
@@ -73,7 +62,8 @@ class Session:
         return nullcontext(self)
 
     @contextmanager
-    def _reading(self) -> Iterator[CatalogSnapshot]:
+    def snapshot(self) -> Iterator[CatalogSnapshot]:
+        """What is read, for parts that need the catalog or the vectors. Raises KnowledgeBaseError after the end."""
         with self._idle:
             if self._is_closed:
                 raise KnowledgeBaseError("the session of the knowledge base has ended")
@@ -93,7 +83,7 @@ class Session:
     @property
     def identity(self) -> str:
         """The same for two sessions only if they have the same documents, of which the same may be read."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return snapshot.identity
 
     def require_ready(self) -> None:
@@ -103,7 +93,7 @@ class Session:
             NotAKnowledgeBase: nothing was indexed.
             SettingsMismatch: the vectors are of another model.
         """
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             self._parts.check(snapshot)
 
     # searching
@@ -112,7 +102,7 @@ class Session:
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Hit]:
         """The chunks that match a question, best first; see `KnowledgeBase.search`."""
-        with self._parts.record_calls("search"), self._reading() as snapshot:
+        with self._parts.record_calls("search"), self.snapshot() as snapshot:
             self._parts.check(snapshot)
             retriever = self._create_retriever(snapshot, mode)
             return retriever.retrieve(question, top_k, read_filter(where))
@@ -121,7 +111,7 @@ class Session:
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Explanation]:
         """Like `search`, each hit with the reasons for its rank."""
-        with self._parts.record_calls("search"), self._reading() as snapshot:
+        with self._parts.record_calls("search"), self.snapshot() as snapshot:
             self._parts.check(snapshot)
             retriever = self._create_retriever(snapshot, mode)
             return retriever.explain(question, top_k, read_filter(where))
@@ -146,28 +136,28 @@ class Session:
         condition = read_filter(where)
         if not source:
             return condition
-        with self._reading() as snapshot:
-            of_source = filter_source(snapshot, source, self._parts.source_files().resolver.normalize(source))
+        with self.snapshot() as snapshot:
+            of_source = filter_source(snapshot, source, self._parts.source_files.resolver.normalize(source))
         return {"$and": [condition, of_source]} if condition else of_source
 
     def filter_notes(self, where: Where) -> list[str]:
         """One line for each field of a filter that no document has, or for a filter that matches no document."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return filter_notes(snapshot, read_filter(where))
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """Inverse document frequency of each term: (len(terms),)."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return Bm25Index(snapshot.connection).idf(terms)
 
     def missing_terms(self, terms: Sequence[str]) -> list[str]:
         """Those of the terms of the lexical index that no chunk contains."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return _term_index(snapshot).missing_terms(terms)
 
     def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
         """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return _term_index(snapshot).find_terms(prefixes)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -193,29 +183,54 @@ class Session:
 
     def stored_calibration(self) -> ScoreCalibration | None:
         """The score calibration of the embedder, measured by `index`; None if the budget did not allow it."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return read_calibration(Catalog(snapshot.connection), self._parts.components.embedder.fingerprint)
 
     # documents
 
+    def documents(self) -> list[tuple[str, str, int]]:
+        """(source, title, number of chunks) of every document, sorted by source."""
+        with self.snapshot() as snapshot:
+            return list(snapshot.iter_documents())
+
+    def texts(self) -> list[Document]:
+        """Every document whose text is stored, sorted by source."""
+        found = (self.document(source) for source, _, _ in self.documents())
+        return [document for document in found if document is not None]
+
+    def list_documents(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
+        """The next `limit` documents after the source `after`; `text` filters by source and title."""
+        with self.snapshot() as snapshot:
+            return snapshot.list_documents(after, limit, text)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Every chunk, sorted by source and offset; they are read while the session lasts."""
+        chunks = self._snapshot.iter_chunks()
+        while True:
+            with self.snapshot():
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+
     def document(self, source: str) -> Document | None:
         """The document of a source, with the indexed text, or None."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return snapshot.document(source)
 
     def find_document(self, document_id: str) -> Document | None:
         """The document with this id, with the indexed text, or None."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return snapshot.find_document(document_id)
 
     def chunk(self, chunk_id: str) -> Chunk | None:
         """The chunk with this id, or None."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return snapshot.find_chunk(chunk_id)
 
     def first_chunk(self, document_id: str) -> Chunk | None:
         """The chunk at the beginning of a document, or None."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return snapshot.first_chunk(document_id)
 
     def describe_contents(self, where: Where = None) -> str:
@@ -227,11 +242,12 @@ class Session:
 
         condition, known = read_filter(where), self._parts.contents
         key = f"{self.generation} {condition!r}"
-        described = known.get(key) if known is not None else None
-        if described is None:
-            with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
+            if snapshot.is_restricted:  # what one principal may read is not told to others
+                return describe_contents(snapshot, condition)
+            described = known.get(key)
+            if described is None:
                 described = describe_contents(snapshot, condition)
-            if known is not None:
                 known.set(key, described)
         return described
 
@@ -245,20 +261,34 @@ class Session:
 
         Raises InvalidFilter for an invalid filter.
         """
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             return snapshot.aggregate(field, read_filter(where))
 
     def is_stale(self, source: str) -> bool:
         """Whether the file has changed since it was indexed, or was deleted."""
         row = self.file_row(source)
-        return row is None or not (_is_untouched(row) or not self._parts.source_files().is_changed(row))
+        return row is None or not (_is_untouched(row) or not self._parts.source_files.is_changed(row))
 
     def file_row(self, source: str) -> FileRow | None:
         """The indexing state of the file of a document; None if it is not indexed."""
-        with self._reading() as snapshot:
+        with self.snapshot() as snapshot:
             catalog = Catalog(snapshot.connection)
             row = catalog.file(source)
             return catalog.file(row.reason) if row is not None and row.status == "part" else row
+
+    def original(self, source: str) -> OriginalFile | None:
+        """The file that a document was read from, as it was indexed.
+
+        None if it has changed since, was deleted, is on another machine, or holds documents that the principal may not
+        read. Of a part of a file, such as an attachment of a mail, it is the whole file.
+        """
+        row = self.file_row(source)
+        if row is None:
+            return None
+        with self.snapshot() as snapshot:
+            if snapshot.shares_hidden_content(row.source):
+                return None
+        return self._parts.source_files.read_original(row)
 
     def rectangles(self, source: str, start: int, end: int) -> list[Rectangle]:
         """Where `document(source).text[start:end]` stands on the pages of a PDF file, for example of a citation.
@@ -273,8 +303,68 @@ class Session:
 
         with suppress(OSError, LoadError):
             if not self.is_stale(source):
-                return document_rectangles(self._parts.source_files().read(source), document, start, end)
+                return document_rectangles(self._parts.source_files.read(source), document, start, end)
         return []
+
+    # state and cost
+
+    def status(self) -> KnowledgeBaseStatus:
+        """What the knowledge base holds."""
+        parts = self._parts
+        with self.snapshot() as snapshot:
+            return read_status(snapshot, parts.location, parts.components.pipeline, parts.source_files)
+
+    def failures(self) -> list[FileRow]:
+        """The files that could not be indexed, or whose `access` was not understood, sorted by source."""
+        with self.snapshot() as snapshot:
+            return find_failures(snapshot)
+
+    def freshness(self, timeout_s: float | None = None) -> Freshness:
+        """Whether the sources have changed since the last index run.
+
+        Compares file times, and contents only where times do not tell. After `timeout_s` seconds (None: the default)
+        the result is marked as incomplete.
+        """
+        from ragkit.index.freshness import CHECK_TIMEOUT_S
+
+        timeout_s = CHECK_TIMEOUT_S if timeout_s is None else timeout_s
+        with self.snapshot() as snapshot:
+            freshness = self._parts.source_files.check_freshness(Catalog(snapshot.connection), timeout_s)
+            store = self._parts.components.pipeline.store.name if snapshot.has_outdated_store else ""
+        return replace(freshness, outdated_store=store)
+
+    def estimate_cost(self, agent: RAGAgent, question: str) -> float | None:
+        """Estimated cost of one answer of `agent` in USD; None if a price is unknown."""
+        from ragkit.knowledge_base.cost_estimate import estimate_answer_cost
+
+        chat = estimate_answer_cost(agent, question, self._parts.components.top_k, agent.memory)
+        search = self.estimate_search_cost(question)
+        return None if chat is None or search is None else chat + search
+
+    def estimate_search_cost(self, question: str) -> float | None:
+        """Estimated cost of embedding a question in USD; None if the price is unknown."""
+        from ragkit.knowledge_base.cost_estimate import CALIBRATION_TOKENS, embedding_cost
+
+        calibration = CALIBRATION_TOKENS if self.stored_calibration() is None else 0
+        return embedding_cost(self._parts.components.embedder, estimate_tokens(question) + calibration)
+
+    def check_budget(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
+        """Check the estimated cost of an answer against the limits of the agent and of the enclosing meters.
+
+        Args:
+            agent: from `KnowledgeBase.agent` or `chat`.
+            question: the question that it will be asked.
+            known: also refuse if a price is unknown.
+
+        Raises:
+            BudgetTooSmall: the estimate exceeds a limit.
+            PriceUnknown: a price is unknown, and `known` is set.
+        """
+        from ragkit.knowledge_base.cost_estimate import agent_model_name, check_estimate, lowest_limit
+
+        budget = lowest_limit(agent.config.limits.max_cost_usd)
+        if budget is not None:
+            check_estimate(agent_model_name(agent), self.estimate_cost(agent, question), budget, known=known)
 
 
 def _is_untouched(row: FileRow) -> bool:

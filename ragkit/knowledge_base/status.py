@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragkit.index.catalog.directory import place_name
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.stored_settings import read_build_fingerprint
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from ragkit.index.catalog.postgres_replicas import DatabaseStatus
     from ragkit.index.reader import CatalogSnapshot
     from ragkit.index.report import FileFailure
+    from ragkit.knowledge_base.location import Location
     from ragkit.knowledge_base.sources.source_files import SourceFiles
     from ragkit.pipeline.settings import Pipeline
 
@@ -67,28 +66,33 @@ def find_failures(snapshot: CatalogSnapshot) -> list[FileRow]:
 
 
 def read_status(
-    snapshot: CatalogSnapshot, path: Path, pipeline: Pipeline, source_files: SourceFiles
+    snapshot: CatalogSnapshot, location: Location, pipeline: Pipeline, source_files: SourceFiles
 ) -> KnowledgeBaseStatus:
-    """The status of the knowledge base at `path`, as the snapshot sees it; compares indexed files with the disk."""
+    """The status of a knowledge base, as the snapshot sees it; compares indexed files with the disk.
+
+    For a principal, without the sizes and processes, which are not those of what may be read.
+    """
     from ragkit.index.report import FileFailure
 
-    catalog = Catalog(snapshot.connection)
+    catalog, path, is_restricted = Catalog(snapshot.connection), location.path, snapshot.is_restricted
     files = catalog.files().values()
     failed = [FileFailure(row.source, row.reason, row.hint) for row in find_failures(snapshot)]
+    chunks = len(snapshot.arrays.chunk_keys)
     return KnowledgeBaseStatus(
-        kb=place_name(path),
+        kb=str(location),
         pipeline=pipeline.name,
         generation=catalog.generation(),
         files=sum(row.status == "indexed" for row in files),
         failed=sum(row.status == "failed" for row in files),
         documents=sum(1 for _ in snapshot.iter_documents()),
-        chunks=len(snapshot.arrays.chunk_keys),
+        chunks=chunks,
         embedded=snapshot.count_embedded(),
-        vectors=snapshot.count_vectors(),
-        bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        vectors=chunks if is_restricted else snapshot.count_vectors(),
+        bytes=0 if is_restricted else sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
         sources=tuple(catalog.roots()),
         settings=asdict(read_build_fingerprint(catalog, path)),
         stale=sum(row.status == "indexed" and source_files.is_changed(row) for row in files),
         store=pipeline.store.name,
         failures=tuple(failed[:MAX_LISTED_FAILURES]),
+        database=None if is_restricted else location.status(),
     )

@@ -171,7 +171,8 @@ def _poll_file_events(folders: Sequence[Path], own: str) -> Iterator[bool]:
 
 def _has_changes(kb: KnowledgeBase) -> bool:
     try:
-        freshness = kb.freshness(timeout_s=RESCAN_SECONDS / 10)
+        with kb.session() as session:
+            freshness = session.freshness(timeout_s=RESCAN_SECONDS / 10)
     except RagkitError:
         return False  # the next index run reports it
     return bool(freshness.added or freshness.changed or freshness.removed or not freshness.is_complete)

@@ -13,10 +13,7 @@ from ragkit.embed.base import EmbeddingProvider, Row, Rows
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.lexical.near_duplicates import Passage
 from ragkit.lru_cache import LruCache
-from ragkit.records import JSON, Chunk, ChunkSpan, Hit
-
-Where: TypeAlias = Mapping[str, JSON] | None
-"""A metadata filter; None or an empty filter matches everything."""
+from ragkit.records import Chunk, ChunkSpan, Hit, Where
 
 RerankScores: TypeAlias = NDArray[np.float64]
 """(n,), float64."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ragkit.places import format_lines
-from ragkit.records import Chunk, ChunkSpan
-from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
+from ragkit.records import Chunk, ChunkSpan, Where
+from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever
 from ragkit.retrieve.explanations import fill_top_k
 from ragkit.retrieve.options import ContextOptions, validate_top_k
 from ragkit.split.lines import LineNumbers

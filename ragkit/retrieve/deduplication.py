@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ragkit.retrieve.base import Explanation, Retriever, Where
+from ragkit.records import Where
+from ragkit.retrieve.base import Explanation, Retriever
 from ragkit.retrieve.explanations import fill_top_k
 from ragkit.retrieve.options import DistinctOptions, validate_top_k
 

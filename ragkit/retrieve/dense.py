@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ragkit.retrieve.base import DENSE, Explanation, Retriever, RetrieverDependencies, Where
+from ragkit.records import Where
+from ragkit.retrieve.base import DENSE, Explanation, Retriever, RetrieverDependencies
 from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import DenseOptions, validate_top_k
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ragkit.lexical.document_fields import period_terms
 from ragkit.lexical.near_duplicates import Passage
-from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
+from ragkit.records import Where
+from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever
 from ragkit.retrieve.options import validate_top_k
 
 MAX_ALSO_IN = 100

@@ -9,17 +9,8 @@ import numpy as np
 from ragkit.embed.base import MonolingualEmbedder, Row
 from ragkit.lexical.analyzer import extract_terms, is_mostly_latin
 from ragkit.lexical.document_fields import document_version, period_terms
-from ragkit.records import Hit
-from ragkit.retrieve.base import (
-    DENSE,
-    DOCUMENT,
-    LEXICAL,
-    Explanation,
-    Retriever,
-    RetrieverDependencies,
-    ScoredKeys,
-    Where,
-)
+from ragkit.records import Hit, Where
+from ragkit.retrieve.base import DENSE, DOCUMENT, LEXICAL, Explanation, Retriever, RetrieverDependencies, ScoredKeys
 from ragkit.retrieve.fusion import ScoreArray, convex_combination, reciprocal_rank_fusion
 from ragkit.retrieve.options import HybridOptions, validate_top_k
 from ragkit.retrieve.second_hop import asks_about_document, asks_for_second_hop, find_second_hop, lacks_words

@@ -22,8 +22,8 @@ from ragkit.lexical.document_fields import (
     find_named_documents,
 )
 from ragkit.lexical.near_duplicates import Passage
-from ragkit.records import Chunk, ChunkSpan
-from ragkit.retrieve.base import ScoredKeys, Where
+from ragkit.records import Chunk, ChunkSpan, Where
+from ragkit.retrieve.base import ScoredKeys
 from ragkit.store.base import validate_rows
 from ragkit.store.filters.language import evaluate, parse_filter
 from ragkit.store.native.exact_search import find_nearest

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.retrieve.base import LEXICAL, Explanation, Retriever, RetrieverDependencies, Where
+from ragkit.records import Where
+from ragkit.retrieve.base import LEXICAL, Explanation, Retriever, RetrieverDependencies
 from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import LexicalOptions, validate_top_k
 

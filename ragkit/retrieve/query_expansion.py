@@ -15,17 +15,8 @@ from numpy.typing import NDArray
 from ragkit.embed.base import Row, Rows
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.lexical.near_duplicates import Passage
-from ragkit.records import Chunk, ChunkSpan, Hit
-from ragkit.retrieve.base import (
-    DENSE,
-    LEXICAL,
-    ChunkIndex,
-    Explanation,
-    Retriever,
-    RetrieverDependencies,
-    ScoredKeys,
-    Where,
-)
+from ragkit.records import Chunk, ChunkSpan, Hit, Where
+from ragkit.retrieve.base import DENSE, LEXICAL, ChunkIndex, Explanation, Retriever, RetrieverDependencies, ScoredKeys
 
 
 class QueryExpander(Protocol):

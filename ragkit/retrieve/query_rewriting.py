@@ -20,7 +20,8 @@ from ragkit.embed.base import EmbeddingProvider, Row, normalize_rows
 from ragkit.errors import InvalidOption
 from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
 from ragkit.lru_cache import LruCache
-from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
+from ragkit.records import Where
+from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever
 from ragkit.retrieve.fusion import z_scores
 from ragkit.retrieve.options import RewriteOptions, validate_top_k
 from ragkit.usage.limits import Limits

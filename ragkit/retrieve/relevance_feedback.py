@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ragkit.embed.base import Row, normalize_rows
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
-from ragkit.retrieve.base import ChunkIndex, ScoredKeys, Where
+from ragkit.records import Where
+from ragkit.retrieve.base import ChunkIndex, ScoredKeys
 from ragkit.retrieve.options import FeedbackOptions
 
 

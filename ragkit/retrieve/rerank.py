@@ -10,8 +10,8 @@ import numpy as np
 
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.records import Hit
-from ragkit.retrieve.base import Explanation, Reranker, RerankScores, Retriever, Where
+from ragkit.records import Hit, Where
+from ragkit.retrieve.base import Explanation, Reranker, RerankScores, Retriever
 from ragkit.retrieve.fusion import ScoreArray, z_scores
 from ragkit.retrieve.options import HybridOptions, RerankOptions, validate_top_k
 

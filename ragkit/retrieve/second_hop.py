@@ -18,8 +18,8 @@ from ragkit.embed.base import Row
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.document_fields import period_terms
 from ragkit.lexical.stopwords import STOP_WORDS
-from ragkit.records import Chunk, Hit
-from ragkit.retrieve.base import ChunkIndex, Where
+from ragkit.records import Chunk, Hit, Where
+from ragkit.retrieve.base import ChunkIndex
 
 FIRST_PASSAGES = 3
 """Passages of the first search whose names are followed."""

@@ -31,6 +31,7 @@ from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.served import get_builtin_tool
 from ragkit.errors import RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.writing import Writer
 from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.answer_tasks import AnswerRunner
 from ragkit.server.api import chat as chat_api
@@ -41,7 +42,6 @@ from ragkit.server.api.dependencies import AppContext
 from ragkit.server.api.openai import completions as completions_api
 from ragkit.server.api.openai import embeddings as embeddings_api
 from ragkit.server.api.openai import responses as responses_api
-from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.bases import Base, BasePath
 from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.http_errors import ErrorResponse, to_error_response
@@ -100,7 +100,7 @@ class Mount:
 
 
 def create_app(
-    kb: ServedKnowledgeBase,
+    kb: KnowledgeBase,
     directory: Path,
     settings: ServerSettings | None = None,
     mounts: Sequence[Mount] = (),
@@ -127,7 +127,7 @@ def create_app(
     served = {
         name: replace(base, kb=restrict(base.kb, name)) for name, base in (bases or {"": Base(kb, directory)}).items()
     }
-    stores = {name: base.kb.access for name, base in served.items() if isinstance(base.kb, KnowledgeBase)}
+    stores = {name: base.kb.location.access for name, base in served.items()}
     access = AccessControl(stores, chosen.proxy_secret)
 
     @asynccontextmanager
@@ -221,10 +221,10 @@ def _create_limiters(limits: ServerLimits, metrics: Metrics) -> _Limiters:
     )
 
 
-def _require_ready(kb: ServedKnowledgeBase) -> None:
+def _require_ready(kb: KnowledgeBase) -> None:
     """Raises KnowledgeBaseError if the knowledge base cannot be searched, whoever asks."""
-    with as_server():
-        kb.require_ready()
+    with as_server(), kb.session() as session:
+        session.require_ready()
 
 
 async def _open_context(
@@ -236,12 +236,12 @@ async def _open_context(
 ) -> AppContext:
     """Open the state of a knowledge base, and start its jobs."""
     kb, limits, (metrics, tools, limiters, observers) = base.kb, settings.limits, shared
-    state = StateDatabase(kb.database or base.directory)
+    state = StateDatabase(kb.location.state_in(base.directory))
     rights = RightsFilter(kb)
     sessions = SessionStore(state, settings.retention, rights)
     traces = TraceStore(state, settings.retention, rights)
     host = socket.gethostname() if state.is_shared else ""
-    uploads = UploadFolder(base.directory, state, limits, kb.max_file_bytes, host)
+    uploads = UploadFolder(base.directory, state, limits, kb.components.folder_options.max_file_bytes, host)
     jobs = JobStore(state, settings.retention, uploads.place)
     await uploads.open()
     await jobs.open()
@@ -272,7 +272,12 @@ async def _open_context(
         uploads,
         limiters.uploads,
         jobs,
-        JobRunner(jobs, kb.open_writer, uploads, limiters.are_busy if kb.database is None else None),
+        JobRunner(
+            jobs,
+            lambda: Writer(kb.location.reopen(), kb.components),
+            uploads,
+            None if state.is_shared else limiters.are_busy,
+        ),
         limiters.drawings,
         shares,
         name,

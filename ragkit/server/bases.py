@@ -14,7 +14,7 @@ from pathlib import Path
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ragkit.server.base import ServedKnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 BASE_KEY = "ragkit.kb"
 """Key of a request's scope: the name of the knowledge base that its path chose."""
@@ -25,7 +25,7 @@ PREFIX = "/kb/"
 class Base:
     """A knowledge base, and the directory of its state file."""
 
-    kb: ServedKnowledgeBase
+    kb: KnowledgeBase
     directory: Path
 
 

@@ -11,16 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from ragkit.index.access.rules import NOBODY, AccessSettings, Grants, Role, User, as_grants, read_signed
 from ragkit.index.access.stores import AccessStore
 from ragkit.index.access.tokens import Token, format_day
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.server.base import ServedKnowledgeBase
+from ragkit.knowledge_base.read_side import ReadingPrincipal
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
 
-BaseT = TypeVar("BaseT", bound=ServedKnowledgeBase)
 USER_HEADER = "x-ragkit-user"
 
 
@@ -111,11 +109,11 @@ def _principal(user: User, base: str, groups: tuple[str, ...] | None, token: str
     return Principal(f"user:{user.name}@{base}", user.role, base, groups, key, token)
 
 
-def restrict(kb: BaseT, name: str) -> BaseT:
+def restrict(kb: KnowledgeBase, name: str) -> KnowledgeBase:
     """A knowledge base of a server that every request reads as its principal."""
-    if not isinstance(kb, KnowledgeBase) or kb.is_restricted:
+    if kb.principal.is_restricted:
         return kb
-    return kb.restricted_by(lambda: current_grants(name, kb.access))
+    return kb.as_user(ReadingPrincipal(lambda: current_grants(name, kb.location.access)))
 
 
 def current_grants(base: str, access: AccessStore) -> Grants | None:

@@ -8,8 +8,8 @@ import logging
 from ragkit.errors import NotAKnowledgeBase, RagkitError
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.sources.web_pages import is_url
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.api.dependencies import AppContext
-from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.concurrency import run_in_thread
 from ragkit.server.principals import as_server
 from ragkit.server.state.job_store import JobRequest
@@ -46,10 +46,10 @@ async def watch_sources(context: AppContext, seconds: float) -> None:
             LOG.exception("the sources could not be compared with the index")
 
 
-def find_changes(kb: ServedKnowledgeBase) -> tuple[Changes, tuple[str, ...]]:
+def find_changes(kb: KnowledgeBase) -> tuple[Changes, tuple[str, ...]]:
     """The changes since the last run, and the folders and files that are sources."""
-    with kb.open_writer() as opened:
-        with opened.reader.snapshot() as snapshot:
+    with kb.session() as session:
+        with session.snapshot() as snapshot:
             roots = tuple(root for root in Catalog(snapshot.connection).roots() if not is_url(root))
-        found = opened.freshness(CHECK_TIMEOUT_S)
+        found = session.freshness(CHECK_TIMEOUT_S)
     return (found.added, found.changed, found.removed), roots

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 
 from ragkit.embed.base import EmbeddingProvider, MonolingualEmbedder, Row, Rows, TokenizingEmbedder
 from ragkit.errors import LoadError, UnsupportedFormat
-from ragkit.index.build_runner import BuildRunner, PendingEmbedding, PreparedFile
+from ragkit.index.build_runner import PreparedFile, RunnerAround
 from ragkit.index.catalog.directory import open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow, document_from_row
 from ragkit.index.plan import FileTask
@@ -69,7 +68,7 @@ class PreparedCache:
     """`read` and `split`: files that were loaded and split."""
 
 
-class ReusingRunner:
+class ReusingRunner(RunnerAround):
     """Takes prepared files from a cache or another knowledge base, and runs the pipeline's runner for the rest.
 
     Args:
@@ -80,25 +79,11 @@ class ReusingRunner:
     """
 
     def __init__(self, components: PipelineComponents, jobs: int, cache: PreparedCache, *, keep: bool = False) -> None:
+        super().__init__(components.create_runner(jobs))
         self._components = components
-        self._inner: BuildRunner = components.create_runner(jobs)
         self._cache = cache
         self._keep = keep
         self._keys = StageKeys.from_components(components)
-        self.max_parallel_batches = self._inner.max_parallel_batches
-
-    def __enter__(self) -> BuildRunner:
-        self._inner.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._inner.__exit__(kind, error, trace)
-
-    def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
-        """Start to embed texts with the pipeline's runner."""
-        return self._inner.start_embedding(texts)
 
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """The result for each file, in order: from the cache, from another knowledge base, or read and split."""

@@ -214,10 +214,8 @@ class GridSearch:
         source = options.questions
         if isinstance(source, AutoQuestions):
             index = self._build_index(builder, self.grid.trials[0])
-            with KnowledgeBase(index.directory, self.grid.trials[0].pipeline) as kb:
-                documents = [
-                    document for source, _, _ in kb.documents() if (document := kb.document(source)) is not None
-                ]
+            with KnowledgeBase(index.directory, self.grid.trials[0].pipeline) as kb, kb.session() as session:
+                documents = session.texts()
             generated = generate_questions(documents, extract_terms, source.auto, source.seed)
             return [question.with_display_sources(display_name) for question in generated]
         questions = read_questions(self.grid.folder / source)

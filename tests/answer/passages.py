@@ -8,12 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.answer.base import SearchMode
 from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.records import JSON, Chunk, Document, Hit, content_id
+from ragkit.records import JSON, Chunk, Document, Hit, SearchMode, content_id
 
 
 class Shelf:

@@ -14,13 +14,12 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
-from ragkit.answer.base import SearchMode
 from ragkit.answer.outcome import NOT_FOUND_MARK, NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.answer.tool import NOTHING_FOUND, RAGTool, SemanticSearchTool
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
-from ragkit.records import JSON, Document, Hit
+from ragkit.records import JSON, Document, Hit, SearchMode
 from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
 from tests.answer.passages import Shelf

@@ -16,14 +16,13 @@ from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.answer.agent import RAGAgent, RAGOptions
-from ragkit.answer.base import SearchMode
 from ragkit.answer.conversation_view import LEFT_OUT
 from ragkit.answer.passage_text import format_blocks
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
 from ragkit.answer.tool import MAX_TOP_K, RAGTool
 from ragkit.errors import InvalidOption
-from ragkit.records import JSON, Chunk, Hit
+from ragkit.records import JSON, Chunk, Hit, SearchMode
 from tests.answer.passages import Shelf
 
 TEXT = "Alpha one.\nBeta two.\nGamma three.\nDelta four.\nEpsilon five.\n"

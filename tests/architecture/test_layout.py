@@ -19,6 +19,7 @@ import pytest
 
 import ragkit
 from ragkit.distribution import DISTRIBUTION, install_command
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 ROOT = Path(ragkit.__file__).parent
 STDLIB_HEAVY = {"asyncio", "email.message", "http.client", "importlib.metadata", "ssl"}
@@ -140,3 +141,8 @@ def test_programs_outside_the_package_import_names_that_exist(folder: str) -> No
 def _is_in(module: ModuleType, name: str) -> bool:
     is_package = hasattr(module, "__path__")
     return hasattr(module, name) or (is_package and find_spec(f"{module.__name__}.{name}") is not None)
+
+
+def test_a_knowledge_base_has_few_public_methods() -> None:
+    names = [name for name in vars(KnowledgeBase) if not name.startswith("_")]
+    assert len(names) <= 25, "what only some callers need belongs to a session, the writer or the location"

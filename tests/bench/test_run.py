@@ -12,7 +12,8 @@ import pytest
 
 from ragkit.bench.datasets import Dataset, generate_dataset
 from ragkit.bench.machine import describe_machine
-from ragkit.bench.results import METRIC_DESCRIPTIONS, BenchResult, StoreResult
+from ragkit.bench.metric_names import METRIC_NAMES
+from ragkit.bench.results import BenchResult, StoreResult
 from ragkit.bench.run import BenchRun, BenchStep, StoreDropped, format_sweep_point
 from ragkit.bench.settings import BenchEntry, BenchSettings, available_cores
 from tests.bench.conftest import SMALL, settings_of
@@ -36,10 +37,10 @@ def test_each_metric_is_measured(ran: tuple[BenchResult, list[object]]) -> None:
     figures = by_label(ran[0])["sqlite"].medians()
     searching = {"recall", "p50_ms", "p95_ms", "p99_ms", "qps_1", "cpu_ms", "asked"}
     filtered = {f"{condition}:{name}" for condition in ("f50", "f1") for name in searching}
-    assert {name.rpartition(":")[2] for name in figures} <= set(METRIC_DESCRIPTIONS)
+    assert {name.rpartition(":")[2] for name in figures} <= set(METRIC_NAMES)
     unheld = {"dollars", "read_ms", "read_gb_s"}
     unheld |= set() if Path("/proc/self/status").exists() else {"build_memory", "query_memory", "raw_bytes"}
-    assert set(figures) == (set(METRIC_DESCRIPTIONS) | filtered) - unheld
+    assert set(figures) == (set(METRIC_NAMES) | filtered) - unheld
     assert figures["p50_ms"] <= figures["p95_ms"] <= figures["p99_ms"]
     assert figures["build_rate"] == pytest.approx(600 / figures["build_s"])
     assert figures["open_ms"] <= figures["cold_ms"]

@@ -1,4 +1,4 @@
-"""The verdict in words: what to use, why, and from which size on something else."""
+"""The verdict: what to use, and from which size on something else."""
 
 from __future__ import annotations
 
@@ -45,11 +45,9 @@ def test_the_store_of_a_knowledge_base_is_kept_while_it_is_fast_enough() -> None
     assert verdict.store == verdict.current
     assert verdict.sentences == (
         "For your 4,000 chunks stay with sqlite (0.4 ms, exact).",
-        "A search within 10 ms is fast enough (people notice 100 ms): faiss hnsw (0.2 ms at recall 0.985) would save"
-        " 0.2 ms only.",
+        "A store is kept while it finds 0.98 of the nearest within 10 ms.",
         # 0.05 ms for 1,000 chunks: 10 ms at 196,000
-        "From about 200,000 chunks on, faiss hnsw (0.449 ms at recall 0.985) answers sooner than sqlite (10.2 ms):"
-        " extrapolated from 1,000 and 4,000 chunks.",
+        "Faster with more chunks, extrapolated: faiss hnsw from 200,000 on.",
     )
 
 
@@ -71,25 +69,16 @@ def test_all_that_answer_sooner_at_about_that_size_are_named() -> None:
     assert [(item.choice.label, item.from_rows) for item in verdict.alternatives] == [
         ("faiss hnsw", 500_000), ("pgvector hnsw", 500_000), ("lancedb hnsw", 3_000_000),
     ]  # fmt: skip
-    assert "From about 500,000 rows on, faiss hnsw (" in verdict.sentences[2]
-    assert " ms at recall 0.98) or pgvector hnsw (" in verdict.sentences[2]
-    assert " answer sooner than sqlite (10.0 ms): extrapolated from 12,500 and 50,000 rows." in verdict.sentences[2]
-    assert "lancedb" not in verdict.sentences[2]
-
-
-def test_that_nothing_is_faster_is_said() -> None:
-    verdict = verdict_of(50_000, kept("sqlite", 1.0, quarter=0.25), kept("duckdb", 30.0, quarter=7.5))
-    assert verdict.sentences[1:] == (
-        "No other measured store that finds 0.98 of the nearest is clearly faster.",
-        "No measured store is clearly faster than sqlite up to 5,000,000 rows: extrapolated from 12,500 and 50,000"
-        " rows.",
+    assert verdict.sentences[2] == (
+        "Faster with more rows, extrapolated: faiss hnsw from 500,000 on, pgvector hnsw from 500,000 on, lancedb hnsw"
+        " from 3,000,000 on."
     )
+
+
+def test_without_a_faster_store_none_is_named() -> None:
+    verdict = verdict_of(50_000, kept("sqlite", 1.0, quarter=0.25), kept("duckdb", 30.0, quarter=7.5))
+    assert len(verdict.sentences) == 2
     assert verdict.alternatives == ()
-
-
-def test_a_store_that_stays_fast_needs_no_other() -> None:
-    verdict = verdict_of(400, kept("sqlite", 0.05, quarter=0.03), kept("faiss hnsw", 0.04, 0.99, quarter=0.03))
-    assert verdict.sentences[2] == "Up to 40,000 rows sqlite stays within 10 ms: extrapolated from 100 and 400 rows."
 
 
 def test_a_slow_store_is_replaced_by_a_fast_exact_one_before_a_faster_graph() -> None:
@@ -112,7 +101,6 @@ def test_a_graph_is_recommended_where_exact_search_is_slow() -> None:
 def test_a_slow_store_is_kept_if_no_other_is_clearly_faster() -> None:
     verdict = verdict_of(1_000_000, kept("sqlite", 40.0, quarter=10.0), kept("faiss flat", 35.0, quarter=9.0))
     assert verdict.sentences[0] == "For 1,000,000 rows stay with sqlite (40.0 ms, exact)."
-    assert "No other measured store" in verdict.sentences[1]
 
 
 def test_a_store_that_misses_too_much_is_replaced() -> None:
@@ -145,8 +133,8 @@ def test_what_keeps_nothing_is_no_choice() -> None:
 def test_that_no_store_finds_enough_is_said() -> None:
     verdict = verdict_of(1000, kept("lancedb ivf_pq", 1.0, 0.5), kept("faiss ivfpq", 2.0, 0.97), store="lancedb")
     assert verdict.sentences == (
-        "For 1,000 chunks no measured store finds 0.98 of the nearest; faiss ivfpq (2 ms at recall 0.97) comes closest:"
-        " let it search more, or measure an exact store.",
+        "For 1,000 chunks no measured store finds 0.98 of the nearest;"
+        " faiss ivfpq (2 ms at recall 0.97) comes closest.",
     )
     assert verdict.to_json()["stay"] is False
 
@@ -163,32 +151,13 @@ def test_a_point_of_the_curve_with_enough_recall_counts() -> None:
 
 def test_growth_that_does_not_show_is_not_extrapolated() -> None:
     verdict = verdict_of(800, kept("sqlite", 0.2, quarter=0.19), kept("faiss hnsw", 0.1, 0.99, quarter=0.1))
-    assert verdict.sentences[2] == (
-        "How the time of sqlite grows cannot be told from so few rows: `ragkit bench --generate 100000` measures more."
-    )
     assert verdict.alternatives == ()
-
-
-def test_what_filters_change_is_said() -> None:
-    lines = (
-        kept("sqlite", 1.0, quarter=0.25),
-        kept("pgvector hnsw", 1.3, 0.99, quarter=1.1, **{"f1:p50_ms": 18.4, "f1:recall": 0.941}),
-        kept("chroma", 1.2, 0.99, quarter=1.0, **{"f1:p50_ms": 32.5}),
-        kept("faiss hnsw", 0.4, 0.99, quarter=0.3),
-    )
-    assert verdict_of(50_000, *lines).sentences[3] == (
-        "With filters chroma takes up to 32.5 ms and finds all of the nearest; pgvector hnsw takes up to 18.4 ms"
-        " and finds at least 0.941 of the nearest; sqlite takes up to 1 ms."
-    )
 
 
 def test_a_busy_machine_is_named() -> None:
     result = outcome(4000, kept("sqlite", 0.4, quarter=0.25))
     idle, busy = (replace(result, machine={**result.machine, "load_before": load}) for load in (1.9, 24.77))
-    warning = (
-        "The machine was busy (load 25 on 2 cores): times of some ms and more are too long, and sizes that follow from"
-        " them too small; measure again when it is idle."
-    )
+    warning = "The machine was busy (load 25 on 2 cores): measure again when it is idle."
     verdicts = decide(idle), decide(busy)
     assert [warning in verdict.sentences for verdict in verdicts if verdict] == [False, True]
 
@@ -199,7 +168,9 @@ def test_the_json_has_the_text_and_the_figures() -> None:
     assert set(tree) == {"format", "run", "machine", "data", "settings", "stores", "verdict"}
     verdict = tree["verdict"]
     assert isinstance(verdict, dict)
-    assert str(verdict.pop("text")).startswith("For your 4,000 chunks stay with sqlite (0.4 ms, exact). A search")
+    assert str(verdict.pop("text")).startswith(
+        "For your 4,000 chunks stay with sqlite (0.4 ms, exact). A store is kept"
+    )
     assert verdict == {
         "store": "sqlite", "current": "sqlite", "stay": True, "recall": 1.0, "p50_ms": 0.4, "rows": 4000,
         "small_rows": 1000, "min_recall": 0.98, "fast_enough_ms": 10.0,
@@ -216,7 +187,6 @@ def test_the_page_begins_with_the_verdict() -> None:
     text = render_bench_report(outcome(4000, kept("sqlite", 0.4)), {"latency": b"png"})
     assert "<strong>For 4,000 rows stay with sqlite (0.4 ms, exact).</strong>" in text
     assert text.index("<h2>Verdict</h2>") < text.index("<img")
-    assert "<code>ragkit bench --generate 100000</code> measures more." in text
 
 
 def test_an_exact_search_grows_by_a_line_and_a_graph_by_a_power() -> None:

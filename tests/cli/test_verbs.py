@@ -16,6 +16,7 @@ import pytest
 
 from ragkit.cli import VERBS
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.session import Session
 from tests.cli.conftest import Ragkit, start
 from tests.load import sample_files
 
@@ -178,10 +179,10 @@ def test_search_and_ask_say_when_the_sources_changed_since_the_last_run(indexed:
 def test_a_quiet_command_does_not_compare_sources_with_the_index(
     indexed: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(kb: KnowledgeBase) -> None:
+    def fail(session: Session) -> None:
         pytest.fail("the sources were compared")
 
-    monkeypatch.setattr(KnowledgeBase, "freshness", fail)
+    monkeypatch.setattr(Session, "freshness", fail)
     assert "hedge" in ragkit("ask", "When is the hedge cut?", "-q").out
 
 

@@ -7,27 +7,17 @@ from collections import Counter
 
 import pytest
 
-from ragkit.evaluate.action_drafts import how_to_drafts, yes_no_drafts
+from ragkit.evaluate.action_drafts import how_to_drafts
 from ragkit.evaluate.document_outline import DocumentOutline
-from ragkit.evaluate.fact_drafts import fact_drafts, file_drafts
-from ragkit.evaluate.list_drafts import list_drafts
+from ragkit.evaluate.fact_drafts import fact_drafts
 from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS
-from ragkit.evaluate.question_drafts import (
-    QuestionDraft,
-    cell_drafts,
-    comparison_drafts,
-    definition_drafts,
-    number_drafts,
-)
+from ragkit.evaluate.question_drafts import QuestionDraft, cell_drafts, definition_drafts, number_drafts
 from ragkit.evaluate.rewording import mistype, reword, shorten
 from ragkit.evaluate.rule_questions import DRAFT_RULES, KIND_SHARES, generate_questions
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Document, Heading
 
 MANUAL = """# Boiler manual
-
-Author: Mary Aldous
-Version 2.4.1
 
 ## Starting the boiler
 
@@ -36,7 +26,6 @@ The working pressure of the cellar boiler is 3.217 bar after maintenance by the 
 The cellar boiler has four safety valves. The safety valves cannot be removed by hand.
 To drain the cellar boiler, use `boilerctl --drain` in the cellar.
 The valve board was founded in 1987 in the town. The old boiler was designed by Aldous Quentin.
-The burner has three main modes: idle, half load and full load.
 
 It is a good idea to wait.
 """
@@ -111,33 +100,10 @@ def test_a_how_to_asks_for_the_option_or_the_command() -> None:
     assert options["How do I suppress all messages about the state of the burner?"] == (("--quiet",),)
 
 
-def test_a_yes_no_question_is_asked_of_a_sentence_with_a_polarity() -> None:
-    drafts = found(list(yes_no_drafts(DocumentOutline(BOILER))))
-    assert drafts["Can I remove the safety valves by hand?"] == (("cannot be removed by",),)
-
-
-def test_a_list_needs_all_of_its_members() -> None:
-    drafts = found(list(list_drafts(DocumentOutline(BOILER))))
-    assert drafts["Which modes are there?"] == (("idle",), ("half load",), ("full load",))
-
-
-def test_neighbouring_terms_are_compared() -> None:
-    [draft] = list(comparison_drafts(DocumentOutline(BOILERCTL)))
-    assert draft.text == "What is the difference between --quiet and --verbose?"
-    assert len(draft.answers) == 2
-    assert not draft.first
-
-
 def test_facts_ask_who_and_when() -> None:
     drafts = found(list(fact_drafts(DocumentOutline(BOILER))))
     assert drafts["Who designed the old boiler?"] == (("Aldous Quentin",),)
     assert drafts["When was the valve board founded?"] == (("1987",),)
-
-
-def test_a_file_is_asked_for_its_author_and_version() -> None:
-    drafts = found(list(file_drafts(DocumentOutline(BOILER))))
-    assert drafts["Who wrote Boiler manual?"] == (("Mary Aldous",),)
-    assert drafts["Which version of Boiler manual is described?"] == (("2.4.1",),)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +133,7 @@ def test_the_kinds_are_those_of_people_and_a_fifth_has_no_answer() -> None:
     kinds = Counter(item.kind for item in created)
     answered = {*KIND_SHARES, "number"} - {"cell"}
     assert set(kinds) <= answered | {"unanswerable-on", "unanswerable-off"}
-    assert set(kinds) >= {"definition", "number", "how-to", "yes-no", "list", "comparison", "file", "unanswerable-off"}
+    assert set(kinds) >= {"definition", "number", "how-to", "unanswerable-off"}
     outside = [item for item in created if not item.answerable]
     assert len(outside) == 4
     assert all(not item.sources and not item.answers for item in outside)

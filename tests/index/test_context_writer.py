@@ -21,6 +21,7 @@ from ragkit.split import SPLITTERS
 from ragkit.split.options import ChunkContextOptions
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import estimate_tokens
+from tests import reads
 
 OPTIONS = ChunkContextOptions("openai:gpt-4.1-mini", document_tokens=200)
 ECHO = 'context: {model: "echo:echo", max_tokens: 12}'
@@ -81,7 +82,7 @@ def test_chunks_of_every_splitter_have_contexts_and_fit_into_the_embedder(tmp_pa
     split = f"split: {{name: {splitter}, {ECHO}}}\n"
     with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml(split)) as kb:
         report = kb.index(tmp_path / "docs")
-        chunks = list(kb.chunks())
+        chunks = list(reads.chunks(kb))
         components = PipelineComponents(Pipeline.from_yaml(split))
         assert report.contexts == len(chunks) > 4
         for chunk in chunks:
@@ -106,7 +107,7 @@ def test_a_splitter_without_the_option_has_no_contexts_beside_one_that_has(tmp_p
         assert kb.index(tmp_path / "docs", options=IndexOptions(dry_run=True)).contexts == 2
         report = kb.index(tmp_path / "docs", options=IndexOptions(max_cost_usd=0.0))  # without a service, no cost
         assert report.contexts == 2  # equal chunks of equal documents are one request
-        contexts = {Path(chunk.source).name: chunk.context for chunk in kb.chunks()}
+        contexts = {Path(chunk.source).name: chunk.context for chunk in reads.chunks(kb)}
     shown = "<chunk> The file c.md. </chunk>"
     assert contexts == {
         "a.md": "<chunk> The file a.md. </chunk>", "b.txt": "", "c.md": shown, "copy of c.md": shown,
@@ -187,6 +188,6 @@ def test_unused_contexts_are_deleted_when_they_are_many_and_damaged_ones_are_rep
         messages = {problem.message for problem in kb.verify().problems}
         assert {f"a row of {table} has a checksum mismatch" for table in ("chunk_contexts", "contexts")} <= messages
         with pytest.raises(KnowledgeBaseDamaged, match="the context of chunk"):
-            list(kb.chunks())
+            list(reads.chunks(kb))
         kb.verify(repair=True)
-        assert [chunk.context for chunk in kb.chunks()] == ["<chunk> Edition 5 of the file. </chunk>"]
+        assert [chunk.context for chunk in reads.chunks(kb)] == ["<chunk> Edition 5 of the file. </chunk>"]

@@ -19,6 +19,7 @@ from ragkit.store import STORES
 from ragkit.store.backends.faiss import FaissStore
 from ragkit.store.base import Store
 from ragkit.store.file_digests import list_files
+from tests import reads
 
 TEXTS = {f"file{n}.txt": f"Door {n} is opened with the key on hook {n * 7}.\n" for n in range(20)}
 
@@ -69,7 +70,7 @@ def test_a_damaged_store_is_reported_bypassed_and_refilled_without_embedding(
     kb.close()
     damage(store_of(kb))
     assert hits(kb) == before  # from the catalog
-    assert kb.freshness().outdated_store == kb.pipeline.store.name
+    assert reads.freshness(kb).outdated_store == kb.pipeline.store.name
     [problem] = kb.verify().problems
     assert problem.part == "store"
 
@@ -81,7 +82,7 @@ def test_a_damaged_store_is_reported_bypassed_and_refilled_without_embedding(
         report = kb.index(tmp_path / "docs")
         assert report.embedded == 0
         assert kb.verify().problems == ()
-    assert kb.freshness().outdated_store == ""
+    assert reads.freshness(kb).outdated_store == ""
     assert hits(kb) == before
 
 

@@ -19,6 +19,7 @@ from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
+from tests import reads
 
 HASHING = "embed: {name: hashing, dimension: 64}\n"
 HEDGE = "The hedge is cut in August."
@@ -32,7 +33,7 @@ def kb(tmp_path: Path) -> Iterator[KnowledgeBase]:
 
 
 def sources(kb: KnowledgeBase) -> list[str]:
-    return [source for source, _, _ in kb.documents()]
+    return [source for source, _, _ in reads.documents(kb)]
 
 
 def test_an_added_document_is_found_cited_and_filtered_like_a_file(kb: KnowledgeBase) -> None:
@@ -77,7 +78,7 @@ def test_no_index_run_removes_an_added_document(kb: KnowledgeBase, tmp_path: Pat
     for options in (IndexOptions(), IndexOptions(rebuild=True)):
         kb.index(folder, options=options)
         assert sources(kb) == sorted([*names, str(folder / "file.txt")])
-    assert kb.freshness().is_current
+    assert reads.freshness(kb).is_current
     kb.index("kb.add")
     assert len(sources(kb)) == 4
 
@@ -107,7 +108,7 @@ def test_a_moved_knowledge_base_keeps_its_added_documents(kb: KnowledgeBase, tmp
     with KnowledgeBase.open(tmp_path / "moved") as moved:
         moved.add(Document(BOILER, {"source": "other"}))
         assert sources(moved) == ["note", "other"]
-        assert not moved.is_stale("note")
+        assert not reads.is_stale(moved, "note")
 
 
 def test_added_documents_are_listed_and_removed_on_the_command_line(kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_added_documents_are_listed_and_removed_on_the_command_line(kb: Knowledg
     assert sources(kb) == ["other"]
     kb.clear()
     kb.add([])
-    assert kb.documents() == []
+    assert reads.documents(kb) == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), object()])
@@ -136,7 +137,8 @@ def test_an_embedder_of_the_program_embeds_and_a_knowledge_base_opens_with_no_ot
     mine = HashingEmbedder(HashingOptions(dimension=96))
     with KnowledgeBase.open(tmp_path / "kb", embedder=mine) as kb:
         kb.add(Document(HEDGE, {"source": "note"}))
-        assert kb.reader.arrays(kb.reader._idle_connections[0]).matrix.shape[1] == 96
+        with kb.session() as session, session.snapshot() as snapshot:
+            assert snapshot.arrays.matrix.shape[1] == 96
     with KnowledgeBase.open(tmp_path / "kb", embedder=HashingEmbedder(HashingOptions(dimension=96))) as kb:
         assert kb.search("hedge")[0].text == HEDGE
     with pytest.raises(SettingsMismatch, match="index has hashing-1:96, pipeline has hashing-1:32"):

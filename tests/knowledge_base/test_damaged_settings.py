@@ -16,6 +16,7 @@ from ragkit.index.catalog.directory import CATALOG_FILE, MARKER_FILE
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.rebuild import RecoveredState
 from ragkit.knowledge_base.index_options import IndexOptions
+from tests import reads
 
 PIPELINE = "split: {name: recursive, chunk_size: 300}\nembed: {name: hashing}\n"
 OTHER = PIPELINE.replace("300", "400")
@@ -45,7 +46,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def contents(kb: Path) -> tuple[list[tuple[str, str]], str]:
     """Sources and texts of all chunks, and the pipeline."""
     with KnowledgeBase.open(kb) as opened:
-        chunks = sorted((chunk.source, chunk.text) for chunk in opened.chunks())
+        chunks = sorted((chunk.source, chunk.text) for chunk in reads.chunks(opened))
         return chunks, opened.pipeline.to_yaml()
 
 
@@ -143,7 +144,7 @@ def test_a_knowledge_base_without_checksum_of_its_settings_opens_and_gets_one(ba
 @pytest.mark.parametrize("what", [CATALOG_FILE, "the pipeline", "both copies"])
 def test_after_a_repair_a_lost_file_of_users_still_opens_nothing(base: Path, what: str) -> None:
     with KnowledgeBase.open(base) as kb:
-        kb.access.update(lambda settings: settings.with_rule("**", add=["group:readers"]))
+        kb.location.access.update(lambda settings: settings.with_rule("**", add=["group:readers"]))
     if what == "the pipeline":
         damage(base, what)
     else:
@@ -152,7 +153,7 @@ def test_after_a_repair_a_lost_file_of_users_still_opens_nothing(base: Path, wha
         damage_marker(base)
     with KnowledgeBase.open(base, Path("kb.yaml")) as kb:
         assert kb.verify(repair=True).is_sound
-        assert kb.access.read() != AccessSettings()
+        assert kb.location.access.read() != AccessSettings()
     (base / "access.json").unlink()
     with KnowledgeBase.open(base) as kb, pytest.raises(KnowledgeBaseDamaged):
-        kb.access.read()
+        kb.location.access.read()

@@ -18,6 +18,7 @@ from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.directory import open_catalog
 from ragkit.index.catalog.postgres import PostgresCatalog
 from ragkit.index.catalog.postgres_vectors import DatabaseVectors
+from ragkit.knowledge_base.database_location import DatabaseLocation
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 
@@ -108,17 +109,18 @@ def test_the_index_is_made_by_a_writer_whose_address_has_a_bound(
 def test_publications_reach_a_copy_without_vectors(opened: Open, docs: Path) -> None:
     writer, reader = opened(), opened("&max_gb=0")
     writer.index(docs)
-    reader.refresh()
+    reader.location.refresh()
     gone = hits(reader, "pump oil", mode="dense")[0][0]
     source = next(hit.source for hit in reader.search("pump oil", 1, mode="dense"))
     Path(source).unlink()
     (docs / "new.md").write_text("A pelican reads the atlas.")
     writer.index(docs)
     # as in the second before a reader hears of it: what is gone in the database is missing, nothing is wrong
-    reader._shared._checked_at = float("inf")  # type: ignore[union-attr]
+    assert isinstance(reader.location, DatabaseLocation)
+    reader.location._checked_at = float("inf")
     assert gone not in dict(hits(reader, "pump oil", mode="dense"))
     assert reader.search("pump oil", 5)
-    reader.refresh()
+    reader.location.refresh()
     assert hits(reader, "pelican atlas", mode="dense") == hits(writer, "pelican atlas", mode="dense")
     assert reader.verify().is_sound
 
@@ -129,20 +131,21 @@ def test_a_copy_that_outgrows_its_bound_drops_its_vectors(opened: Open, docs: Pa
     few.mkdir()
     (few / "one.md").write_text("The pump needs oil.")
     writer.index(few)
-    assert writer._shared is not None
-    limit = (writer._shared.database.copy_bytes() + 20_000) / 1e9
+    location = writer.location
+    assert isinstance(location, DatabaseLocation)
+    limit = (location.database.copy_bytes() + 20_000) / 1e9
     reader = opened(f"&max_gb={limit:.9f}")
     before = hits(reader, "pump oil")
     assert has_vectors(reader)
     writer.index(docs)
-    reader.refresh()
+    reader.location.refresh()
     assert not has_vectors(reader)
     assert hits(reader, "red door") == hits(writer, "red door")
     writer.remove(docs)
     for table in ("documents", "chunks"):  # PostgreSQL keeps the space of deleted rows until then
-        vacuum = sql.SQL("VACUUM FULL {}").format(sql.Identifier(writer._shared.url.schema, table))
-        writer._shared.database.run_alone(lambda c, statement=vacuum: c.execute(statement))  # type: ignore[misc]
-    reader.refresh()
+        vacuum = sql.SQL("VACUUM FULL {}").format(sql.Identifier(location.url.schema, table))
+        location.database.run_alone(lambda c, statement=vacuum: c.execute(statement))  # type: ignore[misc]
+    reader.location.refresh()
     assert has_vectors(reader)
     assert hits(reader, "pump oil") == before
 
@@ -150,7 +153,7 @@ def test_a_copy_that_outgrows_its_bound_drops_its_vectors(opened: Open, docs: Pa
 def test_a_user_finds_only_what_the_user_may_read(opened: Open, docs: Path) -> None:
     whole = opened()
     whole.index(docs)
-    whole.access.update(lambda _: AccessSettings().with_rule("doc1*.md", ["group:hr"]))
+    whole.location.access.update(lambda _: AccessSettings().with_rule("doc1*.md", ["group:hr"]))
     bare = opened("&max_gb=0")
     for question in questions(10):
         found = bare.as_user("anna").search(question, 8, mode="dense")

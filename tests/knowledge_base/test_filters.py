@@ -19,6 +19,7 @@ from ragkit.errors import InvalidFilter, InvalidOption
 from ragkit.knowledge_base import answer_provider
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 
 PIPELINE = "embed: {name: hashing, dimension: 64}\nanswer: {provider: extractive}\n"
 
@@ -94,9 +95,11 @@ def test_a_source_that_no_document_has_is_an_error_with_the_nearest_name(kb: Kno
 
 
 def test_a_filter_that_can_match_nothing_is_said(kb: KnowledgeBase, tmp_path: Path) -> None:
-    assert kb.filter_notes("year >= 2019") == []
-    assert kb.filter_notes({"$or": [{"yaer": 1}, {"year": 2024}]}) == ["the filter names 'yaer', which no document has"]
-    assert kb.filter_notes('source == "docs/x.md"') == ["no document matches the filter"]
+    assert reads.filter_notes(kb, "year >= 2019") == []
+    assert reads.filter_notes(kb, {"$or": [{"yaer": 1}, {"year": 2024}]}) == [
+        "the filter names 'yaer', which no document has"
+    ]
+    assert reads.filter_notes(kb, 'source == "docs/x.md"') == ["no document matches the filter"]
     kb.close()
     for verb in ("search", "ask"):
         command = [verb, "hedge", "--kb", str(tmp_path / "kb"), "--where", "yaer > 1"]

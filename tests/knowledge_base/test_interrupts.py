@@ -15,6 +15,7 @@ from ragkit import KnowledgeBase, Pipeline
 from ragkit.index.catalog.directory import knowledge_base_exists
 from ragkit.store import sqlite_files
 from ragkit.store.native.vector_file import VectorFile
+from tests import reads
 
 HASHING = Pipeline.from_yaml("embed: {name: hashing, dimension: 16}\n")
 
@@ -61,7 +62,7 @@ def contents(kb: Path) -> list[tuple[str, str]]:
     """Name and text of every chunk, of an index that is sound."""
     with KnowledgeBase.open(kb) as base:
         assert base.verify().is_sound
-        return sorted((Path(chunk.source).name, chunk.text) for chunk in base.chunks())
+        return sorted((Path(chunk.source).name, chunk.text) for chunk in reads.chunks(base))
 
 
 def interrupted(work: Callable[[], None]) -> bool:

@@ -37,6 +37,7 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.store.options import SqliteOptions
+from tests import reads
 
 HASHING = "embed: {name: hashing, dimension: 64}\n"
 
@@ -63,7 +64,7 @@ def test_index_search_and_ask(tmp_path: Path, docs: Path) -> None:
         assert (hit.chunk.source, hit.rank) == (str(docs / "garden.md"), 1)
         [filtered] = kb.search("cut", where={"year": {"$lt": 2020}})
         assert filtered.chunk.title == "House"
-        document = kb.document(hit.chunk.source)
+        document = reads.document(kb, hit.chunk.source)
         assert document is not None
         assert document.text[hit.chunk.start : hit.chunk.end] == hit.chunk.text
         assert kb.ask("When is the hedge cut?").citations[0].verified
@@ -210,7 +211,7 @@ def test_a_rebuild_includes_all_sources_of_earlier_runs(tmp_path: Path, docs: Pa
 def test_a_lost_catalog_is_rebuilt_with_the_existing_vectors(tmp_path: Path, docs: Path) -> None:
     kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline())
     kb.index(docs)
-    before = [chunk.id for chunk in kb.chunks()]
+    before = [chunk.id for chunk in reads.chunks(kb)]
     kb.close()
     (tmp_path / "kb" / "index.sqlite").write_bytes(b"")
     with (
@@ -221,7 +222,7 @@ def test_a_lost_catalog_is_rebuilt_with_the_existing_vectors(tmp_path: Path, doc
     report = KnowledgeBase.open(tmp_path / "kb", make_pipeline()).index(docs)
     assert "rebuilt from 1 sources" in report.notes[0]
     with KnowledgeBase.open(tmp_path / "kb") as kb:
-        assert [chunk.id for chunk in kb.chunks()] == before
+        assert [chunk.id for chunk in reads.chunks(kb)] == before
 
 
 @pytest.mark.parametrize("name", ["vectors-1.f32", CATALOG_FILE])
@@ -301,14 +302,14 @@ def test_an_external_store_is_synchronized_and_returns_the_same_results(tmp_path
     (docs / "shed.txt").unlink()
     (docs / "garden.md").write_text("# Garden\n\nThe hedge is cut in July.\n")
     kb.index(docs)
-    assert {document.id for _, document, _ in store.scan()} == {chunk.id for chunk in kb.chunks()}
+    assert {document.id for _, document, _ in store.scan()} == {chunk.id for chunk in reads.chunks(kb)}
     with kb.session() as session:
         question = session.embed_question("boiler")
-    with kb.reader.snapshot() as view:
+    with kb.session() as session, session.snapshot() as view:
         from_store = view.search_dense(question, 2)
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as plain:
-        plain.reader.external_store = None
-        with plain.reader.snapshot() as view:
+        plain._read_side.reader(plain.principal).external_store = None
+        with plain.session() as session, session.snapshot() as view:
             assert [key for key, _ in view.search_dense(question, 2)] == [key for key, _ in from_store]
     assert kb.verify().is_sound
     assert kb.remove(docs / "house.md") == 1
@@ -320,7 +321,7 @@ def test_an_incomplete_store_is_reported_and_refilled_without_embedding(tmp_path
     kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline())
     kb.index(docs)
     store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
-    store.delete([next(kb.chunks()).id])
+    store.delete([reads.chunks(kb)[0].id])
     [problem] = kb.verify().problems  # the file check fails before the contents are compared
     assert problem.message == "has an unexpected file store-sqlite/store.sqlite-wal"
     report = kb.index(docs)
@@ -356,7 +357,8 @@ def test_the_number_of_idle_connections_is_limited(tmp_path: Path, docs: Path) -
         kb.index(docs)
         kb.search("hedge")
         with ExitStack() as stack:
-            views = [stack.enter_context(kb.reader.snapshot()) for _ in range(2 * MAX_IDLE_CONNECTIONS)]
+            reader = kb._read_side.reader(kb.principal)
+            views = [stack.enter_context(reader.snapshot()) for _ in range(2 * MAX_IDLE_CONNECTIONS)]
             assert len({id(view.connection) for view in views}) == len(views)
         assert sum(_is_open(view.connection) for view in views) == MAX_IDLE_CONNECTIONS
 
@@ -364,7 +366,7 @@ def test_the_number_of_idle_connections_is_limited(tmp_path: Path, docs: Path) -
 def test_an_iterator_that_outlives_its_knowledge_base_ends_without_an_error(tmp_path: Path, docs: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
-        with kb.reader.snapshot() as view:
+        with kb.session() as session, session.snapshot() as view:
             kb.close()
             documents = view.iter_documents()
             assert next(documents)[0].endswith("garden.md")
@@ -375,7 +377,7 @@ def test_an_iterator_that_outlives_its_knowledge_base_ends_without_an_error(tmp_
 def test_a_snapshot_works_after_close_and_then_closes_its_connection(tmp_path: Path, docs: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
-        with kb.reader.snapshot() as view:
+        with kb.session() as session, session.snapshot() as view:
             kb.close()
             assert len(list(view.iter_documents())) == 3
         with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
@@ -401,7 +403,7 @@ def test_masks_and_columns_of_filters_are_bounded(tmp_path: Path, docs: Path) ->
         for number in range(3 * MAX_FILTER_MASKS):
             assert kb.search("hedge", where={f"field{number}": number}) == []
         assert [hit.chunk.title for hit in kb.search("cut", where={"year": 2019})] == ["House"]
-        with kb.reader.snapshot() as snapshot:
+        with kb.session() as session, session.snapshot() as snapshot:
             assert len(snapshot.arrays.filter_masks) == MAX_FILTER_MASKS
             assert list(snapshot.arrays.metadata_index._built_columns) == ["year"]
 
@@ -422,7 +424,7 @@ def test_more_hits_than_sqlite_has_variables(tmp_path: Path, docs: Path) -> None
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline()) as kb:
         kb.index(docs)
         assert len(kb.search("hedge", top_k=33_000)) == 3
-        with kb.reader.snapshot() as snapshot:
+        with kb.session() as session, session.snapshot() as snapshot:
             keys = snapshot.arrays.chunk_keys.tolist() * 11_000
             assert len(snapshot.chunks(keys)) == 33_000
 

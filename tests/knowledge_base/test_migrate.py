@@ -30,6 +30,7 @@ from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.options import MemoryOptions, PineconeOptions, SqliteOptions
 from ragkit.testing.store_factory import scratch_options, unit_rows
+from tests import reads
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -110,7 +111,7 @@ def test_a_copy_to_every_store_and_back_needs_no_embedding(
         assert report.recall == 1.0
     with KnowledgeBase.open(indexed) as kb:
         assert (kb.pipeline.store.name, kb.verify().problems) == (name, ())
-        assert not kb.freshness().outdated_store
+        assert not reads.freshness(kb).outdated_store
     assert hits(indexed) == expected
     embedded.clear()  # remove the questions
     plain = Pipeline.from_yaml(HASHING + "store: {name: sqlite}\n")
@@ -127,7 +128,7 @@ def test_an_index_run_after_a_copy_updates_the_new_store(tmp_path: Path, docs: P
     (docs / "keys3.md").unlink()
     with KnowledgeBase.open(indexed) as kb:
         kb.index(docs)
-        expected = sorted(chunk.id for chunk in kb.chunks())
+        expected = sorted(chunk.id for chunk in reads.chunks(kb))
     assert sorted(identity for identity, _, _ in SqliteStore(options).scan()) == expected
 
 
@@ -147,8 +148,8 @@ def test_a_store_that_was_never_filled_is_reported_and_bypassed(tmp_path: Path, 
     other = with_store("sqlite", SqliteOptions(tmp_path / "store"))
     assert hits(indexed, other) == expected
     with KnowledgeBase.open(indexed, other) as kb:
-        assert kb.freshness().outdated_store == "sqlite"
-        assert kb.freshness().messages()[-1:] == [
+        assert reads.freshness(kb).outdated_store == "sqlite"
+        assert reads.freshness(kb).messages()[-1:] == [
             "the store 'sqlite' is not synchronized, the catalog was searched instead: run `ragkit copy`"
         ]
 
@@ -270,7 +271,7 @@ def test_a_relative_path_is_stored_as_an_absolute_one(
     monkeypatch.chdir("/")
     with KnowledgeBase.open(indexed) as kb:
         assert str(getattr(kb.pipeline.store.options, "path", "")) == str(tmp_path / "store")
-        assert not kb.freshness().outdated_store
+        assert not reads.freshness(kb).outdated_store
 
 
 def test_a_repair_of_the_store_does_not_change_the_catalog(tmp_path: Path, indexed: Path) -> None:
@@ -288,7 +289,7 @@ def test_a_repair_of_the_store_does_not_change_the_catalog(tmp_path: Path, index
         assert report.is_sound
         assert report.repaired == (f"the store 'sqlite': emptied and filled with {report.chunks} chunks",)
         assert kb.status().generation == generation
-        assert identity in {chunk.id for chunk in kb.chunks()}
+        assert identity in {chunk.id for chunk in reads.chunks(kb)}
 
 
 class ProcessKilled(BaseException):

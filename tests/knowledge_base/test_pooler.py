@@ -21,6 +21,7 @@ from ragkit.server.settings import Retention
 from ragkit.server.state.database import StateDatabase
 from ragkit.server.state.rights_filter import RightsFilter
 from ragkit.server.state.sessions import SessionStore
+from tests import reads
 from tests.servers.pgbouncer import PgBouncer
 
 HASHING = Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")
@@ -49,7 +50,7 @@ def write_note(folder: Path, name: str, number: int) -> Path:
 
 
 def sources(kb: KnowledgeBase) -> set[str]:
-    return {Path(source).stem.rstrip("0123456789") for source, _, _ in kb.documents()}
+    return {Path(source).stem.rstrip("0123456789") for source, _, _ in reads.documents(kb)}
 
 
 def test_knowledge_bases_of_one_pool_never_see_each_other(
@@ -62,8 +63,8 @@ def test_knowledge_bases_of_one_pool_never_see_each_other(
                 assert sources(kb) == {name}
                 hits = kb.search("which pump runs on oil?", top_k=10)
                 assert {hit.chunk.source.rpartition("/")[2][:5] for hit in hits} == {name}
-                kb.access.update(lambda settings: settings.with_user(User(f"ann-{name}")))
-                assert [user.name for user in kb.access.read().users] == [f"ann-{name}"]
+                kb.location.access.update(lambda settings: settings.with_user(User(f"ann-{name}")))
+                assert [user.name for user in kb.location.access.read().users] == [f"ann-{name}"]
 
     with ThreadPoolExecutor(2) as pool:  # both create their tables and write at once
         list(pool.map(play, NAMES))
@@ -108,11 +109,10 @@ def test_sessions_through_a_pooler_stay_in_their_schema(address: Callable[[str],
 def test_a_reader_behind_a_pooler_follows_publications(address: Callable[[str], str], tmp_path: Path) -> None:
     with KnowledgeBase.open(address("north"), HASHING) as writer:
         writer.index(write_note(tmp_path / "north", "north", 0))
-        assert writer._shared is not None
         with KnowledgeBase.open(address("north")) as reader:
-            reader.follow()
+            reader.location.follow()
             writer.index(write_note(tmp_path / "north", "north", 1))
             deadline = time.monotonic() + 20
-            while len(reader.documents()) < 2:
+            while len(reads.documents(reader)) < 2:
                 assert time.monotonic() < deadline
                 time.sleep(0.1)

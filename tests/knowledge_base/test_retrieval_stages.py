@@ -12,6 +12,7 @@ from ragkit.errors import PipelineError
 from ragkit.knowledge_base.diagnosis.diagnose import NEAR_DEPTH, SEARCH_DEPTH, DiagnosisQuery, ExpectedPlace, diagnose
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 from tests.cli.conftest import Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 
 EMBED = "embed: {name: hashing, dimension: 64}\nsplit: {name: recursive, chunk_size: 12, chunk_overlap: 0}\n"
@@ -45,7 +46,7 @@ def test_a_hit_with_neighbours_equals_the_document_at_its_offsets(tmp_path: Path
     retrieve = "{name: lexical, top_k: 1, distinct: {}, context: {name: neighbours}}"
     with knowledge_base(tmp_path / "kb", docs, retrieve) as kb:
         [hit] = kb.search("filter washed in water")
-        document = kb.document(hit.chunk.source)
+        document = reads.document(kb, hit.chunk.source)
         assert document is not None
         assert hit.chunk.text == HANDBOOK.rstrip()
         assert document.text[hit.chunk.start : hit.chunk.end] == hit.chunk.text

@@ -84,7 +84,7 @@ def opened(place: str, docs: Path) -> Iterator[KnowledgeBase]:
 
 def answer_while(kb: KnowledgeBase, ask: Ask, step: int, change: Callable[[], object]) -> tuple[Answer, bool]:
     """The answer, with a change before the read of this number; and whether there were as many reads."""
-    reading, reads, lock = Session._reading, 0, threading.Lock()
+    reading, reads, lock = Session.snapshot, 0, threading.Lock()
 
     @contextmanager
     def read(session: Session) -> Iterator[CatalogSnapshot]:
@@ -98,7 +98,7 @@ def answer_while(kb: KnowledgeBase, ask: Ask, step: int, change: Callable[[], ob
             yield snapshot
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Session, "_reading", read)
+        patch.setattr(Session, "snapshot", read)
         answer = ask(kb)
     return answer, reads >= step
 
@@ -197,7 +197,7 @@ def test_the_end_of_a_session_waits_for_its_reads_and_refuses_others(tmp_path: P
     docs = tmp_path / "docs"
     docs.mkdir()
     with opened(str(tmp_path / "kb"), docs) as kb:
-        with kb.session() as session, session._reading():
+        with kb.session() as session, session.snapshot():
             ended = threading.Thread(target=session.close)
             ended.start()
             ended.join(0.2)

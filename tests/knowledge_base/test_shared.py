@@ -27,10 +27,12 @@ from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres import PostgresCatalog
 from ragkit.index.replica import WRITER_FOLDER
 from ragkit.index.report import IndexEvent, TextsEmbedded
+from ragkit.knowledge_base.database_location import DatabaseLocation
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
+from tests import reads
 
 HASHING = "embed: {name: hashing, dimension: 64}\nsplit: {name: recursive, chunk_size: 30, chunk_overlap: 0}\n"
 PIPELINE = Pipeline.from_yaml(HASHING)
@@ -68,13 +70,13 @@ def docs(tmp_path: Path) -> Path:
 
 def contents(kb: KnowledgeBase) -> list[object]:
     """Everything that a reader sees."""
-    with kb.reader.snapshot() as snapshot:
+    with kb.session() as session, session.snapshot() as snapshot:
         chunks = [(key, *map(str, (chunk,))) for key, chunk in _chunks(kb)]
-        return [snapshot.arrays.generation, *kb.documents(), *chunks]
+        return [snapshot.arrays.generation, *reads.documents(kb), *chunks]
 
 
 def _chunks(kb: KnowledgeBase) -> Iterator[tuple[int, object]]:
-    with kb.reader.snapshot() as snapshot:
+    with kb.session() as session, session.snapshot() as snapshot:
         keys = snapshot.arrays.chunk_keys.tolist()
         yield from zip(keys, snapshot.chunks(keys), strict=True)
 
@@ -90,7 +92,7 @@ def scores(kb: KnowledgeBase) -> list[list[tuple[str, float]]]:
 
 def assert_same(one: KnowledgeBase, other: KnowledgeBase) -> None:
     assert contents(one) == contents(other)
-    if one.documents():
+    if reads.documents(one):
         for ours, theirs in zip(scores(one), scores(other), strict=True):
             assert [name for name, _ in ours] == [name for name, _ in theirs]
             np.testing.assert_allclose([score for _, score in ours], [score for _, score in theirs], rtol=1e-6)
@@ -218,7 +220,7 @@ def test_another_machine_sees_what_was_published(docs: Path, tmp_path: Path, mac
     assert_same(one, other)
     (docs / "pump3.md").write_text("# Pump 3\n\nIt was replaced by a siphon.\n")
     assert other.index(docs).embedded == 1
-    assert one.refresh()
+    assert one.location.refresh()
     assert "siphon" in one.search("siphon")[0].text
     assert_same(one, other)
     assert one.path != other.path
@@ -229,11 +231,11 @@ def test_a_follower_pulls_what_is_published_without_being_asked(docs: Path, mach
     writer = machine("one")
     writer.index(docs)
     reader = machine("other", pipeline=None)
-    reader.follow()
+    reader.location.follow()
     (docs / "new.md").write_text("The siphon is in the cellar.\n")
     writer.index(docs)
     deadline = time.monotonic() + 10
-    while len(reader.documents()) < 9 and time.monotonic() < deadline:
+    while len(reads.documents(reader)) < 9 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert reader.search("siphon", mode="lexical")[0].source.endswith("new.md")
 
@@ -242,14 +244,14 @@ def test_an_open_reader_keeps_working_while_its_copy_is_fetched_again(docs: Path
     kb = machine()
     kb.index(docs)
     before = scores(kb)
-    assert kb._shared is not None
-    kb._shared.replica.refetch(kb._shared.database)
-    kb.refresh()
+    assert isinstance(kb.location, DatabaseLocation)
+    kb.location.replica.refetch(kb.location.database)
+    kb.location.refresh()
     assert scores(kb) == before
     (docs / "new.md").write_text("The siphon is in the cellar.\n")
     machine("other").index(docs)
-    kb.refresh()
-    assert len(kb.documents()) == 9
+    kb.location.refresh()
+    assert len(reads.documents(kb)) == 9
 
 
 def test_a_damaged_copy_is_fetched_again(docs: Path, machine: Open) -> None:
@@ -294,20 +296,20 @@ def test_a_damaged_copy_is_fetched_again_before_a_run_writes(docs: Path, machine
 def test_a_database_that_was_restored_to_an_earlier_state_is_fetched_again(docs: Path, machine: Open) -> None:
     writer, reader = machine("one"), machine("other")
     writer.index(docs)
-    url = DatabaseUrl.parse(writer._shared.url.address) if writer._shared else None
-    assert url is not None
+    assert isinstance(writer.location, DatabaseLocation)
+    url = writer.location.url
     with psycopg.connect(url.dsn, autocommit=True) as connection:
         saved = connection.execute(f'SELECT version FROM "{url.schema}".ragkit'.encode()).fetchone()
         assert saved
         (docs / "new.md").write_text("The siphon is in the cellar.\n")
         writer.index(docs)
-        reader.refresh()
-        assert len(reader.documents()) == 9
+        reader.location.refresh()
+        assert len(reads.documents(reader)) == 9
         for table in ("files", "documents", "chunks", "meta", "roots"):
             connection.execute(f'DELETE FROM "{url.schema}".{table} WHERE version > %s'.encode(), saved)
         connection.execute(f'UPDATE "{url.schema}".ragkit SET version = %s'.encode(), saved)
-    reader.refresh()
-    assert len(reader.documents()) == 8
+    reader.location.refresh()
+    assert len(reads.documents(reader)) == 8
     assert not reader.search("siphon cellar", mode="lexical")
 
 
@@ -317,10 +319,10 @@ def test_an_unreachable_database_leaves_the_local_copy(
     kb = machine()
     kb.index(docs)
     before = scores(kb)
-    assert kb._shared is not None
-    kb._shared.database.close()
+    assert isinstance(kb.location, DatabaseLocation)
+    kb.location.database.close()
     monkeypatch.setattr(psycopg.Connection, "connect", _fail_to_connect)
-    kb.refresh()
+    kb.location.refresh()
     assert scores(kb) == before
     assert "cannot be used (no route to host): start the database, or correct the address" in caplog.text
     with pytest.raises(DatabaseFailed, match="start the database"):
@@ -349,13 +351,13 @@ def test_a_directory_moves_into_a_database_and_back_without_embedding(
             with pytest.raises(InvalidOption, match="it holds 9 documents"):
                 directory.copy_to(database_url)
             assert directory.copy_to(database_url, overwrite=True).chunks == 9
-            copied.refresh()
+            copied.location.refresh()
             assert_same(directory, copied)
     with KnowledgeBase.open(tmp_path / "back") as back, KnowledgeBase.open(tmp_path / "kb") as directory:
         assert_same(directory, back)
         assert back.verify().is_sound
         assert back.index(docs).embedded == 0
-        assert back.document("note") is not None
+        assert reads.document(back, "note") is not None
         with pytest.raises(InvalidOption, match="a directory without a knowledge base"):
             directory.copy_to(tmp_path / "back")
 
@@ -368,16 +370,16 @@ def test_several_knowledge_bases_share_a_database(docs: Path, machine: Open) -> 
     with machine(options="&schema=alpha1") as alpha, machine(options="&schema=beta1") as beta:
         alpha.index(docs)
         beta.add(Document("Only here.", {"source": "note"}))
-        alpha.refresh()
-        assert (len(alpha.documents()), len(beta.documents())) == (8, 1)
+        alpha.location.refresh()
+        assert (len(reads.documents(alpha)), len(reads.documents(beta))) == (8, 1)
 
 
 def test_documents_with_nul_and_control_characters_survive(machine: Open) -> None:
     text = "a\x00b \x1a \x1aZ \x1aS end of the note"
     with machine() as kb, machine("other") as other:
         kb.add(Document(text, {"source": "odd\x1a", "key": "\x00 and \x1aZ"}))
-        other.refresh()
-        found = other.document("odd\x1a")
+        other.location.refresh()
+        found = reads.document(other, "odd\x1a")
         assert found is not None
         assert found.text == text
         assert found.metadata["key"] == "\x00 and \x1aZ"
@@ -388,11 +390,11 @@ def test_added_documents_and_their_removal_reach_other_machines(machine: Open) -
     with machine("one") as one, machine("other") as other:
         one.add(Document("The siphon is in the cellar.", {"source": "note"}))
         other.add(Document("The hoist is in the attic.", {"source": "memo"}))
-        one.refresh()
-        assert [source for source, _, _ in one.documents()] == ["memo", "note"]
+        one.location.refresh()
+        assert [source for source, _, _ in reads.documents(one)] == ["memo", "note"]
         assert other.remove("note") == 1
-        one.refresh()
-        assert [source for source, _, _ in one.documents()] == ["memo"]
+        one.location.refresh()
+        assert [source for source, _, _ in reads.documents(one)] == ["memo"]
         assert one.index("kb.add").files["unchanged"] == 1
 
 
@@ -402,8 +404,8 @@ def test_files_of_another_machine_do_not_count_as_deleted(docs: Path, tmp_path: 
     docs.rename(tmp_path / "elsewhere")
     with machine("other") as other:
         assert other.status().stale == 0
-        assert other.freshness(10).removed == 0
-        assert not other.is_stale(str(docs / "pump1.md"))
+        assert reads.freshness(other, 10).removed == 0
+        assert not reads.is_stale(other, str(docs / "pump1.md"))
 
 
 def test_settings_that_differ_from_those_in_the_database_are_refused(docs: Path, machine: Open) -> None:
@@ -488,8 +490,8 @@ def test_a_second_writer_waits_for_the_first(docs: Path, machine: Open) -> None:
 
 @contextmanager
 def _lease(kb: KnowledgeBase) -> Iterator[None]:
-    assert kb._shared is not None
-    with closing(PostgresCatalog(kb._shared.url)) as database:
+    assert isinstance(kb.location, DatabaseLocation)
+    with closing(PostgresCatalog(kb.location.url)) as database:
         lease = database.acquire_lease()
         yield
         database.release_lease(lease)
@@ -499,8 +501,8 @@ def test_a_writer_that_lost_its_lease_publishes_nothing(docs: Path, machine: Ope
     first, second = machine("one"), machine("other")
     first.index(docs)
     (docs / "new.md").write_text("The siphon is in the cellar.\n")
-    url = DatabaseUrl.parse(first._shared.url.address) if first._shared else None
-    assert url is not None
+    assert isinstance(first.location, DatabaseLocation)
+    url = first.location.url
 
     def lose(event: IndexEvent) -> None:
         with psycopg.connect(url.dsn, autocommit=True) as connection:
@@ -508,9 +510,9 @@ def test_a_writer_that_lost_its_lease_publishes_nothing(docs: Path, machine: Ope
 
     with pytest.raises(KnowledgeBaseLocked, match="which took over"):
         first.index(docs, options=IndexOptions(on_event=lose))
-    assert len(second.documents()) == 8
+    assert len(reads.documents(second)) == 8
     assert second.index(docs).files["added"] == 1
-    first.refresh()
+    first.location.refresh()
     assert_same(first, second)
     assert first.index(docs).files["unchanged"] == 9
 
@@ -553,8 +555,8 @@ def test_a_killed_writer_leaves_nothing_half_seen_and_nothing_is_embedded_twice(
         assert writer.stdout is not None
         assert writer.stdout.readline() == "embedded\n"
         os.kill(writer.pid, signal.SIGKILL)
-    reader.refresh()
-    assert len(reader.documents()) == 1
+    reader.location.refresh()
+    assert len(reads.documents(reader)) == 1
     embedded = 0
 
     def count(event: IndexEvent) -> None:
@@ -566,11 +568,13 @@ def test_a_killed_writer_leaves_nothing_half_seen_and_nothing_is_embedded_twice(
     assert time.monotonic() - started < 60  # took over when the lease of 3 s had expired
     assert (report.files["added"], report.embedded) == (100, embedded)
     assert embedded <= 100 - batches * 20
-    reader.refresh()
-    assert len(reader.documents()) == 101
+    reader.location.refresh()
+    assert len(reads.documents(reader)) == 101
     with KnowledgeBase.open(tmp_path / "kb", Pipeline.load(pipeline)) as directory:
         directory.index(folder)
-        assert sorted(chunk.id for chunk in directory.chunks()) == sorted(chunk.id for chunk in reader.chunks())
+        assert sorted(chunk.id for chunk in reads.chunks(directory)) == sorted(
+            chunk.id for chunk in reads.chunks(reader)
+        )
 
 
 def test_copies_are_grouped_on_every_machine(docs: Path, machine: Open) -> None:
@@ -588,6 +592,6 @@ def test_copies_are_grouped_on_every_machine(docs: Path, machine: Open) -> None:
         assert {Path(source).name for source in (hit.source, *hit.also_in)} == {"a.md", "b.md", "c.md"}
     (docs / "b.md").unlink()
     writer.index(docs)
-    reader.refresh()
+    reader.location.refresh()
     hit = reader.search("Who repays hotels and trains?")[0]
     assert {Path(source).name for source in (hit.source, *hit.also_in)} == {"a.md", "c.md"}

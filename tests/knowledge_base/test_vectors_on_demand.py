@@ -23,9 +23,10 @@ from ragkit.index.catalog.directory import open_catalog
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.kept_vectors import KEPT_FILE, KeptVectors
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
+from ragkit.records import SearchMode
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 SEARCHABLE = IndexOptions(searchable_first=True, wait=False)
@@ -156,10 +157,10 @@ def test_a_search_does_not_wait_for_one_that_writes(counted: tuple[KnowledgeBase
     os.close(handle)
     kb.search("When is tea served?")
     assert embedder.texts == len(SMALL)
-    kept = kb.reader.kept_vectors
+    kept = kb._read_side.reader(kb.principal).kept_vectors
     assert kept is not None
     kept.add([bytes(16)], embedder.embed_texts(["another text"]))  # writes what could not be written before
-    with kb.reader.snapshot() as snapshot:
+    with kb.session() as session, session.snapshot() as snapshot:
         hashes = list(snapshot.text_hashes(snapshot.arrays.chunk_keys.tolist()).values())
     assert len(KeptVectors(kb.path, embedder.fingerprint, 384).find(hashes)) == len(SMALL)
 
@@ -169,7 +170,7 @@ def test_a_session_reads_one_state_while_chunks_get_vectors(counted: tuple[Knowl
     question = "What happens in strong wind?"
     with kb.session() as session:
         before = session.search(question)
-        assert kb.open_writer().embed_remaining() == 0
+        assert KnowledgeBase(kb.location.reopen(), kb.pipeline, kb.components).embed_remaining() == 0
         assert session.search(question) == before
     assert embedded_of_all(kb) == (4, 4)
 
@@ -246,7 +247,8 @@ def test_the_setting_index_embeds_before_publishing(tmp_path: Path) -> None:
 def test_vectors_are_required_where_nothing_can_embed(counted: tuple[KnowledgeBase, CountingMiniLM]) -> None:
     kb, _ = counted
     with (
-        kb.reader.snapshot() as snapshot,
+        kb.session() as session,
+        session.snapshot() as snapshot,
         pytest.raises(KnowledgeBaseError, match=r"4 chunks have no vectors yet: run"),
     ):
         snapshot.embeddings(snapshot.arrays.chunk_keys.tolist())

@@ -29,6 +29,7 @@ from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 from tests.wire_embed.dialects import EmbeddingRequest
 from tests.wire_embed.server import Fault, WireServer
 
@@ -116,8 +117,8 @@ def index(address: str, folder: Path, **options: Any) -> Any:
 def assert_same_as_a_directory(address: str, folder: Path, tmp_path: Path) -> None:
     with KnowledgeBase.open(address) as shared, KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml(TEXT)) as own:
         own.index(folder)
-        assert len(shared.documents()) == NOTES
-        assert sorted(chunk.id for chunk in shared.chunks()) == sorted(chunk.id for chunk in own.chunks())
+        assert len(reads.documents(shared)) == NOTES
+        assert sorted(chunk.id for chunk in reads.chunks(shared)) == sorted(chunk.id for chunk in reads.chunks(own))
         for question in ("who holds the key of door 7", "hook 42"):
             assert [hit.chunk.id for hit in shared.search(question)] == [hit.chunk.id for hit in own.search(question)]
 

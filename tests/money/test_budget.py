@@ -23,6 +23,7 @@ from ragkit.index.plan import FileTask
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.load.process.parsing import ParseFailure
 from ragkit.pipeline.assemble import PipelineComponents
+from tests import reads
 from tests.money.conftest import Ragkit
 from tests.money.wire import Wire
 
@@ -248,7 +249,7 @@ def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire
     settings.write_text(settings.read_text().replace("max_cost_usd: null", "max_cost_usd: null, search: model"))
     ragkit("index", "docs", "-q")
     with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
-        estimate = kb.estimate_cost(kb.agent(), "How long does boiler 7 take?")
+        estimate = reads.estimate_cost(kb, kb.agent(), "How long does boiler 7 take?")
     assert estimate is not None
     wire.requests.clear()
     wire.token_factor = 20.0
@@ -266,7 +267,7 @@ def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, m
     ragkit("index", "docs", "-q")
     with KnowledgeBase.open(".ragkit") as kb:
         agent = kb.chat()
-        estimate = kb.estimate_cost(agent, "How long does boiler 7 take?")
+        estimate = reads.estimate_cost(kb, agent, "How long does boiler 7 take?")
     assert estimate is not None
     wire.requests.clear()
     monkeypatch.setattr("sys.stdin", io.StringIO("How long does boiler 7 take?\n" * 50))

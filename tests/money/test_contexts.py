@@ -24,6 +24,7 @@ from ragkit.index.catalog.schema import CONTEXT_TABLES_SQL
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 from tests.money.conftest import Ragkit
 from tests.money.paid import PaidProvider
 from tests.money.wire import Wire
@@ -65,8 +66,8 @@ def test_a_context_is_found_and_shown_but_never_quoted(written: Path, wire: Wire
     assert line["context"] == "From the Oslo catalogue: boiler7x."
     assert "boiler7x" not in line["text"]
     with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
-        for chunk in kb.chunks():
-            document = kb.document(chunk.source)
+        for chunk in reads.chunks(kb):
+            document = reads.document(kb, chunk.source)
             assert document is not None
             assert document.text[chunk.start : chunk.end] == chunk.text
         shown = RAGTool(kb).search_knowledge_base("boiler7x").content

@@ -11,6 +11,7 @@ import pytest
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline import discovery
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 from tests.servers.plugin import SERVERS
 from tests.wire_embed.dialects import DIALECTS
 from tests.wire_embed.server import WireServer
@@ -56,7 +57,7 @@ def test_a_shipped_pipeline_indexes_finds_and_answers(pipeline: Pipeline, tmp_pa
         answer = kb.ask("How long does the boiler take to reach its working pressure?")
         assert "eleven minutes" in answer.text
         assert kb.verify().problems == ()
-        assert kb.freshness(60).is_current
+        assert reads.freshness(kb, 60).is_current
 
 
 def test_the_excluded_pipelines_exist() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ragkit.errors import InvalidOption
-from ragkit.records import Chunk, Hit
-from ragkit.retrieve.base import ChunkIndex, Explanation, Where
+from ragkit.records import Chunk, Hit, Where
+from ragkit.retrieve.base import ChunkIndex, Explanation
 from ragkit.retrieve.context import ContextRetriever, clip_to_uncovered
 from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.options import ContextMethod, ContextOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragkit.errors import InvalidOption
-from ragkit.records import Hit
-from ragkit.retrieve.base import Explanation, Where
+from ragkit.records import Hit, Where
+from ragkit.retrieve.base import Explanation
 from ragkit.retrieve.deduplication import DeduplicatingRetriever, deduplicate, shingles
 from ragkit.retrieve.options import DistinctOptions
 from tests.retrieve.passages import chunk

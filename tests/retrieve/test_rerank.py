@@ -10,9 +10,9 @@ import pytest
 
 from ragkit.embed.minilm import MiniLM
 from ragkit.errors import InvalidOption
-from ragkit.records import Hit
+from ragkit.records import Hit, Where
 from ragkit.retrieve import RERANKERS
-from ragkit.retrieve.base import Explanation, Reranker, RerankScores, Where
+from ragkit.retrieve.base import Explanation, Reranker, RerankScores
 from ragkit.retrieve.fusion import z_scores
 from ragkit.retrieve.options import DenseOptions, HybridOptions, RerankOptions
 from ragkit.retrieve.rerank import MmrReranker, RerankingRetriever, pairwise_similarity, rank_by_mmr

@@ -28,6 +28,7 @@ import pyarrow.parquet
 
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 from tests.load import odf_files, ole_files
 from tests.load.sample_files import book, replaced, workbook, zipped
 
@@ -357,7 +358,7 @@ def examine(folder: Path, place: Path | str, *, records: bool = True) -> list[Ou
 def _words(kb: KnowledgeBase) -> dict[str, str]:
     """Each word that a reader can find -> the chunk with it, as a model would see it."""
     found: dict[str, str] = {}
-    for chunk in kb.chunks():
+    for chunk in reads.chunks(kb):
         for word in re.findall(r"qz[a-j]{4}okapi", chunk.text):
             found[word] = f"{chunk.header}\n{chunk.text}"
     return found

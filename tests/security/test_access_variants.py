@@ -14,6 +14,7 @@ from ragkit.load.document_loader import DocumentLoader
 from ragkit.load.shared.access_field import settle_access
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Document
+from tests import reads
 from tests.load.sample_files import workbook, zipped
 from tests.security.access_variants import TABLES, examine
 
@@ -54,13 +55,13 @@ def test_a_file_is_reported_until_it_is_mended_and_keeps_being_indexed(tmp_path:
             assert failure.source == str(file) and failure.error.startswith("line 2: `access` cannot be read")
             assert report.files["failed"] == 0
         assert (first.files["added"], second.files["unchanged"]) == (1, 1)
-        assert [row.source for row in kb.failures()] == [str(file)]
+        assert [row.source for row in reads.failures(kb)] == [str(file)]
         assert len(kb.status().failures) == 1 and kb.status().failed == 0
         assert kb.search("okapi") and not kb.as_user("alice").search("okapi")
-        assert kb.as_user("alice").failures() == [] and kb.as_user("alice").status().failures == ()
+        assert reads.failures(kb.as_user("alice")) == [] and kb.as_user("alice").status().failures == ()
         file.write_text("---\naccess: [alice]\n---\nThe secret okapi.\n")
         assert kb.index(file.parent).failures == ()
-        assert kb.failures() == [] and kb.as_user("alice").search("okapi")
+        assert reads.failures(kb) == [] and kb.as_user("alice").search("okapi")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_a_table_in_an_archive_keeps_the_permissions_of_its_rows(tmp_path: Path)
         assert [failure.error for failure in report.failures] == [
             "Staff!A3:B3: `access` is empty: only owners may read it"
         ]
-        texts = {name: " ".join(chunk.text for chunk in kb.as_user(name).chunks()) for name in ("alice", "bob")}
+        texts = {name: " ".join(chunk.text for chunk in reads.chunks(kb.as_user(name))) for name in ("alice", "bob")}
     assert "newt" in texts["alice"] and not any(word in texts["alice"] for word in ("okapi", "heron", "vole"))
     assert all(word in texts["bob"] for word in ("newt", "okapi", "vole")) and "heron" not in texts["bob"]
 

@@ -31,6 +31,7 @@ from ragkit.retrieve import RETRIEVERS
 from ragkit.store import STORES
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.where_syntax import parse_where
+from tests import reads
 from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 
 SOURCE = Path(package.__file__).parent
@@ -124,13 +125,19 @@ SQL = ["' OR 1=1 --", "'; DROP TABLE documents; --", '" OR ""="', "x' UNION SELE
 @pytest.mark.parametrize("name", SQL)
 def test_sql_in_a_name_matches_and_changes_nothing(tmp_path: Path, name: str) -> None:
     with index_kb(tmp_path, "one", "The hedge is cut.\n") as kb:
-        results = [kb.chunk(name), kb.document(name), kb.find_document(name), kb.is_stale(name), kb.remove(name)]
+        results = [
+            reads.chunk(kb, name),
+            reads.document(kb, name),
+            reads.find_document(kb, name),
+            reads.is_stale(kb, name),
+            kb.remove(name),
+        ]
         assert results == [None, None, None, True, 0]
-        assert len(kb.document_rows(text=name)) == (name in kb.documents()[0][0])
+        assert len(reads.list_documents(kb, text=name)) == (name in reads.documents(kb)[0][0])
         assert kb.search("hedge", where={name: {"$eq": name}}) == []
         assert kb.search("hedge", where={"source": {"$in": [name]}}) == []
         kb.search(name, mode="lexical")
-        assert (len(kb.documents()), kb.verify().is_sound) == (1, True)
+        assert (len(reads.documents(kb)), kb.verify().is_sound) == (1, True)
     store = SQLiteConversationStore(tmp_path / "talks.db", "anna")
     store.save("hers")
     assert SQLiteConversationStore(tmp_path / "talks.db", name).load() is None
@@ -146,12 +153,12 @@ def test_ids_of_one_knowledge_base_are_unknown_in_another(tmp_path: Path) -> Non
         index_kb(tmp_path, "hers", "The hedge is cut.\n") as hers,
         index_kb(tmp_path, "his", "The roses are red.\n") as his,
     ):
-        [chunk] = hers.chunks()
-        assert his.chunk(chunk.id) is None
-        assert his.document(chunk.source) is None
-        assert his.find_document(chunk.document_id) is None
+        [chunk] = reads.chunks(hers)
+        assert reads.chunk(his, chunk.id) is None
+        assert reads.document(his, chunk.source) is None
+        assert reads.find_document(his, chunk.document_id) is None
         assert his.remove(chunk.source) == 0
-        assert hers.chunk(chunk.id) == chunk
+        assert reads.chunk(hers, chunk.id) == chunk
 
 
 @pytest.mark.parametrize("name", ["Anna", "anna ", " anna", "ann", "anna%", "a_na", "ANNA", "anna\0", "ann\u0430"])
@@ -233,8 +240,8 @@ LONG: dict[str, Callable[[KnowledgeBase], object]] = {
     "a question of a megabyte": lambda kb: kb.search("hedge " * 170_000),
     "a word of a megabyte": lambda kb: kb.search("h" * 1_000_000),
     "more hits than there are": lambda kb: kb.search("hedge", 10**30),
-    "an id of a megabyte": lambda kb: kb.document("x" * 1_000_000),
-    "a name of a megabyte": lambda kb: kb.document_rows(text="%" * 1_000_000),
+    "an id of a megabyte": lambda kb: reads.document(kb, "x" * 1_000_000),
+    "a name of a megabyte": lambda kb: reads.list_documents(kb, text="%" * 1_000_000),
 }
 
 
@@ -275,7 +282,7 @@ def test_questions_are_not_written_to_the_catalog(tmp_path: Path) -> None:
         for name in SQL:
             kb.search(name)
             kb.ask(name)
-            kb.document(name)
+            reads.document(kb, name)
     assert dump_catalog(tmp_path / "one" / CATALOG_FILE) == before
 
 

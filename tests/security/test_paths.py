@@ -23,6 +23,7 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.files.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.mcp.tools import McpTools
+from tests import reads
 from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 from tests.server.parts import serving
 
@@ -184,7 +185,7 @@ def test_an_indexed_file_that_became_a_link_is_not_followed(house: Path) -> None
         for run in (IndexOptions(), IndexOptions(dry_run=True), IndexOptions(rebuild=True)):
             with pytest.raises(LoadError, match="is now a link to"):
                 kb.index(*kb.status().sources, options=run)  # like the tool `index` of an MCP server
-        assert [chunk.text for chunk in kb.chunks()] == [GUIDE.strip()]
+        assert [chunk.text for chunk in reads.chunks(kb)] == [GUIDE.strip()]
 
 
 def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
@@ -203,7 +204,7 @@ def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
         assert [(Path(element.source).name, element.error) for element in report.failures] == [
             ("guide.md", "changed since the folder was scanned; what was indexed is kept")
         ]
-        assert SECRET not in str([*kb.chunks()])
+        assert SECRET not in str([*reads.chunks(kb)])
 
 
 @pytest.mark.parametrize("replaced", SWAPS)

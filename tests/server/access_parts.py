@@ -18,6 +18,7 @@ from ragkit.index.access.tokens import create_token
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.settings import ServerLimits, ServerSettings
+from tests import reads
 from tests.load.sample_files import pdf
 from tests.server.parts import Served
 
@@ -128,7 +129,7 @@ def grant_everyone(kb: KnowledgeBase) -> dict[str, str]:
         settings = settings.with_user(User(name, USERS.get(name, ()), role, (digest,)))
     for path, who in RULES.items():
         settings = settings.with_rule(path, [who])
-    kb.access.update(lambda _: settings)
+    kb.location.access.update(lambda _: settings)
     return tokens
 
 
@@ -143,7 +144,7 @@ def world(folder: Path, settings: ServerSettings | None = None, place: str = "")
         served = Served(kb, chosen, create_application({"": kb}, chosen))
         try:
             made = World(folder / "docs", kb, served, secrets, tokens)
-            made.document_ids = [row.id for row in kb.document_rows("", 1000)]
+            made.document_ids = [row.id for row in reads.list_documents(kb, "", 1000)]
             yield made
         finally:
             served.stop()

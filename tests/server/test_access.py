@@ -52,7 +52,7 @@ def test_a_knowledge_base_in_a_database_shows_no_more(database_url: str, tmp_pat
         seen = ask_pairs(base, PAIRS // 4, SEED + 2)
         assert sum(seen.values()) > PAIRS // 4
         with KnowledgeBase.open(database_url) as other:  # another process: users and rules are in the database
-            assert other.access.read() == base.kb.access.read()
+            assert other.location.access.read() == base.kb.location.access.read()
             hidden = next(secret for secret in base.secrets if secret.allowed == {"group:red"})
             asked = f"keyword of project aster{hidden.number}"
             assert hidden.word in other.as_user("zoe", ["red"]).search(asked, 1)[0].text
@@ -114,38 +114,38 @@ def test_a_restricted_search_ranks_like_one_without_the_other_documents(base: Wo
 def test_rights_are_those_of_the_moment(base: World) -> None:
     secret = next(secret for secret in base.secrets if secret.allowed == {"group:blue"})
     asked = {"query": f"keyword of project aster{secret.number}", "top_k": 1}
-    before = base.kb.access.read()
+    before = base.kb.location.access.read()
     try:
         with base.client("ann") as client:
             assert secret.word not in client.post("/v1/search", json=asked).text
             ann = before.find_user("ann")
             assert ann is not None
             ann_in_blue = replace(ann, groups=("red", "blue"))
-            base.kb.access.update(lambda s: s.with_user(ann_in_blue))
+            base.kb.location.access.update(lambda s: s.with_user(ann_in_blue))
             assert secret.word in client.post("/v1/search", json=asked).text
             session = client.post("/chat", json={"message": asked["query"]}).json()
-            base.kb.access.update(lambda _: before)
+            base.kb.location.access.update(lambda _: before)
             assert secret.word not in client.post("/v1/search", json=asked).text
             # of what was answered with rights that are gone, the user sees no word, but the rest
             for path in (f"/session/{session['session_id']}", f"/traces/{session['trace_id']}"):
                 seen = client.get(path)
                 assert seen.status_code == 200 and secret.word not in seen.text and HIDDEN in seen.text
     finally:
-        base.kb.access.update(lambda _: before)
+        base.kb.location.access.update(lambda _: before)
 
 
 def test_a_new_rule_holds_for_documents_that_were_public(base: World) -> None:
     secret = next(secret for secret in base.secrets if not secret.allowed)
     asked = {"query": f"keyword of project aster{secret.number}", "top_k": 1}
-    before = base.kb.access.read()
+    before = base.kb.location.access.read()
     with base.client("dan") as client, base.client("ann") as other:
         assert secret.word in client.post("/v1/search", json=asked).text
-        base.kb.access.update(lambda settings: settings.with_rule("public/**", ["group:red"]))
+        base.kb.location.access.update(lambda settings: settings.with_rule("public/**", ["group:red"]))
         try:
             assert secret.word not in client.post("/v1/search", json=asked).text
             assert secret.word in other.post("/v1/search", json=asked).text
         finally:
-            base.kb.access.update(lambda _: before)
+            base.kb.location.access.update(lambda _: before)
 
 
 def test_every_answer_is_logged_with_its_user_and_documents(base: World, caplog: pytest.LogCaptureFixture) -> None:

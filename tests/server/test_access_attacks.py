@@ -21,6 +21,7 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.server.http_errors import RequestRejected
 from ragkit.server.principals import CURRENT, Principal, current_grants
 from ragkit.server.settings import ServerSettings
+from tests import reads
 from tests.server.access_parts import HASHING, KINDS, USERS, World, rpc, world
 from tests.server.parts import Served
 
@@ -63,7 +64,7 @@ FORGED: dict[str, Callable[[World], dict[str, str]]] = {
     "unknown token": lambda _: bearer(create_token()[0]),
     "half a token": lambda base: bearer(base.tokens["ann"][:-1]),
     "a token and more": lambda base: bearer(base.tokens["ann"] + "x"),
-    "the hash of a token": lambda base: bearer(base.kb.access.read().users[0].tokens[0].digest),
+    "the hash of a token": lambda base: bearer(base.kb.location.access.read().users[0].tokens[0].digest),
     "a token as Basic": lambda base: {"authorization": f"Basic {base.tokens['ann']}"},
     "a token in another header": lambda base: {"x-api-key": base.tokens["ann"]},
     "a name as token": lambda _: bearer("ann"),
@@ -139,7 +140,7 @@ def test_readers_cannot_manage(base: World, attack: str) -> None:
 
 def test_documents_of_others_do_not_exist(base: World) -> None:
     with base.client("eve") as client:
-        for row in base.kb.document_rows("", 1000)[::3]:
+        for row in reads.list_documents(base.kb, "", 1000)[::3]:
             hidden = bool(base.leaks("eve", row.source))
             for path in ("", "/file", "/html", "/pages/1", "/rectangles?start=0&end=9"):
                 answer = client.get(f"/documents/{row.id}{path}")
@@ -148,7 +149,7 @@ def test_documents_of_others_do_not_exist(base: World) -> None:
                     unknown = client.get("/documents/0123456789abcdef")
                     assert answer.status_code == unknown.status_code == 404
         # a table with rows of others cannot be downloaded, though some of its rows may be read
-        table = next(row for row in base.kb.document_rows("", 1000) if "rows.csv" in row.source)
+        table = next(row for row in reads.list_documents(base.kb, "", 1000) if "rows.csv" in row.source)
         with base.client("olga") as owner:
             assert owner.get(f"/documents/{table.id}/file").status_code == 200
         assert client.get(f"/documents/{table.id}/file").status_code in (404, 409)
@@ -212,25 +213,25 @@ def test_an_mcp_session_cannot_be_handed_over(base: World) -> None:
         with base.served.client() as nobody:
             assert nobody.post("/mcp", json=call, headers=headers).status_code == 401
         # a revocation holds in sessions that have begun
-        before = base.kb.access.read()
-        base.kb.access.update(lambda s: replace(s, users=tuple(u for u in s.users if u.name != "ann")))
+        before = base.kb.location.access.read()
+        base.kb.location.access.update(lambda s: replace(s, users=tuple(u for u in s.users if u.name != "ann")))
         try:
             assert ann.post("/mcp", json=call, headers=headers).status_code == 401
         finally:
-            base.kb.access.update(lambda _: before)
+            base.kb.location.access.update(lambda _: before)
 
 
 def test_a_revoked_token_is_refused_at_once(base: World) -> None:
     word = red_question(base)[1]
     assert word in search(base, bearer(base.tokens["ann"])).text  # what it read is in the caches now
-    before = base.kb.access.read()
+    before = base.kb.location.access.read()
     try:
-        base.kb.access.update(lambda s: replace(s, users=tuple(u for u in s.users if u.name != "ann")))
+        base.kb.location.access.update(lambda s: replace(s, users=tuple(u for u in s.users if u.name != "ann")))
         assert search(base, bearer(base.tokens["ann"])).status_code == 401
-        base.kb.access.update(lambda _: before.with_rule("red/**", remove=["group:red"]))
+        base.kb.location.access.update(lambda _: before.with_rule("red/**", remove=["group:red"]))
         assert word not in search(base, bearer(base.tokens["ann"])).text
     finally:
-        base.kb.access.update(lambda _: before)
+        base.kb.location.access.update(lambda _: before)
 
 
 def test_a_lost_or_broken_file_of_users_opens_nothing(base: World) -> None:
@@ -270,7 +271,7 @@ def test_users_of_one_base_do_not_reach_another(tmp_path: Path) -> None:
         bases[name].index(folder)
         tokens[name], digest = create_token()
         with_user = AccessSettings().with_user(User("ann", tokens=(digest,)))
-        bases[name].access.update(partial(_replace, with_user))
+        bases[name].location.access.update(partial(_replace, with_user))
     settings = ServerSettings(port=0)
     served = Served(bases["a"], settings, create_application(bases, settings))
     try:
@@ -311,7 +312,7 @@ def test_a_token_expires_and_is_revoked_alone(tmp_path: Path) -> None:
             assert ann is not None
             return settings.with_user(replace(ann, tokens=(*ann.tokens, *stored)))
 
-        base.kb.access.update(add)
+        base.kb.location.access.update(add)
         assert [search(base, bearer(texts[name])).status_code for name in ("laptop", "phone")] == [200, 200]
         expired = search(base, bearer(texts["old"]))
         assert expired.status_code == 401 and expired.headers["www-authenticate"] == "Bearer"
@@ -323,7 +324,7 @@ def test_a_token_expires_and_is_revoked_alone(tmp_path: Path) -> None:
             assert ann is not None
             return settings.with_user(replace(ann, tokens=tuple(t for t in ann.tokens if t.name != "laptop")))
 
-        base.kb.access.update(revoke)
+        base.kb.location.access.update(revoke)
         assert search(base, bearer(texts["laptop"])).status_code == 401
         assert search(base, bearer(texts["phone"])).status_code == 200
         assert search(base, bearer(base.tokens["ann"])).status_code == 200

@@ -35,7 +35,7 @@ def test_an_upload_with_damaged_front_matter_is_reported_and_for_owners_only(tmp
         kb.index(tmp_path / "a.md")
         users = tuple(User(name, (), "owner" if name == "olga" else "reader", (digest,))
                       for name, (_, digest) in tokens.items())  # fmt: skip
-        kb.access.update(lambda _: AccessSettings(users))
+        kb.location.access.update(lambda _: AccessSettings(users))
     plans = {
         "colon.md": ("title: Plans: the house\naccess: [bob]", {"olga", "bob"}),
         "board.md": ("access: @board", {"olga"}),

@@ -124,7 +124,7 @@ def test_a_change_of_the_documents_is_answered_anew_and_a_changed_file_is_said(t
         again = ask(client)
         assert "August" in again["response"]
         assert [citation["stale"] for citation in again["message"]["citations"]] == [True]
-        with served.kb.open_writer() as writer:
+        with KnowledgeBase(served.kb.location.reopen(), served.kb.pipeline, served.kb.components) as writer:
             writer.index(docs)
         assert "January" in ask(client)["response"]
 
@@ -140,7 +140,7 @@ def test_an_answer_is_given_again_only_to_those_who_may_read_the_same(tmp_path: 
         for name, groups in (("ann", ("board",)), ("bea", ("board", "x")), ("cal", ()), ("dan", ())):
             tokens[name], digest = create_token()
             settings = settings.with_user(User(name, groups, "reader", (digest,)))
-        kb.access.update(lambda _: settings)
+        kb.location.access.update(lambda _: settings)
         chosen = limited(cached_answers=64)
         served = Served(kb, chosen, create_application({"": kb}, chosen))
         try:
@@ -154,7 +154,7 @@ def test_an_answer_is_given_again_only_to_those_who_may_read_the_same(tmp_path: 
             assert "August" in said["ann"] and "August" in said["bea"]
             assert "August" not in said["cal"] + said["dan"]
             assert is_cached == {"ann": False, "cal": False, "bea": True, "dan": True}
-            kb.access.update(lambda known: known.with_rule("plan.md", ["user:ann"]))
+            kb.location.access.update(lambda known: known.with_rule("plan.md", ["user:ann"]))
             with served.client(headers={"authorization": f"Bearer {tokens['bea']}"}) as client:
                 assert "August" not in ask(client)["response"]
         finally:

@@ -47,11 +47,11 @@ def people(base: Path) -> Iterator[People]:
     """Eve and Ann are editors who may read what everyone may read; `*.secret.md` only Bob may."""
     tokens: dict[str, str] = {}
     with KnowledgeBase.open(base) as kb:
-        settings = kb.access.read().with_rule("*.secret.md", ["user:bob"])
+        settings = kb.location.access.read().with_rule("*.secret.md", ["user:bob"])
         for name in ("olga", "eve", "ann"):
             tokens[name], stored = create_token()
             settings = settings.with_user(User(name, (), "owner" if name == "olga" else "editor", (stored,)))
-        kb.access.update(lambda _: settings)
+        kb.location.access.update(lambda _: settings)
         served = Served(kb, SETTINGS, create_application({"": kb}, SETTINGS))
         clients = [served.client(headers={"authorization": f"Bearer {tokens[n]}"}) for n in ("olga", "eve", "ann")]
         try:

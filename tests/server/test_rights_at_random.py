@@ -21,6 +21,7 @@ import pytest
 from ragkit.cli.commands.serve import create_application
 from ragkit.index.access.rules import AccessSettings, Role, User
 from ragkit.index.access.tokens import create_token
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.server.state.rights_filter import HIDDEN
@@ -123,7 +124,7 @@ class RandomHouse:
 
     def index(self) -> None:
         """Index with another instance, as another process does."""
-        with self.kb.open_writer() as writer:
+        with KnowledgeBase(self.kb.location.reopen(), self.kb.pipeline, self.kb.components) as writer:
             writer.index(self.folder)
 
     def regroup(self) -> None:
@@ -153,7 +154,7 @@ class RandomHouse:
 
     def publish(self) -> None:
         """Write the users and rules."""
-        old = self.kb.access.read()
+        old = self.kb.location.access.read()
         settings = AccessSettings()
         for name, groups in self.groups.items():
             known = old.find_user(name)
@@ -163,7 +164,7 @@ class RandomHouse:
             settings = settings.with_user(replace(known, groups=tuple(sorted(groups))))
         for top, names in self.rules.items():
             settings = settings.with_rule(f"{top}/**", sorted(names))
-        self.kb.access.update(lambda _: settings)
+        self.kb.location.access.update(lambda _: settings)
 
     # conversations
 

@@ -20,6 +20,7 @@ from ragkit.agent.providers.base import Provider
 from ragkit.cli.commands.serve import create_application
 from ragkit.index.access.rules import AccessSettings, User
 from ragkit.index.access.tokens import create_token
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.app import ROUTERS
 from ragkit.server.settings import ServerSettings
@@ -50,7 +51,7 @@ class House:
         """Write a document, and index the folder with another instance, as another process does."""
         front = f"---\naccess: {access}\n---\n" if access else ""
         (self.folder / name).write_text(f"{front}# Plans\n\n{text}\n")
-        with self.kb.open_writer() as writer:
+        with KnowledgeBase(self.kb.location.reopen(), self.kb.pipeline, self.kb.components) as writer:
             writer.index(self.folder)
 
     def change_user(self, name: str, *groups: str) -> None:
@@ -61,11 +62,11 @@ class House:
             assert user is not None
             return settings.with_user(replace(user, groups=groups))
 
-        self.kb.access.update(change)
+        self.kb.location.access.update(change)
 
     def revoke(self, name: str) -> None:
         """Remove a user."""
-        self.kb.access.update(lambda s: replace(s, users=tuple(user for user in s.users if user.name != name)))
+        self.kb.location.access.update(lambda s: replace(s, users=tuple(user for user in s.users if user.name != name)))
 
 
 def open_house(stack: ExitStack, folder: Path, place: str | Path, provider: Provider | None) -> House:
@@ -80,7 +81,7 @@ def open_house(stack: ExitStack, folder: Path, place: str | Path, provider: Prov
     for name, role in (("ann", "reader"), ("bob", "reader"), ("olga", "owner")):
         tokens[name], digest = create_token()
         settings = settings.with_user(User(name, ("staff",), role, (digest,)))  # type: ignore[arg-type]
-    kb.access.update(lambda _: settings)
+    kb.location.access.update(lambda _: settings)
     return House(docs, kb, serve(stack, kb), tokens)
 
 
@@ -156,7 +157,7 @@ def test_an_unrelated_grant_a_gained_and_a_lost_group_leave_a_user_the_sessions(
         answer = ask(ann)
         link = ann.post(f"/session/{answer['session_id']}/share").json()["share_id"]
         for change in (
-            lambda: house.kb.access.update(lambda s: s.with_rule("zzz/**", ["group:ops"])),
+            lambda: house.kb.location.access.update(lambda s: s.with_rule("zzz/**", ["group:ops"])),
             lambda: house.change_user("ann", "staff", "board"),
             lambda: house.change_user("ann"),
         ):
@@ -170,7 +171,7 @@ def test_an_unrelated_grant_a_gained_and_a_lost_group_leave_a_user_the_sessions(
 
 @pytest.mark.parametrize("loss", ["front matter", "rule", "group", "deleted"])
 def test_what_is_lost_is_blanked_on_every_route_and_the_rest_stays(house: House, loss: str) -> None:
-    house.kb.access.update(lambda s: s.with_rule("plans.md", ["group:staff"]))
+    house.kb.location.access.update(lambda s: s.with_rule("plans.md", ["group:staff"]))
     with house.client("ann") as ann, house.client("olga") as olga:
         answer = ask(ann)
         assert {c["n"] for c in answer["message"]["citations"]} >= {1, 2}, answer
@@ -178,12 +179,12 @@ def test_what_is_lost_is_blanked_on_every_route_and_the_rest_stays(house: House,
         if loss == "front matter":
             house.write("[bob]")
         elif loss == "rule":
-            house.kb.access.update(lambda s: s.with_rule("plans.md", ["user:bob"], ["group:staff"]))
+            house.kb.location.access.update(lambda s: s.with_rule("plans.md", ["user:bob"], ["group:staff"]))
         elif loss == "group":
             house.change_user("ann")
         else:
             (house.folder / "plans.md").unlink()
-            with house.kb.open_writer() as writer:
+            with KnowledgeBase(house.kb.location.reopen(), house.kb.pipeline, house.kb.components) as writer:
                 writer.index(house.folder)
         for route, text in everything_of(ann, answer, link).items():
             assert "ocelots" not in text and "plans.md" not in text, (route, text)
@@ -290,9 +291,9 @@ def lose_rights(house: House, how: str) -> None:
         house.revoke("bob")
     elif how == "token":
         other = create_token()[1]
-        house.kb.access.update(lambda s: s.with_user(User("bob", ("staff",), "reader", (other,))))
+        house.kb.location.access.update(lambda s: s.with_user(User("bob", ("staff",), "reader", (other,))))
     elif how == "rule":
-        house.kb.access.update(lambda s: s.with_rule("plans.md", ["user:ann"]))
+        house.kb.location.access.update(lambda s: s.with_rule("plans.md", ["user:ann"]))
     else:
         house.write("[ann]")
 
@@ -421,5 +422,5 @@ def test_the_state_of_an_earlier_version_keeps_its_sessions_and_their_owners(hou
             assert bob.get(f"/session/{mine['session_id']}").status_code == 404
             assert "hedge" in bob.get(f"/session/{other['session_id']}").text
             assert "ocelots" in ann.get(f"/session/{mine['session_id']}").text
-            house.kb.access.update(lambda s: s.with_rule("plans.md", ["user:bob"]))
+            house.kb.location.access.update(lambda s: s.with_rule("plans.md", ["user:bob"]))
             assert "ocelots" not in ann.get(f"/session/{mine['session_id']}").text

@@ -18,6 +18,7 @@ from ragkit.split.options import SemanticOptions
 from ragkit.split.semantic import SemanticSplitter
 from ragkit.split.text_splitters import SemanticTextSplitter
 from ragkit.split.token_index import estimate_token_starts
+from tests import reads
 
 GARDEN = "Roses are pruned in March. The hedge is trimmed in August. Tulip bulbs are planted in autumn."
 MONEY = "Revenue rose by nine percent. The dividend was raised to two euros. Net debt fell below one billion."
@@ -93,7 +94,7 @@ def test_a_pipeline_splits_by_the_embedder_in_use_and_another_embedder_is_anothe
     split = "split: {name: semantic, min_tokens: 5, percentile: 99}\n"
     with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml(split)) as kb:
         kb.index(tmp_path / "docs")
-        assert [chunk.text for chunk in kb.chunks()] == [GARDEN, MONEY]
-        first = kb._components.loader_fingerprint("text")
+        assert [chunk.text for chunk in reads.chunks(kb)] == [GARDEN, MONEY]
+        first = kb.components.loader_fingerprint("text")
     with KnowledgeBase.open(tmp_path / "other", Pipeline.from_yaml(split + "embed: {name: hashing}\n")) as kb:
-        assert kb._components.loader_fingerprint("text") != first
+        assert kb.components.loader_fingerprint("text") != first

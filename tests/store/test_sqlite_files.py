@@ -142,7 +142,7 @@ def test_threads_that_read_first_at_once_share_one_reader(tmp_path: Path) -> Non
 
     def reader(base: KnowledgeBase) -> int:
         gate.wait()
-        return id(base.reader)
+        return id(base._read_side.reader(base.principal))
 
     for _ in range(10):
         with KnowledgeBase.open(kb) as base, ThreadPoolExecutor(8) as pool:

@@ -31,6 +31,7 @@ import psycopg
 
 from ragkit.errors import DatabaseFailed, KnowledgeBaseLocked, NotAKnowledgeBase
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from tests import reads
 from tests.servers.postgres import Postgres
 from tests.wire_embed.dialects import EmbeddingRequest
 from tests.wire_embed.server import Fault, WireServer
@@ -79,7 +80,7 @@ with suppress(KeyboardInterrupt):
         try:
             with KnowledgeBase.open(sys.argv[1], sys.argv[2]) as kb:
                 while True:
-                    kb.refresh()
+                    kb.location.refresh()
                     for fault in find_faults(kb, versions):
                         print(fault, flush=True)
                     kb.search("which hook holds the key", mode="lexical")
@@ -138,7 +139,7 @@ def write_document(folder: Path, number: int, version: int) -> None:
 
 def find_faults(kb: KnowledgeBase, versions: dict[str, int]) -> list[str]:
     """The faults of what a reader sees; `versions`: those of each document that it saw last."""
-    with kb.reader.snapshot() as snapshot:
+    with kb.session() as session, session.snapshot() as snapshot:
         chunks = snapshot.chunks(snapshot.arrays.chunk_keys.tolist())
     faults = [f"doubled: {name}" for name, count in Counter(chunk.id for chunk in chunks).items() if count > 1]
     texts: dict[str, list[str]] = {}
@@ -345,11 +346,11 @@ def check_end(place: Path, address: str, service: Service, counts: Counts) -> No
         own.index(place / "docs")  # which asks for everything once more
         if service.paid_twice == counts.paid_twice:
             counts.other.append("the service does not notice a text whose vector the database has")
-        found, wanted = (Counter(chunk.id for chunk in kb.chunks()) for kb in (shared, own))
+        found, wanted = (Counter(chunk.id for chunk in reads.chunks(kb)) for kb in (shared, own))
         counts.lost = (wanted - found).total()
         counts.doubled = (found - wanted).total()
         counts.other += [str(problem) for problem in shared.verify().problems]
-        with shared.reader.snapshot() as snapshot:
+        with shared.session() as session, session.snapshot() as snapshot:
             counts.generations = snapshot.arrays.generation
 
 

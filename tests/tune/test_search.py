@@ -25,6 +25,7 @@ from ragkit.tune.grid import read_grid
 from ragkit.tune.plot import render_plot
 from ragkit.tune.report import format_remarks, format_trial_table, format_winner_file, tune_result_to_json
 from ragkit.tune.search import GridSearch, TuneResult, pareto_indices
+from tests import reads
 from tests.wire_embed.server import WireServer
 
 WORDS = [
@@ -146,7 +147,7 @@ def test_the_scores_equal_those_of_a_separate_knowledge_base(folder: Path) -> No
             outcomes = list(
                 evaluate_questions(EvaluatedSystem(kb.search, None, display_name), trial_questions, Depths(3, 50))
             )
-            ids = {chunk.id for chunk in kb.chunks()}
+            ids = {chunk.id for chunk in reads.chunks(kb)}
         assert [row.value for row in trial_result.rows] == [outcome.metrics["mrr@3"] for outcome in outcomes]
         assert trial_result.chunks == len(ids)
 
@@ -157,12 +158,12 @@ def test_chunks_have_the_same_ids_as_in_a_separate_knowledge_base(folder: Path) 
     for directory in sorted((folder / "work" / "indexes").iterdir()):
         with KnowledgeBase.open(directory) as kb:
             assert kb.verify().is_sound
-            ids.append({chunk.id for chunk in kb.chunks()})
+            ids.append({chunk.id for chunk in reads.chunks(kb)})
     separate = []
     for trial_result in result.trial_results:
         with KnowledgeBase.open(folder / f"own-{trial_result.trial.number}", trial_result.trial.pipeline) as kb:
             kb.index(folder / "docs")
-            separate.append({chunk.id for chunk in kb.chunks()})
+            separate.append({chunk.id for chunk in reads.chunks(kb)})
     assert sorted(map(sorted, ids)) == sorted(map(sorted, separate))
     assert ids[0].isdisjoint(ids[1])
 

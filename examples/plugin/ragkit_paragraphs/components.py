@@ -24,8 +24,8 @@ from ragkit.index.plan import FileTask
 from ragkit.load.process.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run.index_worker import IndexWorker
-from ragkit.records import Heading
-from ragkit.retrieve.base import Explanation, RetrieverDependencies, Where
+from ragkit.records import Heading, Where
+from ragkit.retrieve.base import Explanation, RetrieverDependencies
 from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import RerankOptions
 from ragkit.split.base import CharSpan, TokenStartsFunction

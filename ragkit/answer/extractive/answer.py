@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.tracing.trace import AgentTrace, StepType, TraceContent
-from ragkit.answer.base import Answer, Searcher, Statement, Where
+from ragkit.answer.base import Answer, Searcher, Statement
 from ragkit.answer.citations import cite
 from ragkit.answer.extractive.composition import MAX_WORDS, AnswerPassage, compose_answer
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
@@ -21,7 +21,7 @@ from ragkit.answer.extractive.spelling import correct_spelling
 from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, within_budget
 from ragkit.answer.verdicts import quoted_statements, with_support
-from ragkit.records import Citation, Hit
+from ragkit.records import Citation, Hit, Where
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
 

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
-from ragkit.answer.base import Searchable, Searcher, Where
+from ragkit.answer.base import Searchable, Searcher
 from ragkit.answer.extractive.answer import (
     EXTRACTIVE,
     ZERO_COST,
@@ -22,6 +22,7 @@ from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
+from ragkit.records import Where
 
 _QUOTE_NUMBER = re.compile(r"\[(\d{1,4})\]$", re.MULTILINE)
 

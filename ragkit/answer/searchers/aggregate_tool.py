@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
-from ragkit.answer.base import Where, both_filters
+from ragkit.answer.base import both_filters
 from ragkit.index.aggregate import FieldAggregate
+from ragkit.records import Where
 from ragkit.store.filters.where_syntax import parse_where
 
 TOOL_NAME = "aggregate_records"
@@ -22,19 +24,26 @@ Count, add up and compare records with {TOOL_NAME}; what it computed needs no nu
 """
 
 
-@runtime_checkable
-class Aggregator(Protocol):
-    """Computes over the metadata of documents: a knowledge base."""
-
-    @property
-    def has_records(self) -> bool:
-        """Whether agents get the tool: some documents are records."""
+class RecordReader(Protocol):
+    """Computes over the metadata of documents: a `Session` of a knowledge base."""
 
     def filter_notes(self, where: Where) -> list[str]:
         """What a filter cannot match."""
 
     def aggregate(self, field: str = "", where: Where = None) -> FieldAggregate:
         """The numbers in a field of the documents that a filter selects."""
+
+
+@runtime_checkable
+class Aggregator(Protocol):
+    """What may hold records: a knowledge base, or a session of it."""
+
+    @property
+    def has_records(self) -> bool:
+        """Whether agents get the tool: some documents are records."""
+
+    def session(self) -> AbstractContextManager[RecordReader]:
+        """One state of the documents."""
 
 
 class AggregateTool:
@@ -62,8 +71,9 @@ class AggregateTool:
             where: A condition on metadata such as `format == "csv" and year >= 2020`; empty for all records.
         """
         condition = both_filters(self._where, parse_where(where) if where.strip() else None)
-        found = self._records.aggregate(field, condition)
-        notes = "".join(f"; {note}" for note in self._records.filter_notes(condition)) if not found.documents else ""
+        with self._records.session() as session:
+            found = session.aggregate(field, condition)
+            notes = "".join(f"; {note}" for note in session.filter_notes(condition)) if not found.documents else ""
         if function == "count":
             return ToolResult(f"{found.documents} records{notes}", found)
         value = {"sum": found.sum, "min": found.min, "max": found.max, "mean": found.mean}[function]

@@ -10,13 +10,12 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.answer.base import SearchMode
 from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider, Row, Rows, TokenizingEmbedder
 from ragkit.errors import DimensionMismatch, StoreError
-from ragkit.records import Chunk, Document, Hit, content_id, metadata_key
-from ragkit.retrieve.base import Retriever, RetrieverDependencies, ScoredKeys, Where
+from ragkit.records import Chunk, Document, Hit, SearchMode, Where, content_id, metadata_key
+from ragkit.retrieve.base import Retriever, RetrieverDependencies, ScoredKeys
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.in_memory_index import InMemoryChunkIndex

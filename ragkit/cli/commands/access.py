@@ -9,10 +9,13 @@ import click
 
 from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.errors import InvalidOption
+from ragkit.index.access.audit import audit_access
 from ragkit.index.access.rules import AccessRule, AccessSettings, Role, User, as_grants, check_name, check_principal
 from ragkit.index.access.stores import Change
 from ragkit.index.access.tokens import FIRST_NAME, Token, create_token, format_day, format_instant, parse_lifetime
+from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.sources.ids import display_name
+from ragkit.knowledge_base.read_side import ReadingPrincipal
 from ragkit.records import JSON
 
 ROLES = ("reader", "editor", "owner")
@@ -37,8 +40,7 @@ def command() -> None:
 def list_access(context: CliContext) -> None:
     """List the users and the rules. With --json, one JSON object per line."""
     with context.open_knowledge_base() as kb:
-        kb.require_exists()
-        settings = kb.access.read()
+        settings = kb.location.access.read()
     for user in settings.users:
         if context.json:
             groups_json = list[JSON](user.groups)
@@ -122,8 +124,7 @@ def grant(
 def tokens(context: CliContext, who: str | None) -> None:
     """List the tokens of all users, or of one: names and dates. With --json, one JSON object per line."""
     with context.open_knowledge_base() as kb:
-        kb.require_exists()
-        settings = kb.access.read()
+        settings = kb.location.access.read()
     users = [user for user in settings.users if who in (None, user.name)]
     if who is not None and not users:
         raise _unknown_user(settings, who)
@@ -188,8 +189,9 @@ def revoke(context: CliContext, who: str, groups: tuple[str, ...], path: str | N
 def audit(context: CliContext) -> None:
     """List who may read each document, and why: its field, a rule, or the default. With --json, one object per line."""
     with context.open_knowledge_base() as kb:
-        kb.require_exists()
-        documents = kb.audit_access()
+        settings = kb.location.access.read()
+        with kb.session() as session, session.snapshot() as snapshot:
+            documents = list(audit_access(Catalog(snapshot.connection), settings))
     for document in documents:
         source = display_name(document.source)
         if context.json:
@@ -213,12 +215,12 @@ def audit(context: CliContext) -> None:
 def test(context: CliContext, user: str, question: str, groups: tuple[str, ...]) -> None:
     """Show what a user finds for a question, and which better hits are hidden from them."""
     with context.open_knowledge_base() as kb:
-        known = kb.access.read().find_user(check_name(user))
+        known = kb.location.access.read().find_user(check_name(user))
         if known is None and not groups:
             context.log(f"note: {user} has no token here: tested as a user without groups")
         grants = as_grants(user, (*(known.groups if known else ()), *groups))
         sees_all = known is not None and known.role == "owner"
-        found = kb.restricted_by(lambda: None if sees_all else grants).search(question)
+        found = kb.as_user(ReadingPrincipal(lambda: None if sees_all else grants)).search(question)
         visible = {hit.chunk.id for hit in found}
         every = kb.search(question)
     hidden = list(dict.fromkeys(hit.source for hit in every if hit.chunk.id not in visible)) if not sees_all else []
@@ -240,14 +242,13 @@ def _unknown_user(settings: AccessSettings, who: str) -> InvalidOption:
 def _change(context: CliContext, change: Change) -> AccessSettings:
     """Change the users and rules. Raises NotAKnowledgeBase."""
     with context.open_knowledge_base() as kb:
-        kb.require_exists()
-        return kb.access.update(change)
+        return kb.location.access.update(change)
 
 
 def _report_matches(context: CliContext, principal: str, rule: AccessRule) -> None:
     """Say how many documents a new rule matches."""
-    with context.open_knowledge_base() as kb:
-        sources = [source for source, _, _ in kb.documents()]
+    with context.open_knowledge_base() as kb, kb.session() as session:
+        sources = [source for source, _, _ in session.documents()]
     count = sum(map(rule.matches, sources))
     if context.json:
         context.write_json({"path": rule.path, "allow": principal, "documents": count})

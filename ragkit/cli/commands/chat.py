@@ -47,7 +47,8 @@ def command(
                 break
             if action is ChatAction.CONTINUE:
                 continue
-            kb.check_budget(conversation, question, known=max_cost is not None)
+            with kb.session() as session:
+                session.check_budget(conversation, question, known=max_cost is not None)
             try:
                 answer = conversation.ask(question)
             except (ProviderError, RunError) as error:

@@ -140,7 +140,7 @@ def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
 
     def count() -> str:
         with context.open_or_create(None) as kb:
-            kb.require_exists()
+            kb.location.require_exists()
             status = kb.status()
         lacking = f" ({status.embedded} embedded)" if status.embedded < status.chunks else ""
         return f"{status.documents} documents, {status.chunks} chunks{lacking} at {context.place}"

@@ -15,6 +15,7 @@ from ragkit.cli.costs import format_usd, max_cost_option
 from ragkit.cli.progress import IndexProgress
 from ragkit.cli.terminal import echo
 from ragkit.errors import BudgetExceeded, BudgetTooSmall
+from ragkit.index.catalog.directory import read_marker_roots
 from ragkit.index.report import ContextEstimate, EmbeddingEstimate, IndexReport
 from ragkit.index.sources.added_documents import ADDED_ROOT
 from ragkit.index.sources.ids import display_name
@@ -109,7 +110,7 @@ def command(
         context.open_or_create(context.load_pipeline(pipeline, overrides), check=not rebuild) as kb,
         IndexProgress(context) as progress,
     ):
-        if not sources and not rebuild and not kb.pipeline.sources and not kb.known_sources():
+        if not sources and not rebuild and not kb.pipeline.sources and not read_marker_roots(kb.path):
             raise click.UsageError("missing source: ragkit index docs/")
         run = IndexOptions(
             dry_run,

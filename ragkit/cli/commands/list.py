@@ -17,21 +17,21 @@ PREVIEW_CHARS = 80
 @with_common_options
 def command(context: CliContext, chunks: bool, failed: bool) -> None:
     """List documents, chunks or failures. With --json, one JSON object per line."""
-    with context.open_knowledge_base() as kb:
+    with context.open_knowledge_base() as kb, kb.session() as session:
         if chunks:
-            for chunk in kb.chunks():
+            for chunk in session.chunks():
                 if context.json:
                     context.write_json(chunk_json(chunk))
                 else:
                     preview = " ".join(chunk.text.split())[:PREVIEW_CHARS]
                     context.write(f"{chunk.id}  {format_location(chunk)}  {preview}")
         elif failed:
-            for row in kb.failures():
+            for row in session.failures():
                 failure: dict[str, JSON] = {"source": display_name(row.source), "error": row.reason, "hint": row.hint}
                 text = f"{failure['source']}: {row.reason} ({row.hint})"
                 context.write_json(failure) if context.json else context.write(text)
         else:
-            for source, title, count in kb.documents():
+            for source, title, count in session.documents():
                 line: dict[str, JSON] = {"source": display_name(source), "title": title, "chunks": count}
                 text = f"{count:6}  {display_name(source)}  {title}"
                 context.write_json(line) if context.json else context.write(text)

@@ -68,9 +68,10 @@ def command(
     from ragkit.server.settings import ServerSettings
 
     with context.open_knowledge_base() as kb:
-        kb.require_ready()
+        with kb.session() as session:
+            session.require_ready()
         kb.agent(model)  # fail now, not at the first question, if the model cannot be used
-        kb.follow()
+        kb.location.follow()
         index = (lambda: _run_index(context)) if allow_index else None
         options = McpAskOptions(model, max_cost)
         if http:
@@ -78,7 +79,7 @@ def command(
             tokens = load_tokens(context, token_file)
             settings = ServerSettings(host, port, tokens, hosts, origins, proxy_secret=secret)
             server = McpServer(McpTools(restrict(kb, ""), options, index))
-            _serve_http(context, server, settings, AccessControl({"": kb.access}, secret))
+            _serve_http(context, server, settings, AccessControl({"": kb.location.access}, secret))
             return
         server = McpServer(McpTools(kb, options, index))
         context.log(

@@ -9,9 +9,9 @@ import click
 from ragkit.answer.extractive.spelling import correct_spelling
 from ragkit.answer.json_shapes import explanation_json
 from ragkit.cli.common import CliContext, filter_options, format_also_in, format_location, with_common_options
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
-from ragkit.records import JSON
-from ragkit.retrieve.base import Explanation, Where
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.records import JSON, SearchMode, Where
+from ragkit.retrieve.base import Explanation
 from ragkit.usage.meter import Meter, use_meter
 
 PREVIEW_CHARS = 320

@@ -192,7 +192,7 @@ def create_application(bases: Mapping[str, KnowledgeBase], settings: ServerSetti
         endpoint = create_mcp_endpoint(kb, settings, named, stateless=not alone)
         mounts.append(Mount(MCP_PATH, endpoint, endpoint.lifespan, exact=True))
     for base in bases.values():
-        base.follow("server")
+        base.location.follow("server")
     served = None if named is None else {name: Base(base, base.path) for name, base in named.items()}
     return create_app(kb, kb.path, settings, mounts, served)
 
@@ -228,7 +228,7 @@ def open_or_create(context: CliContext) -> KnowledgeBase:
         return context.open_knowledge_base()
     kb = KnowledgeBase.open(context.kb, context.load_pipeline())
     try:
-        kb.require_exists()
+        kb.location.require_exists()
     except NotAKnowledgeBase:
         context.kb.mkdir(parents=True, exist_ok=True, mode=0o700)
         context.log(f"{context.kb} is not a knowledge base yet: upload files on the page, or `ragkit index FOLDER`")

@@ -22,9 +22,9 @@ from ragkit.index.sources.web_pages import is_url, normalize_url
 def command(context: CliContext, id: str) -> int:
     """Show the chunk with this id, or the indexed text of a document."""
     name = id.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")  # as in source ids
-    with context.open_knowledge_base() as kb:
-        chunk = kb.chunk(name)
-        document = None if chunk else next(filter(None, map(kb.document, _candidate_sources(name))), None)
+    with context.open_knowledge_base() as kb, kb.session() as session:
+        chunk = session.chunk(name)
+        document = None if chunk else next(filter(None, map(session.document, _candidate_sources(name))), None)
     if chunk is not None:
         if context.json:
             context.write_json(chunk_json(chunk))

@@ -6,7 +6,7 @@ import click
 
 from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.index.sources.ids import display_name
-from ragkit.knowledge_base.sources.source_status import SourceStatus
+from ragkit.knowledge_base.source_status import SourceStatus, read_source_statuses
 
 
 @click.command()
@@ -15,7 +15,7 @@ from ragkit.knowledge_base.sources.source_status import SourceStatus
 def command(context: CliContext, pipeline: str | None) -> None:
     """List the sources that `ragkit index` brings up to date. With --json, one JSON object per line."""
     with context.open_or_create(context.load_pipeline(pipeline), check=False) as kb:
-        statuses = kb.sources()
+        statuses = read_source_statuses(kb)
     for status in statuses:
         if context.json:
             context.write_json(status.to_json())

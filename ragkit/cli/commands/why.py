@@ -99,19 +99,24 @@ def _diagnose(
         diagnosis = diagnose(kb, query, place)
         if diagnosis.chunk is None:
             return diagnosis, None
-        start, end = expected_span(kb, diagnosis.source, place)
-        return diagnosis, diagnose_answer(kb, query, ExpectedText(diagnosis.source, start, end))
-    found = find_text(kb, query, wanted.text, place.file)
+        with kb.session() as session:
+            start, end = expected_span(session, diagnosis.source, place)
+            return diagnosis, diagnose_answer(session, query, ExpectedText(diagnosis.source, start, end))
+    with kb.session() as session:
+        found = find_text(session, query, wanted.text, place.file)
+        document = session.document(found[0]) if found is not None else None
     if found is None:
         reason = f"no indexed file has the text {wanted.text!r}"
         if wanted.expect:
             reason = f"it does not have the text {wanted.text!r}"
-        return Diagnosis(query.question, "", place.line, None, reason, (), query.top_k or kb.top_k, None), None
+        return Diagnosis(
+            query.question, "", place.line, None, reason, (), query.top_k or kb.components.top_k, None
+        ), None
     source, start, end = found
-    document = kb.document(source)
     line = document.text.count("\n", 0, start) + 1 if document is not None else None
     diagnosis = diagnose(kb, query, ExpectedPlace(source, line))
-    return diagnosis, diagnose_answer(kb, query, ExpectedText(source, start, end, wanted.text))
+    with kb.session() as session:
+        return diagnosis, diagnose_answer(session, query, ExpectedText(source, start, end, wanted.text))
 
 
 def _parse_location(expect: str) -> ExpectedPlace:

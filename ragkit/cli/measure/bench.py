@@ -238,8 +238,8 @@ def _load_dataset(
 
 def _load_chunks(kb: KnowledgeBase, directory: Path, questions: Path | None) -> ExternalVectors:
     """The chunks of a knowledge base with their vectors. Without questions, some chunks are held out as queries."""
-    with kb.reader.snapshot() as view:
-        kb.require_vectors()
+    with kb.session() as session, session.snapshot() as view:
+        kb.location.require_vectors()
         view.require_all_embedded()
         arrays = view.arrays
         keys = arrays.chunk_keys.tolist()

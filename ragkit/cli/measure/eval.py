@@ -177,7 +177,8 @@ def _open_inputs(
         if models.writer is not None:
             generated = models.write_questions(kb, options.auto, options.seed)
         else:
-            documents = [d for source, _, _ in kb.documents() if (d := kb.document(source)) is not None]
+            with kb.session() as session:
+                documents = session.texts()
             drafts = generate_questions(documents, extract_terms, options.auto, options.seed)
             generated = [question.with_display_sources(display_name) for question in drafts]
         if len(generated) < options.auto:
@@ -189,7 +190,8 @@ def _open_inputs(
 
 def _warn_unknown_sources(context: CliContext, kb: KnowledgeBase, questions: Sequence[Question]) -> None:
     """Warn about expected sources that are not in the knowledge base: they count as missed in every metric."""
-    known = [display_name(source) for source, _, _ in kb.documents()]
+    with kb.session() as session:
+        known = [display_name(source) for source, _, _ in session.documents()]
     suffixes = {"/".join(name.split("/")[at:]) for name in known for at in range(name.count("/") + 1)} | set(known)
     missing = sorted({name for question in questions for name in question.sources} - suffixes)
     if missing:
@@ -225,7 +227,8 @@ def _run_questions(
 
 def _cited_text(kb: KnowledgeBase, cited: Citation) -> str:
     """The text of the cited chunk, or the quote if the chunk is gone."""
-    chunk = kb.chunk(cited.chunk_id)
+    with kb.session() as session:
+        chunk = session.chunk(cited.chunk_id)
     return chunk.text if chunk is not None else cited.quote
 
 

@@ -48,10 +48,11 @@ class EvalModels:
         """Questions written by the model, with a share of OFF_TOPIC_SHARE that the documents do not answer."""
         assert self.writer is not None  # noqa: S101 - set by --write-with
         off_topic = round(count * OFF_TOPIC_SHARE)
+        with kb.session() as session:
+            chunks, documents = list(session.chunks()), session.texts()
         with use_meter(self.meter):
-            questions = self.writer.write(list(kb.chunks()), count - off_topic, seed)
+            questions = self.writer.write(chunks, count - off_topic, seed)
         self._log_dropped()
-        documents = [d for source, _, _ in kb.documents() if (d := kb.document(source)) is not None]
         return [
             *(question.with_display_sources(display_name) for question in questions),
             *generate_off_topic_questions(documents, extract_terms, off_topic, seed),

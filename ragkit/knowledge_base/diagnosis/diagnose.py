@@ -14,9 +14,10 @@ from ragkit.errors import LoadError, RagkitError
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.filters import Where
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase, SearchMode
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.session import Session
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.records import Chunk
+from ragkit.records import Chunk, Hit, SearchMode
 from ragkit.retrieve.base import Explanation
 
 SEARCH_DEPTH = 10_000
@@ -98,25 +99,31 @@ def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, place: ExpectedPlace) -> 
     Raises:
         RagkitError: more than item indexed file matches.
     """
-    file, line = place.file, place.line
-    hits = kb.search(query.question, query.top_k, query.where)
-    top_k = query.top_k or len(hits)
-    source = _find_source(kb, file)
-    if source is None:
-        return Diagnosis(query.question, "", line, None, _explain_not_indexed(kb, file), (), top_k, None)
-    chunks = [item for item in kb.chunks() if item.source == source]
+    with kb.session() as session:
+        hits = session.search(query.question, query.top_k, query.where)
+        source = _find_source(session, place.file)
+        if source is not None:
+            return _diagnose_source(session, kb.pipeline.retriever.name, query, replace(place, file=source), hits)
+    reason = _explain_not_indexed(kb, place.file)
+    return Diagnosis(query.question, "", place.line, None, reason, (), query.top_k or len(hits), None)
+
+
+def _diagnose_source(
+    session: Session, retriever: str, query: DiagnosisQuery, place: ExpectedPlace, hits: Sequence[Hit]
+) -> Diagnosis:
+    """Follow a passage of an indexed source, which `place` names."""
+    source, line, top_k = place.file, place.line, query.top_k or len(hits)
+    chunks = [item for item in session.chunks() if item.source == source]
     expected = {item.id: item for item in chunks if line is None or item.start_line <= line <= item.end_line}
     if place.page is not None:
-        start, end = _page_span(kb, source, place.page)
+        start, end = _page_span(session, source, place.page)
         expected = {item.id: item for item in chunks if item.start < end and start < item.end}
     if not expected:
         reason = _explain_no_chunk(chunks, line) if place.page is None else f"page {place.page} has no text"
         return Diagnosis(query.question, source, line, None, reason, (), top_k, None)
-    deep = {mode: kb.explain(query.question, SEARCH_DEPTH, query.where, mode) for mode in _search_modes(kb)}
-    near = {mode: kb.explain(query.question, NEAR_DEPTH, query.where, mode) for mode in deep}
-    stages = tuple(
-        _rank_in_stage(mode or kb.pipeline.retriever.name, near[mode], deep[mode], expected) for mode in deep
-    )
+    deep = {mode: session.explain(query.question, SEARCH_DEPTH, query.where, mode) for mode in _search_modes(retriever)}
+    near = {mode: session.explain(query.question, NEAR_DEPTH, query.where, mode) for mode in deep}
+    stages = tuple(_rank_in_stage(mode or retriever, near[mode], deep[mode], expected) for mode in deep)
     best = _best_chunk(deep[None], expected)
     rank = next((hit.rank for hit in hits if _contains_expected(hit.chunk, expected)), None)
     shared, missing = _compare_words(query.question, f"{best.header}\n{best.text}")
@@ -124,16 +131,16 @@ def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, place: ExpectedPlace) -> 
     diagnosis = Diagnosis(
         query.question, source, line, best, "", stages, top_k, rank, shared, missing, contributions=contributions
     )
-    return _add_advice(kb, query, diagnosis, expected)
+    return _add_advice(session, query, diagnosis, expected)
 
 
-def expected_span(kb: KnowledgeBase, source: str, place: ExpectedPlace) -> tuple[int, int]:
+def expected_span(session: Session, source: str, place: ExpectedPlace) -> tuple[int, int]:
     """The characters [start, end) of a place in the text of an indexed file; all of them if its text is not stored."""
-    document = kb.document(source)
+    document = session.document(source)
     if document is None:
         return 0, 1 << 62
     if place.page is not None:
-        return _page_span(kb, source, place.page)
+        return _page_span(session, source, place.page)
     if place.line is None:
         return 0, len(document.text)
     lines = document.text.splitlines(keepends=True)
@@ -141,7 +148,7 @@ def expected_span(kb: KnowledgeBase, source: str, place: ExpectedPlace) -> tuple
     return start, start + len("".join(lines[place.line - 1 : place.line]))
 
 
-def find_text(kb: KnowledgeBase, query: DiagnosisQuery, text: str, file: str = "") -> tuple[str, int, int] | None:
+def find_text(session: Session, query: DiagnosisQuery, text: str, file: str = "") -> tuple[str, int, int] | None:
     """Source and characters [start, end) of a text in the index, whatever its spaces and punctuation are.
 
     Of several places, the one of the best hit of the search; None if no file, or not `file`, has the text.
@@ -151,33 +158,34 @@ def find_text(kb: KnowledgeBase, query: DiagnosisQuery, text: str, file: str = "
     """
     words = re.findall(r"\w+", text)
     pattern = re.compile(r"[\W_]+".join(words) if len(words) > 1 else re.escape(text.strip()), re.IGNORECASE)
-    named = _find_source(kb, file) if file else None
-    for hit in kb.search(query.question, query.top_k, query.where):
+    named = _find_source(session, file) if file else None
+    for hit in session.search(query.question, query.top_k, query.where):
         match = pattern.search(hit.chunk.text)
         if match and (not file or hit.chunk.source == named):
             return hit.chunk.source, hit.chunk.start + match.start(), hit.chunk.start + match.end()
-    for source in [named] if file else [source for source, _, _ in kb.documents()]:
-        document = kb.document(source) if source else None
+    for source in [named] if file else [source for source, _, _ in session.documents()]:
+        document = session.document(source) if source else None
         if source and document is not None and (match := pattern.search(document.text)):
             return source, match.start(), match.end()
     return None
 
 
-def _page_span(kb: KnowledgeBase, source: str, page: int) -> tuple[int, int]:
+def _page_span(session: Session, source: str, page: int) -> tuple[int, int]:
     """The characters [start, end) of a page; empty if there is none of this number."""
-    document = kb.document(source)
+    document = session.document(source)
     starts = (*document.page_starts, len(document.text)) if document is not None and document.page_starts else ()
     return (starts[page - 1], starts[page]) if 1 <= page < len(starts) else (0, 0)
 
 
-def _search_modes(kb: KnowledgeBase) -> list[SearchMode | None]:
+def _search_modes(retriever: str) -> list[SearchMode | None]:
     """Every ranking; None is that of the pipeline."""
-    embeds = kb.pipeline.retriever.name != "lexical"
+    embeds = retriever != "lexical"
     return ["lexical", *(("dense",) if embeds else ()), None]
 
 
-def _find_source(kb: KnowledgeBase, file: str) -> str | None:
-    named = [source for source, _, _ in kb.documents() if source == file or source.endswith("/" + file.lstrip("/"))]
+def _find_source(session: Session, file: str) -> str | None:
+    known = [source for source, _, _ in session.documents()]
+    named = [source for source in known if source == file or source.endswith("/" + file.lstrip("/"))]
     exact = [source for source in named if source in {file, str(Path(file).absolute())}]
     if len(named) > 1 and not exact:
         raise RagkitError(f"{file!r} is ambiguous ({', '.join(map(display_name, named[:3]))}): write more of its path")
@@ -190,10 +198,11 @@ def _explain_not_indexed(kb: KnowledgeBase, file: str) -> str:
     def matches(source: str) -> bool:
         return source == file or source.endswith("/" + file.lstrip("/"))
 
-    for row in kb.failures():
+    with kb.session() as session:
+        failures, roots = session.failures(), session.status().sources
+    for row in failures:
         if row.status == "failed" and matches(row.source):
             return f"it could not be parsed: {row.reason}; {row.hint}"
-    roots = kb.status().sources
     try:
         plan = kb.index(*roots, options=IndexOptions(dry_run=True))
     except LoadError as error:
@@ -261,13 +270,13 @@ def _compare_words(question: str, passage: str) -> tuple[tuple[str, ...], tuple[
 
 
 def _add_advice(
-    kb: KnowledgeBase, query: DiagnosisQuery, diagnosis: Diagnosis, expected: Mapping[str, Chunk]
+    session: Session, query: DiagnosisQuery, diagnosis: Diagnosis, expected: Mapping[str, Chunk]
 ) -> Diagnosis:
     if diagnosis.rank is not None:
         return replace(diagnosis, advice=(f"none: it is hit {diagnosis.rank}",))
     advice = []
     if query.where and any(
-        _contains_expected(item.chunk, expected) for item in kb.search(query.question, SEARCH_DEPTH)
+        _contains_expected(item.chunk, expected) for item in session.search(query.question, SEARCH_DEPTH)
     ):
         if all(stage.rank is None for stage in diagnosis.stages):
             return replace(diagnosis, advice=("remove --where: the passage does not match it",))

@@ -22,7 +22,6 @@ from ragkit.answer.extractive.selection import (
 from ragkit.answer.extractive.spelling import correct_spelling
 from ragkit.answer.extractive.units import AnswerUnit
 from ragkit.knowledge_base.diagnosis.diagnose import DiagnosisQuery
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.session import Session
 from ragkit.records import Hit
 
@@ -108,15 +107,14 @@ class AnswerDiagnosis:
     losses: tuple[FeatureLoss, ...] = field(default=())
 
 
-def diagnose_answer(kb: KnowledgeBase, query: DiagnosisQuery, expected: ExpectedText) -> AnswerDiagnosis:
+def diagnose_answer(session: Session, query: DiagnosisQuery, expected: ExpectedText) -> AnswerDiagnosis:
     """Follow an expected text through the answer to a question, as it is composed without a model.
 
     A question of two parts is answered part by part: the part with the best outcome is reported.
     """
     outcomes = list(AnswerOutcome)
-    with kb.session() as session:
-        parts = split_question(correct_spelling(query.question, session))
-        diagnoses = [_diagnose_part(session, part, query, expected, MAX_WORDS // len(parts)) for part in parts]
+    parts = split_question(correct_spelling(query.question, session))
+    diagnoses = [_diagnose_part(session, part, query, expected, MAX_WORDS // len(parts)) for part in parts]
     return min(diagnoses, key=lambda diagnosis: outcomes.index(diagnosis.outcome))
 
 

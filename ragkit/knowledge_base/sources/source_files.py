@@ -88,7 +88,7 @@ class SourceFiles:
         return self._read(self.resolver.resolve_path(source))
 
     def _read(self, path: Path) -> bytes:
-        return read_bytes(path, None, int(self.folder_options.max_file_mb * 2**20))
+        return read_bytes(path, None, self.folder_options.max_file_bytes)
 
     def hash(self, path: Path) -> str:
         """Content hash of a file."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from tempfile import TemporaryFile
-from types import TracebackType
 from typing import TypeAlias
 
-from ragkit.index.build_runner import BuildRunner, PendingEmbedding, PreparedFile
+from ragkit.index.build_runner import BuildRunner, PreparedFile, RunnerAround
 from ragkit.index.plan import FileTask
 from ragkit.load.files.file_io import FileStat
 from ragkit.load.process.parsing import ParseFailure
@@ -54,25 +53,12 @@ class SpooledFiles:
         return lambda components, jobs: _SpoolingRunner(factory(components, jobs), self)
 
 
-class _SpoolingRunner:
+class _SpoolingRunner(RunnerAround):
     """Adds prepared files to the spool, and takes them from there if they are the same version."""
 
     def __init__(self, inner: BuildRunner, spool: SpooledFiles) -> None:
-        self._inner, self._spool = inner, spool
-        self.max_parallel_batches = inner.max_parallel_batches
-
-    def __enter__(self) -> BuildRunner:
-        self._inner.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._inner.__exit__(kind, error, trace)
-
-    def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
-        """Start to embed texts with the inner runner."""
-        return self._inner.start_embedding(texts)
+        super().__init__(inner)
+        self._spool = spool
 
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, Outcome]]:
         """The outcome of each task, in order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, time
 from itertools import groupby
 from typing import TypeAlias
 
@@ -15,7 +14,7 @@ from ragkit.load.file_types import file_suffix
 from ragkit.load.options import LOADER_VERSIONS, DataOptions
 from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes
-from ragkit.load.shared.loader_utils import collapse_whitespace
+from ragkit.load.shared.loader_utils import ValueLimitExceeded, collapse_whitespace, to_json
 from ragkit.load.shared.ooxml import local_name, parse_xml
 from ragkit.load.shared.table_records import Record, build_record_documents, typed_value
 from ragkit.records import JSON, Document, Place
@@ -42,7 +41,10 @@ class DataLoader:
             LoadError: it cannot be parsed, or holds no such list.
             LoadLimitExceeded: too deep nesting or too many values, aliases of YAML expanded.
         """
-        value = _to_json(_parse(data, source), [self.options.max_values], 0, source)
+        try:
+            value = to_json(_parse(data, source), [self.options.max_values], 0, MAX_DEPTH)
+        except ValueLimitExceeded as error:
+            raise LoadLimitExceeded(source, str(error), error.hint) from error
         items = self._select(value, source)
         records = (Record(dict(_fields(item)), Place(0, "record", n)) for n, item in enumerate(items, 1))
         return build_record_documents("data", source, records, self.options.records)
@@ -104,25 +106,6 @@ def _element_value(element: etree._Element, depth: int, source: str) -> object:
     if not fields:
         return typed_value(text)
     return {**fields, "text": text} if text else fields
-
-
-def _to_json(value: object, budget: list[int], depth: int, source: str) -> JSON:
-    budget[0] -= 1
-    if budget[0] < 0:
-        raise LoadLimitExceeded(source, "contains too many values", "raise max_values")
-    if depth > MAX_DEPTH:
-        raise LoadLimitExceeded(source, f"nested deeper than {MAX_DEPTH} levels", "exclude it")
-    if isinstance(value, Mapping):
-        return {str(key): _to_json(item, budget, depth + 1, source) for key, item in value.items()}
-    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
-        return [_to_json(item, budget, depth + 1, source) for item in value]
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float) and value - value == 0:  # infinity and NaN are not JSON
-        return value
-    return str(value)
 
 
 def _find_lists(value: JSON, path: Path) -> Iterator[tuple[Path, Sequence[Mapping[str, JSON]]]]:

@@ -55,6 +55,11 @@ class FolderOptions:
             if isinstance(getattr(self, name), str):
                 raise InvalidOption(name, getattr(self, name), "a list of patterns")
 
+    @property
+    def max_file_bytes(self) -> int:
+        """`max_file_mb` in bytes."""
+        return int(self.max_file_mb * MB)
+
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
@@ -128,7 +133,7 @@ def walk_files(source: Path, options: FolderOptions | None = None) -> Iterator[F
     except (OSError, ValueError) as error:
         yield SkippedPath(source, describe_os_error(error) if isinstance(error, OSError) else "invalid file name")
         return
-    max_bytes = int(options.max_file_mb * MB)
+    max_bytes = options.max_file_bytes
     if stat.S_ISDIR(stat_result.st_mode):
         yield from _walk_folder(source, options, max_bytes)
     else:

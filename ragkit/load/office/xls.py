@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, datetime, time
 
 from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
 from ragkit.load.office.merged_cells import MergedCells
 from ragkit.load.office.ole_file import reject_damaged_ole
-from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.office.sheet_text import format_cell, sheet_blocks, sheet_records
 from ragkit.load.options import LOADER_VERSIONS, XlsOptions
-from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.load.shared.table_records import Record, build_record_documents
@@ -97,7 +95,7 @@ def _read_rows(sheet: CalamineSheet) -> list[TableRow]:
     merged = MergedCells(ranges)
     rows: list[TableRow] = []
     for number, values in enumerate(sheet.to_python(skip_empty_area=True), start=first[0] + 1):
-        cells = [_format_cell(value) for value in values]
+        cells = [format_cell(value) for value in values]
         spans = merged.apply(number, cells)
         rows.append(TableRow(number, [""] * first[1] + cells if any(cells) else (), _shift(spans, first[1])))
     return rows
@@ -105,16 +103,3 @@ def _read_rows(sheet: CalamineSheet) -> list[TableRow]:
 
 def _shift(spans: list[tuple[int, int]], columns: int) -> list[tuple[int, int]]:
     return [(first + columns, last + columns) for first, last in spans]
-
-
-def _format_cell(value: object) -> str:
-    """The text of a cell."""
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, float):
-        return f"{value:.15g}"
-    if isinstance(value, datetime):
-        return value.isoformat(" ").removesuffix(" 00:00:00")
-    if isinstance(value, date | time):
-        return value.isoformat()
-    return collapse_whitespace(replace_invalid_chars(str(value)))

@@ -6,7 +6,6 @@ import io
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time, timedelta
 
 import openpyxl
 from lxml import etree
@@ -15,9 +14,8 @@ from openpyxl.utils.exceptions import InvalidFileException
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.office.merged_cells import MergedCells, read_merged_cells
 from ragkit.load.office.ooxml_drawings import drawing_blocks, sheet_comment_blocks, threaded_comment_blocks
-from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.office.sheet_text import format_cell, sheet_blocks, sheet_records
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
-from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.load.shared.ooxml import (
@@ -90,7 +88,7 @@ class XlsxLoader:
         def read_rows(rows: Iterator[Sequence[object]], merged: MergedCells) -> Iterator[TableRow]:
             nonlocal cell_count
             for number, row in enumerate(rows, start=1):
-                cells = [_format_cell(value) for value in row]
+                cells = [format_cell(value) for value in row]
                 filled = len(cells) - cells.count("")
                 cell_count += filled
                 if cell_count > self.options.max_cells:
@@ -167,18 +165,3 @@ def _to_transitional(data: bytes, archive: ZipArchive) -> bytes:
                     part = part.replace(strict, transitional)
             rewritten.writestr(name, part)
     return out.getvalue()
-
-
-def _format_cell(value: object) -> str:
-    """The text of a cell."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, float):
-        return f"{value:.15g}"
-    if isinstance(value, datetime):
-        return value.isoformat(" ").removesuffix(" 00:00:00")
-    if isinstance(value, date | time):
-        return value.isoformat()
-    return str(value) if isinstance(value, int | timedelta) else collapse_whitespace(replace_invalid_chars(str(value)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time
 
 from ragkit.load.file_types import file_name, file_suffix
 from ragkit.load.shared.access_field import FIELD
@@ -52,3 +53,41 @@ def line_starts(text: str) -> list[int]:
 def collapse_whitespace(text: str) -> str:
     """`text` with each run of white space replaced by one space, and trimmed."""
     return _WHITESPACE.sub(" ", text).strip()
+
+
+class ValueLimitExceeded(ValueError):
+    """A value holds more values than allowed, or is nested too deeply. `hint`: what to do."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+def to_json(value: object, budget: list[int], depth: int, max_depth: int) -> JSON:
+    """The value of a YAML or TOML file as JSON, times in ISO 8601.
+
+    Args:
+        value: what the parser returned.
+        budget: the number of values that are left, which stops alias bombs; counted down.
+        depth: of `value`, from 0.
+        max_depth: the limit of `depth`.
+
+    Raises:
+        ValueLimitExceeded: beyond one of the limits.
+    """
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise ValueLimitExceeded("contains too many values", "raise max_values")
+    if depth > max_depth:
+        raise ValueLimitExceeded(f"nested deeper than {max_depth} levels", "exclude it")
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item, budget, depth + 1, max_depth) for key, item in value.items()}
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
+        return [to_json(item, budget, depth + 1, max_depth) for item in value]
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and value - value == 0:  # infinity and NaN are not JSON
+        return float(value)
+    return str(value)

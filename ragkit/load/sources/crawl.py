@@ -22,9 +22,9 @@ from ragkit.load.sources.base import ListingIncomplete, SourceContext, SourceFil
 from ragkit.load.sources.options import CrawlOptions
 from ragkit.load.sources.web import (
     GONE_STATUSES,
+    PageSource,
     Robots,
     canonical_url,
-    fetch_page,
     request_if_changed,
     response_fingerprint,
     same_site,
@@ -48,17 +48,12 @@ class _Page:
     noindex: bool = False
 
 
-class CrawlSource:
+class CrawlSource(PageSource[CrawlOptions]):
     """The key of a page is its canonical URL."""
 
     def __init__(self, options: CrawlOptions) -> None:
-        self._options = options
+        super().__init__(options)
         self._start = canonical_url(options.url)
-
-    @property
-    def location(self) -> str:
-        """The first page."""
-        return self._options.url
 
     def list(self, context: SourceContext) -> Iterator[SourceItem]:
         """Every page that can be reached; see `Source.list`."""
@@ -100,10 +95,6 @@ class CrawlSource:
         _write_cache(context.folder, {**before, **pages} if failure is not None else pages)
         if failure is not None:
             raise ListingIncomplete(failure.source, failure.reason, failure.hint)
-
-    def fetch(self, item: SourceItem, context: SourceContext) -> SourceFile | None:
-        """The page, if its copy is missing; see `Source.fetch`."""
-        return fetch_page(item, context)
 
 
 def _read_page(url: str, response: FetchResult) -> _Page:

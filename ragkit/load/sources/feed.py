@@ -12,19 +12,11 @@ from lxml import etree
 from ragkit.errors import LoadError
 from ragkit.load.sources.base import SourceContext, SourceFile, SourceItem
 from ragkit.load.sources.options import FeedOptions
-from ragkit.load.sources.web import canonical_url, child_text, fetch_page, local_name, parse_xml, request_listing
+from ragkit.load.sources.web import PageSource, canonical_url, child_text, local_name, parse_xml, request_listing
 
 
-class FeedSource:
+class FeedSource(PageSource[FeedOptions]):
     """The key of an entry is its link. Entries that the feed no longer lists stay, unless `keep_old` is false."""
-
-    def __init__(self, options: FeedOptions) -> None:
-        self._options = options
-
-    @property
-    def location(self) -> str:
-        """The URL of the feed."""
-        return self._options.url
 
     def list(self, context: SourceContext) -> Iterator[SourceItem]:
         """Every entry; see `Source.list`."""
@@ -42,10 +34,6 @@ class FeedSource:
             known = context.known_fingerprint(key)
             if known is not None:
                 yield SourceItem(key, known)
-
-    def fetch(self, item: SourceItem, context: SourceContext) -> SourceFile | None:
-        """The page that an entry links to; see `Source.fetch`."""
-        return fetch_page(item, context)
 
     def _item(self, entry: etree._Element) -> SourceItem | None:
         """The document of an entry; None without a link or a text."""

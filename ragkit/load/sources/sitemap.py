@@ -9,13 +9,13 @@ from io import BytesIO
 
 from ragkit.errors import LoadError
 from ragkit.load.files.file_io import MB
-from ragkit.load.sources.base import ListingIncomplete, SourceContext, SourceFile, SourceItem
+from ragkit.load.sources.base import ListingIncomplete, SourceContext, SourceItem
 from ragkit.load.sources.options import SitemapOptions
 from ragkit.load.sources.web import (
+    PageSource,
     Robots,
     canonical_url,
     child_text,
-    fetch_page,
     local_name,
     parse_xml,
     request_listing,
@@ -27,16 +27,8 @@ MAX_SITEMAP_BYTES = 50 * MB
 """The limit of the sitemap protocol, after decompression."""
 
 
-class SitemapSource:
+class SitemapSource(PageSource[SitemapOptions]):
     """The fingerprint of a page is its `lastmod`; without one the page is requested if it changed."""
-
-    def __init__(self, options: SitemapOptions) -> None:
-        self._options = options
-
-    @property
-    def location(self) -> str:
-        """The URL of the sitemap."""
-        return self._options.url
 
     def list(self, context: SourceContext) -> Iterator[SourceItem]:
         """Every page of the site; see `Source.list`."""
@@ -68,10 +60,6 @@ class SitemapSource:
                     yield SourceItem(address, f"lastmod:{modified}" if modified else "", modified=modified)
         if failure is not None:
             raise ListingIncomplete(failure.source, failure.reason, failure.hint)
-
-    def fetch(self, item: SourceItem, context: SourceContext) -> SourceFile | None:
-        """The page; see `Source.fetch`."""
-        return fetch_page(item, context)
 
 
 def _read_sitemap(url: str, context: SourceContext) -> bytes:

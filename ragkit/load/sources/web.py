@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from hashlib import blake2b
+from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from urllib.robotparser import RobotFileParser
 
@@ -22,6 +23,31 @@ MAX_CRAWL_DELAY_S = 20.0
 GONE_STATUSES = (404, 410)
 ROBOT_NAME = "ragkit"
 _VALIDATORS = (("etag", "If-None-Match"), ("last-modified", "If-Modified-Since"))
+
+
+class _HasUrl(Protocol):
+    @property
+    def url(self) -> str:
+        """The address of the source."""
+
+
+OptionsT = TypeVar("OptionsT", bound=_HasUrl)
+
+
+class PageSource(Generic[OptionsT]):
+    """The base of sources whose documents are pages of the web."""
+
+    def __init__(self, options: OptionsT) -> None:
+        self._options = options
+
+    @property
+    def location(self) -> str:
+        """The address that the options name."""
+        return self._options.url
+
+    def fetch(self, item: SourceItem, context: SourceContext) -> SourceFile | None:
+        """The page; see `Source.fetch`."""
+        return fetch_page(item, context)
 
 
 def request_url(url: str, context: SourceContext, request: HttpRequest | None = None) -> FetchResult:

@@ -10,10 +10,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
 from itertools import pairwise
 
 from ragkit.load.shared.access_field import FIELD, access_metadata, closed_metadata, is_access_field
+from ragkit.load.shared.loader_utils import to_json
 from ragkit.records import JSON, NO_METADATA, Metadata
 
 MAX_FRONT_MATTER_CHARS = 65_536
@@ -330,7 +330,7 @@ def _read_block(block: str, *, is_yaml: bool) -> Mapping[str, JSON] | None:
 
 def _to_object(value: Mapping[object, object]) -> Mapping[str, JSON]:
     budget = [MAX_VALUES]
-    return {str(key): _to_json(item, budget, 0) for key, item in value.items() if isinstance(key, str | int)}
+    return {str(key): to_json(item, budget, 0, MAX_DEPTH) for key, item in value.items() if isinstance(key, str | int)}
 
 
 def _parse_toml(block: str) -> object:
@@ -351,24 +351,6 @@ def _parse_yaml(block: str) -> object:
         raise _Invalid(f"invalid YAML: {' '.join(str(error.problem).split())[:100]}", line) from error
     except (YAMLError, *_YAML_ERRORS) as error:
         raise _Invalid("invalid YAML") from error
-
-
-def _to_json(value: object, budget: list[int], depth: int) -> JSON:
-    """`value` as JSON. Raises ValueError beyond the limits, which stops alias bombs."""
-    budget[0] -= 1
-    if budget[0] < 0 or depth > MAX_DEPTH:
-        raise ValueError("the front matter is too large")
-    if isinstance(value, Mapping):
-        return {str(key): _to_json(item, budget, depth + 1) for key, item in value.items()}
-    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
-        return [_to_json(item, budget, depth + 1) for item in value]
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float) and value - value == 0:  # infinity and NaN are not JSON
-        return float(value)
-    return str(value)
 
 
 _JSON_DECODER = json.JSONDecoder(object_pairs_hook=_keep_doubled)

@@ -28,13 +28,14 @@ from ragkit.answer.json_shapes import answer_json
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import JSON
 from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.answer_log import log_answer
 from ragkit.server.answering.request_options import RequestOptions, create_agent
 from ragkit.server.answering.stop_sequences import StopSequences, cut_answer
 from ragkit.server.answering.streams import Channel
-from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.base import read_chunks
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, service_unavailable, to_error_response
 from ragkit.server.metrics import Metrics
@@ -154,7 +155,7 @@ AnswerEvent: TypeAlias = (
 class AnswerRunner:
     """Starts answer tasks, and holds what they share."""
 
-    kb: ServedKnowledgeBase
+    kb: KnowledgeBase
     sessions: SessionStore
     traces: TraceStore
     limiter: ConcurrencyLimiter
@@ -504,8 +505,9 @@ class AnswerTask:
 
     def _add_document_ids(self, citations: JSON) -> list[JSON]:
         with_ids: list[JSON] = []
-        for citation in cast("list[dict[str, JSON]]", citations):
-            chunk = self._runner.kb.chunk(str(citation["chunk_id"]))
+        cited = cast("list[dict[str, JSON]]", citations)
+        chunks = read_chunks(self._runner.kb, [str(citation["chunk_id"]) for citation in cited])
+        for citation, chunk in zip(cited, chunks, strict=True):
             with_ids.append({**citation, "document_id": chunk.document_id if chunk is not None else None})
         return with_ids
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.result import SuspendedRun
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import Hit
-from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.base import read_chunks
 from ragkit.server.http_errors import invalid_request
 from ragkit.usage.meter import AgentUsage
 
@@ -37,7 +38,7 @@ def find_run_id(ids: Mapping[str, str]) -> str | None:
     return runs.pop() if len(runs) == 1 else None
 
 
-async def resume_run(serialized: str, results: Mapping[str, str], kb: ServedKnowledgeBase) -> SuspendedRun | None:
+async def resume_run(serialized: str, results: Mapping[str, str], kb: KnowledgeBase) -> SuspendedRun | None:
     """The run to continue, with `results` by tool call id; None if the caller may not read all its passages any more.
 
     Calls of other tools in the same turn were not executed; they are dropped, and the model may repeat them.
@@ -64,7 +65,7 @@ async def resume_run(serialized: str, results: Mapping[str, str], kb: ServedKnow
     return replace(suspended, messages=(*before, calling, *tool_messages), pending=(), decisions={}, usage=AgentUsage())
 
 
-def _restore_hits(suspended: SuspendedRun, evidence: float, kb: ServedKnowledgeBase) -> list[Message] | None:
+def _restore_hits(suspended: SuspendedRun, evidence: float, kb: KnowledgeBase) -> list[Message] | None:
     """The messages before the last one, with the retrieved passages restored in the last search, for citations.
 
     None if a passage cannot be read.
@@ -72,7 +73,8 @@ def _restore_hits(suspended: SuspendedRun, evidence: float, kb: ServedKnowledgeB
     messages = list(suspended.messages[:-1])
     shown = suspended.state.get(SHOWN_PASSAGES_KEY)
     ids = [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
-    chunks = {n: kb.chunk(chunk_id) for n, chunk_id in enumerate(ids, 1) if chunk_id}
+    numbers = [n for n, chunk_id in enumerate(ids, 1) if chunk_id]
+    chunks = dict(zip(numbers, read_chunks(kb, [ids[n - 1] for n in numbers]), strict=True))
     hits = {n: Hit(chunk, 0.0) for n, chunk in chunks.items() if chunk is not None}
     if len(hits) < len(chunks):
         return None

@@ -10,10 +10,9 @@ from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.base import Where
 from ragkit.answer.extractive.provider import ExtractiveProvider
-from ragkit.records import JSON
-from ragkit.server.base import ServedKnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.records import JSON, Where
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.settings import ServerLimits
 
@@ -47,7 +46,7 @@ _TOOL_INSTRUCTIONS = "When a question needs no documents but one of these tools,
 
 
 def create_agent(
-    kb: ServedKnowledgeBase,
+    kb: KnowledgeBase,
     options: RequestOptions,
     question: str,
     limits: ServerLimits,
@@ -61,7 +60,8 @@ def create_agent(
         BudgetTooSmall: the estimated cost exceeds the budget.
         RequestRejected: the request needs a model, and there is none.
     """
-    kb.require_ready()
+    with kb.session() as session:
+        session.require_ready()
     base = kb.agent(options.model)
     if options.needs_model and answers_without_model(base):
         message = f"{options.needs_model} needs a model: start the server with --model PROVIDER:MODEL"
@@ -84,7 +84,7 @@ def create_agent(
     parts = [base.options.instructions, _TOOL_INSTRUCTIONS.format(names) if names else ""]
     rag_options = replace(
         base.options,
-        top_k=min(options.top_k or kb.top_k, limits.top_k),
+        top_k=min(options.top_k or kb.components.top_k, limits.top_k),
         max_top_k=min(base.options.max_top_k, limits.top_k),
         where=options.where,
         instructions="\n".join(part for part in parts if part),
@@ -93,7 +93,8 @@ def create_agent(
         strict=base.strict if options.strict is None else options.strict,
     )
     agent = RAGAgent(kb, base.provider, config, rag_options)
-    kb.check_budget(agent, question)
+    with kb.session() as session:
+        session.check_budget(agent, question)
     return agent
 
 

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from ragkit.agent.messages import Message, Role
-from ragkit.answer.base import Where
-from ragkit.records import JSON
+from ragkit.records import JSON, Where
 from ragkit.server.answering import answer_tasks
 from ragkit.server.answering.request_options import RequestOptions
 from ragkit.server.answering.streams import HEARTBEAT_SECONDS, EventStream, run_while_connected
@@ -42,7 +41,7 @@ async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) ->
     context, model = context.select(body.model)
     where = parse_filter_param(body.where)
     if body.source:
-        where = await context.read(lambda: context.kb.create_filter(where, body.source))
+        where = await context.read(lambda session: session.create_filter(where, body.source))
     answer_request = _to_answer_request(context, body, context.resolve_model(model), where)
     task = await run_while_connected(request, context.runner.start(answer_request))
     if body.stream:

@@ -8,9 +8,11 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
 
+from ragkit.knowledge_base.cost_estimate import embedder_name
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.session import Session
 from ragkit.records import JSON
 from ragkit.server.answering.answer_tasks import AnswerRunner
-from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.bases import BASE_KEY
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
@@ -25,6 +27,7 @@ from ragkit.server.state.sessions import SessionStore
 from ragkit.server.state.shares import ShareStore
 from ragkit.server.state.traces import TraceStore
 from ragkit.server.state.uploads import UploadFolder
+from ragkit.usage.meter import Meter
 
 T = TypeVar("T")
 
@@ -36,7 +39,7 @@ DEFAULT_MODEL = "ragkit"
 class AppContext:
     """One knowledge base and its services in one process."""
 
-    kb: ServedKnowledgeBase
+    kb: KnowledgeBase
     settings: ServerSettings
     state: StateDatabase
     sessions: SessionStore
@@ -90,10 +93,28 @@ class AppContext:
         names = self.settings.models
         return {DEFAULT_MODEL: names[0] if names else None, **{name: name for name in names}}
 
-    async def read(self, work: Callable[[], T]) -> T:
-        """The result of `work`, which reads the knowledge base, in a thread. Raises RequestRejected if it must wait."""
+    async def read(self, work: Callable[[Session], T]) -> T:
+        """The result of `work` in a session of the knowledge base, in a thread; see `run`."""
+
+        def read_in_session() -> T:
+            with self.kb.session() as session:
+                return work(session)
+
+        return await self.run(read_in_session)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of `work` in a thread. Raises RequestRejected if it must wait for too many others."""
         async with self.search_limiter.slot():
             return await run_in_thread(work)
+
+    @property
+    def embedder_name(self) -> str:
+        """`provider:model` of the embedder, or its fingerprint."""
+        return embedder_name(self.kb.components.embedder)
+
+    def create_meter(self, verb: str) -> Meter:
+        """A meter that records its calls in the ledger under `verb`."""
+        return self.kb.location.create_meter(verb, self.kb.pipeline.name)
 
     def resolve_model(self, name: str | None) -> str | None:
         """The `provider:model` of a name in a request. Raises RequestRejected for an unknown name.

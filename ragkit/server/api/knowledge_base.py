@@ -14,6 +14,7 @@ from ragkit import __version__
 from ragkit.answer.json_shapes import explanation_json
 from ragkit.index.catalog.directory import CATALOG_FILE
 from ragkit.index.sources.ids import display_name
+from ragkit.knowledge_base.session import Session
 from ragkit.records import JSON, Document
 from ragkit.server.api import schemas
 from ragkit.server.api.chat import Cursor, PageLimit, parse_filter_param
@@ -51,15 +52,15 @@ async def search(context: ContextDep, body: schemas.SearchBody) -> Any:
     limit = context.settings.limits.top_k
     if body.top_k is not None and body.top_k > limit:
         raise invalid_request(f"top_k must be <= {limit} (got {body.top_k})", "top_k", "too_many")
-    return JSONResponse(await context.read(lambda: _run_search(context, body)))
+    return JSONResponse(await context.read(lambda session: _run_search(context, session, body)))
 
 
-def _run_search(context: AppContext, body: schemas.SearchBody) -> JsonObject:
-    with use_meter(context.kb.create_meter("search")) as meter:
-        context.kb.require_ready()
-        explanations = context.kb.explain(body.query, body.top_k, parse_filter_param(body.where), body.mode)
+def _run_search(context: AppContext, session: Session, body: schemas.SearchBody) -> JsonObject:
+    with use_meter(context.create_meter("search")) as meter:
+        session.require_ready()
+        explanations = session.explain(body.query, body.top_k, parse_filter_param(body.where), body.mode)
     usage = meter.usage().to_dict()
-    context.metrics.count_usage(usage, context.kb.embedder_name, context.name)
+    context.metrics.count_usage(usage, context.embedder_name, context.name)
     hits: list[JSON] = [
         {**explanation_json(explanation, body.explain), "document_id": explanation.hit.chunk.document_id}
         for explanation in explanations
@@ -73,7 +74,7 @@ async def list_documents(
 ) -> Any:
     """List documents by source; `q` filters by source and title."""
     after = str(decode_cursor(cursor, str)[0]) if cursor else ""
-    rows = await context.read(lambda: context.kb.document_rows(after, limit + 1, q))
+    rows = await context.read(lambda session: session.list_documents(after, limit + 1, q))
     documents = [
         {
             "id": row.id,
@@ -94,11 +95,15 @@ async def get_document(
     context: ContextDep, document_id: schemas.Id, start_line: LineParam = None, end_line: LineParam = None
 ) -> Any:
     """Get the indexed text of a document; of a long one, an excerpt around the requested lines."""
-    document = await context.read(lambda: context.kb.find_document(document_id))
-    if document is None:
+
+    def find(session: Session) -> tuple[Document, bool] | None:
+        document = session.find_document(document_id)
+        return None if document is None else (document, session.is_stale(document.source))
+
+    found = await context.read(find)
+    if found is None:
         raise not_found("document", "document_not_found")
-    source = document.source
-    stale = await context.read(lambda: context.kb.is_stale(source))
+    document, stale = found
     return JSONResponse({**document_excerpt(document, start_line, end_line), "stale": stale})
 
 
@@ -111,7 +116,7 @@ async def list_bases(context: ContextDep) -> Any:
 @router.get("/status", response_model=schemas.StatusSchema)
 async def get_status(context: ContextDep) -> Any:
     """Get the status of the knowledge base, and the version, models and limits of the server."""
-    report = await context.read(context.kb.status)
+    report = await context.read(Session.status)
     shown = ("question_chars", "body_bytes", "top_k", "answer_seconds", "answer_usd", "requests_per_minute")
     shown_limits: dict[str, JSON] = {name: getattr(context.settings.limits, name) for name in shown}
     server: JsonObject = {"version": __version__, "models": list(context.models), "limits": shown_limits}

@@ -16,11 +16,11 @@ from fastapi import APIRouter, Body, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragkit.errors import NotAKnowledgeBase
-from ragkit.index.access.restricted_reader import RestrictedReader
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.sources.added_documents import ADDED_ROOT
 from ragkit.index.sources.ids import display_name, is_within
 from ragkit.index.sources.web_pages import is_url, normalize_url
+from ragkit.knowledge_base.session import Session
 from ragkit.records import Document
 from ragkit.server.answering.streams import HEARTBEAT_SECONDS, EventStream
 from ragkit.server.api import management_schemas, schemas
@@ -98,15 +98,15 @@ async def delete_document(context: ContextDep, document_id: schemas.Id) -> Any:
     A file that was uploaded in its place since it was indexed stays, with its document.
     """
     document = await _find_document(context, document_id)
-    return await _remove(context, [await context.read(lambda: _read_seen(context, document))])
+    return await _remove(context, [await context.read(lambda session: _read_seen(session, document))])
 
 
 @router.post("/documents/{document_id}/index", response_model=management_schemas.JobSchema, dependencies=[Owner])
 async def index_document(context: ContextDep, document_id: schemas.Id) -> Any:
     """Read and index a document again, changed or not."""
     document = await _find_document(context, document_id)
-    file = await context.read(lambda: _read_file(context, document.source))
-    roots = await context.read(lambda: _read_roots(context))
+    file = await context.read(lambda session: _read_file(session, document.source))
+    roots = await context.read(_read_roots)
     containing = [root for root in roots if is_within(file.source, root)]
     if not containing:
         raise invalid_request("the document belongs to no source", "document_id", "no_source", 409)
@@ -118,7 +118,7 @@ async def index_document(context: ContextDep, document_id: schemas.Id) -> Any:
 async def list_sources(request: Request, context: ContextDep) -> Any:
     """List the sources, the limits of uploads, and what this client may do. Works without a knowledge base."""
     try:
-        sources = await context.read(lambda: _read_sources(context))
+        sources = await context.read(lambda session: _read_sources(context, session))
         exists = True
     except NotAKnowledgeBase:
         sources, exists = [], False
@@ -130,7 +130,7 @@ async def list_sources(request: Request, context: ContextDep) -> Any:
         "max_files": limits.upload_files,
         "bytes": usage.bytes,
         "max_bytes": limits.upload_bytes,
-        "max_file_bytes": context.kb.max_file_bytes,
+        "max_file_bytes": context.uploads.max_file_bytes,
     }
     local = may_change(context) and _is_local(request, context)
     roots = list(context.settings.roots) if local else []
@@ -153,7 +153,7 @@ async def add_source(request: Request, context: ContextDep, body: management_sch
     if not _is_local(request, context):
         message = "only clients on the machine of the server may add its folders"
         raise RequestRejected(ErrorResponse(403, message, "not_local", "permission_error"))
-    path = await context.read(lambda: _resolve_below(context.settings.roots, body.path or ""))
+    path = await context.run(lambda: _resolve_below(context.settings.roots, body.path or ""))
     return await _submit(context, JobRequest("index", index=(path,)))
 
 
@@ -165,7 +165,7 @@ async def delete_source(context: ContextDep, source_id: schemas.Id) -> Any:
     """
     [source] = await _find_sources(context, [source_id])
     if not _sees_everything():
-        return await _remove(context, await context.read(lambda: _read_documents(context, source)))
+        return await _remove(context, await context.read(lambda session: _read_documents(session, source)))
     latest = await context.uploads.find_folder(source)
     if latest is None:
         return await _submit(context, JobRequest("remove", (source,)))
@@ -328,7 +328,7 @@ async def _readable_names(context: AppContext) -> Callable[[str], bool]:
         return lambda name: True
     own, folder = f"{_own_folder()}/", str(context.uploads.folder)
     try:
-        documents = await context.read(lambda: _read_documents(context, folder))
+        documents = await context.read(lambda session: _read_documents(session, folder))
     except NotAKnowledgeBase:
         documents = []
     names = {document.source.removeprefix(f"{folder}/") for document in documents}
@@ -340,57 +340,52 @@ async def _find_readable(context: AppContext, name: str) -> StoredUpload | None:
     source = str(context.uploads.folder / name)
     upload = (await context.uploads.find([source])).get(source)
     try:
-        original = await context.read(lambda: context.kb.original(source))
+        original = await context.read(lambda session: session.original(source))
     except NotAKnowledgeBase:
         return None
     return upload if original is not None and upload is not None and upload.place == context.uploads.place else None
 
 
 async def _find_document(context: AppContext, document_id: str) -> Document:
-    document = await context.read(lambda: context.kb.find_document(document_id))
+    document = await context.read(lambda session: session.find_document(document_id))
     if document is None:
         raise not_found("document", "document_not_found")
     return document
 
 
-def _read_file(context: AppContext, source: str) -> FileRow:
+def _read_file(session: Session, source: str) -> FileRow:
     """The file of a document: that which holds it, if it is a part of one. Raises RequestRejected."""
-    with context.kb.reader.snapshot() as snapshot:
-        catalog = Catalog(snapshot.connection)
-        row = catalog.file(source)
-        file = catalog.file(row.reason) if row is not None and row.status == "part" else row
+    file = session.file_row(source)
     if file is None:
         raise not_found("document", "document_not_found")
     return file
 
 
-def _read_seen(context: AppContext, document: Document) -> SeenDocument:
+def _read_seen(session: Session, document: Document) -> SeenDocument:
     """A document as it is to be removed. Raises RequestRejected if it is gone, or the principal may not remove it."""
-    seen = [seen for seen in _read_documents(context, document.source) if seen.source == document.source]
+    seen = [seen for seen in _read_documents(session, document.source) if seen.source == document.source]
     if seen and seen[0].id == document.id:
         return seen[0]
-    if _sees_everything() or context.kb.find_document(document.id) is None:
+    if _sees_everything() or session.find_document(document.id) is None:
         raise not_found("document", "document_not_found")
     message = "only an owner may remove this document: not everyone may read all parts of its file"
     raise RequestRejected(ErrorResponse(403, message, "not_owner", "permission_error"))
 
 
-def _read_documents(context: AppContext, folder: str) -> list[SeenDocument]:
+def _read_documents(session: Session, folder: str) -> list[SeenDocument]:
     """The documents below a folder that the principal may remove: those of which they may read every part."""
-    reader = context.kb.reader
-    with reader.snapshot() as snapshot:
+    with session.snapshot() as snapshot:
         found = Catalog(snapshot.connection).seen_documents(folder)
-        hidden = reader.shares_hidden_content if isinstance(reader, RestrictedReader) else lambda *_: False
-        return [SeenDocument(*row) for row in found if not hidden(snapshot, row[0])]
+        return [SeenDocument(*row) for row in found if not snapshot.shares_hidden_content(row[0])]
 
 
-def _read_roots(context: AppContext) -> list[str]:
-    with context.kb.reader.snapshot() as snapshot:
+def _read_roots(session: Session) -> list[str]:
+    with session.snapshot() as snapshot:
         return Catalog(snapshot.connection).roots()
 
 
-def _read_sources(context: AppContext) -> list[JsonObject]:
-    with context.kb.reader.snapshot() as snapshot:
+def _read_sources(context: AppContext, session: Session) -> list[JsonObject]:
+    with session.snapshot() as snapshot:
         catalog = Catalog(snapshot.connection)
         roots, files = catalog.roots(), list(catalog.files().values())
     rows: list[JsonObject] = []
@@ -417,7 +412,7 @@ def _source_key(root: str) -> str:
 async def _known_sources(context: AppContext) -> dict[str, str]:
     """The sources by id, with the folder of uploads even before it is indexed; none without a knowledge base."""
     try:
-        roots = await context.read(lambda: _read_roots(context))
+        roots = await context.read(_read_roots)
     except NotAKnowledgeBase:
         roots = []
     folder = context.uploads.folder

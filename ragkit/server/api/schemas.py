@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from ragkit.agent.tools.function_schema import ToolSchema, inline_references
 from ragkit.answer.outcome import Outcome
+from ragkit.records import SearchMode
 
 Id = Annotated[str, Field(max_length=100)]
 Filter = dict[str, Any]
@@ -137,9 +138,7 @@ class SearchBody(RequestBody):
     where: Filter | str | None = Field(
         None, description="A filter on metadata, as JSON or in the syntax of the command line."
     )
-    mode: Literal["dense", "lexical", "hybrid"] | None = Field(
-        None, description="The search mode. Default: the pipeline's."
-    )
+    mode: SearchMode | None = Field(None, description="The search mode. Default: the pipeline's.")
     explain: bool = Field(False, description="Add `explain` to each hit.")
 
 

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ragkit.server.base import ServedKnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.bases import BASE_KEY
 from ragkit.server.concurrency import PRINCIPAL
 from ragkit.server.http_errors import ErrorResponse
@@ -168,9 +168,9 @@ class McpEndpoints:
 
 
 def create_mcp_endpoint(
-    kb: ServedKnowledgeBase,
+    kb: KnowledgeBase,
     settings: ServerSettings,
-    bases: Mapping[str, ServedKnowledgeBase] | None = None,
+    bases: Mapping[str, KnowledgeBase] | None = None,
     *,
     stateless: bool = False,
 ) -> McpEndpoint | McpEndpoints:

@@ -34,11 +34,13 @@ from ragkit.errors import BudgetExceeded, RagkitError, RunError
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.index.reader import DocumentSummary
 from ragkit.index.sources.ids import display_name
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.session import Session
 from ragkit.records import JSON, Citation, Document
 from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.request_options import RequestOptions
 from ragkit.server.api import schemas
-from ragkit.server.base import ServedKnowledgeBase, SupportsToJson
+from ragkit.server.base import SupportsToJson, read_chunks
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.principals import may_edit
@@ -114,7 +116,7 @@ class McpTools:
 
     def __init__(
         self,
-        kb: ServedKnowledgeBase,
+        kb: KnowledgeBase,
         ask_options: McpAskOptions | None = None,
         index: Callable[[], SupportsToJson] | None = None,
         limits: ServerLimits | None = None,
@@ -126,7 +128,7 @@ class McpTools:
         self._run_index = index
         self._limiter = ConcurrencyLimiter(self._limits)
         self._cache = AnswerCache(self._limits.cached_answers)
-        self._search_tool = RAGTool(kb, top_k=kb.top_k)
+        self._search_tool = RAGTool(kb, top_k=kb.components.top_k)
         self._aggregate_tool = AggregateTool(kb)
 
     @property
@@ -158,7 +160,7 @@ class McpTools:
             top_k: Number of passages; 0 for the default.
             where: A condition on metadata such as `format == "pdf" and year >= 2020`; empty for none.
         """
-        meter = self._kb.create_meter("search")
+        meter = self._kb.location.create_meter("search", self._kb.pipeline.name)
         with use_meter(meter):
             result = self._search_tool.search_knowledge_base(query, top_k, where)
         retrieved = result.data
@@ -214,14 +216,16 @@ class McpTools:
             start_line: The first line, counted from 1.
             end_line: The last line; default: the end of the document.
         """
-        window = self._select_lines(self._find_document(document), start_line, end_line)
-        content = window.document
+        with self._kb.session() as session:
+            content = _find_document(session, document)
+            stale = session.is_stale(content.source)
+        window = self._select_lines(content, start_line, end_line)
         source = display_name(content.source)
         rest = f"; continue with start_line={window.next_line}" if window.next_line else ""
         data: dict[str, JSON] = {
             "id": content.id, "source": source, "title": content.title, "format": content.format, "text": window.text,
             "first_line": window.first_line, "last_line": window.last_line, "lines": window.line_count,
-            "next_line": window.next_line, "stale": self._kb.is_stale(content.source),
+            "next_line": window.next_line, "stale": stale,
         }  # fmt: skip
         head = f"{source}, lines {window.first_line}-{window.last_line} of {window.line_count}{rest}"
         return ToolResult(f"{head}\n\n{window.text}", data)
@@ -277,7 +281,8 @@ class McpTools:
     def list_page(self, cursor: str = "", limit: int = MAX_PAGE_SIZE, query: str = "") -> DocumentPage:
         """A page of the list of documents. Raises RequestRejected for an invalid cursor."""
         after = str(decode_cursor(cursor, str)[0]) if cursor else ""
-        rows = self._kb.document_rows(after, limit + 1, query)
+        with self._kb.session() as session:
+            rows = session.list_documents(after, limit + 1, query)
         return DocumentPage(rows[:limit], encode_cursor(rows[limit - 1].source) if len(rows) > limit else None)
 
     def read_resource(self, uri: str) -> str:
@@ -288,7 +293,8 @@ class McpTools:
         parts = urlsplit(uri)
         if not uri.startswith(DOCUMENT_URI_PREFIX):
             raise invalid_request(f"the URI must be {DOCUMENT_URI_PREFIX}ID (got {uri[:80]!r})")
-        document = self._kb.find_document(parts.path.removeprefix("/"))
+        with self._kb.session() as session:
+            document = session.find_document(parts.path.removeprefix("/"))
         if document is None:
             raise invalid_request(f"unknown document {uri[:120]!r}: resources/list lists all documents", status=404)
         lines = dict(parse_qsl(parts.query))
@@ -300,14 +306,6 @@ class McpTools:
                 f"{DOCUMENT_URI_PREFIX}{document.id}?start_line={window.first_line}&end_line={window.last_line}"
             )
         return window.text
-
-    def _find_document(self, name: str) -> Document:
-        """A document by its id, its source, or its displayed source. Names are compared, never opened."""
-        below = f"{str(Path.cwd()).rstrip('/')}/{name}"
-        document = self._kb.find_document(name) or self._kb.document(name) or self._kb.document(below)
-        if document is None:
-            raise invalid_request(f"unknown document {name[:120]!r}: list_documents lists all documents", status=404)
-        return document
 
     def _select_lines(self, document: Document, start: int, end: int | None) -> DocumentLines:
         """The lines from `start` to `end`, up to MAX_TEXT_CHARS characters."""
@@ -331,8 +329,9 @@ class McpTools:
         own, allowed = agent.config.limits.max_cost_usd, self._limits.answer_usd
         if usd is None and own is not None and allowed is not None and own > allowed:
             agent = self._kb.agent(model, allowed)
-        self._kb.require_ready()
-        self._kb.check_budget(agent, question, known=self._ask_options.max_cost_usd is not None)
+        with self._kb.session() as session:
+            session.require_ready()
+            session.check_budget(agent, question, known=self._ask_options.max_cost_usd is not None)
         return agent
 
     async def _answer(self, agent: RAGAgent, question: str, cancellation: Cancellation) -> tuple[Answer, AgentResult]:
@@ -352,7 +351,9 @@ class McpTools:
         searches = (call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages))
         RightsFilter(self._kb).require(hit_origins(hit for search in searches for hit in search.hits))
         data = answer_json(answer)
-        ids = {citation.chunk_id: self._document_id(citation) for citation in answer.citations}
+        cited = [citation.chunk_id for citation in answer.citations]
+        chunks = zip(cited, read_chunks(self._kb, cited), strict=True)
+        ids = {chunk_id: chunk.document_id if chunk is not None else "" for chunk_id, chunk in chunks}
         citations = data["citations"]
         assert isinstance(citations, list)  # noqa: S101 - `answer_json` returns it
         data["citations"] = [{**citation, "document_id": ids[citation["chunk_id"]]} for citation in citations]
@@ -361,9 +362,14 @@ class McpTools:
         lines = [answer.text, "", *sources, *notes, f"evidence {answer.evidence:.2f}"]
         return ToolResult("\n".join(lines), data)
 
-    def _document_id(self, citation: Citation) -> str:
-        chunk = self._kb.chunk(citation.chunk_id)
-        return chunk.document_id if chunk else ""
+
+def _find_document(session: Session, name: str) -> Document:
+    """A document by its id, its source, or its displayed source. Names are compared, never opened."""
+    below = f"{str(Path.cwd()).rstrip('/')}/{name}"
+    document = session.find_document(name) or session.document(name) or session.document(below)
+    if document is None:
+        raise invalid_request(f"unknown document {name[:120]!r}: list_documents lists all documents", status=404)
+    return document
 
 
 async def _run_streaming(agent: RAGAgent, question: str, cancel: Cancellation) -> AgentResult:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse, Response
 
 from ragkit.errors import LoadError
+from ragkit.knowledge_base.session import Session
 from ragkit.knowledge_base.sources.source_files import OriginalFile
 from ragkit.load.html.tree import read_tree
 from ragkit.load.pages.picture import draw_page
@@ -49,7 +50,7 @@ _FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-s
 async def get_rectangles(context: ContextDep, document_id: schemas.Id, start: Offset, end: Offset) -> Any:
     """Get where a citation stands on the pages of a PDF file: `start` and `end` of the citation."""
     document = await _find(context, document_id)
-    return await context.read(lambda: _rectangles(context, document, start, end))
+    return await context.read(lambda session: _rectangles(session, document, start, end))
 
 
 @router.get("/documents/{document_id}/pages/{page}", response_class=Response, responses=_PNG)
@@ -61,7 +62,7 @@ async def get_page(
     _require_format(document, "pdf", "pages")
     if page > len(document.page_starts):
         raise not_found(f"page {page} of {len(document.page_starts)}", "page_not_found")
-    original = await context.read(lambda: _require_file(context, document))
+    original = await context.read(lambda session: _require_file(session, document))
     key = (original.content_hash, page, width)
     picture = _pictures.get(key)
     if picture is None:
@@ -77,14 +78,14 @@ async def get_html(context: ContextDep, document_id: schemas.Id) -> Any:
     """Get what a reader sees of an HTML page, as a tree without anything that runs or loads."""
     document = await _find(context, document_id)
     _require_format(document, "html", "a tree")
-    return JSONResponse(await context.read(lambda: _read_html(context, document)))
+    return JSONResponse(await context.read(lambda session: _read_html(session, document)))
 
 
 @router.get("/documents/{document_id}/file", response_class=Response, responses=_FILE)
 async def download_file(context: ContextDep, document_id: schemas.Id) -> Response:
     """Get the file that a document was read from; of a part of a mail or archive, the whole file."""
     document = await _find(context, document_id)
-    original = await context.read(lambda: _require_original(context, document))
+    original = await context.read(lambda session: _require_original(session, document))
     name = original.source.rstrip("/").rpartition("/")[2] or "document"
     disposition = f"attachment; filename*=UTF-8''{quote(name.encode('utf-8', 'replace'), safe='')}"
     headers = {**SAFE_HEADERS, "content-disposition": disposition}
@@ -92,7 +93,7 @@ async def download_file(context: ContextDep, document_id: schemas.Id) -> Respons
 
 
 async def _find(context: AppContext, document_id: str) -> Document:
-    document = await context.read(lambda: context.kb.find_document(document_id))
+    document = await context.read(lambda session: session.find_document(document_id))
     if document is None:
         raise not_found("document", "document_not_found")
     return document
@@ -104,24 +105,24 @@ def _require_format(document: Document, wanted: str, what: str) -> None:
         raise RequestRejected(ErrorResponse(415, message, "unsupported_type"))
 
 
-def _require_original(context: AppContext, document: Document) -> OriginalFile:
-    original = context.kb.original(document.source)
+def _require_original(session: Session, document: Document) -> OriginalFile:
+    original = session.original(document.source)
     if original is None:
         raise RequestRejected(ErrorResponse(409, CHANGED, "changed"))
     return original
 
 
-def _require_file(context: AppContext, document: Document) -> OriginalFile:
+def _require_file(session: Session, document: Document) -> OriginalFile:
     """The file of a document that is no part of another one."""
-    original = _require_original(context, document)
+    original = _require_original(session, document)
     if original.source != document.source:
         message = "the document is a part of another file: download that one"
         raise RequestRejected(ErrorResponse(415, message, "part_of_a_file"))
     return original
 
 
-def _rectangles(context: AppContext, document: Document, start: int, end: int) -> JsonObject:
-    original = context.kb.original(document.source)
+def _rectangles(session: Session, document: Document, start: int, end: int) -> JsonObject:
+    original = session.original(document.source)
     nothing: JsonObject = {"rectangles": [], "marks": [], "stale": original is None}
     if original is None or document.format != "pdf" or original.source != document.source:
         return nothing
@@ -144,8 +145,8 @@ def _draw(data: bytes, page: int, width: int) -> bytes:
         raise RequestRejected(ErrorResponse(415, f"{error.reason}: {error.hint}", "cannot_be_drawn")) from error
 
 
-def _read_html(context: AppContext, document: Document) -> JsonObject:
-    original = _require_file(context, document)
+def _read_html(session: Session, document: Document) -> JsonObject:
+    original = _require_file(session, document)
     try:
         return {"tree": read_tree(original.data, document.source)}
     except LoadError as error:

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 
 from ragkit.errors import NotAKnowledgeBase
 from ragkit.index.sources.ids import display_name
+from ragkit.knowledge_base.session import Session
 from ragkit.server.api import schemas
 from ragkit.server.api.dependencies import ContextDep
-from ragkit.server.base import ServedKnowledgeBase
 from ragkit.server.page.suggestions import MAX_LISTED, follow_ups, suggestions
 
 router = APIRouter()
@@ -22,7 +22,7 @@ MAX_FOLDERS = 200
 async def suggest_questions(context: ContextDep) -> Any:
     """Suggest first questions from headings of the documents, without a model."""
     try:
-        return {"questions": await context.read(lambda: suggestions(context.kb))}
+        return {"questions": await context.read(suggestions)}
     except NotAKnowledgeBase:
         return {"questions": []}
 
@@ -31,14 +31,14 @@ async def suggest_questions(context: ContextDep) -> Any:
 async def suggest_follow_ups(context: ContextDep, session_id: schemas.Id) -> Any:
     """Suggest follow-up questions from headings of the documents that the last answer cites, without a model."""
     session = await context.sessions.get(session_id)
-    return {"questions": await context.read(lambda: follow_ups(context.kb, session))}
+    return {"questions": await context.read(lambda reads: follow_ups(reads, session))}
 
 
 @router.get("/folders", response_model=schemas.FoldersSchema)
 async def list_folders(context: ContextDep) -> Any:
     """List the folders of the documents: a `source` of /chat. Of very many documents, those of the first."""
     try:
-        return {"folders": await context.read(lambda: folders(context.kb))}
+        return {"folders": await context.read(folders)}
     except NotAKnowledgeBase:
         return {"folders": []}
 
@@ -77,10 +77,10 @@ def _without_place(citation: dict[str, Any]) -> dict[str, Any]:
     return {**citation, "source": name, "document_id": None, "chunk_id": None, "also_in": []}
 
 
-def folders(kb: ServedKnowledgeBase) -> list[dict[str, Any]]:
+def folders(session: Session) -> list[dict[str, Any]]:
     """The folders that hold documents, with how many are below each."""
     counts: Counter[str] = Counter()
-    for row in kb.document_rows("", MAX_LISTED):
+    for row in session.list_documents("", MAX_LISTED):
         path = row.source.rpartition("/")[0]
         while path and not path.endswith(":/"):
             counts[path] += 1

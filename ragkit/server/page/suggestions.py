@@ -8,8 +8,8 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from ragkit.index.sources.ids import display_name
+from ragkit.knowledge_base.session import Session
 from ragkit.records import Document, Heading
-from ragkit.server.base import ServedKnowledgeBase
 
 MAX_SUGGESTIONS = 4
 SAMPLED_DOCUMENTS = 12
@@ -34,37 +34,37 @@ GENERIC = frozenset((
 """Headings that say nothing about a document."""
 
 
-def suggestions(kb: ServedKnowledgeBase) -> list[str]:
+def suggestions(session: Session) -> list[str]:
     """Questions about headings, from documents all over the knowledge base."""
-    rows = list(kb.document_rows("", MAX_LISTED))
+    rows = session.list_documents("", MAX_LISTED)
     step = max(1, len(rows) // SAMPLED_DOCUMENTS)
-    found = (kb.find_document(row.id) for row in islice(rows[::step], SAMPLED_DOCUMENTS))
+    found = (session.find_document(row.id) for row in islice(rows[::step], SAMPLED_DOCUMENTS))
     questions = (question for document in found if document is not None for question in islice(asked(document), 1))
     return list(islice(dict.fromkeys(questions), MAX_SUGGESTIONS))
 
 
-def follow_ups(kb: ServedKnowledgeBase, session: Mapping[str, Any]) -> list[str]:
-    """Questions about headings of the documents that the last answer of a session cites.
+def follow_ups(session: Session, conversation: Mapping[str, Any]) -> list[str]:
+    """Questions about headings of the documents that the last answer of a conversation cites.
 
     Of sections that no answer has cited and no question names, those that follow a citation first; only questions for
     which a search by words, which costs nothing, finds the section.
     """
-    answers = [message for message in session["history"] if message["role"] == "assistant"]
+    answers = [message for message in conversation["history"] if message["role"] == "assistant"]
     last = answers[-1] if answers else None
     if last is None or last["status"] != "done" or last["abstained"]:
         return []
-    known = "\n".join(message["content"] for message in session["history"] if message["role"] == "user").casefold()
+    known = "\n".join(message["content"] for message in conversation["history"] if message["role"] == "user").casefold()
     used = {tuple(citation.get("heading", ())) for answer in answers for citation in answer["citations"]}
     found = (
         question
-        for question, document, heading in islice(_candidates(kb, last["citations"], known, used), MAX_TRIED)
-        if _is_answered(kb, question, document, heading)
+        for question, document, heading in islice(_candidates(session, last["citations"], known, used), MAX_TRIED)
+        if _is_answered(session, question, document, heading)
     )
     return list(islice(dict.fromkeys(found), MAX_FOLLOW_UPS))
 
 
 def _candidates(
-    kb: ServedKnowledgeBase, citations: list[dict[str, Any]], known: str, used: set[tuple[str, ...]]
+    session: Session, citations: list[dict[str, Any]], known: str, used: set[tuple[str, ...]]
 ) -> Iterator[tuple[str, Document, Heading]]:
     """Questions about unused headings of the cited documents, one of each document in turn."""
     cited: dict[str, int] = {}
@@ -73,7 +73,7 @@ def _candidates(
             cited.setdefault(citation["document_id"], citation["start"])
     queues = []
     for document_id, start in islice(cited.items(), MAX_CITED):
-        document = kb.find_document(document_id)
+        document = session.find_document(document_id)
         pairs = [] if document is None else questions_of(document)
         fresh = [
             (question, document, heading)
@@ -87,12 +87,12 @@ def _candidates(
         yield from (item for item in row if item is not None)
 
 
-def _is_answered(kb: ServedKnowledgeBase, question: str, document: Document, heading: Heading) -> bool:
+def _is_answered(session: Session, question: str, document: Document, heading: Heading) -> bool:
     later = (item.start for item in document.headings if item.start > heading.start and item.level <= heading.level)
     end = next(later, len(document.text))
     if end - heading.start < len(heading.text) + MIN_SECTION_CHARS:
         return False
-    chunks = (hit.chunk for hit in kb.search(question, ANSWERING_HITS, mode="lexical"))
+    chunks = (hit.chunk for hit in session.search(question, ANSWERING_HITS, mode="lexical"))
     return any(chunk.document_id == document.id and chunk.start < end and chunk.end > heading.start for chunk in chunks)
 
 

@@ -23,7 +23,7 @@ from ragkit.errors import (
 from ragkit.index.report import FileRead, IndexEvent, IndexReport, PlanCreated, TextsEmbedded
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.writing import Writer
 from ragkit.masking import mask_secrets
 from ragkit.records import JSON
 from ragkit.server.state.job_store import Job, JobRequest, JobStatus, JobStore
@@ -140,7 +140,7 @@ class JobRunner:
     def __init__(
         self,
         store: JobStore,
-        open_writer: Callable[[], KnowledgeBase],
+        open_writer: Callable[[], Writer],
         uploads: UploadFolder,
         is_busy: Callable[[], bool] | None = None,
     ) -> None:
@@ -193,8 +193,8 @@ class JobRunner:
     def _embed_remaining(self) -> None:
         """Embed the chunks that have no vector yet, until there is a job or a request."""
         try:
-            with self._open_writer() as kb:
-                kb.embed_remaining(self._must_stop_embedding)
+            with self._open_writer() as writer:
+                writer.embed_remaining(self._must_stop_embedding)
         except RagkitError as error:  # for example, another process writes
             LOG.debug("the remaining chunks could not be embedded: %s", error)
         except Exception:  # boundary: the jobs must go on
@@ -271,10 +271,10 @@ class JobRunner:
 
     def _attempt(self, job: Job, progress: JobProgress) -> JobResult:
         request = job.request
-        with self._open_writer() as kb:
+        with self._open_writer() as writer:
             if request.removes:
                 try:
-                    self._remove(kb, request)
+                    self._remove(writer, request)
                 except NotAKnowledgeBase:
                     LOG.info("nothing to remove: there is no knowledge base yet")
             if not request.index:
@@ -289,22 +289,22 @@ class JobRunner:
                 max_cost_usd=None if dry_run else request.max_cost_usd,
                 on_event=progress.handle_event,
             )
-            report = kb.index(*request.index, options=options)
+            report = writer.index(request.index, options)
         return JobResult("done", report, estimate_usd=_estimated_usd(report))
 
-    def _remove(self, kb: KnowledgeBase, request: JobRequest) -> None:
+    def _remove(self, writer: Writer, request: JobRequest) -> None:
         """Delete the uploads of a request, then what is indexed of them. It may have been interrupted before."""
         if request.documents:
             kept = self._wait_for(self._uploads.delete(request.documents))
-            kb.remove_documents({seen.source: seen.id for seen in request.documents if seen.source not in kept})
+            writer.remove_documents({seen.source: seen.id for seen in request.documents if seen.source not in kept})
         if request.uploads_until is not None:
             self._wait_for(self._uploads.delete_until(request.uploads_until))
             folder = str(self._uploads.folder)
-            kb.remove_outdated(folder)
+            writer.remove_outdated(folder)
             if not any(self._uploads.files()):
-                kb.remove(folder)
+                writer.remove(folder)
         if request.remove:
-            kb.remove(*request.remove)
+            writer.remove(*request.remove)
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -21,7 +21,7 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.lexical.stopwords import STOP_WORDS
 from ragkit.load.shared.access_field import FIELD
 from ragkit.records import JSON, Chunk, Hit
-from ragkit.server.base import ServedKnowledgeBase
+from ragkit.server.base import read_chunks
 from ragkit.server.concurrency import run_in_thread
 from ragkit.server.http_errors import RequestRejected
 from ragkit.server.principals import access_revoked
@@ -61,7 +61,7 @@ def unique_origins(origins: Iterable[Sequence[JSON]]) -> list[Origin]:
 class RightsFilter:
     """What the current principal may see of the answers over a knowledge base."""
 
-    def __init__(self, kb: ServedKnowledgeBase | None) -> None:
+    def __init__(self, kb: KnowledgeBase | None) -> None:
         """Without a knowledge base, all see everything."""
         self._kb = kb
 
@@ -84,7 +84,7 @@ class RightsFilter:
             return unique_origins(origins)
 
     def _find_lost(self, grants: Grants, origins: Iterable[Origin]) -> list[Origin]:
-        settings = cast("KnowledgeBase", self._kb).access.read()
+        settings = cast("KnowledgeBase", self._kb).location.access.read()
         asked = unique_origins(origins)
         sources = {str(origin[1]) for origin in asked}
         readable = self._live(sources, "documents")
@@ -113,28 +113,28 @@ class RightsFilter:
         if self._grants() is None:
             return ""
         try:
-            with cast("KnowledgeBase", self._kb).reader.snapshot() as snapshot:
-                identity = snapshot.identity
+            with cast("KnowledgeBase", self._kb).session() as session:
+                identity = session.identity
         except NotAKnowledgeBase:
             identity = ""
         return sha256(identity.encode()).hexdigest()[:16]
 
     def chunk_origins(self, ids: Iterable[str]) -> list[Origin]:
         """The origins of chunks by id; of one that the principal cannot read, an origin that is lost."""
-        kb = self._kb
+        wanted = [identity for identity in ids if identity] if self._kb is not None else []
         try:
-            chunks = [kb.chunk(identity) for identity in ids if identity] if kb is not None else []
+            chunks = read_chunks(self._kb, wanted) if self._kb is not None else []
         except (RequestRejected, NotAKnowledgeBase):
             return [("", "")]
         return unique_origins(("", "") if chunk is None else chunk_origin(chunk) for chunk in chunks)
 
     def _grants(self) -> Grants | None:
-        return self._kb.grants if isinstance(self._kb, KnowledgeBase) else None
+        return self._kb.principal.grants() if self._kb is not None else None
 
     def _live(self, sources: Collection[str], table: Literal["documents", "main.documents"]) -> set[str]:
         """Those of sources that are in the index: that may be read, or all."""
         try:
-            with cast("KnowledgeBase", self._kb).reader.snapshot() as snapshot:
+            with cast("KnowledgeBase", self._kb).session() as session, session.snapshot() as snapshot:
                 statement = f"SELECT 1 FROM {table} WHERE source = ? AND live = 1 LIMIT 1"  # noqa: S608 - constants
                 return {one for one in sources if snapshot.connection.execute(statement, (one,)).fetchone()}
         except NotAKnowledgeBase:

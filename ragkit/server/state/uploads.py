@@ -106,7 +106,7 @@ class UploadFolder:
         self.place = f"{host}:{self.folder}" if host else ""
         """This machine and folder, as jobs name them."""
         self._partial = directory.resolve() / PARTIAL_FOLDER
-        self._state, self._limits, self._max_file_bytes = state, limits, max_file_bytes
+        self._state, self._limits, self.max_file_bytes = state, limits, max_file_bytes
 
     async def open(self) -> None:
         """Create the tables, compare them with the files, and delete what interrupted uploads left."""
@@ -196,11 +196,11 @@ class UploadFolder:
             yield from (Path(folder, file) for file in files)
 
     async def _reserve(self, name: str, length: int | None) -> str:
-        if length is not None and length > self._max_file_bytes:
+        if length is not None and length > self.max_file_bytes:
             raise self._too_large()
         if await run_in_thread(self._free_bytes) < (length or 0):
             _raise_for_disk(OSError(errno.ENOSPC, "the disk is almost full"))
-        wanted = self._max_file_bytes if length is None else length
+        wanted = self.max_file_bytes if length is None else length
         upload, limits = new_id("upl"), self._limits
 
         def reserve(connection: SqlConnection) -> None:
@@ -231,7 +231,7 @@ class UploadFolder:
             except StopAsyncIteration:
                 break
             size += len(chunk)
-            if size > (self._max_file_bytes if length is None else length):
+            if size > (self.max_file_bytes if length is None else length):
                 raise self._too_large()
             pending += chunk
             if len(pending) >= WRITE_BYTES:
@@ -390,7 +390,7 @@ class UploadFolder:
                 connection.execute("DELETE FROM uploaded_files WHERE worker = ?", (worker,))
 
     def _too_large(self) -> RequestRejected:
-        return _rejected(413, f"the file exceeds {self._max_file_bytes:,} bytes", "request_too_large")
+        return _rejected(413, f"the file exceeds {self.max_file_bytes:,} bytes", "request_too_large")
 
 
 def _next_number(connection: SqlConnection) -> int:

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragkit.answer.base import SearchMode
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, MAX_PASSAGES, estimate_evidence
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.minilm import MiniLM
 from ragkit.embed.options import HashingOptions
-from ragkit.records import Chunk, Hit
-from ragkit.retrieve.base import Retriever, RetrieverDependencies, Where
+from ragkit.records import Chunk, Hit, SearchMode, Where
+from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.lexical import LexicalRetriever

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
+from ragkit.index.access.audit import audit_access
 from ragkit.index.access.rules import (
     AccessRule,
     AccessSettings,
@@ -27,6 +28,7 @@ from ragkit.index.access.rules import (
 from ragkit.index.access.stores import AccessFile, AccessStore, AccessTable
 from ragkit.index.access.tokens import Token, create_token, parse_lifetime
 from ragkit.index.catalog.database_url import DatabaseUrl
+from ragkit.index.catalog.sqlite import Catalog
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
@@ -142,10 +144,13 @@ def test_the_default_is_set_before_a_document_can_be_read_and_is_kept(
         kb.add(Document("The newt.", source="newt"))
     with KnowledgeBase.open(address, HASHING) as kb:  # a pipeline that says nothing of it
         kb.index(tmp_path / "a.md")
-        assert kb.access.read().default == "closed"
+        assert kb.location.access.read().default == "closed"
         assert {Path(hit.source).name for hit in kb.as_user("ann").search("okapi heron newt")} == {"b.md"}
         assert len(kb.search("okapi heron newt")) == 3
-        audit = {Path(found.source).name: [why for _, why in found.conditions] for found in kb.audit_access()}
+        settings = kb.location.access.read()
+        with kb.session() as session, session.snapshot() as snapshot:
+            documents = list(audit_access(Catalog(snapshot.connection), settings))
+        audit = {Path(found.source).name: [why for _, why in found.conditions] for found in documents}
         assert audit == {"a.md": ["default"], "b.md": ["field"], "newt": ["default"]}
         if place == "directory":
             (tmp_path / "kb" / "access.json").unlink()
@@ -251,11 +256,11 @@ def test_the_file_is_that_of_its_owner_and_its_loss_opens_nothing(tmp_path: Path
     (tmp_path / "a.md").write_text("# A\n\nThe lamp is green.\n")
     with KnowledgeBase.open(tmp_path / "kb", HASHING) as kb:
         kb.index(tmp_path / "a.md")
-        kb.access.update(lambda _: SETTINGS)
+        kb.location.access.update(lambda _: SETTINGS)
         assert stat.S_IMODE((tmp_path / "kb" / "access.json").stat().st_mode) == 0o600
         assert len(kb.as_user("ann").search("lamp")) == 1
         (tmp_path / "kb" / "access.json").rename(tmp_path / "kept")
-        for store in (kb.access, AccessFile(tmp_path / "kb")):
+        for store in (kb.location.access, AccessFile(tmp_path / "kb")):
             with pytest.raises(KnowledgeBaseDamaged, match="is missing"):
                 store.read()
             with pytest.raises(KnowledgeBaseDamaged, match="is missing"):
@@ -265,7 +270,7 @@ def test_the_file_is_that_of_its_owner_and_its_loss_opens_nothing(tmp_path: Path
         (tmp_path / "kept").rename(tmp_path / "kb" / "access.json")
         kb.clear()
         kb.index(tmp_path / "a.md")
-        assert kb.access.read() == SETTINGS
+        assert kb.location.access.read() == SETTINGS
 
 
 def test_copies_take_users_and_rules_along(tmp_path: Path, database_url: str) -> None:
@@ -273,24 +278,24 @@ def test_copies_take_users_and_rules_along(tmp_path: Path, database_url: str) ->
     (tmp_path / "hr" / "a.md").write_text("# A\n\nThe lamp is green.\n")
     with KnowledgeBase.open(tmp_path / "kb", HASHING) as kb:
         kb.index(tmp_path / "hr")
-        kb.access.update(lambda _: SETTINGS)
+        kb.location.access.update(lambda _: SETTINGS)
         kb.copy_to(database_url)
     with KnowledgeBase.open(database_url) as kb:
-        assert kb.access.read() == SETTINGS
+        assert kb.location.access.read() == SETTINGS
         assert not kb.as_user("eve").search("lamp") and kb.as_user("eve", ["red"]).search("lamp")
         kb.copy_to(tmp_path / "back")
     with KnowledgeBase.open(tmp_path / "back") as kb:
-        assert kb.access.read() == SETTINGS
+        assert kb.location.access.read() == SETTINGS
         assert not kb.as_user("eve").search("lamp")
-        kb.access.update(lambda _: AccessSettings())
+        kb.location.access.update(lambda _: AccessSettings())
         kb.copy_to(tmp_path / "free")
     with KnowledgeBase.open(tmp_path / "free") as kb:
-        assert kb.access.read() == AccessSettings()
-        kb.access.update(lambda _: SETTINGS)
+        assert kb.location.access.read() == AccessSettings()
+        kb.location.access.update(lambda _: SETTINGS)
     with KnowledgeBase.open(tmp_path / "back") as kb:
         kb.copy_to(tmp_path / "free", overwrite=True)
     with KnowledgeBase.open(tmp_path / "free") as kb:  # a copy without users does not remove those of its target
-        assert kb.access.read() == SETTINGS
+        assert kb.location.access.read() == SETTINGS
 
 
 def test_tokens_of_earlier_versions_go_on_with_names() -> None:

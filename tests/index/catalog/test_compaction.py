@@ -17,6 +17,7 @@ from ragkit.index.catalog.write_session import WriteSession
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.store.native.vector_file import VectorFile
+from tests import reads
 
 MIN_UNUSED = 20
 FILES = 5
@@ -77,7 +78,7 @@ def test_repeated_changes_of_a_folder_do_not_fill_the_disk(tmp_path: Path, docs:
     assert MIN_UNUSED <= max_rows <= MIN_UNUSED + 2 * FILES
     assert kb.verify().is_sound
     fresh = index_folder(tmp_path / "fresh", docs)
-    assert [chunk.id for chunk in kb.chunks()] == [chunk.id for chunk in fresh.chunks()]
+    assert [chunk.id for chunk in reads.chunks(kb)] == [chunk.id for chunk in reads.chunks(fresh)]
     for n in range(FILES):
         assert search(kb, f"subject{n}") == search(fresh, f"subject{n}")
 
@@ -110,7 +111,7 @@ def test_an_external_store_returns_the_same_results_after_compaction(tmp_path: P
         assert kb.verify().is_sound
         for n in range(FILES):
             assert search(kb, f"subject{n}")[0] == (f"{n}.txt", f"File {n} speaks of subject{n} in edition4.")
-        assert kb.freshness().outdated_store == "", "the store is of another generation"
+        assert reads.freshness(kb).outdated_store == "", "the store is of another generation"
 
 
 def change_until_compacted(kb: KnowledgeBase, docs: Path) -> None:

@@ -10,6 +10,7 @@ from ragkit.index.catalog.directory import CATALOG_FILE
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 
 LOOKUPS = {
     "SELECT * FROM documents WHERE live = 1 AND id = ? ORDER BY source LIMIT 1": "documents_by_id (id=?)",
@@ -40,11 +41,11 @@ def test_lookups_of_documents_and_chunks_use_an_index(tmp_path: Path) -> None:
 
 def test_a_missing_index_is_created_by_the_next_run(tmp_path: Path) -> None:
     with create_knowledge_base(tmp_path) as kb:
-        [row] = kb.document_rows()
+        [row] = reads.list_documents(kb)
     with WriteSession(tmp_path / "kb") as session:
         session.catalog.connection.execute("DROP INDEX documents_by_id")
     with KnowledgeBase.open(tmp_path / "kb") as kb:
-        document = kb.find_document(row.id)
+        document = reads.find_document(kb, row.id)
         assert document is not None
         assert document.text == "The hedge is cut in August.\n"
         assert kb.verify().is_sound

@@ -10,6 +10,7 @@ from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk
+from tests import reads
 
 FILES = 60
 WORDS = ("amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "ledge", "quarry")
@@ -46,4 +47,4 @@ def content(kb: Path) -> Content:
     """The chunks, the hits and scores of a hybrid search, and the bytes of the vectors."""
     with KnowledgeBase.open(kb) as base:
         hits = [(hit.chunk.id, hit.score) for hit in base.search("the quarry at the ledge", top_k=50)]
-        return list(base.chunks()), hits, (kb / "vectors-1.f32").read_bytes()[64:]
+        return list(reads.chunks(base)), hits, (kb / "vectors-1.f32").read_bytes()[64:]

@@ -26,6 +26,7 @@ from ragkit.pipeline.runners import RayOptions
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk
 from ragkit.usage.meter import Meter, use_meter
+from tests import reads
 from tests.pipeline.run.corpus import content, indexed, write_corpus
 
 CPUS = 3
@@ -130,7 +131,7 @@ def test_contexts_of_chunks_are_written_by_this_process(tmp_path: Path, cluster:
         settings = f"{split}embed: {{name: hashing, dimension: 64}}\nrun: {run}\n"
         with KnowledgeBase.open(tmp_path / name, Pipeline.from_yaml(settings)) as kb:
             report = kb.index(folder)
-            found.append(list(kb.chunks()))
+            found.append(list(reads.chunks(kb)))
             assert report.contexts == len({chunk.text for chunk in found[-1]})
             assert all("<chunk>" in chunk.context for chunk in found[-1])
     assert found[0] == found[1]

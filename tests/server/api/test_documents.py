@@ -13,6 +13,7 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
 from ragkit.server.api.knowledge_base import MAX_DOCUMENT_CHARS, document_excerpt
 from ragkit.server.http_errors import RequestRejected
+from tests import reads
 from tests.load import sample_files
 from tests.server.api.test_limits import wait_until
 from tests.server.conftest import HASHING, TEXTS
@@ -22,7 +23,7 @@ from tests.server.parts import serving
 def test_a_search_returns_the_hits_of_the_knowledge_base(base: Path) -> None:
     with serving(base) as (served, client):
         result = client.post("/v1/search", json={"query": "hedge", "top_k": 2, "explain": True}).json()
-        expected = served.kb.explain("hedge", 2)
+        expected = reads.explain(served.kb, "hedge", 2)
     assert [hit["chunk_id"] for hit in result["hits"]] == [item.hit.chunk.id for item in expected]
     assert [hit["document_id"] for hit in result["hits"]] == [item.hit.chunk.document_id for item in expected]
     assert result["hits"][0]["explain"] == {"ranks": dict(expected[0].ranks), "shares": dict(expected[0].contributions)}
@@ -49,7 +50,7 @@ def test_documents_are_listed_by_page_and_returned_in_full(base: Path) -> None:
         [result] = client.get("/documents", params={"q": "SHED"}).json()["documents"]
         assert (result["format"], result["chunks"], result["characters"]) == ("text", 1, len(TEXTS["shed.txt"]))
         shown = client.get(f"/documents/{result['id']}").json()
-        source = served.kb.documents()[2][0]
+        source = reads.documents(served.kb)[2][0]
     assert (shown["text"], shown["first_line"], shown["last_line"]) == (TEXTS["shed.txt"], 1, 2)
     assert (shown["stale"], shown["pages"], source.endswith("shed.txt")) == (False, [], True)
 

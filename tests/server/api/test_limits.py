@@ -16,7 +16,6 @@ from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.errors import InvalidOption
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.usage.tokens import Tokens
 from tests.server.parts import SEARCH, SECONDS, Served, StepProvider, events, limited, serving
@@ -116,24 +115,25 @@ def test_an_answer_may_take_ten_requests_to_the_model_unless_set_otherwise(base:
 def test_requests_for_embeddings_leave_threads_for_the_rest(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running: list[int] = []
     most, lock, resume = [0], threading.Lock(), threading.Event()
-    embed = KnowledgeBase.embed
 
-    def slow(kb: KnowledgeBase, texts: Sequence[str]) -> NDArray[np.float32]:
+    def slow(texts: Sequence[str]) -> NDArray[np.float32]:
         with lock:
             running.append(1)
             most[0] = max(most[0], len(running))
         assert resume.wait(SECONDS)
         with lock:
             running.pop()
-        return embed(kb, texts)
+        return embed(texts)
 
     def request() -> None:
         with served.client() as other:
             statuses.append(other.post("/v1/embeddings", json={"input": ["x"] * 100}).status_code)
 
     statuses: list[int] = []
-    monkeypatch.setattr(KnowledgeBase, "embed", slow)
     with serving(base) as (served, client):
+        embedder = served.kb.components.embedder
+        embed = embedder.embed_texts
+        monkeypatch.setattr(embedder, "embed_texts", slow)
         threads = [threading.Thread(target=request) for _ in range(40)]  # more than there are threads in the server
         for thread in threads:
             thread.start()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragkit.knowledge_base.session import Session
 from ragkit.server.settings import ServerSettings
 from tests.server.parts import LOCAL, serving
 
@@ -95,13 +96,14 @@ def test_the_request_log_has_no_token_and_no_question(base: Path, caplog: pytest
     assert not [word for word in (TOKEN, "some-other-token", "hedge", "boiler") if word in result]
 
 
-def test_an_internal_error_hides_its_details(base: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with serving(base, settings=LOCAL) as (served, client):
+def test_an_internal_error_hides_its_details(
+    base: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> object:
+        raise RuntimeError("secret words")
 
-        def broken(*_: object) -> object:
-            raise RuntimeError("secret words")
-
-        served.app.state.service.kb.document_rows = broken
+    with serving(base, settings=LOCAL) as (_, client):
+        monkeypatch.setattr(Session, "list_documents", broken)
         result = client.get("/documents", headers={"x-request-id": "mine-3"})
     assert (result.status_code, result.json()["error"]["code"]) == (500, "internal_error")
     assert "secret" not in result.text

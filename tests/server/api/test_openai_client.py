@@ -15,7 +15,7 @@ from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.errors import AuthenticationFailed, ContextTooLong, InvalidRequest, ProviderError, RateLimited
-from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.server.api.dependencies import AppContext
 from ragkit.server.settings import ServerSettings
 from ragkit.usage.tokens import Tokens
 from tests.server.parts import SEARCH, SECONDS, StepProvider, limited, serving
@@ -236,7 +236,7 @@ def test_embeddings_are_those_of_the_knowledge_base(base: Path, encoding: Any) -
     with serving(base) as (served, _):
         client = connect(served.url)
         result = client.embeddings.create(model="ragkit", input=["hedge", "boiler"], encoding_format=encoding)
-        expected = served.kb.embed(["hedge", "boiler"])
+        expected = served.kb.components.embedder.embed_texts(["hedge", "boiler"])
         for row, item in zip(expected, result.data, strict=True):
             raw: Any = item.embedding
             actual = (
@@ -261,11 +261,11 @@ def test_embeddings_are_those_of_the_knowledge_base(base: Path, encoding: Any) -
 def test_vectors_are_shortened_only_if_their_model_is_trained_for_it(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KnowledgeBase, "embedder_name", "openai:text-embedding-3-small")
+    monkeypatch.setattr(AppContext, "embedder_name", "openai:text-embedding-3-small")
     with serving(base) as (served, _):
         client = connect(served.url)
         [row] = [item.embedding for item in client.embeddings.create(model="ragkit", input="hedge", dimensions=16).data]
-        whole = served.kb.embed(["hedge"])[0, :16]
+        whole = served.kb.components.embedder.embed_texts(["hedge"])[0, :16]
         assert np.allclose(row, whole / np.linalg.norm(whole), atol=1e-6)
         with pytest.raises(openai.BadRequestError, match=r"dimensions must be at most 64 \(got 65\)"):
             client.embeddings.create(model="ragkit", input="hedge", dimensions=65)

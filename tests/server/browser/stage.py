@@ -12,6 +12,7 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.read_side import ReadingPrincipal
 from ragkit.usage.tokens import Tokens
 
 LIMIT = 30.0
@@ -67,7 +68,14 @@ class StagedKnowledgeBase(KnowledgeBase):
     """A knowledge base with a scripted model; without one, answers are extractive."""
 
     stage: Provider | None = None
-    _whole: Self | None
+    opened: Self | None = None
+    """Whose view it is."""
+
+    def as_user(self, user: str | ReadingPrincipal, groups: Sequence[str] = ()) -> Self:
+        """A view with the model of this one, whichever that is later."""
+        view = super().as_user(user, groups)
+        view.opened = self
+        return view
 
     def agent(
         self,
@@ -77,8 +85,8 @@ class StagedKnowledgeBase(KnowledgeBase):
         **options: Any,
     ) -> RAGAgent:
         """The agent of an answer."""
-        stage = (self._whole or self).stage
+        stage = (self.opened or self).stage
         if stage is None:
             return super().agent(model or "extractive", max_cost_usd, memory, **options)
         config = AgentConfig(max_iterations=6, text_tool_calls=False)
-        return RAGAgent(self, stage, config, RAGOptions(self.top_k, search="model"), memory)
+        return RAGAgent(self, stage, config, RAGOptions(self.components.top_k, search="model"), memory)

@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ragkit import Document, KnowledgeBase
 from ragkit.cli.commands.serve import create_application
-from ragkit.index.reader import DocumentSummary
+from ragkit.knowledge_base.session import Session
 from ragkit.server.mcp import http as mcp_http
 from ragkit.server.mcp.http import create_mcp_app
 from ragkit.server.mcp.server import McpServer
@@ -230,16 +230,15 @@ def test_a_failing_model_gives_a_one_line_error_without_its_key(
     assert result == message
 
 
-class FailingKnowledgeBase(KnowledgeBase):
-    """Raises an unexpected exception."""
-
-    def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
+def test_an_internal_error_is_logged_and_not_shown(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(session: Session, *page: object) -> None:
         raise ZeroDivisionError("the secret of /etc/shadow")
 
-
-def test_an_internal_error_is_logged_and_not_shown(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(Session, "list_documents", fail)
     with (
-        FailingKnowledgeBase.open(folder / "kb") as kb,
+        KnowledgeBase.open(folder / "kb") as kb,
         serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
         McpConnection(lambda: Client(f"{url}/mcp")) as connection,
     ):

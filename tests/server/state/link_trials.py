@@ -179,4 +179,11 @@ class Trial:
         return session
 
     def _wait(self, check: Callable[[], object], wanted: object = True) -> None:
-        self.recoveries.append(eventually(check, wanted=wanted))
+        try:
+            self.recoveries.append(eventually(check, wanted=wanted))
+        except AssertionError as error:
+            error.add_note(f"{len(self.recoveries)} parts had recovered; links broken: {self.uploads}")
+            for machine in self.machines:
+                error.add_note(f"jobs: {machine.get('/jobs').text[:2000]}\nready: {machine.get('/ready').text[:500]}")
+                error.add_note(machine.server.log.decode()[-2000:])
+            raise

@@ -14,6 +14,7 @@ import pytest
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from tests import reads
 from tests.server.api.test_limits import code_of
 from tests.server.conftest import HASHING
 from tests.server.parts import limited, serving
@@ -140,7 +141,7 @@ def test_servers_on_one_database_index_and_delete_the_uploads_of_each_other(data
         wait_for_jobs(second)
         with KnowledgeBase.open(database_url) as kb:
             assert [hit.text for hit in kb.search("otter", 1)] == [FIRST.decode().strip()]
-            seen = kb.document_rows("", 10, "plan.md")[0].id
+            seen = reads.list_documents(kb, "", 10, "plan.md")[0].id
         [stored] = tmp_path.glob("first/**/plan.md")
         assert second.delete(f"/documents/{seen}").status_code in (200, 404)  # its copy may be a second behind
         while (plan := listed(first).get("plan.md")) is not None:

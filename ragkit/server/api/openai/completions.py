@@ -61,14 +61,14 @@ async def create_text_completion(request: Request, context: ContextDep, body: sc
 async def list_models(context: ContextDep) -> Any:
     """List the models that requests can use."""
     bases = [f"{DEFAULT_MODEL}/{name}" for name in visible_bases(context.bases)]
-    names = (*context.models, *bases, context.kb.embedder_name)
+    names = (*context.models, *bases, context.embedder_name)
     return {"object": "list", "data": [_model_json(name) for name in names]}
 
 
 @router.get("/models/{model:path}", response_model=schemas.ModelSchema)
 async def get_model(context: ContextDep, model: Annotated[str, Path(max_length=200)]) -> Any:
     """Get a model."""
-    if model != context.kb.embedder_name:
+    if model != context.embedder_name:
         context, name = context.select(model)
         context.resolve_model(name)
     return _model_json(model)

@@ -9,9 +9,10 @@ from typing import Any, cast
 import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
+from numpy.typing import NDArray
 
 from ragkit.embed.base import Rows, normalize_rows
-from ragkit.records import JSON
+from ragkit.records import JSON, Chunk, Hit
 from ragkit.server.answering.streams import run_while_connected
 from ragkit.server.api.dependencies import DEFAULT_MODEL, AppContext, ContextDep, JsonObject
 from ragkit.server.api.openai import schemas
@@ -36,7 +37,7 @@ _SHORTENED_MODELS = (
 async def create_embeddings(request: Request, context: ContextDep, body: schemas.EmbeddingBody) -> Any:
     """Embed texts with the embedder of the knowledge base."""
     context, model = context.select(body.model)
-    name = context.kb.embedder_name
+    name = context.embedder_name
     if model not in (None, DEFAULT_MODEL, name):
         message = f"unknown embedder {body.model!r}; available: {DEFAULT_MODEL}, {name}"
         raise RequestRejected(ErrorResponse(404, message, "model_not_found", param="model"))
@@ -82,9 +83,9 @@ def _read_texts(inputs: Sequence[str] | Sequence[int] | Sequence[list[int]]) -> 
 
 
 def _embed_texts(context: AppContext, texts: Sequence[str], body: schemas.EmbeddingBody) -> JsonObject:
-    name = context.kb.embedder_name
-    with use_meter(context.kb.create_meter("embed")) as meter:
-        rows = _shorten(context.kb.embed(texts), body.dimensions, name)
+    name = context.embedder_name
+    with use_meter(context.create_meter("embed")) as meter:
+        rows = _shorten(context.kb.components.embedder.embed_texts(texts), body.dimensions, name)
     usage = meter.usage().to_dict()
     context.metrics.count_usage(usage, name, context.name)
     encoded: list[JSON] = [
@@ -106,9 +107,23 @@ def _shorten(rows: Rows, dimensions: int | None, name: str) -> Rows:
     return np.ascontiguousarray(rows, "<f4")
 
 
+def _score_texts(context: AppContext, question: str, texts: Sequence[str]) -> tuple[str, NDArray[np.float64]]:
+    """The relevance of texts for a question, higher is better: (len(texts),); and what has measured it.
+
+    By the reranker of the pipeline; without one, cosines of the embedder, in [-1, 1].
+    """
+    components = context.kb.components
+    if components.reranker is None:
+        cosines = components.embedder.embed_texts(texts) @ components.embedder.embed_query(question)
+        return context.embedder_name, cosines.astype("f8")
+    name, reranker = components.reranker
+    chunks = [Chunk(str(n), "", "", text, 0, len(text), 1, 1) for n, text in enumerate(texts)]
+    return name, reranker.scores(question, [Hit(chunk, 0.0) for chunk in chunks])
+
+
 def _rerank_texts(context: AppContext, texts: Sequence[str], body: schemas.RerankBody) -> JsonObject:
-    with use_meter(context.kb.create_meter("rerank")) as meter:
-        name, scores = context.kb.rerank(body.query, texts)
+    with use_meter(context.create_meter("rerank")) as meter:
+        name, scores = _score_texts(context, body.query, texts)
     usage = meter.usage().to_dict()
     context.metrics.count_usage(usage, name, context.name)
     order = np.argsort(-scores, kind="stable")[: body.top_n]

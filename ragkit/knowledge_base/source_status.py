@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from ragkit.index.catalog.directory import read_marker_roots
+from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.sources.added_documents import ADDED_ROOT
 from ragkit.index.sources.ids import display_name, is_within
 from ragkit.index.sources.runs import SourceRun, read_source_runs
 from ragkit.index.sources.web_pages import is_url
-from ragkit.knowledge_base.sources.source_files import SourceFiles
-from ragkit.load.sources.base import Source
-from ragkit.pipeline.components import ComponentConfig
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import JSON
 
 
@@ -41,16 +40,17 @@ class SourceStatus:
         }
 
 
-def read_source_statuses(
-    roots: Sequence[str],
-    configured: Mapping[str, tuple[ComponentConfig, Source]],
-    indexed: Collection[str],
-    files: SourceFiles,
-) -> list[SourceStatus]:
-    """The statuses of these sources; `indexed` are the source ids of all documents."""
-    runs = read_source_runs(files.kb)
+def read_source_statuses(kb: KnowledgeBase) -> list[SourceStatus]:
+    """The sources of earlier runs and of the pipeline, with their last run, sorted by id."""
+    configured, files = kb.components.sources, kb.location.source_files(kb.components.folder_options)
+    known, indexed = read_marker_roots(kb.path), set[str]()
+    if known:
+        with kb.session() as session, session.snapshot() as snapshot:
+            rows = Catalog(snapshot.connection).files().values()
+            indexed = {row.source for row in rows if row.status == "indexed"}
+    runs = read_source_runs(kb.path)
     statuses: list[SourceStatus] = []
-    for root in roots:
+    for root in sorted({*known, *configured}):
         if root == ADDED_ROOT:
             names = {files.resolver.source_id(path) for path in files.resolver.added.paths()}
             kind = "added"

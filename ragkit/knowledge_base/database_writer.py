@@ -1,183 +1,31 @@
-"""A knowledge base in a database, as one process sees it: the copy it reads, and the copy it writes."""
+"""The writer of a knowledge base in a database: what it changes in its copy is published."""
 
 from __future__ import annotations
 
-import logging
-import math
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from ragkit.embed.base import Row, Rows
-from ragkit.errors import (
-    DatabaseFailed,
-    KnowledgeBaseDamaged,
-    KnowledgeBaseLocked,
-    KnowledgeBaseWriteFailed,
-    NotAKnowledgeBase,
-)
+from ragkit.errors import DatabaseFailed, KnowledgeBaseLocked
 from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.database_url import DatabaseUrl
-from ragkit.index.catalog.directory import CATALOG_FILE, NewKnowledgeBase, knowledge_base_exists
+from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists
 from ragkit.index.catalog.postgres import EmbedderState, Lease, PostgresCatalog
-from ragkit.index.catalog.postgres_replicas import REPORT_SECONDS, DatabaseStatus, ReplicaReporter, read_database_status
-from ragkit.index.catalog.postgres_vectors import DatabaseVectors, create_vector_index
 from ragkit.index.catalog.schema import open_connection
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.index.embedding_worker import SharingRunner
-from ragkit.index.replica import Replica, Workspace, write_position
+from ragkit.index.replica import Workspace, write_position
 from ragkit.index.replica_changes import RecordedChanges, forget_changes
 from ragkit.index.report import GenerationPublished, IndexEvent
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.pipeline.assemble import PipelineComponents
 
-CHECK_SECONDS = 1.0
-"""A search asks the database for news if it did not for so long."""
 
-_log = logging.getLogger("ragkit")
-
-
-class SharedKnowledgeBase:
-    """One knowledge base in a database. Safe for several threads."""
-
-    def __init__(self, url: DatabaseUrl) -> None:
-        self.url = url
-        self.database = PostgresCatalog(url)
-        self.replica = Replica(url.cache_directory, str(url))
-        self.workspace = Workspace(self.replica)
-        self.vectors = DatabaseVectors(url)
-        self._refresh_lock = threading.Lock()
-        self._checked_at = float("-inf")
-        self._follower: threading.Thread | None = None
-        self._stop = threading.Event()
-
-    @property
-    def directory(self) -> Path:
-        """The local copy that is read."""
-        return self.replica.directory
-
-    def close(self) -> None:
-        """Close the connections, and stop following."""
-        self._stop.set()
-        if self._follower is not None and self._follower is not threading.current_thread():
-            self._follower.join()
-        self._follower = None
-        self._stop.clear()
-        self.vectors.close()
-        self.database.close()
-
-    def refresh(self) -> bool:
-        """Pull what was published; returns whether anything was new.
-
-        If the database cannot be reached, the local copy is used as it is, and a warning is logged.
-
-        Raises:
-            DatabaseFailed: it cannot be reached, and there is no local copy.
-        """
-        with self._refresh_lock:
-            self._checked_at = time.monotonic()
-            try:
-                state = self.database.state()
-                if state is None or not state.version:
-                    self.replica.drop()
-                    return False
-                self._choose_vectors()
-                return not self.replica.is_as_wanted(state) and self.replica.pull(self.database)
-            except DatabaseFailed as error:
-                if not knowledge_base_exists(self.directory):
-                    raise
-                _log.warning("%s; the local copy is used", error)
-                return False
-
-    def _choose_vectors(self) -> None:
-        """Leave the vectors in the database if the copy would be larger than the address allows."""
-        bound = self.url.max_copy_gb
-        if not math.isinf(bound):
-            self.replica.has_vectors = self.database.copy_bytes() <= bound * 1e9
-
-    def refresh_if_old(self) -> None:
-        """Refresh if that was not done for a while, unless a thread follows the database."""
-        if self._follower is None and time.monotonic() - self._checked_at >= CHECK_SECONDS:
-            self.refresh()
-
-    def status(self) -> DatabaseStatus | None:
-        """Where the database is, who uses it, and how far the local copy is behind; None if it cannot be reached."""
-        try:
-            return read_database_status(self.database, self.replica.position()[1])
-        except DatabaseFailed as error:
-            _log.warning("%s", error)
-            return None
-
-    def follow(self, kind: str = "reader", poll_seconds: float = REPORT_SECONDS) -> None:
-        """Pull every publication in a thread, until `close`. `kind`: what the status calls this process."""
-        if self._follower is None:
-            self._follower = threading.Thread(
-                target=self._keep_following, args=(kind, poll_seconds), name="ragkit-follow", daemon=True
-            )
-            self._follower.start()
-
-    def _keep_following(self, kind: str, poll_seconds: float) -> None:
-        reporter = ReplicaReporter(self.database, kind)
-        while not self._stop.is_set():
-            try:
-                reporter.report(self.replica.position()[1])
-                for _ in self.database.publications(poll_seconds, self._stop):
-                    self.refresh()
-                    reporter.report(self.replica.position()[1])
-            except DatabaseFailed as error:
-                _log.warning("%s; the local copy is used", error)
-                self._stop.wait(poll_seconds)
-        with suppress(DatabaseFailed):
-            reporter.leave()
-
-    @contextmanager
-    def write(self, create: NewKnowledgeBase | None = None) -> Iterator[Writer]:
-        """Be the writer: what the block does to the writer's copy is published, also if it ends with an error.
-
-        Args:
-            create: the initial content if the database holds no knowledge base; None: it must.
-
-        Raises:
-            NotAKnowledgeBase: there is none.
-            KnowledgeBaseLocked: another writer is at work, for longer than the address allows to wait.
-        """
-        state = self.database.create() if create is not None else self.database.state()
-        if state is None or (create is None and not state.version):
-            raise NotAKnowledgeBase(str(self.url), "is not a knowledge base", "build it with `ragkit index FOLDER`")
-        self.database.create()  # upgrades the tables of an older program
-        lease = self.database.acquire_lease()
-        writer: Writer | None = None
-        try:
-            with _Heartbeat(self.url, lease):
-                self._choose_vectors()
-                self.workspace.prepare(self.database, create)
-                writer = Writer(self.database, self.workspace, lease)
-                try:
-                    yield writer
-                    writer.close()
-                except (KnowledgeBaseDamaged, KnowledgeBaseWriteFailed, DatabaseFailed):
-                    raise
-                except BaseException:
-                    if writer.has_content():
-                        writer.publish(last=True)
-                    raise
-                writer.publish(last=True)
-                if not math.isinf(self.url.max_copy_gb):
-                    create_vector_index(self.database)
-        finally:
-            if writer is not None:
-                writer.close()
-            with suppress(DatabaseFailed):
-                self.database.release_lease(lease)
-            self._checked_at = float("-inf")
-
-
-class Writer:
+class DatabaseWriter:
     """The writer's copy while the lease is held."""
 
     def __init__(self, database: PostgresCatalog, workspace: Workspace, lease: Lease) -> None:
@@ -295,7 +143,7 @@ HEARTBEAT_END_S = 10.0
 """How long the end of a run waits for the last report."""
 
 
-class _Heartbeat:
+class Heartbeat:
     """Reports in a thread, over a connection of its own, that the writer is alive."""
 
     def __init__(self, url: DatabaseUrl, lease: Lease) -> None:

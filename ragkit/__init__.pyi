@@ -25,6 +25,7 @@ from ragkit.agent.providers.anthropic import AnthropicProvider as AnthropicProvi
 from ragkit.agent.providers.base import Provider as Provider
 from ragkit.agent.providers.fallback import FallbackProvider as FallbackProvider
 from ragkit.agent.providers.gemini import GeminiProvider as GeminiProvider
+from ragkit.agent.providers.gguf import GGUFProvider as GGUFProvider
 from ragkit.agent.providers.groq import GroqProvider as GroqProvider
 from ragkit.agent.providers.ollama import OllamaProvider as OllamaProvider
 from ragkit.agent.providers.openai import OpenAIProvider as OpenAIProvider

@@ -20,6 +20,7 @@ EMBEDDERS: Registry[EmbeddingProvider] = Registry(
     {
         "cohere": _service("Cohere", "cohere"),
         "gemini": _service("Gemini", "gemini"),
+        "gguf": ComponentSpec("ragkit.embed.gguf:GGUFEmbedder", "gguf", "ragkit.embed.options:GGUFOptions"),
         "hashing": ComponentSpec("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
         "minilm": ComponentSpec("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
         "ollama": _service("Ollama", "ollama"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.batches import batch_by_length, run_batches_in_threads, usable_cpu_count
+from ragkit.embed.model_files import digest_file
 from ragkit.embed.onnx_folder import OnnxFolder, Pooling, read_folder
 from ragkit.embed.options import OnnxOptions
 from ragkit.errors import InvalidOption, MissingExtra
@@ -22,15 +22,13 @@ from ragkit.records import content_id
 from ragkit.usage.meter import record_embedding
 
 if TYPE_CHECKING:
-    from ragkit.embed.onnx_graph import OnnxGraph
+    from ragkit.embed.onnx_session import OnnxGraph
     from ragkit.embed.onnx_tokenizer import FolderTokenizer
 
 if find_spec("tokenizers") is None:  # imported with the first text only; reported here, before any work
     raise MissingExtra("the embedder 'onnx'", extra="onnx")
 
 _OPTION = "embed.path"
-_BLOCK = 1 << 20
-_BLOCKS = 64
 
 
 class OnnxEmbedder:
@@ -91,7 +89,7 @@ class OnnxEmbedder:
     @cached_property
     def fingerprint(self) -> str:
         """The content of the graph and of the tokenizer, and all settings that change a vector; not the path."""
-        files = [_digest_file(path) for path in self._folder.files()]
+        files = [digest_file(path) for path in self._folder.files()]
         settings = (*self._folder.poolings, "prompts", self._document_prompt, self._query_prompt)
         numbers = (str(self._max_tokens), str(self._dimensions))
         return f"onnx:{self.model}:{content_id(*files, *settings, *numbers)[:16]}"
@@ -156,22 +154,10 @@ class OnnxEmbedder:
 
     @cached_property
     def _graph(self) -> OnnxGraph:
-        from ragkit.embed.onnx_graph import OnnxGraph  # noqa: PLC0415  # as above
+        from ragkit.embed.onnx_session import OnnxGraph  # noqa: PLC0415  # as above
 
         with self._lock:
             return OnnxGraph(self._folder, _OPTION)
-
-
-def _digest_file(path: Path) -> str:
-    """A hash of a file; of a large one, of its size and of 64 parts of 1 MB, so that it takes 30 ms."""
-    size = path.stat().st_size
-    digest = blake2b(str(size).encode(), digest_size=16)
-    step = max(_BLOCK, size // _BLOCKS)
-    with path.open("rb") as file:
-        for start in range(0, size, step):
-            file.seek(start)
-            digest.update(file.read(_BLOCK))
-    return digest.hexdigest()
 
 
 def _pool(output: NDArray[np.floating], mode: Pooling) -> NDArray[np.floating]:

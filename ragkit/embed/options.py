@@ -76,6 +76,33 @@ class OnnxOptions:
             raise InvalidOption("embed.max_tokens", self.max_tokens, "0 (the limit of the model), or 8 or greater")
 
 
+@dataclass(frozen=True, slots=True)
+class GGUFOptions:
+    """A model in a GGUF file. Prompts are not in the file: see what its authors say."""
+
+    path: str
+    """The file; of a model in parts the first one."""
+    pooling: Literal["", "mean", "cls", "last"] = ""
+    """How the vectors of tokens become one; empty: what the file says."""
+    document_prompt: str = ""
+    """Prefix of every text."""
+    query_prompt: str = ""
+    """Prefix of every question."""
+    max_tokens: int = 0
+    """Maximum number of tokens of a text; 0: the limit of the model, at most 2048."""
+    threads: int = 0
+    """Number of threads; 0: one per CPU that this process may use."""
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise InvalidOption("embed.path", self.path, "a GGUF file: `ragkit models --local` lists those found")
+        if self.pooling not in {"", "mean", "cls", "last"}:
+            raise InvalidOption("embed.pooling", self.pooling, "mean, cls, last, or empty (what the file says)")
+        for name in ("max_tokens", "threads"):
+            if getattr(self, name) < 0:
+                raise InvalidOption(f"embed.{name}", getattr(self, name), "0 or greater")
+
+
 def validate_when(when: str) -> None:
     """Raise InvalidOption unless `when` is an `EmbedTime`."""
     if when not in get_args(EmbedTime):

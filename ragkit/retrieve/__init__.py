@@ -25,6 +25,7 @@ RERANKERS: Registry[Reranker] = Registry(
         "cross_encoder": ComponentSpec(
             "ragkit.retrieve.rerank_cross_encoder:CrossEncoderReranker", "sentence-transformers"
         ),
+        "gguf": ComponentSpec("ragkit.retrieve.rerank_gguf:GGUFReranker", "gguf"),
         "jina": ComponentSpec("ragkit.retrieve.rerank_jina:JinaReranker"),
         "mmr": ComponentSpec("ragkit.retrieve.rerank:MmrReranker"),
         "onnx": ComponentSpec("ragkit.retrieve.rerank_onnx:OnnxReranker", "onnx"),

@@ -18,18 +18,20 @@ class RerankOptions:
     """Reranking of the first hits of a retriever. A reranker ignores options that it does not use."""
 
     name: str = "sentences"
-    """`sentences` (the shipped embedder over sentences), `cohere`, `jina`, `cross_encoder`, `onnx`, or `mmr`
-    (diversity alone)."""
+    """`sentences` (the shipped embedder over sentences), `cohere`, `jina`, `cross_encoder`, `gguf`, `onnx`, or
+    `mmr` (diversity alone)."""
     candidates: int = 20
     """Number of hits to rerank; the remaining ones keep their order."""
     weight: float | None = None
     """Weight of the reranker's score, in [0, 1]; null: 0.75 for `sentences`, 1 for `cohere`, `jina`,
-    `cross_encoder` and `onnx`."""
+    `cross_encoder`, `gguf` and `onnx`."""
     diversity: float | None = None
     """Penalty for similarity with higher hits, in [0, 1]; null: 0.3 for `mmr`, 0 for the others."""
     model: str = ""
     """The model of `cohere`, `jina` or `cross_encoder`; empty: its default. For `onnx`: a folder with an exported
     cross-encoder."""
+    path: str = ""
+    """The file of `gguf`."""
     device: str = ""
     """Device of a `cross_encoder`: `cpu`, `cuda`; empty: the best available."""
 

@@ -21,7 +21,7 @@ from ragkit.retrieve.options import RerankOptions
 from ragkit.usage.meter import record_rerank
 
 if TYPE_CHECKING:
-    from ragkit.embed.onnx_graph import OnnxGraph
+    from ragkit.embed.onnx_session import OnnxGraph
     from ragkit.embed.onnx_tokenizer import FolderTokenizer
 
 if find_spec("tokenizers") is None:  # imported with the first question only; reported here, before any work
@@ -76,7 +76,7 @@ class OnnxReranker:
 
     @cached_property
     def _graph(self) -> OnnxGraph:
-        from ragkit.embed.onnx_graph import OnnxGraph  # noqa: PLC0415  # as above
+        from ragkit.embed.onnx_session import OnnxGraph  # noqa: PLC0415  # as above
 
         with self._lock:
             return OnnxGraph(self._folder, _OPTION)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOCAL_PROVIDERS", "ModelInfo", "Price", "PriceBook", "bundled_models", "split_model_name"]
 
-LOCAL_PROVIDERS = frozenset({"local", "ollama"})
+LOCAL_PROVIDERS = frozenset({"gguf", "local", "ollama"})
 """Providers with local models, whose tokens cost nothing."""
 _PROVIDER_ALIASES = {"google": "gemini", "voyageai": "voyage", "x-ai": "xai"}
 """genai-prices name -> ragkit name. Lookups in genai-prices accept both."""

@@ -12,8 +12,10 @@ import pytest
 
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, ProbingEmbedder, Rows, TokenizingEmbedder
+from ragkit.embed.gguf import GGUFEmbedder
 from ragkit.embed.onnx import OnnxEmbedder
 from tests.embed.exported_models import write_minilm
+from tests.gguf_models import write_minilm_gguf
 
 CORE = [name for name in EMBEDDERS if not EMBEDDERS.extra(name)]
 """Embedders that need no extra."""
@@ -42,11 +44,24 @@ for name in json.loads(sys.argv[1]):
 """
 
 
-@pytest.fixture(scope="module", params=[*CORE, "onnx"])
+@pytest.fixture(scope="module", params=[*CORE, "gguf", "onnx"])
 def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EmbeddingProvider:
-    if request.param == "onnx":
-        return OnnxEmbedder(str(write_minilm(tmp_path_factory.mktemp("minilm"))))
-    return EMBEDDERS.find(request.param)()
+    return create(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=[*CORE, "onnx"])
+def tokenizing_embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TokenizingEmbedder:
+    made = create(request.param, tmp_path_factory)
+    assert isinstance(made, TokenizingEmbedder)
+    return made
+
+
+def create(name: str, folders: pytest.TempPathFactory) -> EmbeddingProvider:
+    if name == "onnx":
+        return OnnxEmbedder(str(write_minilm(folders.mktemp("minilm"))))
+    if name == "gguf":
+        return GGUFEmbedder(str(write_minilm_gguf(folders.mktemp("gguf") / "minilm.gguf")))
+    return EMBEDDERS.find(name)()
 
 
 def assert_unit_rows(rows: Rows, count: int, embedder: EmbeddingProvider) -> None:
@@ -104,24 +119,22 @@ def test_rows_are_the_same_from_several_threads(embedder: EmbeddingProvider) -> 
 
 def test_the_probe_of_a_second_instance_agrees(embedder: EmbeddingProvider) -> None:
     assert isinstance(embedder, ProbingEmbedder)
-    again = OnnxEmbedder(embedder.path) if isinstance(embedder, OnnxEmbedder) else type(embedder)()
+    again = type(embedder)(embedder.path) if isinstance(embedder, GGUFEmbedder | OnnxEmbedder) else type(embedder)()
     assert isinstance(again, ProbingEmbedder)
     assert float(embedder.probe() @ again.probe()) >= PROBE_COSINE
 
 
-def test_token_starts_are_non_decreasing_and_inside_the_text(embedder: EmbeddingProvider) -> None:
-    assert isinstance(embedder, TokenizingEmbedder)
-    assert embedder.max_tokens > 0
+def test_token_starts_are_non_decreasing_and_inside_the_text(tokenizing_embedder: TokenizingEmbedder) -> None:
+    assert tokenizing_embedder.max_tokens > 0
     for text in [*UNUSUAL_TEXTS, *TEXTS]:
-        starts = embedder.token_starts(text)
+        starts = tokenizing_embedder.token_starts(text)
         assert starts.dtype == np.int64
         assert all(0 <= start < len(text) for start in starts)
         assert (np.diff(starts) >= 0).all()
 
 
-def test_tokens_start_at_the_words(embedder: EmbeddingProvider) -> None:
-    assert isinstance(embedder, TokenizingEmbedder)
-    assert embedder.token_starts("the  cat\n\nsleeps").tolist() == [0, 5, 10]
+def test_tokens_start_at_the_words(tokenizing_embedder: TokenizingEmbedder) -> None:
+    assert tokenizing_embedder.token_starts("the  cat\n\nsleeps").tolist() == [0, 5, 10]
 
 
 def test_fingerprint_and_rows_are_the_same_in_another_process() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from ragkit.retrieve.options import DenseOptions, HybridOptions, RerankOptions
 from ragkit.retrieve.rerank import MmrReranker, RerankingRetriever, pairwise_similarity, rank_by_mmr
 from ragkit.retrieve.rerank_sentences import SentenceReranker
 from tests.embed.exported_models import write_reranker
+from tests.gguf_models import write_chat_model, write_minilm_gguf
 from tests.retrieve.passages import chunk
 
-LOCAL_RERANKERS = [name for name in RERANKERS if RERANKERS.extra(name) in {"", "onnx"} and name != "jina"]
+LOCAL_RERANKERS = [name for name in RERANKERS if RERANKERS.extra(name) in {"", "gguf", "onnx"} and name != "jina"]
 SCORES = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}
 
 
@@ -182,7 +184,8 @@ def test_a_sentence_is_embedded_once_for_all_questions() -> None:
 def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str, tmp_path: Path) -> None:
     build = RERANKERS.find(name)
     model = str(write_reranker(tmp_path, identity=True)) if name == "onnx" else ""
-    reranker: Reranker = build(RerankOptions(name, model=model), MiniLM())  # type: ignore[call-arg]
+    path = str(write_minilm_gguf(tmp_path / "rerank.gguf", reranker=True)) if name == "gguf" else ""
+    reranker: Reranker = build(RerankOptions(name, model=model, path=path), MiniLM())  # type: ignore[call-arg]
     scores = reranker.scores(text or "?", [Hit(chunk(text), 0.5, {}, 1), Hit(chunk("a text"), 0.25, {}, 2)])
     assert (scores.shape, bool(np.isfinite(scores).all())) == ((2,), True)
 
@@ -190,7 +193,7 @@ def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str, tm
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"name": "best"}, "rerank.name must be one of cohere, cross_encoder, jina, mmr, onnx, sentences"),
+        ({"name": "best"}, "rerank.name must be one of cohere, cross_encoder, gguf, jina, mmr, onnx, sentences"),
         ({"candidates": 0}, "rerank.candidates must be an integer >= 1"),
         ({"weight": 1.5}, "rerank.weight must be between 0 and 1"),
         ({"diversity": -1.0}, "rerank.diversity must be between 0 and 1"),
@@ -199,3 +202,19 @@ def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str, tm
 def test_options_out_of_range_are_rejected(options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         RerankOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind
+
+
+def test_a_gguf_model_scores_each_hit_by_its_text_alone(tmp_path: Path) -> None:
+    path = str(write_minilm_gguf(tmp_path / "rerank.gguf", reranker=True))
+    reranker = RERANKERS.find("gguf")(RerankOptions("gguf", path=path), MiniLM())  # type: ignore[call-arg]
+    hits = [Hit(chunk(text), 0.5, {}, 1) for text in ("the cat sleeps", "the dog barks", "word " * 2000)]
+    together = reranker.scores("Where is the cat?", hits)
+    assert [float(reranker.scores("Where is the cat?", [hit])[0]) for hit in hits] == together.tolist()
+    assert len(set(together.tolist())) == 3
+
+
+def test_a_gguf_file_that_is_no_reranker_is_refused(tmp_path: Path) -> None:
+    embedder, chat = write_minilm_gguf(tmp_path / "embed.gguf"), write_chat_model(tmp_path / "chat.gguf")
+    for path, use in ((embedder, "embed: {name: gguf}"), (chat, f"--model gguf:{chat}")):
+        with pytest.raises(InvalidOption, match=re.escape(f"a reranking model; this one is for `{use}`")):
+            RERANKERS.find("gguf")(RerankOptions("gguf", path=str(path)), MiniLM())  # type: ignore[call-arg]

@@ -16,6 +16,7 @@ PROVIDERS: Registry[Provider] = Registry(
         "anthropic": ComponentSpec("ragkit.agent.providers.anthropic:AnthropicProvider", "anthropic"),
         "echo": ComponentSpec("ragkit.agent.providers.scripted:EchoProvider"),
         "gemini": ComponentSpec("ragkit.agent.providers.gemini:GeminiProvider", "gemini"),
+        "gguf": ComponentSpec("ragkit.agent.providers.gguf:GGUFProvider", "gguf"),
         "groq": ComponentSpec("ragkit.agent.providers.groq:GroqProvider", "groq"),
         "local": ComponentSpec("ragkit.agent.providers.scripted:LocalProvider"),
         "ollama": ComponentSpec("ragkit.agent.providers.ollama:OllamaProvider", "ollama"),

@@ -12,12 +12,17 @@ from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.providers.credentials import HOST_VARIABLES, KEY_VARIABLES, find_key
 from ragkit.agent.providers.scripted import ScriptedProvider
-from ragkit.errors import MissingExtra
+from ragkit.errors import InvalidOption, MissingExtra
+
+GGUF_VARIABLES = ("RAGKIT_GGUF_CONTEXT", "RAGKIT_GGUF_THREADS")
+"""Context window in tokens and threads of `gguf:` models."""
 
 
 def get_provider(name: str) -> Provider:
     """The provider of `provider:model` or `provider`. Raises UnknownName, MissingExtra, AuthenticationFailed."""
-    service = name.partition(":")[0]
+    service, _, model = name.partition(":")
+    if service == "gguf":
+        return _local_model(model, *(_read_count(variable) for variable in GGUF_VARIABLES))
     if service not in HOST_VARIABLES:
         return PROVIDERS.find(service)()
     variables = (*KEY_VARIABLES.get(service, ()), HOST_VARIABLES[service])
@@ -40,6 +45,21 @@ def detect_provider() -> Provider | None:
             except MissingExtra:
                 continue
     return None
+
+
+@lru_cache(maxsize=2)
+def _local_model(path: str, context_window: int, threads: int) -> Provider:
+    """Each holds its weights in memory."""
+    from ragkit.agent.providers.gguf import GGUFProvider  # noqa: PLC0415 - needs its extra
+
+    return GGUFProvider(path, context_window=context_window or None, threads=threads)
+
+
+def _read_count(variable: str) -> int:
+    text = os.environ.get(variable) or "0"
+    if not text.isdecimal():
+        raise InvalidOption(variable, text, "an integer >= 0; 0 is the default")
+    return int(text)
 
 
 @lru_cache(maxsize=32)

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distributions, requires, version
 from importlib.util import find_spec
 from re import match
@@ -45,7 +46,7 @@ class Check:
 def command(context: CliContext) -> int:
     """Check the installation, API keys and the knowledge base. Exits with 1 if a check fails."""
     core, extras = list(_check_core()), list(_check_extras())
-    rest = [*_check_keys(), *_check_knowledge_base(context)]
+    rest = [*_check_keys(), *_check_knowledge_base(context), *_check_model_file(context)]
     checks = [*core, *extras, *rest]
     if context.json:
         context.write_json({"checks": [{"name": c.name, "ok": c.ok, "what": c.detail, "fix": c.fix} for c in checks]})
@@ -146,6 +147,27 @@ def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
         return f"{status.documents} documents, {status.chunks} chunks{lacking} at {context.place}"
 
     yield _run_check("knowledge base", count, f"ragkit verify --kb {context.place}")
+
+
+def _check_model_file(context: CliContext) -> Iterator[Check]:
+    """The file of a model that runs in the process, if the pipeline names one."""
+    try:
+        pipeline = context.load_pipeline()
+        if pipeline is None and (context.address or context.kb.exists()):
+            with context.open_or_create(None) as kb:
+                pipeline = kb.pipeline
+    except (RagkitError, OSError, *DATABASE_ERRORS):  # the check of the knowledge base says so
+        return
+    name = pipeline.answer.provider if pipeline is not None else ""
+    if name.partition(":")[0] == "gguf":
+        yield _run_check("model", partial(_check_model, name), "ragkit models --local")
+
+
+def _check_model(name: str) -> str:
+    from ragkit.agent.providers.gguf import GGUFProvider
+
+    provider = GGUFProvider(name.partition(":")[2])
+    return f"{name}, {provider.context_window:,} tokens of context"
 
 
 def _run_check(name: str, check: Callable[[], str], fix: str) -> Check:

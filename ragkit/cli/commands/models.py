@@ -12,6 +12,7 @@ import click
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.embed.onnx_folder import OnnxFolder, default_places, find_folders
 from ragkit.errors import InvalidOption, UnknownModel, UnknownName
+from ragkit.gguf.files import FoundModel, find_models, model_places
 from ragkit.records import JSON
 from ragkit.usage.pricing import ModelInfo, Price, PriceBook
 
@@ -24,7 +25,7 @@ DEFAULT_PROVIDERS = ("anthropic", "cohere", "gemini", "groq", "ollama", "openai"
 @click.option("--provider", metavar="NAME", help="Only models of this provider.")
 @click.option("--kind", type=click.Choice(["chat", "embedding", "rerank"]), help="Only models of this kind.")
 @click.option("--all", "everything", is_flag=True, help="Models of all known providers.")
-@click.option("--local", is_flag=True, help="Model folders of this machine; NAME is a folder to look in.")
+@click.option("--local", is_flag=True, help="Models on this machine; NAME is a folder to look in.")
 @with_common_options
 def command(
     context: CliContext, name: str | None, provider: str | None, kind: str | None, everything: bool, local: bool
@@ -33,8 +34,9 @@ def command(
 
     Prices are in US dollars per million input, output and cached tokens, and per thousand searches.
 
-    With --local, list the folders with ONNX models for `embed: {name: onnx}` and `rerank: {name: onnx}`: below NAME, or
-    below RAGKIT_MODELS, `models` and the cache of the Hugging Face hub.
+    With --local, list the models of this machine, below NAME, or below RAGKIT_MODELS and `models`: folders with ONNX
+    models for `embed: {name: onnx}` and `rerank: {name: onnx}`, also in the cache of the Hugging Face hub, and GGUF
+    files, also those of Ollama, LM Studio, llama.cpp and the hub.
 
     \b
         ragkit models gpt-4o
@@ -69,14 +71,21 @@ def _list_local(context: CliContext, place: str | None) -> None:
     if place is not None and not Path(place).is_dir():
         raise InvalidOption("NAME", place, "a folder to look for models in, after --local")
     places = [Path(place)] if place is not None else default_places(os.environ)
-    found = list(find_folders(places))
+    gguf_places = [Path(place)] if place is not None else model_places(os.environ)
+    folders, files = list(find_folders(places)), list(find_models(gguf_places))
     if context.json:
-        context.write_json({"models": [_local_json(folder) for folder in found]})
+        context.write_json({"models": [*map(_local_json, folders), *map(_gguf_json, files)]})
         return
-    if not found:
-        looked = ", ".join(str(path) for path in places) or "no folder: set RAGKIT_MODELS, or name one"
-        context.log(f"no exported models (looked in {looked})")
-        return
+    if not folders and not files:
+        looked = ", ".join(map(str, dict.fromkeys([*places, *gguf_places])))
+        context.log(f"no models on this machine (looked in {looked or 'no folder: set RAGKIT_MODELS, or name one'})")
+    if folders:
+        _write_folders(context, folders)
+    if files:
+        _write_files(context, files)
+
+
+def _write_folders(context: CliContext, found: Sequence[OnnxFolder]) -> None:
     width = max(len(str(folder.path)) for folder in found)
     context.write(f"{'':{width}}  {'kind':9} {'dimension':>9} {'tokens':>7} {'MB':>6}  pooling")
     for folder in found:
@@ -85,6 +94,40 @@ def _list_local(context: CliContext, place: str | None) -> None:
         size = f"{folder.size / 1e6:,.0f}"
         context.write(f"{folder.path!s:{width}}  {folder.kind:9} {dimension:>9} {folder.max_tokens:>7,} {size:>6}"
                       f"  {poolings}".rstrip())  # fmt: skip
+
+
+def _write_files(context: CliContext, found: Sequence[FoundModel]) -> None:
+    """One line a file, which begins with how it is named in a command or in a pipeline file."""
+    names = list(map(_gguf_name, found))
+    width = max(map(len, names))
+    context.write(f"{'':{width}}  {'kind':9} {'size':>9} {'tokens':>7} {'MB':>6}  model")
+    for name, model in zip(names, found, strict=True):
+        file = model.file
+        context.write(f"{name:{width}}  {file.kind:9} {file.parameters:>9} {file.context_length:>7,}"
+                      f" {file.size / 1e6:>6,.0f}  {model.label}")  # fmt: skip
+
+
+def _gguf_name(model: FoundModel) -> str:
+    if model.file.kind == "chat":
+        return f"--model gguf:{model.file.path}"
+    section = "embed" if model.file.kind == "embedding" else "rerank"
+    return f"{section}: {{name: gguf, path: {model.file.path}}}"
+
+
+def _gguf_json(model: FoundModel) -> dict[str, JSON]:
+    file = model.file
+    return {
+        "path": str(file.path),
+        "kind": file.kind,
+        "use": _gguf_name(model),
+        "name": file.name,
+        "label": model.label,
+        "architecture": file.architecture,
+        "parameters": file.parameters,
+        "tools": file.knows_tools,
+        "max_tokens": file.context_length,
+        "bytes": file.size,
+    }
 
 
 def _local_json(folder: OnnxFolder) -> dict[str, JSON]:

@@ -90,6 +90,7 @@ from ragkit.errors import RunError as RunError
 from ragkit.errors import SettingsMismatch as SettingsMismatch
 from ragkit.errors import StoreError as StoreError
 from ragkit.errors import ToolCallLoop as ToolCallLoop
+from ragkit.errors import ToolsNotSupported as ToolsNotSupported
 from ragkit.errors import UnknownModel as UnknownModel
 from ragkit.errors import UnknownName as UnknownName
 from ragkit.errors import UnsupportedFormat as UnsupportedFormat

@@ -28,7 +28,8 @@ RagkitError
 │   ├── ConnectionFailed
 │   └── InvalidRequest
 │       ├── ModelNotFound
-│       └── ContextTooLong
+│       ├── ContextTooLong
+│       └── ToolsNotSupported
 ├── BudgetExceeded                a limit of cost, tokens or time was reached
 │   └── BudgetTooSmall            the estimate exceeds the limit; nothing was spent
 ├── PriceUnknown                  a cost limit was set, but the price is unknown
@@ -323,6 +324,10 @@ class InvalidRequest(ProviderError):
 
 class ModelNotFound(InvalidRequest):
     """The service has no model of this name, or the key has no access to it."""
+
+
+class ToolsNotSupported(InvalidRequest):
+    """The model, its template or its server knows no tools. The agent asks again without them."""
 
 
 class ContextTooLong(InvalidRequest):

@@ -268,3 +268,5 @@ class Citation:
     """What was checked of the statements that cite it, in plain words: "numbers match", "not supported"."""
     also_in: tuple[str, ...] = ()
     """Other sources that hold a passage that says the same, at most 100."""
+    by: str = "ragkit"
+    """Who cites it: `model`, or `ragkit` for quotes without a model and for numbers that ragkit has added."""

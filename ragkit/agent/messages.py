@@ -13,6 +13,9 @@ from typing import cast
 
 from ragkit.records import JSON
 
+BY_RAGKIT = "ragkit"
+"""`ToolCall.by` of calls that the agent makes itself."""
+
 
 class Role(StrEnum):
     """The author of a message."""
@@ -25,7 +28,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call of a model."""
+    """A tool call of a model, or of the agent before its first request."""
 
     name: str
     arguments: Mapping[str, JSON] = field(default_factory=dict)
@@ -33,6 +36,8 @@ class ToolCall:
     """Links the call to its result; the loop assigns one if the provider does not."""
     malformed: str = ""
     """The arguments as the model wrote them, if they are not a JSON object; else empty."""
+    by: str = "model"
+    """Who makes the call: `model`, or BY_RAGKIT for a call of `AgentDefinition.opening`."""
 
     @property
     def tool_name(self) -> str:
@@ -47,7 +52,8 @@ class ToolCall:
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object; `from_dict` parses it."""
         data: dict[str, JSON] = {"id": self.id, "name": self.name, "arguments": dict(self.arguments)}
-        return {**data, "malformed": self.malformed} if self.malformed else data
+        data |= {"malformed": self.malformed} if self.malformed else {}
+        return {**data, "by": self.by} if self.by != "model" else data
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> ToolCall:
@@ -58,6 +64,7 @@ class ToolCall:
             dict(arguments) if isinstance(arguments, Mapping) else {},
             str(data.get("id", "")),
             str(data.get("malformed", "")),
+            str(data.get("by", "model")),
         )
 
 
@@ -100,7 +107,8 @@ class Message:
     provider_state: Mapping[str, JSON] = field(default_factory=dict)
     """State that its provider must get back unchanged (such as reasoning signatures); others ignore it."""
     data: object = field(default=None, compare=False)
-    """The object behind the text of a tool or a provider; serialized only if it is JSON."""
+    """The object behind the text of a tool or a provider; serialized only if it is JSON. In a request, for a user's
+    message that begins with results of the agent's own calls: the text of the user alone."""
 
     def __post_init__(self) -> None:
         # some services return None for an empty text, and users pass the name of a role
@@ -108,6 +116,11 @@ class Message:
             object.__setattr__(self, "content", "")
         if type(self.role) is not Role:
             object.__setattr__(self, "role", Role(self.role))
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether its tool calls are those of the agent itself, before the first request to the model."""
+        return bool(self.tool_calls) and all(call.by == BY_RAGKIT for call in self.tool_calls)
 
     @staticmethod
     def system(content: str) -> Message:

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.events import ModelCallStarted, Retrying, RunEnded
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.loop.context_window import ContextWindow, leave_out_results
-from ragkit.agent.loop.loop import MAX_ITERATIONS_TEXT
 from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers import PROVIDERS
@@ -20,22 +20,22 @@ from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tracing.trace import StepType
-from ragkit.answer.answer_text import AnswerStream, RestartableOutput, clean_answer, passage_texts
-from ragkit.answer.base import Answer, Searchable, Searcher, Statement
-from ragkit.answer.citations import resolve_citations
+from ragkit.answer.answer_text import AnswerStream, RestartableOutput
+from ragkit.answer.base import Answer, Searchable
+from ragkit.answer.checked_text import CheckedText, check_text, find_searches, hits_by_number
 from ragkit.answer.conversation_view import show_passages
 from ragkit.answer.extractive.answer import ExtractiveAnswer, cite_quotes, searched_for
 from ragkit.answer.extractive.provider import ExtractiveProvider
-from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
+from ragkit.answer.first_search import FirstSearch
+from ragkit.answer.outcome import Outcome
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
-from ragkit.answer.prompt import INSTRUCTIONS, add_wishes
+from ragkit.answer.prompt import INSTRUCTIONS, SEARCH_RULE, add_wishes
 from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
 from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
 from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K, RAGTool
-from ragkit.answer.verdicts import with_support
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
-from ragkit.records import JSON, Citation, Document, Hit, Where
+from ragkit.records import JSON, Document, Hit, Where
 from ragkit.store.base import Store
 from ragkit.usage.meter import Meter, UsageStats, use_meter
 
@@ -70,6 +70,9 @@ class RAGOptions:
     """Patterns of the files of `from_directory`, in `.gitignore` syntax: `*.md` matches at any depth."""
     memory: ConversationMemory | None = None
     """The conversation that the agent continues, if any."""
+    search: Literal["first", "model"] = "first"
+    """`first`: ragkit searches for the question, and the first request to the model has the passages; `model`: the
+    model decides whether to search. Without a model, ragkit always searches."""
     strict: bool = False
     """Whether a server answers with an error when the documents do not support an answer."""
 
@@ -98,7 +101,9 @@ class RAGAgent(Agent):
         Over records (rows of tables), the agent also has the tool `aggregate_records`.
         """
         options = options or RAGOptions()
-        provider, config = provider or ExtractiveProvider(searcher), config or DEFAULT_CONFIG
+        provider = provider or ExtractiveProvider(searcher)
+        config = config or replace(DEFAULT_CONFIG, text_tool_calls=getattr(provider, "writes_calls", False))
+        is_extractive = isinstance(provider, ExtractiveProvider)
         if isinstance(provider, ExtractiveProvider):
             provider = provider.filtered(options.where)
         window = config.context_window or ContextWindow()
@@ -112,20 +117,22 @@ class RAGAgent(Agent):
             score_threshold=options.score_threshold,
             passages_budget=options.passages_budget,
             contents=_describe_contents(searcher, options.where, provider),
-            keeps_numbers=not isinstance(provider, ExtractiveProvider),
-            estimates_evidence=not isinstance(provider, ExtractiveProvider),  # it estimates that of its answer
+            keeps_numbers=not is_extractive,
+            estimates_evidence=not is_extractive,  # it estimates that of its answer
         )
         records: list[Tool] = []
         if isinstance(searcher, Aggregator) and searcher.has_records:
             records = [AggregateTool(searcher, options.where).tool]
-        rules = f"{options.instructions}\n{AGGREGATE_INSTRUCTIONS}" if records else options.instructions
+        searches_first = options.search == "first" and not is_extractive
+        rules = [options.instructions, "" if searches_first else SEARCH_RULE, AGGREGATE_INSTRUCTIONS if records else ""]
         super().__init__(
             provider,
             [tool.tool, *records, *options.tools],
             config=replace(config, context_window=window),
             memory=options.memory if memory is None else memory,
             name="rag",
-            instructions=add_wishes(rules, options.wishes),
+            instructions=add_wishes("\n".join(filter(None, rules)), options.wishes),
+            opening=FirstSearch(searcher, options.where) if searches_first else None,
         )
         object.__setattr__(self, "searcher", searcher)
         object.__setattr__(self, "options", options)
@@ -341,12 +348,13 @@ class RAGAgent(Agent):
             # only the user can repair a knowledge base, so the error must not end as a tool message
             if isinstance(call.error, KnowledgeBaseError):
                 raise call.error
-        searches = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
         if isinstance(last.data, ExtractiveAnswer):
             checked = self._quoted_text(question, result.content, last.data)
         else:
             with self.searcher.session() as searcher:
-                checked = self._check_text(question, result, searches, searcher)
+                messages = (*self._restore_passages(result.messages, result.state), *result.messages)
+                shown = hits_by_number(find_searches(result), messages)
+                checked = check_text(self, question, result, shown, searcher)
         return Answer(
             question=question,
             text=checked.text,
@@ -364,11 +372,11 @@ class RAGAgent(Agent):
             statements=checked.statements,
         )
 
-    def _quoted_text(self, question: str, text: str, quoted: ExtractiveAnswer) -> _CheckedText:
+    def _quoted_text(self, question: str, text: str, quoted: ExtractiveAnswer) -> CheckedText:
         """The text of an answer without a model: quoted from the documents, so its links are safe."""
         with self.searcher.session() as searcher:
             citations, statements = cite_quotes(quoted, searcher)
-        return _CheckedText(
+        return CheckedText(
             text,
             citations,
             Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
@@ -392,68 +400,6 @@ class RAGAgent(Agent):
         hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
         return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), None))] if hits else []
 
-    def _check_text(
-        self, question: str, result: AgentResult, searches: Sequence[RetrievedPassages], searcher: Searcher
-    ) -> _CheckedText:
-        """The text of a model without what was never shown to it, its citations and its outcome."""
-        from ragkit.answer.support.support import check_statements
-
-        messages = (*self._restore_passages(result.messages, result.state), *result.messages)
-        shown = _hits_by_number(searches, messages)
-        numbers = None if self.config.response_format is not None else shown
-        text, unknown = clean_answer(result.content, [question, *passage_texts(shown.values())], numbers)
-        citations = tuple(resolve_citations(text, shown, searcher))
-        used_up = result.stop_reason in {"max_iterations", "loop"}
-        facts = AnswerFacts(
-            text="" if used_up and result.content == MAX_ITERATIONS_TEXT else result.content,
-            stop_reason=_last_stop_reason(result) if used_up else result.stop_reason,
-            question=question,
-            searched=bool(searches),
-            cited=bool(citations),
-            unknown_citations=unknown,
-            iterations=result.iterations,
-            used_up=used_up,
-        )
-        outcome = find_outcome(facts)
-        abstained = says_not_found(result.content, question)
-        evidence = max((search.evidence or 0.0 for search in searches), default=0.0)
-        is_judged = not abstained and outcome not in _WITHOUT_STATEMENTS and numbers is not None
-        statements = check_statements(text, shown, searcher, question) if is_judged else ()
-        return _CheckedText(
-            text,
-            with_support(citations, statements),
-            outcome,
-            abstained,
-            evidence,
-            statements,
-            tuple(build_notices(outcome, facts)),
-            tuple(unknown),
-        )
-
-
-_WITHOUT_STATEMENTS = {Outcome.REFUSED, Outcome.EMPTY, Outcome.FILTERED}
-
-
-@dataclass(frozen=True, slots=True)
-class _CheckedText:
-    """The text of an answer, and what was found out about it."""
-
-    text: str
-    citations: tuple[Citation, ...]
-    outcome: Outcome
-    abstained: bool
-    evidence: float
-    statements: tuple[Statement, ...] = ()
-    notices: tuple[str, ...] = ()
-    unknown_citations: tuple[int, ...] = ()
-    searched_for: str = ""
-
-
-def _last_stop_reason(result: AgentResult) -> str:
-    """Why the model ended the last answer, which the reason of the run hides when its iterations are used up."""
-    calls = [span for span in result.trace.steps if span.type is StepType.LLM_CALL]
-    return str(calls[-1].attributes.get("stop_reason") or "") if calls else ""
-
 
 def _describe_contents(searcher: Searchable, where: Where, provider: Provider) -> str:
     """What the documents are, for a model; '' if that is not known."""
@@ -464,12 +410,6 @@ def _describe_contents(searcher: Searchable, where: Where, provider: Provider) -
             return session.describe_contents(where)
     except KnowledgeBaseError:  # the first search says so
         return ""
-
-
-def _hits_by_number(searches: Sequence[RetrievedPassages], messages: Sequence[Message]) -> dict[int, Hit]:
-    """The hits shown to the model, in this run and in earlier turns of the conversation, by citation number."""
-    earlier = [message.data for message in messages if isinstance(message.data, RetrievedPassages)]
-    return {n: hit for search in (*earlier, *searches) for n, hit in zip(search.numbers, search.hits, strict=True)}
 
 
 def _model_name(result: AgentResult, provider: Provider, config: AgentConfig) -> str:

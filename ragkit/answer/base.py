@@ -132,7 +132,7 @@ class Answer:
     trace: AgentTrace
     trace_id: str
     searched_for: str = ""
-    """The question as searched without a model, if it was completed or corrected; '' if it was searched as asked."""
+    """The question as ragkit searched it, if it was completed or corrected; '' if it was searched as asked."""
     outcome: Outcome = Outcome.ANSWERED
     notices: tuple[str, ...] = ()
     """What a reader must be told, one line each: that the answer is cut off, cites nothing, or was refused."""
@@ -208,6 +208,7 @@ def _citation_json(citation: Citation, display: Callable[[str], str]) -> dict[st
         "chunk_id": citation.chunk_id,
         "support": citation.support,
         "also_in": [display(source) for source in citation.also_in],
+        "by": citation.by,
     }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ragkit.answer.base import Searcher
 from ragkit.lexical.analyzer import extract_terms
@@ -78,10 +79,16 @@ def find_best_quote(chunk: Chunk, statement: str) -> tuple[int, int]:
     return chunk.start + start, chunk.start + end
 
 
-def resolve_citations(text: str, shown: Mapping[int, Hit], searcher: Searcher) -> list[Citation]:
-    """The citations of an answer written by a model: [n] refers to the hit `shown[n]`; unknown numbers are dropped."""
-    return [
+def resolve_citations(
+    text: str, shown: Mapping[int, Hit], searcher: Searcher, added: Collection[int] = ()
+) -> list[Citation]:
+    """The citations of an answer written by a model: [n] refers to the hit `shown[n]`; unknown numbers are dropped.
+
+    `added`: the numbers that are not the model's own.
+    """
+    found = [
         cite(n, shown[n], *find_best_quote(shown[n].chunk, cited_statement(text, n)), searcher)
         for n in parse_citation_numbers(text)
         if n in shown
     ]
+    return [citation if citation.n in added else replace(citation, by="model") for citation in found]

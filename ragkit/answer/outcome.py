@@ -24,6 +24,10 @@ _PREFIX = re.compile(
 _CITATION = re.compile(r"\[\d")
 _CITATIONS = re.compile(r"\s*(?:\[\d[\d, ]*\]\s*)+")
 _NUMBER = re.compile(r"\d+")
+_NUMBERS_ALONE = re.compile(r"[\s(]*(?:\[\d[\d, ]*\][\s,.;)]*)+")
+_WORD = re.compile(r"\w+")
+_MIN_ECHO_WORDS = 5
+"""A shorter answer that stands in the instructions may be an answer."""
 _COMPLETE = frozenset(
     {"", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "tool_calls", "max_iterations", "loop"}
 )
@@ -48,7 +52,7 @@ class Outcome(StrEnum):
     CUT = "cut"
     """The service ended the answer before its end: most often at the limit of tokens."""
     EMPTY = "empty"
-    """The model sent no text."""
+    """The model sent no text, only numbers of passages, or its instructions."""
     ITERATIONS_USED_UP = "iterations_used_up"
     """The model only called tools, until it had no iteration left."""
 
@@ -69,6 +73,8 @@ class AnswerFacts:
     unknown_citations: Sequence[int] = ()
     """Its citation numbers that were never shown."""
     iterations: int = 0
+    no_answer: str = ""
+    """What the text has in place of an answer: numbers of passages alone, or the instructions; '' for an answer."""
     used_up: bool = False
     """Whether it was asked for a last answer because its iterations were used up."""
 
@@ -81,6 +87,8 @@ def find_outcome(facts: AnswerFacts) -> Outcome:  # noqa: PLR0911 - one per outc
         return Outcome.FILTERED
     if not facts.text.strip():
         return Outcome.ITERATIONS_USED_UP if facts.used_up else Outcome.EMPTY
+    if facts.no_answer:
+        return Outcome.EMPTY
     if facts.stop_reason not in _COMPLETE:
         return Outcome.CUT
     if not facts.searched and not facts.cited:
@@ -127,12 +135,28 @@ def may_become_mark(text: str) -> bool:
     return any(full.startswith(start) for full in (NOT_FOUND_MARK, "[not in the documents]", "[not in document]"))
 
 
+def find_no_answer(text: str, instructions: str) -> str:
+    """What a text has in place of an answer: numbers of passages alone, or the model's instructions; else ''."""
+    if _NUMBERS_ALONE.fullmatch(text):
+        return "only the numbers of passages"
+    said = [words for line in text.splitlines() if (words := _words(line))]
+    known = _words(instructions)
+    is_echo = said and len(known) >= len(said[0]) and all(words in known for words in said)
+    return "its instructions" if is_echo and sum(len(words.split()) for words in said) >= _MIN_ECHO_WORDS else ""
+
+
+def _words(text: str) -> str:
+    return " ".join(_WORD.findall(_CITATIONS.sub(" ", text).lower()))
+
+
 def build_notices(outcome: Outcome, facts: AnswerFacts) -> Iterator[str]:
     """What a reader must be told about an answer, one line each."""
     if outcome is Outcome.CUT and facts.stop_reason != "length":
         yield f"the service ended the answer for the reason {facts.stop_reason[:60]!r}: it may be incomplete"
     elif outcome is Outcome.UNCITED and claims_after_abstention(facts.text, facts.question):
         yield "the answer says that the documents do not hold it, and goes on without a citation: do not rely on it"
+    elif outcome is Outcome.EMPTY and facts.no_answer:
+        yield f"the model sent {facts.no_answer}, no answer: ask again, or use another model"
     elif outcome is Outcome.EMPTY and facts.stop_reason == "length":
         yield "the model reached its limit of tokens before it wrote an answer: raise `max_tokens`, or ask for less"
     elif outcome is Outcome.ITERATIONS_USED_UP:

@@ -92,12 +92,12 @@ class RAGTool:
     def search_knowledge_base(
         self, query: str, top_k: int = 0, where: str = "", *, context: ToolContext = NO_CONTEXT
     ) -> ToolResult:
-        """Search the user's documents. Returns numbered passages; cite them as [n].
+        """Search the user's documents, again with other words if needed. Returns numbered passages: cite [n].
 
         Args:
-            query: What to look for, in the words that the documents would use; it names what "it" or "that" refers to.
-            top_k: How many passages; 0 for the usual number.
-            where: A condition on fields of the documents, as `format == "pdf" and year >= 2020`; empty for none.
+            query: What to look for, in words of the documents, without "it" or "that".
+            top_k: Number of passages; 0: as usual.
+            where: As `format == "pdf" and year >= 2020`.
         """
         condition = both_filters(self._where, parse_where(where) if where.strip() else None)
         wanted = min(top_k, self._max_top_k) if top_k > 0 else self._top_k

@@ -24,6 +24,10 @@ if TYPE_CHECKING:  # an answer without a model loads no agent
     from ragkit.answer.base import Answer, Searchable
 
 
+LOCAL_TIMEOUT_S = 600.0
+"""Seconds to the next byte of a model on a machine of one's own: without a GPU it reads long prompts slowly."""
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionOptions:
     """How a question is answered. None: the setting of the pipeline."""
@@ -135,12 +139,13 @@ class Answering:
             max_tokens=answer.max_tokens,
             context_window=self._window,
             max_iterations=answer.max_iterations,
+            request_timeout_s=LOCAL_TIMEOUT_S if provider.writes_calls else AgentConfig.request_timeout_s,
             on_max_iterations="answer",
             limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
             prices=PriceBook.from_price_files() if has_cost else PriceBook(),
             on_call=self._location.ledger.call_recorder("ask" if memory is None else "chat", self._pipeline.name),
-            # a model with native tool calls never writes them into its text, as documents may do
-            text_tool_calls=not provider.native_tools,
+            # a service with native tool calls never writes them into its text, as documents may do
+            text_tool_calls=not provider.native_tools or provider.writes_calls,
         )
         rag_options = RAGOptions(
             self._top_k(options),
@@ -148,6 +153,7 @@ class Answering:
             wishes=answer.instructions,
             passages_budget=answer.passages_budget,
             tools=tools,
+            search=answer.search,
             strict=answer.strict,
         )
         return RAGAgent(documents, provider, config, rag_options, memory)

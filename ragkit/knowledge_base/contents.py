@@ -13,18 +13,21 @@ from ragkit.records import JSON, Metadata
 
 MAX_SAMPLED = 1000
 """Documents whose metadata is read."""
-MAX_FIELDS = 8
+MAX_FIELDS = 3
 """Fields that are named, those of most documents first."""
-MAX_VALUES = 4
+MAX_VALUES = 3
 """Values of a field that are named."""
-MAX_NAMES = 10
+MAX_NAMES = 4
 """Names of files or folders."""
 MAX_VALUE_CHARS = 30
 _PLAIN = re.compile(r"[\w .,:/+@()-]{1,60}")
 """Names and values that are shown: documents choose them, and they must not read as instructions."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 """The beginning of a date, by which conditions compare."""
-_NOT_FILTERED = frozenset({"title", "name", "suffix", "source", "format", "columns", "encoding", "characters_left_out"})
+_NOT_FILTERED = frozenset(
+    {"title", "name", "suffix", "source", "format", "columns", "encoding", "characters_left_out", "links", "layout"}
+    | {"running_heads"}
+)
 """Fields that are described otherwise, or tell nothing."""
 
 
@@ -39,6 +42,7 @@ def describe_contents(snapshot: CatalogSnapshot, where: Mapping[str, JSON] | Non
     kinds = Counter(str(metadata.get("format", "text")) for metadata in sample)
     shown = ", ".join(f"{kind} {n}" if count == len(sample) else kind for kind, n in kinds.most_common(MAX_NAMES))
     files = [str(metadata["source"]) for metadata in sample]
+    shown += " and others" if len(kinds) > MAX_NAMES else ""
     lines = [f"They are {count:,} document{'s' * (count > 1)} ({shown}): {_describe_names(files)}."]
     fields = ['format ("' + kinds.most_common(1)[0][0] + '")', f'name ("{os.path.basename(files[0])}")']  # noqa: PTH119
     fields += list(_describe_fields(sample))

@@ -55,7 +55,7 @@ def estimate_answer_cost(
 ) -> float | None:
     """Estimated cost in USD of the chat model for one answer; None if a price is unknown.
 
-    Counts two requests: one that calls the search tool, one that answers from `top_k` passages.
+    Counts the request that answers from `top_k` passages, and one before it if the model is to call the search tool.
     """
     if not agent.provider.remote:
         return 0.0
@@ -68,10 +68,13 @@ def estimate_answer_cost(
     texts = [agent.system_prompt, schemas, question, *(message.content for message in earlier)]
     prompt_tokens = sum(map(estimate_tokens, texts))
     model = agent.config.model or agent.provider.default_model
-    requests = (
-        Tokens(prompt_tokens, TOOL_CALL_TOKENS),
-        Tokens(prompt_tokens + TOOL_CALL_TOKENS + top_k * PASSAGE_TOKENS, min(ANSWER_TOKENS, agent.config.max_tokens)),
-    )
+    answer_tokens = min(ANSWER_TOKENS, agent.config.max_tokens)
+    requests = [Tokens(prompt_tokens + top_k * PASSAGE_TOKENS, answer_tokens)]
+    if agent.opening is None:
+        requests = [
+            Tokens(prompt_tokens, TOOL_CALL_TOKENS),
+            Tokens(prompt_tokens + TOOL_CALL_TOKENS + top_k * PASSAGE_TOKENS, answer_tokens),
+        ]
     costs = [agent.config.prices.chat_cost(agent.provider.name, model, tokens) for tokens in requests]
     return None if None in costs else sum(cost or 0.0 for cost in costs)
 

@@ -75,12 +75,17 @@ class AnswerOptions:
     shortened to fit."""
     instructions: str = ""
     """Wishes for the answers, such as form, tone or length; the rules on searching and citing stand above them."""
+    search: Literal["first", "model"] = "first"
+    """`first`: ragkit searches for the question, and the first request to the model has the passages; `model`: the
+    model decides whether to search. No meaning without a model."""
     strict: bool = False
     """Whether an answer that the documents do not support is a failure; see `Answer.unsupported_reasons`."""
 
     def __post_init__(self) -> None:
         if not self.provider.partition(":")[0]:
             raise InvalidOption("provider", self.provider, "'auto', a provider or provider:model")
+        if self.search not in ("first", "model"):
+            raise InvalidOption("search", self.search, "first or model")
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if not 0 <= self.temperature <= 2:

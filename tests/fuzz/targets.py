@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
-from ragkit.agent.providers.parser import ToolCallParser
+from ragkit.agent.providers.parser import ToolCallParser, text_before_call
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
 from ragkit.errors import InvalidFilter, LoadError, PipelineError
@@ -152,7 +152,8 @@ def calls(data: bytes) -> None:
         assert isinstance(call.name, str)
         json.dumps(dict(call.arguments))
     assert parser.parse(text, TOOLS) == (result[0] if result else None)
-    assert text.startswith(parser.text_before_calls(text))
+    for _, piece in parser.find_calls(text, TOOLS):
+        assert text.startswith(text_before_call(text, piece))
 
 
 def rtf(data: bytes) -> None:

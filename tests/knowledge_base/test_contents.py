@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragkit.agent.messages import canonical_json
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.prompt import INSTRUCTIONS
@@ -56,8 +57,18 @@ def test_the_tool_of_an_agent_tells_it_to_the_model(kb: KnowledgeBase) -> None:
     with kb:
         RAGAgent(kb, provider).ask("x")
     (tool,) = provider.requests[0].tools
-    assert tool.description.startswith("Search the user's documents.")
+    assert tool.description.startswith("Search the user's documents")
     assert "They are 3 documents" in tool.description
+
+
+def test_what_is_sent_before_the_first_passage_is_short(kb: KnowledgeBase) -> None:
+    provider = ScriptedProvider(["ok"])
+    with kb:
+        kb.add([Document("text", {"source": f"note-{n}.md", "author": f"Author {n}", "year": n}) for n in range(60)])
+        RAGAgent(kb, provider).ask("x")
+    request = provider.requests[0]
+    tools = [canonical_json(tool.to_schema()) for tool in request.tools]
+    assert sum(map(estimate_tokens, [request.messages[0].content, *tools])) <= 350
 
 
 def test_the_settings_of_a_pipeline_reach_the_agent(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def kb(tmp_path: Path) -> Iterator[KnowledgeBase]:
 def ask(kb: KnowledgeBase, memory: ConversationMemory, *script: ScriptedTurn) -> tuple[str, list[tuple[int, str]]]:
     """The streamed text of an answer, and the number and file of each citation."""
     pieces: list[str] = []
-    agent = RAGAgent(kb, ScriptedProvider(script), options=RAGOptions(top_k=1), memory=memory)
+    agent = RAGAgent(kb, ScriptedProvider(script), options=RAGOptions(top_k=1, search="model"), memory=memory)
     answer = agent.ask("x", on_text=pieces.append)
     assert "".join(pieces) == answer.text
     return answer.text, [(citation.n, Path(citation.source).name) for citation in answer.citations]

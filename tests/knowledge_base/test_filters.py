@@ -73,9 +73,10 @@ def test_no_search_of_an_agent_leaves_its_filter(kb: KnowledgeBase, monkeypatch:
     ]
     provider = ScriptedProvider(script)
     monkeypatch.setattr(answer_provider, "resolve_answer_provider", lambda *_: provider)
-    result = kb.chat(where="year == 2024").run("When?")
-    assert [call.content.count("old.md") for call in result.tool_calls] == [0, 0]
-    assert [call.content.count("new.md") for call in result.tool_calls] == [1, 1]
+    result = kb.chat(where="year == 2024").run("When is the hedge cut?")
+    assert [call.call.by for call in result.tool_calls] == ["ragkit", "model", "model"]
+    assert [call.content.count("old.md") for call in result.tool_calls] == [0, 0, 0]
+    assert [call.content.count("new.md") for call in result.tool_calls] == [1, 1, 1]
 
 
 def test_an_agent_has_the_tools_of_the_program_too(kb: KnowledgeBase) -> None:

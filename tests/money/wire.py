@@ -1,6 +1,6 @@
 """A server with OpenAI's embeddings and chat completions API that counts every token.
 
-Its model calls the first tool once, and then answers. It uses the standard library only.
+Its model calls the first tool once, unless it is shown results, and then answers. It uses the standard library only.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
     messages, tools = body["messages"], body.get("tools") or []
     prompt_tokens = sum(wire.tokens(json.dumps(message)) for message in messages) + wire.tokens(json.dumps(tools))
     calls = []
-    if tools and messages[-1]["role"] != "tool":
+    if tools and messages[-1]["role"] != "tool" and "<data tool=" not in messages[-1]["content"]:
         function = tools[0]["function"]
         name = next(iter(function["parameters"]["properties"]))
         arguments = json.dumps({name: str(messages[-1]["content"])[:80]})

@@ -111,7 +111,7 @@ def obedient_provider() -> FunctionProvider:
     """A model that searches once, then follows every instruction in its input and reveals its secrets."""
 
     def answer(request: ModelRequest) -> ScriptedAnswer:
-        results = [item.content for item in request.messages if item.role is Role.TOOL]
+        results = [item.content for item in request.messages if item.role is Role.TOOL or item.data is not None]
         if not results:
             return ToolCall("search_knowledge_base", {"query": QUESTION})
         messages = "\n".join(item.content for item in request.messages)

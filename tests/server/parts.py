@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 import uvicorn
@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
-from ragkit.answer.agent import RAGAgent
+from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.app import create_app
 from ragkit.server.serve import create_config, create_socket, socket_url
@@ -40,6 +40,8 @@ class KnowledgeBaseWithProvider(KnowledgeBase):
     """A knowledge base whose agents use the provider of a test."""
 
     provider: Provider | None = None
+    answer_search: Literal["first", "model"] = "model"
+    """Scripts have the model's own searches."""
 
     def agent(
         self,
@@ -52,7 +54,7 @@ class KnowledgeBaseWithProvider(KnowledgeBase):
         base = super().agent(model, max_cost_usd, memory, **options)
         if self.provider is None:
             return base
-        return RAGAgent(self, self.provider, base.config, memory=memory)
+        return RAGAgent(self, self.provider, base.config, RAGOptions(search=self.answer_search), memory)
 
 
 class StepProvider(Provider):
@@ -122,11 +124,14 @@ class Served:
 
 @contextmanager
 def serving(
-    directory: Path, provider: Provider | None = None, settings: ServerSettings = LOCAL
+    directory: Path,
+    provider: Provider | None = None,
+    settings: ServerSettings = LOCAL,
+    search: Literal["first", "model"] = "model",
 ) -> Iterator[tuple[Served, httpx2.Client]]:
     """A server over a knowledge base, and a client of it."""
     kb = KnowledgeBaseWithProvider.open(directory)
-    kb.provider = provider
+    kb.provider, kb.answer_search = provider, search
     served = Served(kb, replace(settings, port=0))
     try:
         with served.client() as client:

@@ -199,7 +199,7 @@ def test_answers_that_exceed_the_shutdown_time_are_cancelled(base: Path) -> None
         with client.stream("POST", "/chat", json=ASK) as stream:
             received = events(stream)
             session = next(received)[1]["session_id"]
-            assert next(received)[0] == "text"
+            assert [next(received)[0] for _ in range(3)] == ["tool", "tool_result", "text"]
             server.process.send_signal(signal.SIGTERM)
             name, data = list(received)[-1]
         assert (name, data["error"]["code"]) == ("error", "cancelled")

@@ -48,6 +48,7 @@ from ragkit.errors import (
     RateLimited,
     RequestTimeout,
     RunCancelled,
+    ToolsNotSupported,
 )
 from tests.wire.dialects import AnthropicWire, GroqWire, OpenAIWire
 from tests.wire.parts import MODELS, SERVICES, connect, serving
@@ -432,3 +433,21 @@ def test_errors_survive_a_process_pool() -> None:
     again = pickle.loads(pickle.dumps(error))
     assert isinstance(again, RateLimited)
     assert (str(again), again.retry_after, again.status) == ("openai: slow down", 3.0, 429)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (500, "tools param requires --jinja flag"),
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        (404, "No endpoints found that support tool use. To learn more, read the documentation"),
+        (400, "`tool calling` is not supported with this model"),
+        (400, "Function calling is not enabled for models/gemma-3"),
+    ],
+)
+def test_a_service_whose_model_knows_no_tools_is_understood(status: int, words: str) -> None:
+    target = RequestTarget("openai", "m")
+    assert isinstance(to_provider_error(target, ServiceErrorResponse(status, words)), ToolsNotSupported)
+    other = ServiceErrorResponse(400, "Unsupported parameter: 'temperature' is not supported with this model")
+    assert not isinstance(to_provider_error(target, other), ToolsNotSupported)

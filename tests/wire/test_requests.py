@@ -216,7 +216,7 @@ def test_ollama(live: bool) -> None:
             {"role": "tool", "content": "no b", "tool_name": "add"},
             {"role": "user", "content": "And now?"},
         ],
-        "options": {"temperature": 0.25, "top_p": 0.5, "num_predict": 99},
+        "options": {"temperature": 0.25, "top_p": 0.5, "num_predict": 99, "num_ctx": 4096},
     }
 
 
@@ -312,6 +312,13 @@ def test_the_context_window_of_ollama_can_be_set() -> None:
     with WireServer(DIALECTS["ollama"], [Turn(("ok",))]) as server:
         OllamaProvider("m", base_url=server.url, context_window=16384).complete(ModelRequest("", (Message.user("hi"),)))
     assert server.seen[0].body["options"]["num_ctx"] == 16384
+
+
+@pytest.mark.parametrize(("words", "tokens"), [(10, 4096), (10_000, 32_768), (1_000_000, 131_072)])
+def test_ollama_gets_room_for_what_is_sent(words: int, tokens: int) -> None:
+    with WireServer(DIALECTS["ollama"], [Turn(("ok",))]) as server:
+        OllamaProvider("m", base_url=server.url).complete(ModelRequest("", (Message.user("word " * words),)))
+    assert server.seen[0].body["options"]["num_ctx"] == tokens
 
 
 @pytest.mark.parametrize(

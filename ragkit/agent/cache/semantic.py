@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ragkit.agent.cache.base import CacheKeyBuilder, CacheStats
 from ragkit.agent.messages import Role
+from ragkit.agent.prompt import own_text
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.errors import InvalidOption, RagkitError
 
@@ -91,8 +92,9 @@ class SemanticCache:
         index = max((index for index, message in enumerate(messages) if message.role is Role.USER), default=None)
         if index is None:
             return f"{CacheKeyBuilder.build(provider, request)}\n"
-        text = messages[index].content
-        messages[index] = replace(messages[index], content="")
+        text = own_text(messages[index])
+        results = messages[index].content.removesuffix(text)  # of the agent's own calls: compared exactly
+        messages[index] = replace(messages[index], content=results)
         return f"{CacheKeyBuilder.build(provider, replace(request, messages=tuple(messages)))}\n{text}"
 
     def get(self, key: str) -> Completion | None:

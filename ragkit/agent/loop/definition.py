@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from typing import TypeAlias, cast
 
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.loop.structured_output import to_json_schema
 from ragkit.agent.memory.memory import ConversationMemory
-from ragkit.agent.messages import Message, Role
+from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS, PromptBuilder
 from ragkit.agent.providers.base import ModelSettings, Provider
 from ragkit.agent.providers.signatures import adapt_provider
@@ -20,6 +20,8 @@ from ragkit.records import JSON
 from ragkit.usage.meter import Meter
 
 ToolSource: TypeAlias = ToolRegistry | Sequence[Tool | ToolCallable]
+Opening: TypeAlias = Callable[[Sequence[Message]], Sequence[ToolCall]]
+"""The calls that an agent makes itself, for a conversation that ends with the user's message. It may block."""
 
 _HANDOFF_PARAMETERS: dict[str, JSON] = {
     "type": "object",
@@ -51,6 +53,8 @@ class AgentDefinition:
     """Handoff targets; the AgentRunner resolves names."""
     prompt_builder: PromptBuilder | None = None
     """Builds the system prompt; None: the default one, with `instructions`."""
+    opening: Opening | None = None
+    """Tool calls before the first request of a run; the model reads their results with the user's message."""
     registry: ToolRegistry = field(init=False, repr=False)
     """A frozen snapshot of its tools, handoffs included."""
     system_prompt: str = field(init=False, repr=False)

@@ -11,7 +11,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from ragkit.agent import events as e
-from ragkit.agent.loop.model_step import emit_budget_warnings, enforce_guardrails, run_model_step
+from ragkit.agent.loop.model_step import emit_budget_warnings, enforce_guardrails, is_failed_call, run_model_step
+from ragkit.agent.loop.opening import run_opening
 from ragkit.agent.loop.run_state import FinalAnswer, Handoff, RunState, Stopped, TurnOutcome
 from ragkit.agent.loop.side_effects import EffectGenerator, await_future, run_function
 from ragkit.agent.loop.structured_output import InvalidStructuredOutput, build_repair_prompt, parse_structured_output
@@ -127,6 +128,9 @@ def _run_turn(run: RunState) -> EffectGenerator[TurnOutcome]:
     run.meter.begin_iteration(run.iteration)
     if run.iteration == 1:
         yield from _prepare_conversation(run)
+        opened = yield from run_opening(run)
+        if isinstance(opened, Stopped):
+            return opened
     message = yield from _request_answer(run)
     if isinstance(message, FinalAnswer):
         return message
@@ -143,6 +147,9 @@ def _request_answer(run: RunState) -> EffectGenerator[FinalAnswer | Message]:
     """Ask the model until it answers, or calls tools; an answer that does not match `response_format` is repaired."""
     while True:
         message, stop_reason = yield from run_model_step(run)
+        if is_failed_call(run, message) and not run.tools_are_closed:
+            run.learn_no_tools(run.config.model or run.agent.provider.default_model)
+            continue
         if run.tools_are_closed and (message.tool_calls or not message.content):
             message = replace(message, tool_calls=(), content=message.content or MAX_ITERATIONS_TEXT)
         run.messages.append(message)

@@ -16,7 +16,7 @@ from ragkit.agent.loop.run_state import RunState
 from ragkit.agent.loop.side_effects import CallModel, EffectGenerator, call_model, run_function, sleep
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest
-from ragkit.agent.providers.parser import ToolCallParser
+from ragkit.agent.providers.parser import ToolCallParser, text_before_call
 from ragkit.agent.providers.stream_filter import StreamFilter, split_reasoning
 from ragkit.agent.tracing.trace import StepType, TraceSpan
 from ragkit.errors import GuardrailBlocked, ProviderError
@@ -136,9 +136,9 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             completion = yield from call_model(CallModel(run, provider, request, timeout, streaming))
             break
         except ProviderError as error:
-            shorter = run.shorten_request(request, error) if shortened < MAX_SHORTENINGS else None
-            if shorter is not None:
-                request, attempt, shortened = shorter, attempt - 1, shortened + 1
+            smaller = run.reduce_request(request, error) if shortened < MAX_SHORTENINGS else None
+            if smaller is not None:
+                request, attempt, shortened = smaller, attempt - 1, shortened + 1
                 run.trace.add_span(StepType.RETRY, type(error).__name__, {"error": str(error)})
                 yield e.Retrying(run.id, run.iteration, shortened, 0.0, error, discard_text=False)
                 continue
@@ -202,8 +202,9 @@ def _without_reasoning(run: RunState, completion: Completion) -> Completion:
 def _create_stream_filter(run: RunState) -> StreamFilter:
     native, names = run.agent.provider.native_tools, run.agent.registry.list_names()
     is_parsed = run.config.text_tool_calls and run.config.response_format is None
+    bare = not native or run.agent.provider.writes_calls
     return StreamFilter(
-        names if is_parsed else (), accept_bare_json=not native, starts_with_reasoning=run.config.starts_with_reasoning
+        names if is_parsed else (), accept_bare_json=bare, starts_with_reasoning=run.config.starts_with_reasoning
     )
 
 
@@ -229,12 +230,12 @@ def _parse_tool_calls(run: RunState, message: Message) -> Message:
     span = run.trace.add_span(StepType.PARSE)
     calls, text = message.tool_calls, message.content
     readable = not calls and text and len(run.agent.registry) and run.config.response_format is None
-    native = run.agent.provider.native_tools
-    if readable and run.config.text_tool_calls and not (native and "TOOL_CALL" not in text):
-        parser = ToolCallParser(accept_bare_json=not native)
-        matches = parser.find_calls(text, run.agent.registry.list_names())
-        calls = tuple([call for call, piece in matches if not _is_quoted_from_tool(run, piece)])
-        text = parser.text_before_calls(text) if calls else text
+    accepts_json = not run.agent.provider.native_tools or run.agent.provider.writes_calls
+    if readable and run.config.text_tool_calls and (accepts_json or "TOOL_CALL" in text):
+        matches = ToolCallParser(accept_bare_json=accepts_json).find_calls(text, run.agent.registry.list_names())
+        written = [(call, piece) for call, piece in matches if not _is_quoted_from_tool(run, piece)]
+        calls = tuple([call for call, _ in written])
+        text = text_before_call(text, written[0][1]) if written else text
     if calls:
         seen: set[str] = set()
         calls = tuple([_with_unique_id(call, seen) for call in calls])
@@ -251,6 +252,20 @@ def _parse_tool_calls(run: RunState, message: Message) -> Message:
         provider_state=message.provider_state,
         data=message.data,
     )
+
+
+def is_failed_call(run: RunState, message: Message) -> bool:
+    """Whether the whole answer is a call of a tool that does not exist: a small model imitates what it was shown."""
+    provider, config = run.agent.provider, run.config
+    model = config.model or provider.default_model
+    can_call = provider.writes_calls and config.text_tool_calls and config.response_format is None
+    if message.tool_calls or not can_call or not len(run.agent.registry) or model in provider.models_without_tools:
+        return False
+    found = ToolCallParser(accept_bare_json=True).find_calls(message.content)
+    if len(found) != 1:
+        return False
+    _, _, after = message.content.partition(found[0][1])
+    return not text_before_call(message.content, found[0][1]) and not after.strip("` \n").removeprefix("</tool_call>")
 
 
 def _is_quoted_from_tool(run: RunState, piece: str) -> bool:

@@ -15,14 +15,14 @@ from ragkit.agent.loop.request_tokens import count_request_tokens
 from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.observers import ObserverDispatcher
-from ragkit.agent.prompt import mark_as_data
+from ragkit.agent.prompt import mark_as_data, merge_opening_results
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.stream_filter import StreamFilter
 from ragkit.agent.result import AgentResult, PendingToolCall, RunContext, SuspendedRun, ToolOutcome
 from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.agent.tools.base import KeptResults
 from ragkit.agent.tracing.trace import AgentTrace, TraceContent
-from ragkit.errors import ContextTooLong, ProviderError, RagkitError, RunCancelled
+from ragkit.errors import ContextTooLong, ProviderError, RagkitError, RunCancelled, ToolsNotSupported
 from ragkit.records import JSON
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import AgentUsage, Meter
@@ -166,8 +166,9 @@ class RunState:
         """The next request to the model."""
         agent = self.agent
         model = agent.config.model or agent.provider.default_model
-        tools, settings = agent.available_tools, agent.model_settings
-        if self.paged_results is not None:
+        knows_tools = model not in agent.provider.models_without_tools
+        tools, settings = agent.available_tools if knows_tools else (), agent.model_settings
+        if self.paged_results is not None and knows_tools:
             tools = (*tools, self.paged_results.tool)
         messages: Iterable[Message] = self.messages
         if agent.config.context_window is not None:
@@ -177,12 +178,24 @@ class RunState:
             )
         if agent.config.screening.mark_as_data:
             messages = map(_mark_tool_result, messages)
-        messages = (*agent.system_message, *messages)
+        messages = (*agent.system_message, *merge_opening_results(messages))
         if self.tools_are_closed:
             return ModelRequest(model, (*messages, _LAST_ANSWER_MESSAGE), (), settings, tools)
         return ModelRequest(model, messages, tools, settings)
 
-    def shorten_request(self, request: ModelRequest, error: ProviderError) -> ModelRequest | None:
+    def reduce_request(self, request: ModelRequest, error: ProviderError) -> ModelRequest | None:
+        """A request with less in it after the service refused one with tools, or one that is too long; None: none."""
+        if request.tools and isinstance(error, ToolsNotSupported):
+            self.learn_no_tools(request.model)
+            return replace(request, tools=(), closed_tools=())
+        return self._shorten_request(request, error)
+
+    def learn_no_tools(self, model: str) -> None:
+        """Send the model no tools from now on, in this run and in later ones with this provider."""
+        provider = self.agent.provider
+        provider.models_without_tools = provider.models_without_tools | {model}
+
+    def _shorten_request(self, request: ModelRequest, error: ProviderError) -> ModelRequest | None:
         """A shorter request after the service found `request` too long; None if there is none."""
         window, provider = self.agent.config.context_window, self.agent.provider
         if window is None or not isinstance(error, ContextTooLong) or self.has_streamed_text:

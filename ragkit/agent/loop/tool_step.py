@@ -25,7 +25,7 @@ from ragkit.agent.loop.side_effects import (
 )
 from ragkit.agent.loop.tool_cache import find_kept_result, keep_result
 from ragkit.agent.loop.tool_execution import RepeatedCall, ToolRefused
-from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest
 from ragkit.agent.result import PendingToolCall, ToolOutcome
 from ragkit.agent.runtime.background_tasks import THREAD_POOL
@@ -206,7 +206,11 @@ def _request_approval(run: RunState, call: ToolCall, reason: str) -> EffectGener
 def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
     """Step 8, coherence check."""
     check, span = run.config.coherence, run.trace.add_span(StepType.COHERENCE)
-    indices = [index for index in plan.undecided() if index != plan.handoff_index] if check else []
+    indices = [
+        index
+        for index in (plan.undecided() if check else ())
+        if index != plan.handoff_index and plan.calls[index].by != BY_RAGKIT
+    ]
     if check is not None and indices:
         provider = check.provider or run.agent.provider
         request = check.build_request(run.last_user_text, [plan.calls[index] for index in indices])
@@ -340,6 +344,8 @@ def _screen_output(run: RunState, outcome: ToolOutcome) -> EffectGenerator[ToolO
 def _add_tool_span(parent: TraceSpan, outcome: ToolOutcome, started: float) -> None:
     span = TraceSpan(StepType.TOOL, outcome.name, started, started + outcome.seconds)
     span.attributes = {"call_id": outcome.call.id, "attempts": outcome.attempts, "chars": len(outcome.content)}
+    if outcome.call.by == BY_RAGKIT:
+        span.attributes["by"] = BY_RAGKIT
     if outcome.cached:
         span.attributes["cached"] = True
     if outcome.fallback:

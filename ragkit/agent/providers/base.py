@@ -129,6 +129,10 @@ class Provider(Protocol):
     """The model of requests that name none."""
     native_tools: bool = True
     """Whether the service supports tools; if not, the system prompt describes them."""
+    writes_calls: bool = False
+    """Whether its models may write tool calls into their text as JSON, as small ones of local servers do."""
+    models_without_tools: frozenset[str] = frozenset()
+    """Models that know no tools, as their service or their answers have shown: the agent sends them none."""
     blocking: bool = True
     """Whether a request may block. If not, it is called in the loop's thread, without a timeout."""
     context_window: int | None = None

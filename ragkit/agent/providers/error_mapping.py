@@ -22,6 +22,7 @@ from ragkit.errors import (
     ProviderError,
     RateLimited,
     RequestTimeout,
+    ToolsNotSupported,
     shorten,
 )
 from ragkit.masking import mask_secrets
@@ -34,6 +35,13 @@ _TOO_LONG = re.compile(
     r"context[ _](length|window|size|limit)|prompt is too long|input token count|input is too long|request too large",
     re.I,
 )
+_NO_TOOLS = re.compile(
+    r"(?:tool|function)s?(?:[ _-]?(?:use|calls?|calling|choice|param))?\W{0,3}\b[^.\n]{0,60}"
+    r"(?:not (?:yet )?supported|not support|unsupported|not enabled|requires? (?:the )?--)"
+    r"|(?:not support|unsupported|no endpoints)[^.\n]{0,40}\b(?:tool|function)[ _-]?(?:s\b|use|call|choice)",
+    re.I,
+)
+"""How services say that a model, a chat template or a server knows no tools."""
 _TOKEN_LIMITS = (
     re.compile(r"context (?:length|window|size)\D{0,30}?([\d,]{3,})", re.I),
     re.compile(r"> ([\d,]{3,})", re.I),
@@ -101,6 +109,8 @@ def _permanent_error(target: RequestTarget, refusal: ServiceErrorResponse) -> Pr
         return AuthenticationFailed(name, f"the account has no credit: {words}", status=status)
     if status in {401, 403} or code in _AUTHENTICATION_CODES or (status == 400 and _MENTIONS_API_KEY.search(words)):
         return AuthenticationFailed(name, f"the API key was rejected: {words}", status=status)
+    if status in {400, 404, 422, 500, 501, None} and _NO_TOOLS.search(words):
+        return ToolsNotSupported(name, f"{target.model} knows no tools: {words}", status=status)
     if status == 413 or (status in {400, 422, None} and _TOO_LONG.search(f"{code} {words}")):
         hint = "send fewer or shorter messages, or choose a model with a larger context"
         error = ContextTooLong(name, f"too long for {target.model}: {words}: {hint}", status=status)

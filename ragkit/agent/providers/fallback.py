@@ -54,6 +54,7 @@ class FallbackProvider(Provider):
             raise InvalidOption("the number of models of FallbackProvider", len(models), expected)
         providers = self.providers = tuple(map(adapt_provider, providers))
         self.default_model = models[0] if models else providers[0].default_model
+        self.writes_calls = any(provider.writes_calls for provider in providers)
         self.native_tools = all(provider.native_tools for provider in providers)
         self.blocking = any(provider.blocking for provider in providers)
         self.remote = any(provider.remote for provider in providers)

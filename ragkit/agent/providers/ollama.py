@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from ragkit.agent.messages import Message, Role
+from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
 from ragkit.agent.providers.credentials import check_model, find_host
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
@@ -22,7 +22,7 @@ from ragkit.agent.providers.http_provider import (
 )
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
-from ragkit.usage.tokens import Tokens
+from ragkit.usage.tokens import Tokens, estimate_tokens
 
 try:
     import httpx
@@ -31,19 +31,25 @@ except ImportError as error:
     raise MissingExtra("the provider 'ollama'", extra="ollama") from error
 
 
+_CONTEXT_SIZES = (4096, 8192, 16_384, 32_768, 65_536, 131_072)
+_TOKENS_PER_ESTIMATE = 1.25
+"""Tokens of code and tables for each estimated one."""
+
+
 class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
     """Models that Ollama runs. The provider is remote only if its server is on another machine.
 
     Args:
         model: the model of requests that name none; pull it first.
         base_url: the URL of the server; by default OLLAMA_HOST, else localhost, port 11434.
-        context_window: the context size in tokens, `num_ctx`; None: the server's setting. The server silently
-            truncates longer prompts.
+        context_window: the context size in tokens, `num_ctx`; None: room for what is sent, since the server silently
+            truncates longer prompts. A model that has less takes its own size.
         default_model: the same as `model`.
     """
 
     name = "ollama"
     default_model = "llama3.2"
+    writes_calls = True
     sdk_errors = SDKErrors(
         timeouts=(httpx.TimeoutException,),
         connection_errors=(httpx.HTTPError, httpx.InvalidURL, ConnectionError),
@@ -106,8 +112,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
             "top_p": settings.top_p,
             "num_predict": settings.max_tokens,
         }
-        if self.context_window is not None:
-            options["num_ctx"] = self.context_window
+        options["num_ctx"] = self.context_window or _fit_context(request)
         # a format constrains the whole answer, so that no tool could be called
         schema_in_prompt = settings.response_schema if request.tools else None
         system = join_system_messages(request.messages, schema_in_prompt)
@@ -122,6 +127,14 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
         if settings.response_schema is not None and not request.tools:
             payload["format"] = settings.response_schema
         return payload
+
+
+def _fit_context(request: ModelRequest) -> int:
+    """The context size with room for a request and its answer, in steps: each change loads the model again."""
+    texts = [message.content for message in request.messages]
+    texts += [canonical_json(tool.to_schema()) for tool in request.tools]
+    needed = int(sum(map(estimate_tokens, texts)) * _TOKENS_PER_ESTIMATE) + request.settings.max_tokens
+    return next((size for size in _CONTEXT_SIZES if size >= needed), _CONTEXT_SIZES[-1])
 
 
 def is_local_host(host: str) -> bool:

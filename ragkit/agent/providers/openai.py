@@ -44,6 +44,7 @@ class OpenAIProvider(ChatCompletionsProvider):
         self, model: str = "", *, api_key: str | None = None, base_url: str | None = None, default_model: str = ""
     ) -> None:
         self.host = find_host("openai", base_url)
+        self.writes_calls = bool(self.host)
         self.default_model = check_model(model or default_model) or OpenAIProvider.default_model
         key = find_key("openai", api_key, required=not self.host) or "none"
         create = partial(openai.AsyncOpenAI, api_key=key, base_url=self.host or None, max_retries=0)

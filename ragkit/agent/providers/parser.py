@@ -12,6 +12,8 @@ from ragkit.records import JSON
 
 TOOL_CALL_MARKER = re.compile(r"TOOL_CALL\b[ \t]*:?")
 _FENCE = re.compile(r"```(?:\w+)?[ \t]*\n(.*?)```", re.DOTALL)
+_BEFORE_CALL = re.compile(r"\s*(?:```\w*\s*)?(?:<tool_call>\s*|TOOL_CALL\b[\s:`]*(?:json\b)?[\s`]*)?\Z")
+"""The marks in front of a call, at the end of the text before it."""
 _JSON_START = re.compile(r"[\s`:]*+(?:json\b)?[\s`]*+([{\[])")
 _NAME_KEYS = ("tool_name", "tool", "name")
 _PARAMETER_KEYS = ("parameters", "params", "arguments", "args")
@@ -20,6 +22,8 @@ _PARAMETER_KEYS = ("parameters", "params", "arguments", "args")
 def parse_lenient_json(text: str) -> JSON:
     """The value of a JSON text, repaired if it is malformed; None if it holds no value."""
     try:
+        if text.startswith("{{") and text.endswith("}}"):  # a chat template's escaped braces
+            text = text[1:-1]
         return _to_json_value(json.loads(text))
     except RecursionError:  # too deeply nested
         return None
@@ -86,10 +90,10 @@ class ToolCallParser:
             if known is None or call.name in known
         ]
 
-    def text_before_calls(self, text: str) -> str:
-        """The text before the first call: the model's reason for it."""
-        match = TOOL_CALL_MARKER.search(text)
-        return text[: match.start()].rstrip().removesuffix("```").rstrip() if match else text
+
+def text_before_call(text: str, piece: str) -> str:
+    """The text before a call with its marks: the model's reason for it. `piece` is the source text of the call."""
+    return _BEFORE_CALL.sub("", text[: text.find(piece)])
 
 
 def extract_balanced(text: str, start: int) -> str:

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.prompt import unmark_data
+from ragkit.agent.prompt import own_text, unmark_data
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamDelta, TextDelta, to_deltas
 from ragkit.agent.providers.parser import ToolCallParser
 from ragkit.errors import (
@@ -196,7 +196,7 @@ def _count_calls_of_turn(messages: Sequence[Message]) -> int:
 
 
 def _last_user_text(request: ModelRequest) -> str:
-    return next((message.content for message in reversed(request.messages) if message.role is Role.USER), "")
+    return next((own_text(message) for message in reversed(request.messages) if message.role is Role.USER), "")
 
 
 def _to_completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:

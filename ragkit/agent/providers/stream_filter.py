@@ -13,6 +13,7 @@ _CLOSING_TAGS = tuple(tag.replace("<", "</") for tag in _OPENING_TAGS)
 _CLOSING = re.compile(r"</(?:think|thinking|thought|reasoning)>\s*", re.IGNORECASE)
 _MARKER = "TOOL_CALL"
 _FENCE = "```"
+_CALL_TAG = "<tool_call>"
 _BRACKET_AT_LINE_START = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
 
 
@@ -48,6 +49,7 @@ class StreamFilter:
     ) -> None:
         self._tool_names = tool_names
         self._parser = ToolCallParser(accept_bare_json=accept_bare_json)
+        self._markers = (_MARKER, _FENCE, _CALL_TAG) if accept_bare_json else (_MARKER, _FENCE)
         self._held = ""
         self._at_start = True
         self._had_reasoning = False
@@ -110,13 +112,13 @@ class StreamFilter:
 
     def _find_possible_call(self) -> int:
         """The position from which the held text may be a tool call; its length if there is none."""
-        positions = [position for position in (self._held.find(_MARKER), self._held.find(_FENCE)) if position >= 0]
+        positions = [position for position in map(self._held.find, self._markers) if position >= 0]
         if self._parser.accept_bare_json:
             bracket = _BRACKET_AT_LINE_START.search(self._held, 0 if self._is_line_start else self._next_line())
             positions += [bracket.start()] if bracket else []
-        markers = (_MARKER, _FENCE)
+        longest = max(map(len, self._markers))
         tails = (
-            n for n in range(len(_MARKER) - 1, 0, -1) if any(m[:n] == self._held[-n:] for m in markers if n < len(m))
+            n for n in range(longest - 1, 0, -1) if any(m[:n] == self._held[-n:] for m in self._markers if n < len(m))
         )
         positions += [len(self._held) - n for n in tails]
         return min(positions, default=len(self._held))

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
 
-from ragkit.agent.messages import Message, Role, ToolCall, json_objects
+from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall, json_objects
 from ragkit.agent.tracing.trace_format import format_html, format_tree
 from ragkit.records import JSON
 
@@ -307,7 +307,7 @@ def _describe_turns(trace: AgentTrace) -> Iterator[dict[str, JSON]]:
     for index, message in enumerate(trace.content.messages):
         turn: dict[str, JSON] = {"role": message.role.value, "content": message.content}
         if index >= trace.content.resumed_messages:
-            if message.role is Role.ASSISTANT:
+            if message.role is Role.ASSISTANT and not message.is_opening:
                 now = answers.popleft() if answers else trace.root.ended
             elif message.role is Role.TOOL:
                 now = max(now, ends.next_end(message.tool_call_id) or 0.0)
@@ -329,6 +329,8 @@ def _describe_call(outcome: TracedToolCall, timestamp: str) -> dict[str, JSON]:
         "duration_ms": round(outcome.seconds * 1000, 3),
         "timestamp": timestamp,
     }
+    if outcome.call.by == BY_RAGKIT:
+        described["by"] = BY_RAGKIT
     return described if outcome.error is None else {**described, "error": str(outcome.error)}
 
 

@@ -219,7 +219,7 @@ def _build_answer(
 
 def searched_for(query: str, question: str) -> str:
     """`Answer.searched_for`: the query, unless it is the question itself."""
-    return "" if query == " ".join(question.split()) else query
+    return "" if query in (question, " ".join(question.split())) else query
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
-from ragkit.answer.base import Searchable
+from ragkit.answer.base import Searchable, Searcher
 from ragkit.answer.extractive.answer import (
     EXTRACTIVE,
     ZERO_COST,
@@ -53,7 +53,8 @@ class ExtractiveProvider(Provider):
             return Completion(self._answer(request.messages), ZERO_COST)
         if reply := reply_to_small_talk(last.content):
             return Completion(Message(Role.ASSISTANT, reply, data=ExtractiveAnswer((), False)), ZERO_COST)
-        query = self._to_query(request.messages)
+        with self._documents.session() as searcher:
+            query = find_query(request.messages, searcher, self._where)
         calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(query)]
         return Completion(replace(Message.assistant("", calls), data=query), ZERO_COST, "tool_calls")
 
@@ -70,12 +71,12 @@ class ExtractiveProvider(Provider):
             text, quoted = compose_quotes(found, query, searcher, offset, self._threshold)
         return Message(Role.ASSISTANT, text, data=quoted)
 
-    def _to_query(self, messages: Sequence[Message]) -> str:
-        """The last question as it is searched."""
-        asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
-        at = max(asked, default=len(messages) - 1)
-        with self._documents.session() as searcher:
-            return to_query(messages[at].content, _previous_query(messages[:at]), searcher, self._where)
+
+def find_query(messages: Sequence[Message], searcher: Searcher, where: Where = None) -> str:
+    """The last question of a conversation as it is searched: standalone, with its spelling corrected."""
+    asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
+    at = max(asked, default=len(messages) - 1)
+    return to_query(messages[at].content, _previous_query(messages[:at]), searcher, where)
 
 
 def _last_quote_number(messages: Sequence[Message]) -> int:

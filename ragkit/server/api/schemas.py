@@ -246,6 +246,7 @@ class CitationSchema(TypedDict):
     score: Annotated[float, Field(description="Ranking score of the passage.")]
     support: Annotated[str, Field(description="What was checked, in plain words: `numbers match`, `not supported`.")]
     also_in: NotRequired[Annotated[list[str], Field(description="Other sources with a passage that says the same.")]]
+    by: NotRequired[Annotated[str, Field(description="Who cites it: `model`, or `ragkit`, which adds and corrects.")]]
 
 
 class StatementSchema(TypedDict):
@@ -265,7 +266,7 @@ class AnswerSchema(TypedDict):
 
     question: Annotated[str, Field(description="The question.")]
     searched_for: Annotated[
-        str, Field(description="The question as searched without a model, if completed or corrected; else empty.")
+        str, Field(description="The question as ragkit searched it, if completed or corrected; else empty.")
     ]
     answer: Annotated[str, Field(description="The text, with citations as `[n]`.")]
     abstained: Annotated[bool, Field(description="The documents do not contain an answer.")]
@@ -320,7 +321,7 @@ class MessageSchema(TypedDict):
     citations: Annotated[list[dict[str, Any]], Field(description="The citations, by number.")]
     searched_for: Annotated[
         str | None,
-        Field(description="The question as searched without a model, if completed or corrected; else empty or null."),
+        Field(description="The question as ragkit searched it, if completed or corrected; else empty or null."),
     ]
     statements: Annotated[list[dict[str, Any]], Field(description="What the answer claims, in order.")]
     supported: Annotated[float | None, Field(description="Share of the statements that are supported, in [0, 1].")]
@@ -438,6 +439,7 @@ class ToolCallSchema(TypedDict):
     id: Annotated[str, Field(description="The id of the call.")]
     name: Annotated[str, Field(description="The name of the tool.")]
     arguments: Annotated[dict[str, Any], Field(description="The arguments.")]
+    by: NotRequired[Annotated[str, Field(description="`model`, or `ragkit` for the search before the first request.")]]
 
 
 class ExecutedToolCallSchema(ToolCallSchema):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from ragkit.agent.loop.config import AgentConfig
-from ragkit.agent.messages import Message, Role
+from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall
 from ragkit.agent.result import AgentResult, ToolOutcome
 from ragkit.agent.tracing.trace import StepType, TraceSpan
 from ragkit.records import JSON
@@ -57,7 +57,7 @@ def _turns(result: AgentResult, tool_spans: Mapping[str, TraceSpan]) -> list[JSO
     for message in result.new_messages:
         if message.role is Role.SYSTEM:
             continue
-        if message.role is Role.ASSISTANT:
+        if message.role is Role.ASSISTANT and not message.is_opening:
             last = next(model_spans, last)
         span = tool_spans.get(message.tool_call_id) if message.role is Role.TOOL else last
         turns.append({**_turn(message), "timestamp": _time(result, span)})
@@ -69,17 +69,18 @@ def _turn(message: Message) -> dict[str, JSON]:
     if message.role is Role.TOOL:
         turn |= {"content": message.content[:MAX_RESULT_CHARS], "tool_call_id": message.tool_call_id}
     if message.tool_calls:
-        turn["tool_calls"] = [
-            {"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in message.tool_calls
-        ]
+        turn["tool_calls"] = [_call(call) for call in message.tool_calls]
     return turn
+
+
+def _call(call: ToolCall) -> dict[str, JSON]:
+    by: dict[str, JSON] = {"by": call.by} if call.by == BY_RAGKIT else {}
+    return {"id": call.id, "name": call.name, "arguments": dict(call.arguments), **by}
 
 
 def _tool_call(outcome: ToolOutcome, ended: str | None) -> dict[str, JSON]:
     return {
-        "id": outcome.call.id,
-        "name": outcome.name,
-        "arguments": dict(outcome.arguments),
+        **_call(outcome.call),
         "result": outcome.content[:MAX_RESULT_CHARS],
         "full_result_length": len(outcome.content),
         "ok": outcome.error is None,

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragkit.agent.messages import ToolCall
-from ragkit.agent.providers.parser import ToolCallParser, extract_balanced, parse_arguments, parse_lenient_json
+from ragkit.agent.providers.parser import (
+    ToolCallParser,
+    extract_balanced,
+    parse_arguments,
+    parse_lenient_json,
+    text_before_call,
+)
 from ragkit.records import JSON
 
 PARSER = ToolCallParser()
@@ -100,8 +106,10 @@ def test_parse_returns_the_first_call() -> None:
 
 
 def test_the_text_before_the_call_is_the_reason() -> None:
-    assert PARSER.text_before_calls('I must add.\n```\nTOOL_CALL {"tool": "a"}\n```') == "I must add."
-    assert PARSER.text_before_calls("just text") == "just text"
+    piece = '{"tool": "a"}'
+    for before in ("```\nTOOL_CALL ", "TOOL_CALL: ", "```json\n", "<tool_call>\n", ""):
+        assert text_before_call(f"I must add.\n{before}{piece}", piece) == "I must add."
+    assert text_before_call("Use `x` {}", "{}") == "Use `x`"
 
 
 def test_arguments_that_are_not_an_object_are_kept_as_text() -> None:

@@ -175,7 +175,7 @@ def test_request_options_reach_the_model(base: Path) -> None:
     [request] = provider.requests
     settings = request.settings
     assert (settings.temperature, settings.top_p, settings.max_tokens) == (0.1, 0.5, 17)
-    assert "search_knowledge_base" in request.messages[0].content
+    assert request.messages[0].content.startswith("Answer from the passages")
     assert "Speak like a gardener." in request.messages[0].content
     assert request.messages[1].content == "One\ntwo?"
 
@@ -190,7 +190,7 @@ def test_the_filter_of_a_request_applies_to_every_search_of_the_model(base: Path
 
 
 def test_a_session_keeps_the_conversation(base: Path) -> None:
-    provider = ScriptedProvider([SEARCH, CITED, "As I said: August."])
+    provider = ScriptedProvider([SEARCH, CITED, "As I said: August [1]."])
     with serving(base, provider) as (served, client):
         session = client.post("/session/start", json={}).json()["id"]
         chat = connect(served.url).chat.completions
@@ -199,7 +199,7 @@ def test_a_session_keeps_the_conversation(base: Path) -> None:
         again: Any = [{"role": "user", "content": "When?"}]
         chat.create(model="ragkit", messages=again, extra_body={"session_id": session})
         history = client.get(f"/session/{session}").json()["history"]
-    assert [item["content"] for item in history] == [QUESTION[0]["content"], CITED, "When?", "As I said: August."]
+    assert [item["content"] for item in history] == [QUESTION[0]["content"], CITED, "When?", "As I said: August [1]."]
     contents = [item.content for item in provider.requests[-1].messages[1:]]
     assert contents == ["When is the hedge cut?", CITED, "When?"]
 
@@ -272,7 +272,7 @@ def test_vectors_are_shortened_only_if_their_model_is_trained_for_it(
 
 
 def test_an_answer_ends_before_a_stop_sequence(base: Path) -> None:
-    text = "It is cut in August [1].\n\nThe lawn is mown on Fridays. STOP It is green."
+    text = "It is cut in August [1].\n\nThe lawn is mown on Fridays [1]. STOP It is green."
     with serving(base, ScriptedProvider([SEARCH, text] * 5)) as (served, _):
         chat = connect(served.url).chat.completions
         for stop, expected in ((["STOP"], text[: text.index("STOP")]), ("\n\n", CITED), ([], text)):

@@ -77,7 +77,7 @@ def test_the_stream_helper_of_the_client_reads_a_response(base: Path) -> None:
 
 
 def test_a_response_continues_the_one_before_it(base: Path) -> None:
-    provider = ScriptedProvider([SEARCH, CITED, "As I said: August.", "Still August."])
+    provider = ScriptedProvider([SEARCH, CITED, "As I said: August [1].", "Still August."])
     with serving(base, provider) as (served, client):
         responses = connect(served.url)
         first = responses.create(model="ragkit", input=QUESTION)
@@ -91,7 +91,7 @@ def test_a_response_continues_the_one_before_it(base: Path) -> None:
         history = client.get(f"/session/{session['id']}").json()["history"]
     assert third[-1].response.previous_response_id == second.id
     assert [message["content"] for message in history] == [
-        QUESTION, CITED, "When?", "As I said: August.", "So?", "Still August.",
+        QUESTION, CITED, "When?", "As I said: August [1].", "So?", "Still August.",
     ]  # fmt: skip
     assert [message.content for message in provider.requests[-1].messages[1:]] == [item["content"] for item in history][
         :-1

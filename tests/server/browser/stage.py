@@ -89,4 +89,4 @@ class StagedKnowledgeBase(KnowledgeBase):
         if stage is None:
             return super().agent(model or "extractive", max_cost_usd, memory, **options)
         config = AgentConfig(max_iterations=6, text_tool_calls=False)
-        return RAGAgent(self, stage, config, RAGOptions(self.components.top_k), memory)
+        return RAGAgent(self, stage, config, RAGOptions(self.components.top_k, search="model"), memory)

@@ -1,0 +1,114 @@
+"""The text of a model's answer, held against the passages that the model was shown: citations, statements, outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragkit.agent.loop.definition import AgentDefinition
+from ragkit.agent.loop.loop import MAX_ITERATIONS_TEXT
+from ragkit.agent.messages import BY_RAGKIT, Message
+from ragkit.agent.result import AgentResult
+from ragkit.agent.tracing.trace import StepType
+from ragkit.answer.answer_text import clean_answer, passage_texts
+from ragkit.answer.base import Searcher, Statement, Support
+from ragkit.answer.citations import parse_citation_numbers, resolve_citations
+from ragkit.answer.extractive.answer import searched_for
+from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_no_answer, find_outcome, says_not_found
+from ragkit.answer.passages import RetrievedPassages
+from ragkit.answer.verdicts import with_support
+from ragkit.records import Citation, Hit
+
+_WITHOUT_STATEMENTS = {Outcome.REFUSED, Outcome.EMPTY, Outcome.FILTERED}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedText:
+    """The text of an answer, and what was found out about it."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    outcome: Outcome
+    abstained: bool
+    evidence: float
+    statements: tuple[Statement, ...] = ()
+    notices: tuple[str, ...] = ()
+    unknown_citations: tuple[int, ...] = ()
+    searched_for: str = ""
+
+
+def check_text(
+    agent: AgentDefinition, question: str, result: AgentResult, shown: Mapping[int, Hit], searcher: Searcher
+) -> CheckedText:
+    """The text of a model without what was never shown to it, its citations and its outcome.
+
+    Args:
+        agent: has answered; with a `response_format` the text is data for a program, and gets no citations.
+        question: the question.
+        result: of the run.
+        shown: the passages that the model was shown, by citation number.
+        searcher: quotes and verifies.
+    """
+    from ragkit.answer.support.attribution import Attribution, attribute  # noqa: PLC0415 - a model answered
+    from ragkit.answer.support.support import check_statements  # noqa: PLC0415
+
+    used_up = result.stop_reason in {"max_iterations", "loop"}
+    searches = find_searches(result)
+    numbers = None if agent.config.response_format is not None else shown
+    text, unknown = clean_answer(result.content, [question, *passage_texts(shown.values())], numbers)
+    abstained = says_not_found(result.content, question)
+    no_answer = find_no_answer(result.content, agent.system_prompt) if numbers is not None else ""
+    attributed = Attribution(text, ())
+    reason = _last_stop_reason(result) if used_up else result.stop_reason
+    if numbers is not None and not abstained and not no_answer and reason not in ("refusal", "content_filter"):
+        attributed = attribute(text, check_statements(text, shown, searcher, question))
+    added = attributed.added.difference(parse_citation_numbers(text))
+    citations = tuple(resolve_citations(attributed.text, shown, searcher, added))
+    is_supported = attributed.added and all(s.support is Support.SUPPORTED for s in attributed.statements)
+    said = attributed.text if is_supported else result.content
+    facts = AnswerFacts(
+        text="" if used_up and result.content == MAX_ITERATIONS_TEXT else said,
+        stop_reason=reason,
+        question=question,
+        searched=bool(searches),
+        cited=bool(citations),
+        unknown_citations=unknown,
+        iterations=result.iterations,
+        no_answer=no_answer,
+        used_up=used_up,
+    )
+    outcome = find_outcome(facts)
+    return CheckedText(
+        attributed.text,
+        with_support(citations, attributed.statements),
+        outcome,
+        abstained,
+        max((search.evidence or 0.0 for search in searches), default=0.0),
+        () if outcome in _WITHOUT_STATEMENTS else attributed.statements,
+        (*build_notices(outcome, facts), *attributed.notices),
+        tuple(unknown),
+        _first_query(result, question),
+    )
+
+
+def _first_query(result: AgentResult, question: str) -> str:
+    """The question as ragkit searched it before the first request; '' if it was searched as asked, or not at all."""
+    queries = (str(call.arguments.get("query", "")) for call in result.tool_calls if call.call.by == BY_RAGKIT)
+    return searched_for(next(queries, question), question)
+
+
+def find_searches(result: AgentResult) -> list[RetrievedPassages]:
+    """What the searches of a run retrieved."""
+    return [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
+
+
+def hits_by_number(searches: Sequence[RetrievedPassages], messages: Sequence[Message]) -> dict[int, Hit]:
+    """The hits shown to the model, in this run and in earlier turns of the conversation, by citation number."""
+    earlier = [message.data for message in messages if isinstance(message.data, RetrievedPassages)]
+    return {n: hit for search in (*earlier, *searches) for n, hit in zip(search.numbers, search.hits, strict=True)}
+
+
+def _last_stop_reason(result: AgentResult) -> str:
+    """Why the model ended the last answer, which the reason of the run hides when its iterations are used up."""
+    calls = [span for span in result.trace.steps if span.type is StepType.LLM_CALL]
+    return str(calls[-1].attributes.get("stop_reason") or "") if calls else ""

@@ -34,7 +34,10 @@ def command(
     max_cost: float | None,
     strict: bool,
 ) -> int:
-    """Answer questions in a conversation. `/exit`, an empty line or Ctrl-D ends it, Ctrl-C stops an answer; `/help` lists the commands."""
+    """Answer questions in a conversation.
+
+    `/exit`, an empty line or Ctrl-D ends it, Ctrl-C stops an answer, and `/help` lists the commands.
+    """
     with context.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
         conversation = kb.chat(model=model, where=context.create_filter(kb, where, source), top_k=top_k)
         strict = strict or kb.pipeline.answer.strict

@@ -245,15 +245,13 @@ class JobRunner:
                 if failed_at is not None and self._is_lost(job, progress):
                     raise JobStopped("another server took the job over")
                 return self._attempt(job, progress)
-            except KnowledgeBaseLocked:
-                progress.phase = "waiting"
-                progress.stop.wait(LOCK_INTERVAL_S)
+            except KnowledgeBaseLocked as error:
+                _wait_before_retry(job, progress, error)
             except DatabaseFailed as error:
                 failed_at = failed_at or time.monotonic()
                 if time.monotonic() - failed_at > DATABASE_WAIT_S:
                     return JobResult("failed", error=error)
-                progress.phase = "waiting"
-                progress.stop.wait(LOCK_INTERVAL_S)
+                _wait_before_retry(job, progress, error)
             except BudgetTooSmall as error:
                 return JobResult("needs_confirmation", error=error, estimate_usd=error.estimate)
             except (BudgetExceeded, PriceUnknown) as error:
@@ -308,6 +306,13 @@ class JobRunner:
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _wait_before_retry(job: Job, progress: JobProgress, error: RagkitError) -> None:
+    if progress.phase != "waiting":
+        LOG.info("job %s waits: %s", job.request.kind, error, extra={"job": job.id})
+    progress.phase = "waiting"
+    progress.stop.wait(LOCK_INTERVAL_S)
 
 
 def _estimated_usd(report: IndexReport) -> float | None:

@@ -185,5 +185,6 @@ class Trial:
             error.add_note(f"{len(self.recoveries)} parts had recovered; links broken: {self.uploads}")
             for machine in self.machines:
                 error.add_note(f"jobs: {machine.get('/jobs').text[:2000]}\nready: {machine.get('/ready').text[:500]}")
-                error.add_note(machine.server.log.decode()[-2000:])
+                logged = [line for line in machine.server.log.decode().splitlines() if "/health" not in line]
+                error.add_note("\n".join(logged[-40:]))
             raise

@@ -28,6 +28,7 @@ ALLOWED = {
     "chat_completions.py": {"_send_request"},
     "fallback.py": {"acomplete", "astream"},
     "gemini.py": {"_send_request", "close"},
+    "gguf.py": {"_send_request"},
     "http_provider.py": {"_complete", "_stream_deltas", "acomplete", "astream"},
     "mcp.py": {
         *("__aenter__", "__aexit__", "_call", "_close", "_close_session", "_connect", "_list_tools", "_open_session"),

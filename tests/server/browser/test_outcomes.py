@@ -23,7 +23,7 @@ PLAYS: Mapping[str, Play] = {
     "refuse": [search("dewar"), ended("I cannot help with that.", "refusal")],
     "nothing": [search("dewar"), ended("", "stop")],
     "cut": [search("dewar"), ended("The dewar [1] is", "length")],
-    "cite nothing": [search("dewar"), ["It keeps cold."]],
+    "cite nothing": [search("dewar"), ["The king of Norway owns eleven of them."]],
     "abstain": [search("dewar"), ["[not in", " documents] Dazu steht", " nichts in den Dokumenten."]],
 }
 

@@ -128,7 +128,7 @@ def test_hostile_contents_neither_run_nor_leave_their_folder_nor_stop_the_server
 def test_files_and_quotas_are_limited(base: Path) -> None:
     settings = limited(upload_bytes=1000, upload_files=3)
     with serving(base, settings=settings) as (served, client):
-        object.__setattr__(served.app.state.service.uploads, "_max_file_bytes", 600)
+        object.__setattr__(served.app.state.service.uploads, "max_file_bytes", 600)
         assert code_of(upload(client, "a.md", b"x" * 601, index="false")) == (413, "request_too_large")
         assert code_of(upload(client, "a.md", iter([b"x" * 400] * 3), index="false")) == (413, "request_too_large")
         assert upload(client, "a.md", b"x" * 600, index="false").status_code == 200

@@ -19,6 +19,8 @@ requests pass, answers do not. delay: each packet waits. half-close: the server'
 connections are made in another order than they were asked for.
 """
 DELAY_SECONDS = 0.15
+KEEPALIVE_SECONDS = 15.0
+"""After so long both ends of a vanished connection are closed: else PostgreSQL would keep them until it has no room."""
 
 
 class LinkProxy:
@@ -123,10 +125,11 @@ class LinkProxy:
                     if is_lost.is_set() and (is_answer or self.fault != "stall answers"):
                         continue
                     target.sendall(data)
-            if not is_lost.is_set():  # nobody is told of the end of a connection that vanished
-                for end in (source, target):
-                    with suppress(OSError):
-                        end.shutdown(socket.SHUT_RDWR)
+            if is_lost.is_set():  # nobody is told of the end of a connection that vanished: keepalives find out
+                time.sleep(KEEPALIVE_SECONDS)
+            for end in (source, target):
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
 
         return run
 

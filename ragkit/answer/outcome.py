@@ -24,6 +24,7 @@ _PREFIX = re.compile(
 _CITATION = re.compile(r"\[\d")
 _CITATIONS = re.compile(r"\s*(?:\[\d[\d, ]*\]\s*)+")
 _NUMBER = re.compile(r"\d+")
+_CITED_NUMBERS = re.compile(r"\[\d[\d, ]*+\]")
 _NUMBERS_ALONE = re.compile(r"[\s(]*(?:\[\d[\d, ]*\][\s,.;)]*)+")
 _WORD = re.compile(r"\w+")
 _MIN_ECHO_WORDS = 5
@@ -146,7 +147,7 @@ def find_no_answer(text: str, instructions: str) -> str:
 
 
 def _words(text: str) -> str:
-    return " ".join(_WORD.findall(_CITATIONS.sub(" ", text).lower()))
+    return " ".join(_WORD.findall(_CITED_NUMBERS.sub(" ", text).lower()))
 
 
 def build_notices(outcome: Outcome, facts: AnswerFacts) -> Iterator[str]:

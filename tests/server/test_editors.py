@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,9 +177,10 @@ def test_the_queue_of_one_editor_blocks_nobody_else(people: People) -> None:
         assert code_of(upload(people.eve, "a.md", OPEN)) == (503, "overloaded")
         assert upload(people.ann, "b.md", OPEN).status_code == 200
         sent = upload(people.owner, "c.md", OPEN).json()["job"]["id"]
-    for _ in range(400):
+    for _ in range(1000):
         if people.owner.get(f"/jobs/{sent}").json()["status"] == "done":
             break
+        time.sleep(0.02)
     waiting = [job for job in people.owner.get("/jobs?limit=200").json()["jobs"] if job["status"] == "queued"]
     assert people.owner.get(f"/jobs/{sent}").json()["status"] == "done" and len(waiting) > 50, "people take turns"
     for job in waiting:

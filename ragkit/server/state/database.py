@@ -11,9 +11,11 @@ import binascii
 import json
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import wraps
@@ -32,6 +34,8 @@ MAX_WAIT_SECONDS = 10.0
 """How long a request waits for the state in a database."""
 GIVEN_UP_SECONDS = 600.0
 """How long an answer is looked for whose end could not be stored: a commit under way may succeed late."""
+FIRST_MARK_SECONDS, MAX_MARK_SECONDS = 1.0, 60.0
+"""When it is first marked as interrupted; each further time comes after twice as long, up to the second number."""
 P = ParamSpec("P")
 T = TypeVar("T")
 StoreT = TypeVar("StoreT", bound="StateStore")
@@ -134,8 +138,23 @@ class StateDatabase:
         await self.run(self._backend.check_writable)
 
     def give_up(self, trace: str) -> None:
-        """The answer with this trace has ended, which could not be stored: it counts as interrupted."""
+        """The answer with this trace has ended, which could not be stored: it counts as interrupted.
+
+        It is marked as soon as the database answers: other servers see it as running until then, since this one lives.
+        """
         self._given_up[trace] = time.monotonic()
+        self._mark_later(FIRST_MARK_SECONDS)
+
+    def _mark_later(self, seconds: float) -> None:
+        timer = threading.Timer(seconds, self._mark_given_up, (seconds,))
+        timer.daemon = True
+        timer.start()
+
+    def _mark_given_up(self, waited: float) -> None:
+        with suppress(DatabaseFailed, RuntimeError):  # RuntimeError: closed meanwhile
+            self._executor.submit(self._backend.run, self.mark_interrupted).result()
+        if self._given_up and not self._closed:  # again, since a commit under way may succeed late
+            self._mark_later(min(2 * waited, MAX_MARK_SECONDS))
 
     def _no_answer(self) -> DatabaseFailed:
         reason = f"no answer for {MAX_WAIT_SECONDS:g} s"

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from ragkit.index.access.rules import AccessSettings, User
 from ragkit.index.access.stores import AccessTable
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres import PostgresCatalog
+from ragkit.server.http_errors import RequestRejected
 from ragkit.server.settings import Retention
 from ragkit.server.state.database import StateDatabase
 from ragkit.server.state.job_store import JobRequest, JobStore
@@ -116,6 +117,30 @@ def test_an_answer_whose_end_could_not_be_stored_does_not_keep_its_session(url: 
     link.set_fault("")
     assert wait(sessions.add_question(turn.session_id, "And?", "trace2")).session_id == turn.session_id
     state.close()
+
+
+def test_another_server_goes_on_with_a_session_whose_answer_could_not_be_stored(
+    url: DatabaseUrl, link: LinkProxy
+) -> None:
+    state, other = StateDatabase(through(link, url)), StateDatabase(url)
+    sessions, others = (SessionStore(one, Retention(), RightsFilter(None)) for one in (state, other))
+    turn = wait(sessions.add_question(None, "Who?", "trace"))
+    link.set_fault("cut")
+    with pytest.raises(DatabaseFailed, match="start the database"):
+        wait(sessions.finish_answer(turn, "done", "text", {}))
+    sessions.give_up("trace")
+    with pytest.raises(RequestRejected, match="another answer is running"):
+        wait(others.add_question(turn.session_id, "And?", "trace2"))
+    link.set_fault("")
+
+    def goes_on() -> bool:  # nothing more is asked of the server that gave up
+        with suppress(RequestRejected):
+            return wait(others.add_question(turn.session_id, "And?", "trace2")).session_id == turn.session_id
+        return False
+
+    eventually(goes_on)
+    state.close()
+    other.close()
 
 
 @pytest.mark.parametrize("fault", ["stall", "cut"])

@@ -133,7 +133,8 @@ class Trial:
                 machine.stop.set()
             for watcher in watchers:
                 watcher.join()
-        assert not [slow for machine in self.machines for slow in machine.slow]
+        slow = [slow for machine in self.machines for slow in machine.slow]
+        assert not slow, f"/health: {slow[:10]}"
         worst = max(machine.worst for machine in self.machines)
         return (
             f"{self.rounds} broken links: /health within {worst:.2f} s, each part back within"

@@ -245,7 +245,7 @@ def _to_params(file: GGUFFile, settings: EngineSettings, window: int) -> Any:
     params.use_jinja = True
     params.n_ctx = window
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads or _cpu_count()
-    # the engine listens on a port of this machine, which nobody uses: a key that nobody knows closes it
+    # the engine also listens on a loopback port, which ragkit does not use: a random key protects it
     params.api_keys = [secrets.token_hex(32)]
     params.endpoint_slots = params.ui = False
     params.n_threads_http = 1

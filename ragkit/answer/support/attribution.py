@@ -64,7 +64,7 @@ def attribute(text: str, statements: Sequence[Statement]) -> Attribution:
         replaced = () if marks is None or not statement.citations else statement.citations
         parts.append(text[position:place])
         if marks is not None and replaced:
-            before = marks[0][: CITATION_MARK.search(marks[0]).start()]  # type: ignore[union-attr] # it matched
+            before = marks[0].partition("[")[0]
             parts.append(f"{before}[{n}]")
             corrected.append((replaced, n))
             position = marks.end()

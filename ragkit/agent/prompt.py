@@ -47,7 +47,7 @@ class PromptBuilder:
         parts = [self.instructions]
         if tools and not native:
             parts += [self.contract, "Tools:", *map(_describe_tool, tools)]
-        if tools and marked:
+        if marked:
             parts.append(DATA_NOTICE)
         return "\n\n".join(part for part in parts if part)
 

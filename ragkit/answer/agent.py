@@ -29,7 +29,7 @@ from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.answer.first_search import FirstSearch
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
-from ragkit.answer.prompt import INSTRUCTIONS, SEARCH_RULE, add_wishes
+from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS, SEARCH_RULE, add_wishes
 from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
 from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
 from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K, RAGTool
@@ -55,7 +55,7 @@ class RAGOptions:
     score_threshold: float | None = None
     """The minimum cosine of question and passage, in [-1, 1]; None: no minimum."""
     instructions: str = INSTRUCTIONS
-    """The system prompt."""
+    """The system prompt. With extracts, the default says in other words when to abstain."""
     wishes: str = ""
     """Added below the system prompt: form, tone or length of answers. They cannot cancel what stands above them."""
     passages_budget: int = DEFAULT_PASSAGES_BUDGET
@@ -70,6 +70,10 @@ class RAGOptions:
     """Patterns of the files of `from_directory`, in `.gitignore` syntax: `*.md` matches at any depth."""
     memory: ConversationMemory | None = None
     """The conversation that the agent continues, if any."""
+    passages: Literal["auto", "whole", "extracts"] = "auto"
+    """What a search shows of its passages: `whole`, all of their text; `extracts`, the sentences and rows that are
+    closest to the query; `auto`: extracts for models that run on this machine, which read slowly, else whole. With
+    extracts of a first search and no other tools, the model cannot search again: small models do so in vain."""
     search: Literal["first", "model"] = "first"
     """`first`: ragkit searches for the question, and the first request to the model has the passages; `model`: the
     model decides whether to search. Without a model, ragkit always searches."""
@@ -106,10 +110,11 @@ class RAGAgent(Agent):
         is_extractive = isinstance(provider, ExtractiveProvider)
         if isinstance(provider, ExtractiveProvider):
             provider = provider.filtered(options.where)
+        extracts = not is_extractive and _shows_extracts(provider, options)
         window = config.context_window or ContextWindow()
         if window.view is leave_out_results:
             window = replace(window, view=show_passages)
-        tool = RAGTool(
+        search = RAGTool(
             searcher,
             top_k=options.top_k,
             max_top_k=options.max_top_k,
@@ -119,15 +124,20 @@ class RAGAgent(Agent):
             contents=_describe_contents(searcher, options.where, provider),
             keeps_numbers=not is_extractive,
             estimates_evidence=not is_extractive,  # it estimates that of its answer
-        )
+            extracts=extracts,
+        ).tool
         records: list[Tool] = []
         if isinstance(searcher, Aggregator) and searcher.has_records:
             records = [AggregateTool(searcher, options.where).tool]
         searches_first = options.search == "first" and not is_extractive
-        rules = [options.instructions, "" if searches_first else SEARCH_RULE, AGGREGATE_INSTRUCTIONS if records else ""]
+        if extracts and searches_first and not records and not options.tools:
+            search = replace(search, for_models=False)
+        is_default = options.instructions == INSTRUCTIONS
+        instructions = EXTRACTS_INSTRUCTIONS if extracts and is_default else options.instructions
+        rules = [instructions, "" if searches_first else SEARCH_RULE, AGGREGATE_INSTRUCTIONS if records else ""]
         super().__init__(
             provider,
-            [tool.tool, *records, *options.tools],
+            [search, *records, *options.tools],
             config=replace(config, context_window=window),
             memory=options.memory if memory is None else memory,
             name="rag",
@@ -399,6 +409,13 @@ class RAGAgent(Agent):
             chunks = [(n, searcher.chunk(chunk_id)) for n, chunk_id in missing]
         hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
         return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), None))] if hits else []
+
+
+def _shows_extracts(provider: Provider, options: RAGOptions) -> bool:
+    """Whether the searches of an agent show extracts of their passages."""
+    return options.passages == "extracts" or (
+        options.passages == "auto" and getattr(provider, "on_this_machine", False)
+    )
 
 
 def _describe_contents(searcher: Searchable, where: Where, provider: Provider) -> str:

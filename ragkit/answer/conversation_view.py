@@ -14,8 +14,9 @@ LEFT_OUT = "These passages are left out to save room; search again to read them:
 def show_passages(messages: Sequence[Message], left_out: Collection[int]) -> list[Message]:
     """The messages of a conversation as the model sees them: each passage stands in it once, where it comes first.
 
-    Later results name its number only. A result to leave out names its passages, whose texts then stand in the next
-    result that has them. Texts are only taken out, so that what a guardrail has changed stays changed.
+    Later results name its number only, unless they show other extracts of it. A result to leave out names its passages,
+    whose texts then stand in the next result that has them. Texts are only taken out, so that what a guardrail has
+    changed stays changed.
     """
     shown: set[int] = set()
     result = leave_out_results(messages, left_out)
@@ -29,9 +30,10 @@ def show_passages(messages: Sequence[Message], left_out: Collection[int]) -> lis
             continue
         content = message.content
         for n, block in data.blocks.items():
-            if n in shown and block in content:
+            if n in shown and block in content and not data.are_extracts:
                 content = content.replace(block, f"[{n}] (shown above)", 1)
-            shown.add(n)
+            if not data.are_extracts:
+                shown.add(n)
         if content is not message.content:
             result[index] = with_content(message, content)
     return result

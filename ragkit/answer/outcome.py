@@ -21,6 +21,10 @@ _MARK = re.compile(r"[\s>*_`]*\[not in (?:the )?documents?\][*_`]*[.:]?\s*", re.
 _PREFIX = re.compile(
     r"[\s>*_]*not in these documents\b[*_]*[.:]?\s*(?:the nearest passages: [\[\]\d ,]*)?", re.IGNORECASE
 )
+_ALONE = re.compile(
+    r"[\s>*_`\"']*(?:not in (?:the )?documents?|no passage was found)[*_`\"']*[.!]?[*_`\"'\s]*", re.IGNORECASE
+)
+"""The mark or the result of an empty search, as small models repeat it, and nothing else."""
 _CITATION = re.compile(r"\[\d")
 _CITATIONS = re.compile(r"\s*(?:\[\d[\d, ]*\]\s*)+")
 _NUMBER = re.compile(r"\d+")
@@ -194,7 +198,7 @@ def describe_unknown_citations(numbers: Sequence[int]) -> str:
 
 def _after_abstention(text: str) -> str | None:
     """The text after the words of an abstention; None if it does not begin with them."""
-    match = _MARK.match(text) or _PREFIX.match(text)
+    match = _MARK.match(text) or _PREFIX.match(text) or _ALONE.fullmatch(text)
     if match is None:
         return None
     rest = text[match.end() :]

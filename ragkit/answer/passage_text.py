@@ -1,18 +1,29 @@
-"""The passages of a search as text for a model: number, place, date and content."""
+"""The passages of a search as text for a model: number, place, date and content, whole or in extracts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from posixpath import commonpath
 
 from ragkit.answer.base import Searcher
+from ragkit.answer.extractive.selection import rank_answer_units
+from ragkit.answer.extractive.units import AnswerUnit, UnitKind
+from ragkit.answer.passages import within_budget
 from ragkit.index.sources.ids import display_name
 from ragkit.places import format_lines
 from ragkit.records import Chunk, Hit
+from ragkit.usage.tokens import estimate_tokens
 
+EXTRACTS_BUDGET = 400
+"""Tokens of the extracts of one search, by estimate: they hold an answer as often as the three best passages do, which
+are half as long again."""
+_GAP = "..."
 DATE_KEYS = (
     *("date", "updated", "modified", "last_modified", "lastmod", "effective", "effective_date", "valid_from"),
     *("published", "published_at", "created"),
@@ -42,28 +53,120 @@ def format_blocks(hits: Sequence[Hit], numbers: Sequence[int], searcher: Searche
     Hits of one document that overlap or touch stand together in the order of the document, and the text that they share
     stands in the first of them only. Each keeps its own number and its own place.
     """
-    directory = Path.cwd()  # called once: each call releases the GIL
-    dates = _file_dates([hit.chunk for hit in hits])
-    noted: set[str] = set()
+    heads = _Heads([hit.chunk for hit in hits], searcher)
     blocks: dict[int, str] = {}
     by_id = {hit.chunk.id: n for n, hit in zip(numbers, hits, strict=True)}
     for group in _group_neighbours(hits):
         end, before = -1, 0
         for chunk in group:
             n = by_id[chunk.id]
-            note = "" if chunk.document_id in noted else _describe_validity(chunk, searcher)
-            noted.add(chunk.document_id)
-            continues = f", continues [{before}]" if before else ""
-            place = (
-                f"{display_name(chunk.source, directory)}, {_format_place(chunk)}{continues}{_format_heading(chunk)}"
-            )
-            context = f"Context: {chunk.context}" if chunk.context else ""
-            head = [f"[{n}] {place}{_format_dates(chunk, dates)}", note, context]
             text = chunk.text[max(0, end - chunk.start) :].lstrip("\n") if end > chunk.start else chunk.text
             text = text if text.strip() else f"(its text stands in [{before}])"
-            blocks[n] = "\n".join([*filter(None, head), text])
+            blocks[n] = "\n".join([*heads.lines(n, chunk, before), text])
             end, before = max(end, chunk.end), n
     return blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What is shown of a hit."""
+
+    hit: Hit
+    text: str
+
+
+def choose_extracts(
+    query: str, hits: Sequence[Hit], searcher: Searcher, budget: int = EXTRACTS_BUDGET
+) -> list[Extract]:
+    """The sentences, rows and list items of the hits that are closest to a query.
+
+    For models that read slowly, or use little of what they read. The hit with the closest one comes first; hits
+    without any are left out. Where something between two of them is left out, a line says so. Hits without a sentence
+    are whole.
+
+    Args:
+        query: what was searched for.
+        hits: the passages, best first.
+        searcher: knows the documents, and embeds.
+        budget: tokens of the extracts, by estimate; the closest one is shown whatever its length.
+    """
+    ranked, units = rank_answer_units(query, hits, searcher)
+    if not ranked:
+        return [Extract(hit, hit.chunk.text) for hit in within_budget(list(hits), budget)]
+    position = {_place(unit): index for index, unit in enumerate(units)}
+    chosen: dict[int, AnswerUnit] = {}
+    size = 0
+    for unit in ranked:
+        tokens = estimate_tokens(unit.text)
+        if (chosen and size + tokens > budget) or any(_overlap(unit, other) for other in chosen.values()):
+            continue
+        chosen[position[_place(unit)]] = unit
+        size += tokens
+    extracts: list[Extract] = []
+    for at in dict.fromkeys(unit.hit_index for unit in chosen.values()):
+        places = sorted(index for index, unit in chosen.items() if unit.hit_index == at)
+        gaps = ["", *(_GAP if after > before + 1 else "" for before, after in pairwise(places))]
+        lines = [line for index, gap in zip(places, gaps, strict=True) for line in (gap, _read(chosen[index]))]
+        extracts.append(Extract(hits[at], "\n".join(filter(None, lines))))
+    return extracts
+
+
+def format_extracts(extracts: Sequence[Extract], numbers: Sequence[int], searcher: Searcher) -> dict[int, str]:
+    """The text of each extract by the citation number of its hit, in their order."""
+    heads = _Heads([extract.hit.chunk for extract in extracts], searcher)
+    return {
+        n: "\n".join([*heads.lines(n, extract.hit.chunk), extract.text])
+        for n, extract in zip(numbers, extracts, strict=True)
+    }
+
+
+def _place(unit: AnswerUnit) -> tuple[int, int, int, UnitKind]:
+    return unit.hit_index, unit.start, unit.end, unit.kind
+
+
+def _overlap(unit: AnswerUnit, other: AnswerUnit) -> bool:
+    """Whether two units share text: a list and its items."""
+    return unit.source == other.source and unit.start < other.end and other.start < unit.end
+
+
+def _read(unit: AnswerUnit) -> str:
+    """A unit with what introduces it, in its lines."""
+    return f"{unit.lead}\n{unit.body}" if unit.lead and "\n" in unit.body else f"{unit.lead} {unit.body}".strip()
+
+
+class _Heads:
+    """The lines above the text of each passage."""
+
+    def __init__(self, chunks: Sequence[Chunk], searcher: Searcher) -> None:
+        self._searcher = searcher
+        self._dates = _file_dates(chunks)
+        self._names = _short_names([chunk.source for chunk in chunks])
+        self._noted: set[str] = set()
+
+    def lines(self, n: int, chunk: Chunk, before: int = 0) -> list[str]:
+        """Number and place, what is said on the validity of the document, and the context that a model has written.
+
+        Args:
+            n: the citation number.
+            chunk: the passage.
+            before: the number of the passage that it continues; 0 for none.
+        """
+        note = "" if chunk.document_id in self._noted else _describe_validity(chunk, self._searcher)
+        self._noted.add(chunk.document_id)
+        continues = f", continues [{before}]" if before else ""
+        place = f"{self._names[chunk.source]}, {_format_place(chunk)}{continues}{_format_heading(chunk)}"
+        context = f"Context: {chunk.context}" if chunk.context else ""
+        return [f"[{n}] ({place}{_format_dates(chunk, self._dates)})", *filter(None, (note, context))]
+
+
+def _short_names(sources: Sequence[str]) -> dict[str, str]:
+    """The names of files below the folder that all of them have in common; of anything else, as it is displayed."""
+    directory = Path.cwd()  # called once: each call releases the GIL
+    names = {source: display_name(source, directory) for source in sources}
+    files = [source for source in names if source.startswith("/")]
+    common = commonpath([source.rpartition("/")[0] for source in files]) if files else ""
+    shorter = {source: names[source][max(0, len(names[source]) - len(source) + len(common)) :] for source in files}
+    return {source: shorter.get(source, name).lstrip("/") or name for source, name in names.items()}
 
 
 def _group_neighbours(hits: Sequence[Hit]) -> list[list[Chunk]]:

@@ -6,14 +6,23 @@ import re
 
 from ragkit.answer.outcome import NOT_FOUND_MARK
 
-INSTRUCTIONS = f"""\
+_RULES = """\
 Answer from the passages of the user's documents alone.
 - Put the number of the passage behind every statement, as [1].
 - When passages contradict or replace each other, say what each says and, by date, which holds.
 - When they hold only a part, give it and say what is missing.
-- When they hold nothing of it, begin with exactly {NOT_FOUND_MARK}, in every language, and say so in one \
-sentence.
+- {abstention}
 - Write in the language of the question."""
+NOTHING_FOUND = "No passage was found."
+"""The result of a search without passages."""
+INSTRUCTIONS = _RULES.format(
+    abstention=f"When they hold nothing of it, begin with exactly {NOT_FOUND_MARK}, in every language, and say so in "
+    "one sentence."
+)
+EXTRACTS_INSTRUCTIONS = _RULES.format(
+    abstention=f'When a search says "{NOTHING_FOUND}", reply exactly {NOT_FOUND_MARK}, in every language.'
+)
+"""With extracts, which small models read: told to abstain on their own judgement, they refuse what the passages say."""
 SEARCH_RULE = "- Search before you answer."
 """For a model that decides itself whether to search."""
 _ADDED = (

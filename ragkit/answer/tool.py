@@ -9,8 +9,9 @@ from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searchable, Searcher, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
-from ragkit.answer.passage_text import format_blocks
+from ragkit.answer.passage_text import EXTRACTS_BUDGET, choose_extracts, format_blocks, format_extracts
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
+from ragkit.answer.prompt import NOTHING_FOUND
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit, Where
@@ -18,13 +19,15 @@ from ragkit.retrieve.base import DENSE
 from ragkit.store.base import Store
 from ragkit.store.filters.where_syntax import parse_where
 
-NOTHING_FOUND = "No passage was found."
 DEFAULT_TOP_K = 3
 """Passages per search, unless the caller sets another number."""
 MAX_TOP_K = 20
 """Passages per search that a model may ask for."""
 DEFAULT_PASSAGES_BUDGET = 4000
 """Tokens of the passages of one search."""
+FAR_EVIDENCE = 0.3
+"""No extracts are shown of passages with less evidence: small models answer from anything that they are shown. Of the
+answerable questions of two English sets 1 of 172 is below it, of a German one 2 of 22."""
 NO_CONTEXT = ToolContext()
 """The context of a call without an agent."""
 
@@ -48,6 +51,7 @@ class RAGTool:
         contents: str = "",
         keeps_numbers: bool = True,
         estimates_evidence: bool = True,
+        extracts: bool = False,
     ) -> None:
         """Create the tool.
 
@@ -62,6 +66,8 @@ class RAGTool:
             contents: what the documents are, for the model; see `KnowledgeBase.describe_contents`.
             keeps_numbers: whether a passage keeps its number in the conversation; if not, each search counts from 1.
             estimates_evidence: whether a search estimates the probability that its passages answer the query.
+            extracts: whether a search shows of its passages only the sentences and rows that are closest to the query,
+                and nothing if they probably do not answer it.
             score_threshold: the minimum cosine of question and passage, in [-1, 1]; None: no minimum. Passages below
                 it are dropped, whatever the retriever ranks by.
         """
@@ -80,6 +86,7 @@ class RAGTool:
         self._contents = contents
         self._keeps_numbers = keeps_numbers
         self._estimates_evidence = estimates_evidence
+        self._extracts = extracts
         self._lock = Lock()
 
     @property
@@ -107,12 +114,22 @@ class RAGTool:
                 cosines = _cosines(query, hits, searcher)
                 hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
             shown = within_budget(hits, self._budget)
-            before = _shown_ids(context)
-            numbers = self._assign_numbers(shown, context)
+            left_out = len(hits) - len(shown)
             evidence = estimate_evidence(query, shown, searcher) if self._estimates_evidence else None
-            blocks = format_blocks(shown, numbers, searcher)
-        passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks)
-        return ToolResult(_format_result(passages, len(hits) - len(shown)), passages)
+            before = _shown_ids(context)
+            if self._extracts:
+                is_far = evidence is not None and evidence < FAR_EVIDENCE
+                extracts = [] if is_far else choose_extracts(query, shown, searcher, min(EXTRACTS_BUDGET, self._budget))
+                shown = [extract.hit for extract in extracts]
+                numbers = self._assign_numbers(shown, context)
+                blocks = format_extracts(extracts, numbers, searcher)
+            else:
+                numbers = self._assign_numbers(shown, context)
+                blocks = format_blocks(shown, numbers, searcher)
+        passages = RetrievedPassages(
+            query, tuple(shown), numbers, evidence, len(before), blocks, are_extracts=self._extracts
+        )
+        return ToolResult(_format_result(passages, left_out), passages)
 
     def _find(self, searcher: Searcher, query: str, top_k: int, where: Where) -> list[Hit]:
         return searcher.search(query, top_k, where)

@@ -151,6 +151,7 @@ class Answering:
             self._top_k(options),
             where=read_filter(where),
             wishes=answer.instructions,
+            passages=answer.passages,
             passages_budget=answer.passages_budget,
             tools=tools,
             search=answer.search,

@@ -68,6 +68,10 @@ class AnswerOptions:
     """Randomness of the model, 0 to 2; not sent to models that accept none."""
     max_tokens: int = 2048
     """Tokens of one answer at most, >= 1."""
+    passages: Literal["auto", "whole", "extracts"] = "auto"
+    """What a search shows the model of its passages: `whole`, all of their text; `extracts`, the sentences and rows
+    closest to the query, after which the model cannot search again; `auto`: extracts for models that run on this
+    machine, which read slowly, else whole."""
     passages_budget: int = 4000
     """Tokens of the passages that one search shows the model at most, >= 1."""
     context_window: int | None = None
@@ -86,6 +90,8 @@ class AnswerOptions:
             raise InvalidOption("provider", self.provider, "'auto', a provider or provider:model")
         if self.search not in ("first", "model"):
             raise InvalidOption("search", self.search, "first or model")
+        if self.passages not in ("auto", "whole", "extracts"):
+            raise InvalidOption("passages", self.passages, "auto, whole or extracts")
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if not 0 <= self.temperature <= 2:

@@ -61,7 +61,7 @@ class AgentDefinition:
     system_message: tuple[Message, ...] = field(init=False, repr=False)
     """The system prompt as a message; empty without a prompt."""
     available_tools: tuple[Tool, ...] = field(init=False, repr=False)
-    """The tools of `registry`, in order."""
+    """The tools of `registry` that are sent to models, in order."""
     model_settings: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self, model: Provider | str | None) -> None:
@@ -78,12 +78,13 @@ class AgentDefinition:
         native, marked = provider.native_tools, config.screening.mark_as_data
         form = config.response_format
         schema = to_json_schema(form) if form is not None else None
-        prompt = builder.build(registry.list_all(), native=native, marked=marked)
+        sent = tuple(tool for tool in registry if tool.for_models)
+        prompt = builder.build(sent, native=native, marked=marked and bool(len(registry)))
         fields_: dict[str, object] = {
             "provider": provider,
             "registry": registry.snapshot(),
             "config": config,
-            "available_tools": tuple(registry),
+            "available_tools": sent,
             "system_prompt": prompt,
             "system_message": (Message(Role.SYSTEM, prompt),) if prompt else (),
             "model_settings": ModelSettings(

@@ -131,6 +131,8 @@ class Provider(Protocol):
     """Whether the service supports tools; if not, the system prompt describes them."""
     writes_calls: bool = False
     """Whether its models may write tool calls into their text as JSON, as small ones of local servers do."""
+    on_this_machine: bool = False
+    """Whether its models run on this machine, where they read slowly: see `RAGOptions.passages`."""
     models_without_tools: frozenset[str] = frozenset()
     """Models that know no tools, as their service or their answers have shown: the agent sends them none."""
     blocking: bool = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from ragkit.errors import AuthenticationFailed, InvalidOption
 from ragkit.masking import is_key_like, is_valid_key, register_secret
@@ -59,3 +61,13 @@ def check_model(model: str) -> str:
 def find_host(service: str, value: str | None = None) -> str:
     """The URL of a service: the argument, else the environment variable, else ''."""
     return value or os.environ.get(HOST_VARIABLES[service], "")
+
+
+def is_local_host(host: str) -> bool:
+    """Whether an address, with or without a scheme, is a loopback address."""
+    name = urlsplit(host if "://" in host else f"//{host}").hostname or "localhost"
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return address.is_loopback or address.is_unspecified

@@ -55,6 +55,7 @@ class FallbackProvider(Provider):
         providers = self.providers = tuple(map(adapt_provider, providers))
         self.default_model = models[0] if models else providers[0].default_model
         self.writes_calls = any(provider.writes_calls for provider in providers)
+        self.on_this_machine = all(provider.on_this_machine for provider in providers)
         self.native_tools = all(provider.native_tools for provider in providers)
         self.blocking = any(provider.blocking for provider in providers)
         self.remote = any(provider.remote for provider in providers)

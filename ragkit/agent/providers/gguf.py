@@ -40,6 +40,7 @@ class GGUFProvider(ChatCompletionsProvider):
     name = "gguf"
     remote = False
     writes_calls = True
+    on_this_machine = True
     sdk_errors = SDKErrors(timeouts=(), connection_errors=(), api_errors=(EngineError,))
 
     def __init__(self, path: str | Path, *, context_window: int | None = None, threads: int = 0) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
-from ragkit.agent.providers.credentials import check_model, find_host
+from ragkit.agent.providers.credentials import check_model, find_host, is_local_host
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import (
     CompletionBuilder,
@@ -65,7 +63,8 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
         default_model: str = "",
     ) -> None:
         self.host = find_host("ollama", base_url) or "http://127.0.0.1:11434"
-        self.remote = not is_local_host(self.host)
+        self.on_this_machine = is_local_host(self.host)
+        self.remote = not self.on_this_machine
         self.default_model = check_model(model or default_model) or OllamaProvider.default_model
         self.context_window = context_window
         # this SDK sets a timeout per client, not per request
@@ -135,16 +134,6 @@ def _fit_context(request: ModelRequest) -> int:
     texts += [canonical_json(tool.to_schema()) for tool in request.tools]
     needed = int(sum(map(estimate_tokens, texts)) * _TOKENS_PER_ESTIMATE) + request.settings.max_tokens
     return next((size for size in _CONTEXT_SIZES if size >= needed), _CONTEXT_SIZES[-1])
-
-
-def is_local_host(host: str) -> bool:
-    """Whether an address, with or without a scheme, is a loopback address."""
-    name = urlsplit(host if "://" in host else f"//{host}").hostname or "localhost"
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return name == "localhost"
-    return address.is_loopback or address.is_unspecified
 
 
 def _to_ollama_message(message: Message) -> dict[str, object]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from ragkit.agent.providers.chat_completions import ChatCompletionsProvider
-from ragkit.agent.providers.credentials import check_model, find_host, find_key
+from ragkit.agent.providers.credentials import check_model, find_host, find_key, is_local_host
 from ragkit.agent.providers.http_provider import LoopBoundClient, SDKErrors
 from ragkit.errors import MissingExtra
 
@@ -45,6 +45,7 @@ class OpenAIProvider(ChatCompletionsProvider):
     ) -> None:
         self.host = find_host("openai", base_url)
         self.writes_calls = bool(self.host)
+        self.on_this_machine = bool(self.host) and is_local_host(self.host)
         self.default_model = check_model(model or default_model) or OpenAIProvider.default_model
         key = find_key("openai", api_key, required=not self.host) or "none"
         create = partial(openai.AsyncOpenAI, api_key=key, base_url=self.host or None, max_retries=0)

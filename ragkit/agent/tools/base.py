@@ -143,6 +143,8 @@ class Tool:
     """Called with the same arguments if this tool fails or times out, after its retries; its result stands instead."""
     cache: ToolCache | None = None
     """Keeps results by arguments, to answer repeated calls; None: every call is executed."""
+    for_models: bool = True
+    """Whether it is sent to models; if not, only the agent calls it itself, in `AgentDefinition.opening`."""
     signature: ToolSignature | None = field(default=None, repr=False, compare=False)
     """The signature of the function; None for a hand-written schema."""
     context_parameter: str = field(default="", repr=False)

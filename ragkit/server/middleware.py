@@ -38,6 +38,7 @@ OWNER = "token-1"
 """The name of the first token, whose holder may do everything."""
 SHARED_PREFIX = "/shared/"
 """Paths of read-only links to sessions, whose ids cannot be guessed: without users they need no token either."""
+_DOCUMENT_PATH = re.compile("/documents/([A-Za-z0-9_-]+)")
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECURITY_HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
@@ -111,6 +112,9 @@ class RequestMiddleware:
     async def _handle(
         self, scope: Scope, receive: Receive, sender: _ResponseSender, headers: Mapping[str, str]
     ) -> None:
+        if document := _find_opened_document(scope, headers):
+            await sender.send_redirect(f"../#/document/{document}", scope["query_string"])
+            return
         if not _is_public(scope["path"]):
             await self._access.load()
         error = self._check_access(scope, headers, sender.request_log)
@@ -270,6 +274,13 @@ class _ResponseSender:
         await self.send({"type": "http.response.start", "status": error.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
+    async def send_redirect(self, location: str, query: bytes) -> None:
+        """Lead a browser to another address."""
+        target = location.encode() + (b"?" + query if query else b"")
+        headers = [(b"location", target), (b"content-length", b"0"), (b"vary", b"accept")]
+        await self.send({"type": "http.response.start", "status": 303, "headers": headers})
+        await self.send({"type": "http.response.body", "body": b""})
+
     async def send_preflight(self) -> None:
         """Answer a CORS preflight request."""
         headers = [(b"content-length", b"0"), (b"access-control-max-age", b"600")]
@@ -315,6 +326,15 @@ def _strip_port(host: str) -> str:
 
 def _is_public(path: str) -> bool:
     return path in PUBLIC_PATHS or (path.startswith(PUBLIC_PREFIX) and ".." not in path)
+
+
+def _find_opened_document(scope: Scope, headers: Mapping[str, str]) -> str:
+    """The id of the document whose link a browser opens, as people do with citations in other programs; else empty.
+
+    Its page shows the lines, and asks for a token where one is needed. The route itself would show JSON, or an error.
+    """
+    path = _DOCUMENT_PATH.fullmatch(scope["path"]) if scope["method"] == "GET" else None
+    return path[1] if path is not None and "text/html" in headers.get("accept", "") else ""
 
 
 def _is_same_origin(origin: str, host: str) -> bool:

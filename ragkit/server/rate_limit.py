@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
+from ragkit.errors import DatabaseFailed
 from ragkit.server.state.database import StateDatabase
 from ragkit.sql import SqlConnection
 
 MAX_CLIENTS = 10_000
 """Tokens and addresses whose requests are counted; the first ones are forgotten."""
+SHARED_SECONDS = 2.0
+"""How long a request waits to be counted in the database."""
+ALONE_SECONDS = 5.0
+"""How long requests are counted in this process after the database did not answer."""
 
 
 @dataclass(slots=True)
@@ -35,14 +41,20 @@ class RequestRates:
     """The buckets of all clients."""
 
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
+    _alone_until: float = 0.0
 
     async def take(self, state: StateDatabase | None, client: str, per_minute: int) -> float:
         """Count a request; returns the seconds to wait if the limit is reached, else 0.
 
-        `state`: that of the server; None: it has none, and counts in this process.
+        `state`: that of the server; None: it has none, and counts in this process. So does a server whose database does
+        not answer: searches need no database, and must not wait for it.
         """
-        if state is not None and state.is_shared:
-            return await state.run(lambda connection: _take_shared(connection, client, per_minute))
+        if state is not None and state.is_shared and time.monotonic() >= self._alone_until:
+            try:
+                async with asyncio.timeout(SHARED_SECONDS):
+                    return await state.run(lambda connection: _take_shared(connection, client, per_minute))
+            except (DatabaseFailed, TimeoutError):
+                self._alone_until = time.monotonic() + ALONE_SECONDS
         now = time.monotonic()
         if len(self._buckets) >= MAX_CLIENTS and client not in self._buckets:
             del self._buckets[next(iter(self._buckets))]

@@ -16,6 +16,7 @@ from ragkit.agent.agent import Agent
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
+from ragkit.lexical.stopwords import STOP_WORDS
 from ragkit.records import JSON
 from ragkit.server.answering.answer_tasks import AnswerRequest, AnswerRunner
 from ragkit.server.answering.request_options import answers_without_model, create_agent
@@ -139,10 +140,13 @@ def _answer_without_model(task: ClientTask, schema: Mapping[str, JSON] | None) -
 def _make_title(question: str) -> str:
     """The first words of a question, without punctuation around them."""
     sentence = _SENTENCE_END.split(_MARKUP.sub(" ", question).strip(), maxsplit=1)[0]
-    title = ""
-    for word in sentence.split()[:MAX_TITLE_WORDS]:
+    words, title = sentence.split(), ""
+    for word in words[:MAX_TITLE_WORDS]:
         if title and len(title) + 1 + len(word) > MAX_TITLE_CHARS:
             break
         title = f"{title} {word}".strip()
+    is_cut = len(title.split()) < len(words) or len(title) > MAX_TITLE_CHARS
     title = title[:MAX_TITLE_CHARS].strip(" .,:;?!¿¡。？！")
-    return title[:1].upper() + title[1:] if title else "New chat"
+    while is_cut and title.rpartition(" ")[2].lower() in STOP_WORDS and " " in title:
+        title = title.rpartition(" ")[0]
+    return f"{title[:1].upper()}{title[1:]}{'…' if is_cut else ''}" if title else "New chat"

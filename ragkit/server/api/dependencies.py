@@ -124,9 +124,11 @@ class AppContext:
         if name is None or (self.settings.any_model and name not in self.models):
             return self.models[DEFAULT_MODEL]
         if name not in self.models:
+            known = f"available: {', '.join(self.models)}"
             message = (
-                f"unknown model {name!r}; available: {', '.join(self.models)}"
-                " (to accept any name, start the server with --any-model)"
+                f"the model {name!r} embeds texts, it does not answer; {known}"
+                if name == self.embedder_name
+                else f"unknown model {name!r}; {known} (to accept any name, start the server with --any-model)"
             )
             raise RequestRejected(ErrorResponse(404, message, "model_not_found", param="model"))
         return self.models[name]

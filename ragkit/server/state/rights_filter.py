@@ -165,7 +165,8 @@ def _find_answers(value: object) -> Iterator[dict[str, Any]]:
         value = list(value.values())
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _find_answers(item)
+            if isinstance(item, dict | list | tuple):  # most are neither, and each call costs
+                yield from _find_answers(item)
 
 
 def _blanked_message(message: Mapping[str, Any], documents: Collection[JSON]) -> dict[str, JSON]:

@@ -1,4 +1,4 @@
-"""A program that uses LangChain, LlamaIndex and the `openai` that they install with the given URL.
+"""A program that uses LangChain, LlamaIndex and the `openai` that they install with the given URLs.
 
 It prints the results as JSON. It runs in its own environment: the frameworks require an older `openai` than ragkit.
 """
@@ -83,14 +83,14 @@ def use_llama_index(url: str) -> dict[str, Any]:
     }
 
 
-def main(url: str) -> dict[str, Any]:
-    """The results of both."""
+def main(langchain: str, llama_index: str) -> dict[str, Any]:
+    """The results of both, each with an address of its own."""
     return {
         "openai": openai.__version__,
-        "langchain": use_langchain(f"{url}/v1"),
-        "llama_index": use_llama_index(f"{url}/v1"),
+        "langchain": use_langchain(f"{langchain}/v1"),
+        "llama_index": use_llama_index(f"{llama_index}/v1"),
     }
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(main(sys.argv[1])))
+    sys.stdout.write(json.dumps(main(*sys.argv[1:])))

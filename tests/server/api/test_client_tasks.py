@@ -158,8 +158,10 @@ def test_questions_are_no_tasks() -> None:
     [
         ("wie wird die Hecke geschnitten?", "Wie wird die Hecke geschnitten"),
         ("**What** is `x`? And why?", "What is x"),
-        ("word " * 30, "Word word word word word word word word"),
-        ("x" * 200, "X" + "x" * 59),
+        ("word " * 30, "Word word word word word word word word…"),
+        ("x" * 200, "X" + "x" * 59 + "…"),
+        ("How much is paid for meals on a full day away?", "How much is paid for meals…"),
+        ("What is it all about?", "What is it all about"),
         ("???", "New chat"),
         ("Hi", "Hi"),
         ("生け垣はいつ刈りますか？", "生け垣はいつ刈りますか"),

@@ -13,6 +13,7 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
 from ragkit.server.api.knowledge_base import MAX_DOCUMENT_CHARS, document_excerpt
 from ragkit.server.http_errors import RequestRejected
+from ragkit.server.settings import ServerSettings
 from tests import reads
 from tests.load import sample_files
 from tests.server.api.test_limits import wait_until
@@ -68,6 +69,17 @@ def test_a_citation_of_a_pdf_file_is_marked_on_its_page(tmp_path: Path) -> None:
     assert (found["page"], result["stale"], missing.status_code) == (1, False, 404)
     assert 15 < found["right"] - found["left"] < 30
     assert 8 < found["top"] - found["bottom"] < 16
+
+
+def test_a_browser_that_opens_a_document_gets_the_page_at_its_lines(base: Path) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    with serving(base, settings=ServerSettings(port=0, tokens=("a-token-of-twenty-letters",))) as (_, client):
+        led = client.get("/documents/0ea9?start_line=6&end_line=7", headers=browser)
+        assert (led.status_code, led.headers["location"]) == (303, "../#/document/0ea9?start_line=6&end_line=7")
+        assert client.get("/documents/0ea9", headers=browser).headers["location"] == "../#/document/0ea9"
+        for path in ("/documents", "/documents/0ea9/file", "/documents/a%0ab", "/documents/..%2fx"):
+            assert client.get(path, headers=browser).status_code in (401, 404), path
+        assert client.get("/documents/0ea9").status_code == 401
 
 
 @pytest.mark.parametrize("named", ["none", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "/etc/passwd", "shed.txt"])

@@ -15,6 +15,7 @@ from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.usage.tokens import Tokens
 from tests.server.parts import SEARCH, serving
+from tests.server.transcripts import recorded
 
 PYTHON = os.environ.get("RAGKIT_FRAMEWORKS_PYTHON", ".venv-frameworks/bin/python")
 TEXT = "It is cut in August [1]."
@@ -29,9 +30,13 @@ def test_langchain_and_llama_index_work_as_with_openai(base: Path, monkeypatch: 
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(vocabulary))
     cited: list[Turn] = [SEARCH, CITED]
     provider = ScriptedProvider([*cited, *ARGUMENTS, *cited * 6])
-    with serving(base, provider) as (served, _):
+    with (
+        serving(base, provider) as (served, _),
+        recorded(served.url, "langchain") as langchain,
+        recorded(served.url, "llama-index") as llama_index,
+    ):
         process = subprocess.run(
-            [PYTHON, str(Path(__file__).with_name("framework_clients.py")), served.url],
+            [PYTHON, str(Path(__file__).with_name("framework_clients.py")), langchain, llama_index],
             env={"PATH": os.environ["PATH"], "NO_COLOR": "1"},
             capture_output=True,
             text=True,

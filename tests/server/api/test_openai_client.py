@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ragkit.server.api.dependencies import AppContext
 from ragkit.server.settings import ServerSettings
 from ragkit.usage.tokens import Tokens
 from tests.server.parts import SEARCH, SECONDS, StepProvider, limited, serving
+from tests.server.transcripts import recorded
 
 QUESTION: Any = [{"role": "user", "content": "When is the hedge cut?"}]
 WEATHER: Any = {
@@ -34,19 +36,18 @@ ASKS_WEATHER = ToolCall("get_weather", {"town": "Oslo"}, "call_1")
 CITED = "It is cut in August [1]."
 
 
-OPEN: list[openai.OpenAI] = []
+OPEN = ExitStack()
 
 
 def connect(url: str, key: str = "unused") -> openai.OpenAI:
-    OPEN.append(openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=SECONDS))
-    return OPEN[-1]
+    address = OPEN.enter_context(recorded(url, "openai"))
+    return OPEN.enter_context(openai.OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0, timeout=SECONDS))
 
 
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
     yield
-    while OPEN:
-        OPEN.pop().close()
+    OPEN.close()
 
 
 def test_an_answer_has_text_usage_citations_and_annotations(base: Path) -> None:
@@ -227,6 +228,8 @@ def test_models_are_listed_and_found(base: Path) -> None:
             client.models.retrieve("gpt-4o")
         with pytest.raises(openai.NotFoundError, match="available: ragkit, extractive, echo"):
             client.chat.completions.create(model="gpt-4o", messages=QUESTION)
+        with pytest.raises(openai.NotFoundError, match="'local:hashing' embeds texts, it does not answer; available: "):
+            client.chat.completions.create(model=names[-1], messages=QUESTION)
         result: Any = client.chat.completions.create(model="echo", messages=QUESTION)
         assert result.choices[0].message.content == "When is the hedge cut?"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -34,6 +35,16 @@ def guarded(notes: Path) -> Iterator[Serving]:
     """A server that requires a token."""
     with Serving(notes, ServerSettings(tokens=(TOKEN,))) as served:
         yield served
+
+
+def test_the_link_of_a_citation_opens_the_page_at_its_lines(open_page: Opener, guarded: Serving) -> None:
+    [row] = httpx2.get(f"{guarded.origin}/documents", headers={"authorization": f"Bearer {TOKEN}"}).json()["documents"]
+    page = open_page(f"documents/{row['id']}?start_line=3&end_line=3", guarded.origin, expected="status of 401")
+    page.get_by_role("textbox", name="Token").fill(TOKEN)
+    page.get_by_role("button", name="Continue").click()
+    expect(page.locator("#panel-title")).to_have_text("tea.md")
+    show_text(page)
+    assert cited_lines(page) == {3: "Green tea steeps for two minutes at 75 degrees."}
 
 
 def test_hits_are_shown_with_the_contributions_to_their_rank(open_page: Opener, serving: Serving) -> None:

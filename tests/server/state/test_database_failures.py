@@ -13,19 +13,26 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
+from ragkit.cli.commands.serve import create_application
 from ragkit.errors import DatabaseFailed
 from ragkit.index.access import stores
 from ragkit.index.access.rules import AccessSettings, User
 from ragkit.index.access.stores import AccessTable
+from ragkit.index.access.tokens import create_token
 from ragkit.index.catalog.database_url import DatabaseUrl
 from ragkit.index.catalog.postgres import PostgresCatalog
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
 from ragkit.server.http_errors import RequestRejected
+from ragkit.server.rate_limit import RequestRates
 from ragkit.server.settings import Retention
 from ragkit.server.state.database import StateDatabase
 from ragkit.server.state.job_store import JobRequest, JobStore
 from ragkit.server.state.postgres import PostgresState
 from ragkit.server.state.rights_filter import RightsFilter
 from ragkit.server.state.sessions import SessionStore
+from tests.server.conftest import HASHING
+from tests.server.parts import LOCAL, Served
 from tests.servers.link_proxy import LinkProxy
 
 T = TypeVar("T")
@@ -179,6 +186,46 @@ def _may_read(table: AccessTable) -> bool:
         return table.read() == ANN
     except DatabaseFailed:
         return False
+
+
+@pytest.mark.parametrize("fault", ["stall", "cut"])
+def test_users_search_the_copy_while_the_database_is_silent(
+    url: DatabaseUrl, link: LinkProxy, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGKIT_CACHE", str(tmp_path))
+    (tmp_path / "garden.md").write_text("The hedge is cut in August.\n")
+    token, stored = create_token()
+    with KnowledgeBase.open(url.address, Pipeline.from_yaml(HASHING)) as kb:
+        kb.index(tmp_path / "garden.md")
+        kb.location.access.update(lambda settings: settings.with_user(User("ann", (), "reader", (stored,))))
+    with KnowledgeBase.open(through(link, url).address) as kb:
+        served = Served(kb, LOCAL, create_application({"": kb}, LOCAL))
+        with served.client(headers={"authorization": f"Bearer {token}"}) as ann:
+            for broken in ("", fault, fault):
+                if broken:
+                    link.set_fault(broken)
+                started = time.monotonic()
+                assert ann.get("/health").status_code == 200
+                assert time.monotonic() - started < 1 + 4  # and what this machine is late
+                found = ann.post("/v1/search", json={"query": "When is the hedge cut?"})
+                assert [hit["text"] for hit in found.json()["hits"]] == ["The hedge is cut in August."]
+                assert time.monotonic() - started < 8, "it waits for no answer of the database"
+                eventually(lambda: ann.get("/ready").status_code == (503 if broken else 200))  # noqa: B023
+            link.set_fault("")
+            eventually(lambda: ann.get("/ready").status_code == 200)
+        served.stop()
+
+
+def test_requests_are_counted_while_the_database_is_cut(url: DatabaseUrl, link: LinkProxy) -> None:
+    state, rates = StateDatabase(through(link, url)), RequestRates()
+
+    async def count() -> list[bool]:
+        return [await rates.take(state, "ann", 5) > 0 for _ in range(8)]
+
+    link.set_fault("cut")
+    assert wait(count()) == [False] * 5 + [True] * 3
+    link.set_fault("")
+    state.close()
 
 
 def test_a_statement_that_is_not_answered_ends(url: DatabaseUrl, link: LinkProxy) -> None:

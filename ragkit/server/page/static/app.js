@@ -1,9 +1,10 @@
 // The application: routes, keyboard shortcuts, theme, menu of narrow screens, token dialog.
 
 import { button, byId, h, plain } from "./dom.js";
-import { get, onTokenRequired } from "./api.js";
+import { buildPath, get, onTokenRequired } from "./api.js";
 import { showChat, showShared } from "./chat.js";
 import { closePanel, panelIsOpen } from "./panel.js";
+import { openPassage } from "./passage.js";
 import { showSearch } from "./search.js";
 import { markSession, refreshSessions, searchSessions } from "./sessions.js";
 import { showStatus } from "./status.js";
@@ -11,7 +12,7 @@ import { sendDropped } from "./uploads.js";
 
 const THEMES = ["system", "light", "dark"];
 
-/** Shows the view of the URL: #/, #/s/SESSION, #/shared/LINK, #/search?q=..., #/status. */
+/** Shows the view of the URL: #/, #/s/SESSION, #/shared/LINK, #/search?q=..., #/status, #/document/ID?start_line=... */
 function renderRoute() {
   const [where, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const view = where.split("/")[0];
@@ -35,7 +36,15 @@ function renderRoute() {
   }
   const id = view === "s" ? safeDecode(where.slice(2)) : "";
   markSession(id);
-  showChat(id);
+  const shown = showChat(id);
+  if (view === "document") shown.then(() => showDocument(safeDecode(where.slice(9)), new URLSearchParams(query)));
+}
+
+/** Shows the lines of a document: where the citations of other programs lead. */
+async function showDocument(id, query) {
+  const [start_line, end_line] = ["start_line", "end_line"].map((name) => Number(query.get(name)) || null);
+  const { source = "Document" } = await get(buildPath(`documents/${encodeURIComponent(id)}`, { start_line, end_line })).catch(() => ({}));
+  openPassage({ source, document_id: id, start_line, end_line }, byId("question") ?? byId("main"));
 }
 
 function safeDecode(text) {

@@ -13,6 +13,7 @@ from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
 MARKER = re.compile(r"(?:[-•▪◦‣–○●■□*]|\(?\w{1,3}[.)]|\[\d{1,3}\])$")
+LIST_MARK = re.compile(r"\(?[\da-zA-Z]{1,4}[.)] ")
 MONOSPACED = re.compile(r"cour|mono|typewr|consol|cmtt|sftt|ectt|lmtt|luximono|txtt", re.IGNORECASE)
 _SIGN_BEFORE = re.compile(r"[$€£¥(]+|US\$|-\s?[$€£]")
 _SIGN_AFTER = re.compile(r"[)%]+\s*[†*]*|\(\w\)|bps|pts")
@@ -95,6 +96,7 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
     if not is_table[start]:
         return start
     left, right = _extent(rows[start])
+    values = rows[start][1].x0
     end = start + 1
     single = 0
     for number in range(start + 1, len(rows)):
@@ -107,14 +109,15 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
             low, high = _extent(row)
             if high < left or low > right:
                 break
-            left, right = min(left, low), max(right, high)
+            left, right, values = min(left, low), max(right, high), min(values, row[1].x0)
             single, end = 0, number + 1
             continue
         single += 1
         if single > 3 or len(row) != 1 or LEADER.search(row[0].text):
             break
         piece = row[0]
-        if is_prose(piece) and piece.x1 - piece.x0 > 0.62 * (right - left) and len(piece.text) > 60:
+        is_wide = piece.x1 - piece.x0 > 0.62 * (right - left) and len(piece.text) > 60
+        if is_prose(piece) and is_wide and piece.x1 > values:
             break
     return end
 
@@ -151,11 +154,12 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
 
 
 def _read_run(rows: Sequence[Row]) -> PdfTable | None:
-    edges = [(left + right) / 2 for left, right in find_columns(rows)]
+    strips = find_columns(rows)
+    edges = [(left + right) / 2 for left, right in strips]
     if not edges:
         return None
     split = [sorted(split_pieces(row, edges), key=lambda piece: piece.x0) for row in rows]
-    placed = [_place(row, edges) for row in split]
+    placed = [_place(row, strips) for row in split]
     if not _is_table(placed, len(edges) + 1):
         return None
     if _has_axis(placed, len(edges) + 1):
@@ -165,7 +169,8 @@ def _read_run(rows: Sequence[Row]) -> PdfTable | None:
     cells = []
     for number, row in enumerate(groups):
         for (first, last), pieces in sorted(row.items()):
-            cells.append(PdfCell(number, first, join_text(pieces), 1, last - first + 1))
+            x0, x1 = min(piece.x0 for piece in pieces), max(piece.x1 for piece in pieces)
+            cells.append(PdfCell(number, first, join_text(pieces), 1, last - first + 1, x0, x1))
     everything = [piece for row in split for piece in row]
     return PdfTable(
         min(piece.x0 for piece in everything),
@@ -208,12 +213,14 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
 Placed = dict[tuple[int, int], list[Piece]]
 
 
-def _place(row: Row, edges: Sequence[float]) -> Placed:
+def _place(row: Row, strips: Sequence[tuple[float, float]]) -> Placed:
+    """The pieces of a row by their first and last column: those that they overlap, not only the strip beside."""
     placed: Placed = {}
     before = (-1, -1)
     for piece in row:
-        first = sum(1 for edge in edges if edge < piece.x0 + 1)
-        last = max(first, sum(1 for edge in edges if edge < piece.x1 - 1))
+        first = sum(1 for left, right in strips if right < piece.x1 and piece.x0 > left - 1)
+        first = max(first, sum(1 for left, right in strips if piece.x0 > (left + right) / 2 - 1))
+        last = max(first, sum(1 for left, right in strips if right < piece.x1 - 1))
         if first <= before[1]:  # it reaches into the column of the piece before
             first = before[1] + 1
         if first > last:
@@ -344,4 +351,4 @@ def _continues(before: Placed, row: Placed, *, in_names: bool) -> bool:
 
 def begins_inside(text: str) -> bool:
     """Whether a text begins in the middle of a sentence."""
-    return text[:1].islower() or text[:1] in "(&/"
+    return (text[:1].islower() or text[:1] in "(&/") and not LIST_MARK.match(text)

@@ -159,7 +159,8 @@ class _Grid:
             fields = [(r, c) for r in range(height) for c in range(width) if owner[r][c] == (row, column)]
             rows = max(r for r, _ in fields) - row + 1
             columns = max(c for _, c in fields) - column + 1
-            cells.append(PdfCell(row, column, join_text(found), rows, columns))
+            x0, x1 = min(piece.x0 for piece in found), max(piece.x1 for piece in found)
+            cells.append(PdfCell(row, column, join_text(found), rows, columns, x0, x1))
         table = PdfTable(left, top, right, bottom, cells, inside)
         _without_narrow_columns(table, self.xs)
         return _compact(table)

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ragkit.load.pages.layout import PageLayout, PdfLine
-from ragkit.load.pages.tables.table import PdfTable, column_names, count_header_rows, is_data, names_from
+from ragkit.load.pages.tables.table import (
+    PdfTable,
+    column_names,
+    count_header_rows,
+    is_data,
+    names_from,
+    split_at_names,
+)
 from ragkit.load.pages.text import clean_page_text
 from ragkit.load.shared.layout_blocks import LayoutBlock
 
@@ -32,8 +39,9 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
                 blocks.append(_paragraph(lines))
                 lines = []
             if line.table is not None:
-                before = _find_names(line.table, before)
-                blocks += _rows(before)
+                for part in split_at_names(line.table):
+                    before = _find_names(part, before)
+                    blocks += _rows(before)
                 continue
             if before is not None:
                 before.lines_below += 1

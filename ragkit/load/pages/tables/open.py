@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from statistics import median
@@ -19,6 +20,10 @@ _SIGN_BEFORE = re.compile(r"[$€£¥(]+|US\$|-\s?[$€£]")
 _SIGN_AFTER = re.compile(r"[)%]+\s*[†*]*|\(\w\)|bps|pts")
 PROSE_CHARS = 28
 """A piece with this many characters and 4 spaces is a line of a paragraph."""
+MIN_GAP = 0.4
+"""The gap between two names, as a share of their height, if not each stands on its column."""
+ALIGNED = 2.0
+"""Points that a name is off its column, at most."""
 Row = list[Piece]
 
 
@@ -158,7 +163,7 @@ def _read_run(rows: Sequence[Row]) -> PdfTable | None:
     edges = [(left + right) / 2 for left, right in strips]
     if not edges:
         return None
-    split = [sorted(split_pieces(row, edges), key=lambda piece: piece.x0) for row in rows]
+    split = [sorted(_split_row(row, strips), key=lambda piece: piece.x0) for row in rows]
     placed = [_place(row, strips) for row in split]
     if not _is_table(placed, len(edges) + 1):
         return None
@@ -208,6 +213,27 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
                 edges.append((left + begin, left + x))
             inside = True
     return edges
+
+
+def _split_row(row: Row, strips: Sequence[tuple[float, float]]) -> Row:
+    """The pieces of a row cut between columns; a name that stands over several of them stays whole."""
+    edges = [(left + right) / 2 for left, right in strips]
+    if any(is_data(piece.text) for piece in row[1:]):
+        return split_pieces(row, edges)
+    split: Row = []
+    for piece in row:
+        parts = split_pieces([piece], edges)
+        apart = all(b.x0 - a.x1 > MIN_GAP * piece.height for a, b in itertools.pairwise(parts))
+        split += parts if apart or all(_is_aligned(part, strips) for part in parts) else [piece]
+    return split
+
+
+def _is_aligned(piece: Piece, strips: Sequence[tuple[float, float]]) -> bool:
+    """Whether a piece begins, ends or has its middle where a column does."""
+    left = max((right for _, right in strips if right < piece.x1), default=-math.inf)
+    right = min((left for left, _ in strips if left > piece.x0), default=math.inf)
+    found = abs(piece.x0 - left), abs(piece.x1 - right), abs(piece.x0 + piece.x1 - left - right) / 2
+    return min(found) < ALIGNED or math.isinf(left) or math.isinf(right)
 
 
 Placed = dict[tuple[int, int], list[Piece]]

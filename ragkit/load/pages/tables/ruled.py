@@ -270,8 +270,9 @@ class _Grid:
             crossing = {
                 _index(self.ys, piece.middle) for piece in pieces if piece.x0 + 1 < self.xs[column] < piece.x1 - 1
             }
+            apart = self._rows_apart(pieces, column)
             for row in range(height):
-                if not lines[row] and (is_ruled or row in crossing):
+                if not lines[row] and row not in apart and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
         for row in range(1, height):
             for column in range(width):
@@ -289,6 +290,24 @@ class _Grid:
                 if first[0] < row and owner[row - 1][column] != first:
                     owner[row][column] = (row, column)
         return owner
+
+    def _rows_apart(self, pieces: Sequence[Piece], column: int) -> set[int]:
+        """The rows of one line with a text on each side of the left edge of a column, and a wide gap between them."""
+        rows: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            if self.xs[column - 1] < (piece.x0 + piece.x1) / 2 < self.xs[column + 1]:
+                rows.setdefault(_index(self.ys, piece.middle), []).append(piece)
+        edge = self.xs[column]
+        return {
+            row
+            for row, (left, *others) in (
+                (row, sorted(found, key=lambda piece: piece.x0)) for row, found in rows.items()
+            )
+            if len(others) == 1
+            and abs(left.middle - others[0].middle) < 0.5 * left.height
+            and left.x1 < edge + 1
+            and others[0].x0 > max(edge - 1, left.x1 + 1.5 * left.height)
+        }
 
     def _has_line(self, rules: Sequence[Rule], at: float, number: int, *, upright: bool) -> bool:
         edges = self.ys if upright else self.xs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -20,8 +20,10 @@ MAX_HEADER_ROWS = 6
 _LABEL = re.compile(
     r"(?:FY ?|CY ?)?(?:19|20)\d\d(?: ?[-–/] ?\d{2,4})?(?: ?[a-z*†‡]| ?\(\w{1,2}\))?|Q[1-4](?: ?\d{4})?"
     r"|\d{1,2}[./]\d{1,2}[./](?:19|20)?\d\d|\d{1,3} ?[-–] ?\d{1,3}|\d{1,3}\+|[<>≤≥] ?\d{1,3}"
-    r"|\(?(?:[A-Z]{0,3}[$€£¥₹]|[$€£¥₹] ?[mb]n?|%) ?['’]?0{0,3}s?\)?"
+    r"|\(?[A-Z]{0,3}[$€£¥₹] ?['’]?000s?\)?"
 )
+_SIGNS = re.compile(r"[$€£¥₹%*†‡#]")
+_DIGITS = re.compile(r"\d")
 
 
 @dataclass(slots=True)
@@ -121,8 +123,7 @@ def count_header_rows(table: PdfTable) -> int:
     first = _count_titles(grid)
     found = 0
     for row in range(first, min(first + MAX_HEADER_ROWS, height - 1)):
-        names = [text for text in grid[row][1:] if text]
-        if not names:  # a label, or a name of the first column that stands higher than the others
+        if set(grid[row]) <= {"", grid[row][0]}:  # a label, or a name of the first column that stands higher
             continue
         if not _names_columns(grid, row):
             break
@@ -177,7 +178,7 @@ def _counts_up(names: Sequence[str]) -> bool:
 
 def _is_label(text: str) -> bool:
     """Whether a text with digits is a name: a year, a period, a date, a range of ages, a unit."""
-    return _LABEL.fullmatch(text) is not None
+    return _LABEL.fullmatch(text) is not None or (_SIGNS.search(text) is not None and not _DIGITS.search(text))
 
 
 def column_names(table: PdfTable, rows: int) -> list[str]:
@@ -189,6 +190,37 @@ def column_names(table: PdfTable, rows: int) -> list[str]:
             if text and text not in names[column]:
                 names[column].append(text)
     return [" / ".join(parts) for parts in names]
+
+
+def split_at_names(table: PdfTable) -> list[PdfTable]:
+    """The parts of a table of numbers, each of which begins with its own column names."""
+    grid = table.filled_grid()
+    first = count_header_rows(table)
+    known = {text for line in grid[:first] for text in line[1:]}
+    starts = [0]
+    for row in range(first + 1, len(grid) - 1):
+        names = [text for text in grid[row][1:] if text]
+        is_new = all(grid[row][1:]) and not any(_DIGITS.search(name) and not _is_label(name) for name in names)
+        is_whole = len(names) > 1 and (is_new or not known.isdisjoint(names))
+        below = [text for line in grid[row + 1 :] for text in line[1:] if text]
+        if not is_whole or not _names_columns(grid, row) or 2 * sum(map(is_data, below)) < len(below):
+            continue
+        start = row
+        while start - 1 > starts[-1] + first and _holds_names(grid[start - 1]):
+            start -= 1
+        if start > starts[-1] + first:
+            starts.append(start)
+    spans = [(cell.row, cell.row + cell.rows) for cell in table.cells]
+    starts = [start for start in starts if not any(top < start < bottom for top, bottom in spans)]
+    parts = []
+    for start, end in pairwise([*starts, len(grid)]):
+        cells = [replace(cell, row=cell.row - start) for cell in table.cells if start <= cell.row < end]
+        parts.append(replace(table, cells=cells))
+    return parts
+
+
+def _holds_names(row: Sequence[str]) -> bool:
+    return any(row[1:]) and not any(map(is_data, row[1:]))
 
 
 def names_from(before: PdfTable, names: Sequence[str], table: PdfTable) -> list[str]:

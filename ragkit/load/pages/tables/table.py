@@ -200,7 +200,7 @@ def split_at_names(table: PdfTable) -> list[PdfTable]:
     starts = [0]
     for row in range(first + 1, len(grid) - 1):
         names = [text for text in grid[row][1:] if text]
-        is_new = all(grid[row][1:]) and not any(_DIGITS.search(name) and not _is_label(name) for name in names)
+        is_new = len(names) > 0.75 * (len(grid[row]) - 1) and not any(_DIGITS.search(name) and not _is_label(name) for name in names)
         is_whole = len(names) > 1 and (is_new or not known.isdisjoint(names))
         below = [text for line in grid[row + 1 :] for text in line[1:] if text]
         if not is_whole or not _names_columns(grid, row) or 2 * sum(map(is_data, below)) < len(below):

@@ -18,6 +18,8 @@ LIST_MARK = re.compile(r"\(?[\da-zA-Z]{1,4}[.)] ")
 MONOSPACED = re.compile(r"cour|mono|typewr|consol|cmtt|sftt|ectt|lmtt|luximono|txtt", re.IGNORECASE)
 _SIGN_BEFORE = re.compile(r"[$€£¥(]+|US\$|-\s?[$€£]")
 _SIGN_AFTER = re.compile(r"[)%]+\s*[†*]*|\(\w\)|bps|pts")
+MAX_TAIL = 2
+"""Lines below the last row that may belong to it."""
 PROSE_CHARS = 28
 """A piece with this many characters and 4 spaces is a line of a paragraph."""
 MIN_GAP = 0.4
@@ -38,8 +40,9 @@ def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
         end = _run_end(rows, is_table, start)
         if end - start >= 2:
             first = _with_names_above(rows, start, tables[-1].bottom if tables else 0)
-            table = _read_run(rows[first:end])
+            table, used = _read_run(rows[first:end], rows[end : end + MAX_TAIL])
             if table is not None:
+                end += used
                 table.starts = frozenset(piece.start for row in visible[first:end] for piece in row)
                 tables.append(table)
                 start = end
@@ -150,7 +153,7 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
         row, below = rows[first - 1], rows[first]
         piece = row[0]
         gap = min(p.top for p in below) - max(p.bottom for p in row)
-        if row[0].top < floor or gap > 0.9 * piece.height or is_prose(piece):
+        if row[0].top < floor or gap > 0.9 * piece.height or piece.x1 - piece.x0 > 0.7 * (right - left):
             break
         if piece.x0 < left + 0.15 * (right - left) or row[-1].x1 > right + 3 * piece.height:
             break
@@ -158,18 +161,25 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
     return first
 
 
-def _read_run(rows: Sequence[Row]) -> PdfTable | None:
+def _read_run(rows: Sequence[Row], tail: Sequence[Row]) -> tuple[PdfTable | None, int]:
+    """The table of a run of rows, and how many of the lines of text below them its last row goes on in."""
     strips = find_columns(rows)
     edges = [(left + right) / 2 for left, right in strips]
     if not edges:
-        return None
+        return None, 0
     split = [sorted(_split_row(row, strips), key=lambda piece: piece.x0) for row in rows]
     placed = [_place(row, strips) for row in split]
-    if not _is_table(placed, len(edges) + 1):
-        return None
-    if _has_axis(placed, len(edges) + 1):
-        return None  # a chart
-    groups = _join_rows(placed)
+    if not _is_table(placed, len(edges) + 1) or _has_axis(placed, len(edges) + 1):  # with an axis: a chart
+        return None, 0
+    limit = strips[0][1]
+    groups = _join_rows(placed, limit)
+    used = 0
+    for line in tail:
+        if len(line) > 1 or not _continues(groups[-1], _place(line, strips), limit, in_names=False):
+            break
+        groups = _join_rows([*groups, _place(line, strips)], limit)
+        split.append(line)
+        used += 1
     _widen_names(groups)
     cells = []
     for number, row in enumerate(groups):
@@ -177,7 +187,7 @@ def _read_run(rows: Sequence[Row]) -> PdfTable | None:
             x0, x1 = min(piece.x0 for piece in pieces), max(piece.x1 for piece in pieces)
             cells.append(PdfCell(number, first, join_text(pieces), 1, last - first + 1, x0, x1))
     everything = [piece for row in split for piece in row]
-    return PdfTable(
+    table = PdfTable(
         min(piece.x0 for piece in everything),
         min(piece.top for piece in everything),
         max(piece.x1 for piece in everything),
@@ -185,6 +195,7 @@ def _read_run(rows: Sequence[Row]) -> PdfTable | None:
         cells,
         everything,
     )
+    return table, used
 
 
 def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
@@ -297,12 +308,12 @@ def _average(texts: Sequence[str]) -> float:
     return sum(map(len, texts)) / max(1, len(texts))
 
 
-def _join_rows(rows: Sequence[Placed]) -> list[Placed]:
-    """Rows of cells, whose texts may take several lines."""
+def _join_rows(rows: Sequence[Placed], limit: float) -> list[Placed]:
+    """Rows of cells, whose texts may take several lines; `limit` is the left edge of the second column."""
     joined: list[Placed] = []
     in_names = True
     for row in rows:
-        if joined and _continues(joined[-1], row, in_names=in_names):
+        if joined and _continues(joined[-1], row, limit, in_names=in_names):
             for span, pieces in row.items():
                 joined[-1].setdefault(_span_in(joined[-1], span), []).extend(pieces)
         else:
@@ -350,7 +361,7 @@ def _has_values(row: Placed) -> bool:
     return any(is_data(text) and not re.fullmatch(r"(?:19|20)\d\d", text) for text in texts)
 
 
-def _continues(before: Placed, row: Placed, *, in_names: bool) -> bool:
+def _continues(before: Placed, row: Placed, limit: float, *, in_names: bool) -> bool:
     """Whether a line holds the next line of text of the cells of the row before."""
     gap = min(p.top for ps in row.values() for p in ps) - max(p.bottom for ps in before.values() for p in ps)
     height = max(p.height for ps in row.values() for p in ps)
@@ -362,17 +373,19 @@ def _continues(before: Placed, row: Placed, *, in_names: bool) -> bool:
     spans = any(first < last for first, last in [*before, *row])
     if in_names and not values:
         return not spans and not (label and label_before and len(before) == 1)
-    if len(before) == 1 and label_before and label and len(row) > 1 and not spans:
-        return (
-            begins_inside(label)
-            or label_before[-1:] in ",-–(/&"
-            or label_before.endswith((" and", " of", " the", " for"))
-        )
-    if len(row) == 1 and label and len(before) > 1:
-        return begins_inside(label)
+    if label and label_before and 1 in (len(before), len(row)) and not spans:
+        goes_on = begins_inside(label) or _is_wrapped(before, row, limit)
+        return goes_on or (len(row) > 1 and label_before[-1:] in ",-–(/&")
     if not label and not values:
         return len(row) < len(before) or not _has_values(before)
     return False
+
+
+def _is_wrapped(before: Placed, row: Placed, limit: float) -> bool:
+    """Whether the first word of the label of a row had no room behind the label above it."""
+    above, label = max(before[0, 0], key=lambda piece: piece.bottom), row[0, 0][0]
+    words = label.words
+    return bool(words) and above.x1 + 0.5 * label.height + words[0][3] - words[0][2] > limit
 
 
 def begins_inside(text: str) -> bool:

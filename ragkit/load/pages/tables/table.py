@@ -157,7 +157,7 @@ def _count_titles(grid: Sequence[Sequence[str]]) -> int:
 
 def _names_columns(grid: Sequence[Sequence[str]], row: int) -> bool:
     """Whether a row holds names: few values, though values stand below."""
-    names = [text for text in grid[row][1:] if text]
+    names = [text for text in grid[row][1:] if text and text != grid[row][0]]
     if not names or any(len(text) > 200 for text in grid[row]):
         return False
     if _counts_up(names):
@@ -200,7 +200,9 @@ def split_at_names(table: PdfTable) -> list[PdfTable]:
     starts = [0]
     for row in range(first + 1, len(grid) - 1):
         names = [text for text in grid[row][1:] if text]
-        is_new = len(names) > 0.75 * (len(grid[row]) - 1) and not any(_DIGITS.search(name) and not _is_label(name) for name in names)
+        is_new = len(names) > 0.75 * (len(grid[row]) - 1) and not any(
+            _DIGITS.search(name) and not _is_label(name) for name in names
+        )
         is_whole = len(names) > 1 and (is_new or not known.isdisjoint(names))
         below = [text for line in grid[row + 1 :] for text in line[1:] if text]
         if not is_whole or not _names_columns(grid, row) or 2 * sum(map(is_data, below)) < len(below):

@@ -11,7 +11,8 @@ from ragkit.load.pages.tables.table import (
     PdfTable,
     column_names,
     count_header_rows,
-    is_data,
+    is_numeric,
+    is_value,
     names_from,
     split_at_names,
 )
@@ -95,9 +96,11 @@ def _find_names(table: PdfTable, before: _Names | None) -> _Names:
     if before is not None and before.names and before.lines_below <= MAX_LINES_BETWEEN:
         if names and names == before.names:
             return _Names(table, names, count, is_repeated=before.lines_below == 0)
-        if not count:
-            names = names_from(before.table, before.names, table)
-    if count and count == table.row_count - 1 and not any(map(is_data, table.grid()[-1])):
+        is_next = before.lines_below == 0 and before.table.column_count == table.column_count
+        if not count or (is_next and not is_numeric(table)):
+            goes_on = names_from(before.table, before.names, table)
+            names, count = (goes_on, 0) if goes_on else (names, count)
+    if count and count == table.row_count - 1 and not any(map(is_value, table.grid()[-1])):
         names = column_names(table, table.row_count)  # of the rows of the next table
     return _Names(table, names, count)
 

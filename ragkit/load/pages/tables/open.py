@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Sequence
 from statistics import median
@@ -167,17 +166,19 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row]) -> tuple[PdfTable | None
     edges = [(left + right) / 2 for left, right in strips]
     if not edges:
         return None, 0
-    split = [sorted(_split_row(row, strips), key=lambda piece: piece.x0) for row in rows]
+    left, right = min(row[0].x0 for row in rows), max(_extent(row)[1] for row in rows)
+    columns = list(itertools.pairwise([left, *itertools.chain.from_iterable(strips), right]))[::2]
+    split = [sorted(_split_row(row, columns), key=lambda piece: piece.x0) for row in rows]
     placed = [_place(row, strips) for row in split]
     if not _is_table(placed, len(edges) + 1) or _has_axis(placed, len(edges) + 1):  # with an axis: a chart
         return None, 0
-    limit = strips[0][1]
-    groups = _join_rows(placed, limit)
+    limits = [*sorted(row[0, 0][-1].x1 for row in placed if (0, 0) in row), strips[0][1]]
+    groups = _join_rows(placed, limits)
     used = 0
     for line in tail:
-        if len(line) > 1 or not _continues(groups[-1], _place(line, strips), limit, in_names=False):
+        if len(line) > 1 or not _continues(groups[-1], _place(line, strips), limits, in_names=False):
             break
-        groups = _join_rows([*groups, _place(line, strips)], limit)
+        groups = _join_rows([*groups, _place(line, strips)], limits)
         split.append(line)
         used += 1
     _widen_names(groups)
@@ -226,25 +227,26 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     return edges
 
 
-def _split_row(row: Row, strips: Sequence[tuple[float, float]]) -> Row:
+def _split_row(row: Row, columns: Sequence[tuple[float, float]]) -> Row:
     """The pieces of a row cut between columns; a name that stands over several of them stays whole."""
-    edges = [(left + right) / 2 for left, right in strips]
+    edges = [(left[1] + right[0]) / 2 for left, right in itertools.pairwise(columns)]
     if any(is_data(piece.text) for piece in row[1:]):
         return split_pieces(row, edges)
     split: Row = []
     for piece in row:
         parts = split_pieces([piece], edges)
         apart = all(b.x0 - a.x1 > MIN_GAP * piece.height for a, b in itertools.pairwise(parts))
-        split += parts if apart or all(_is_aligned(part, strips) for part in parts) else [piece]
+        split += parts if apart or all(_is_aligned(part, columns) for part in parts) else [piece]
     return split
 
 
-def _is_aligned(piece: Piece, strips: Sequence[tuple[float, float]]) -> bool:
+def _is_aligned(piece: Piece, columns: Sequence[tuple[float, float]]) -> bool:
     """Whether a piece begins, ends or has its middle where a column does."""
-    left = max((right for _, right in strips if right < piece.x1), default=-math.inf)
-    right = min((left for left, _ in strips if left > piece.x0), default=math.inf)
-    found = abs(piece.x0 - left), abs(piece.x1 - right), abs(piece.x0 + piece.x1 - left - right) / 2
-    return min(found) < ALIGNED or math.isinf(left) or math.isinf(right)
+    return any(
+        min(abs(piece.x0 - left), abs(piece.x1 - right), abs(piece.x0 + piece.x1 - left - right) / 2) < ALIGNED
+        for left, right in columns
+        if left < piece.x1 and piece.x0 < right
+    )
 
 
 Placed = dict[tuple[int, int], list[Piece]]
@@ -308,12 +310,15 @@ def _average(texts: Sequence[str]) -> float:
     return sum(map(len, texts)) / max(1, len(texts))
 
 
-def _join_rows(rows: Sequence[Placed], limit: float) -> list[Placed]:
-    """Rows of cells, whose texts may take several lines; `limit` is the left edge of the second column."""
+def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
+    """Rows of cells, whose texts may take several lines.
+
+    `limits` are the right edges of the labels, ascending, and the left edge of the second column.
+    """
     joined: list[Placed] = []
     in_names = True
     for row in rows:
-        if joined and _continues(joined[-1], row, limit, in_names=in_names):
+        if joined and _continues(joined[-1], row, limits, in_names=in_names):
             for span, pieces in row.items():
                 joined[-1].setdefault(_span_in(joined[-1], span), []).extend(pieces)
         else:
@@ -361,7 +366,7 @@ def _has_values(row: Placed) -> bool:
     return any(is_data(text) and not re.fullmatch(r"(?:19|20)\d\d", text) for text in texts)
 
 
-def _continues(before: Placed, row: Placed, limit: float, *, in_names: bool) -> bool:
+def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names: bool) -> bool:
     """Whether a line holds the next line of text of the cells of the row before."""
     gap = min(p.top for ps in row.values() for p in ps) - max(p.bottom for ps in before.values() for p in ps)
     height = max(p.height for ps in row.values() for p in ps)
@@ -371,21 +376,26 @@ def _continues(before: Placed, row: Placed, limit: float, *, in_names: bool) -> 
     label_before = next((join_text(ps) for (first, _), ps in before.items() if first == 0), "")
     values = _has_values(row)
     spans = any(first < last for first, last in [*before, *row])
+    if in_names and not label and len(row) == 1 and len(before) > 2:
+        return True
     if in_names and not values:
         return not spans and not (label and label_before and len(before) == 1)
     if label and label_before and 1 in (len(before), len(row)) and not spans:
-        goes_on = begins_inside(label) or _is_wrapped(before, row, limit)
+        goes_on = begins_inside(label) or _is_wrapped(before, row, limits)
         return goes_on or (len(row) > 1 and label_before[-1:] in ",-–(/&")
     if not label and not values:
         return len(row) < len(before) or not _has_values(before)
     return False
 
 
-def _is_wrapped(before: Placed, row: Placed, limit: float) -> bool:
+def _is_wrapped(before: Placed, row: Placed, limits: Sequence[float]) -> bool:
     """Whether the first word of the label of a row had no room behind the label above it."""
     above, label = max(before[0, 0], key=lambda piece: piece.bottom), row[0, 0][0]
     words = label.words
-    return bool(words) and above.x1 + 0.5 * label.height + words[0][3] - words[0][2] > limit
+    if not words:
+        return False
+    longest = limits[-2] if above.x1 < limits[-2] else limits[-1]
+    return above.x1 + 0.5 * label.height + words[0][3] - words[0][2] > longest
 
 
 def begins_inside(text: str) -> bool:

@@ -32,7 +32,7 @@ def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
 
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
-    horizontal = _merge([rule for rule in rules if rule.is_horizontal], across=True)
+    horizontal = _merge([rule for rule in rules if rule.is_horizontal and not _underlines(rule, pieces)], across=True)
     vertical = _merge([rule for rule in rules if not rule.is_horizontal], across=False)
     grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
     kept: list[PdfTable] = []
@@ -45,6 +45,16 @@ def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable
             kept.append(table)
             left = [piece for piece in left if not grid.holds(piece)]
     return kept
+
+
+def _underlines(rule: Rule, pieces: Sequence[Piece]) -> bool:
+    """Whether a line stands under the letters of a text, as below a link."""
+    return any(
+        abs(piece.x0 - rule.x0) < NEAR
+        and abs(piece.x1 - rule.x1) < NEAR
+        and abs(piece.bottom - rule.top) < 0.3 * piece.height
+        for piece in pieces
+    )
 
 
 def _area(grid: _Grid) -> float:

@@ -17,9 +17,11 @@ MAX_DATA_CHARS = 40
 """A longer cell holds no value."""
 MAX_HEADER_ROWS = 6
 """Rows of titles and column names, at most."""
+MAX_ROWS_AHEAD = 10
+"""Rows below a row that tell whether its years or dates are names."""
 _LABEL = re.compile(
     r"(?:FY ?|CY ?)?(?:19|20)\d\d(?: ?[-–/] ?\d{2,4})?(?: ?[a-z*†‡]| ?\(\w{1,2}\))?|Q[1-4](?: ?\d{4})?"
-    r"|\d{1,2}[./]\d{1,2}[./](?:19|20)?\d\d|\d{1,3} ?[-–] ?\d{1,3}|\d{1,3}\+|[<>≤≥] ?\d{1,3}"
+    r"|\d{1,4}([-./])\d{1,2}\1\d{1,4}|\d{1,3} ?[-–] ?\d{1,3}|\d{1,3}\+|[<>≤≥] ?\d{1,3}"
     r"|\(?[A-Z]{0,3}[$€£¥₹] ?['’]?000s?\)?"
 )
 _SIGNS = re.compile(r"[$€£¥₹%*†‡#]")
@@ -125,13 +127,19 @@ def count_header_rows(table: PdfTable) -> int:
     for row in range(first, min(first + MAX_HEADER_ROWS, height - 1)):
         if set(grid[row]) <= {"", grid[row][0]}:  # a label, or a name of the first column that stands higher
             continue
-        if not _names_columns(grid, row):
+        has_values = any(map(is_value, grid[row][1:])) and not _counts_up(grid[row][1:])
+        if not _names_columns(grid, row) or (found and has_values):
             break
         found = row + 1
-        below = [text for line in grid[row + 1 :] for text in line[1:] if text]
-        if 2 * sum(map(is_data, below)) < len(below):
+        if not is_numeric(table, row + 1):
             return _count_text_header(table, grid, row)
     return found if found > first else 0
+
+
+def is_numeric(table: PdfTable, first: int = 0) -> bool:
+    """Whether most cells beside the labels hold values, in the rows from `first`."""
+    texts = [cell.text for cell in table.cells if cell.row >= first and cell.column]
+    return 2 * sum(map(is_data, texts)) >= len(texts)
 
 
 def _count_text_header(table: PdfTable, grid: Sequence[Sequence[str]], row: int) -> int:
@@ -157,23 +165,30 @@ def _count_titles(grid: Sequence[Sequence[str]]) -> int:
 
 def _names_columns(grid: Sequence[Sequence[str]], row: int) -> bool:
     """Whether a row holds names: few values, though values stand below."""
-    names = [text for text in grid[row][1:] if text and text != grid[row][0]]
-    if not names or any(len(text) > 200 for text in grid[row]):
+    line, below = grid[row], grid[row + 1 : row + 1 + MAX_ROWS_AHEAD]
+    names = {column: text for column, text in enumerate(line) if column and text and text != line[0]}
+    if not names or any(len(text) > 200 for text in line):
         return False
-    if _counts_up(names):
+    if _counts_up(line[1:]):
         return True
-    labels = sum(map(_is_label, names))
-    values = sum(is_data(text) and not _is_label(text) for text in names)
-    if values > 0.34 * len(names):
-        return False
-    below = [text for line in grid[row + 1 :] for text in line[1:] if text]
-    return not (labels == len(names) and 2 * sum(map(_is_label, below)) > len(below))
+    values = 0
+    for column, text in names.items():
+        if is_data(text):
+            others = [other[column] for other in below if other[column]]
+            values += not _is_label(text) or 2 * sum(map(_is_label, others)) > len(others)
+    return values <= 0.34 * len(names)
 
 
 def _counts_up(names: Sequence[str]) -> bool:
     """Whether the names are the numbers of the columns: `1 | 2 | 3 | Total`, `(1) | (2) | (3)`."""
+    names = list(filter(None, names))
     numbers = [int(text.strip("()")) for text in names if re.fullmatch(r"\(?\d{1,3}\)?", text)]
     return len(numbers) > 2 and len(numbers) >= len(names) - 1 and all(b == a + 1 for a, b in pairwise(numbers))
+
+
+def is_value(text: str) -> bool:
+    """Whether a text is a value, and can be no name of a column."""
+    return is_data(text) and not _is_label(text)
 
 
 def _is_label(text: str) -> bool:
@@ -204,8 +219,7 @@ def split_at_names(table: PdfTable) -> list[PdfTable]:
             _DIGITS.search(name) and not _is_label(name) for name in names
         )
         is_whole = len(names) > 1 and (is_new or not known.isdisjoint(names))
-        below = [text for line in grid[row + 1 :] for text in line[1:] if text]
-        if not is_whole or not _names_columns(grid, row) or 2 * sum(map(is_data, below)) < len(below):
+        if not is_whole or not _names_columns(grid, row) or not is_numeric(table, row + 1):
             continue
         start = row
         while start - 1 > starts[-1] + first and _holds_names(grid[start - 1]):

@@ -317,7 +317,11 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
     """
     joined: list[Placed] = []
     in_names = True
-    for row in rows:
+    for number, row in enumerate(rows):
+        values = rows[number + 1] if number + 1 < len(rows) else row
+        if list(row) == [(0, 0)] and not any(first == 0 for first, _ in values) and _overlaps(row, values):
+            joined.append(dict(row))  # a label that stands a little higher than its values
+            continue
         if joined and _continues(joined[-1], row, limits, in_names=in_names):
             for span, pieces in row.items():
                 joined[-1].setdefault(_span_in(joined[-1], span), []).extend(pieces)
@@ -376,6 +380,8 @@ def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names
     label_before = next((join_text(ps) for (first, _), ps in before.items() if first == 0), "")
     values = _has_values(row)
     spans = any(first < last for first, last in [*before, *row])
+    if not label and len(before) == 1 and label_before and _overlaps(before, row):
+        return True
     if in_names and not label and len(row) == 1 and len(before) > 2:
         return True
     if in_names and not values:
@@ -386,6 +392,12 @@ def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names
     if not label and not values:
         return len(row) < len(before) or not _has_values(before)
     return False
+
+
+def _overlaps(label: Placed, row: Placed) -> bool:
+    """Whether two lines stand at nearly one height."""
+    bottom = max(piece.bottom for pieces in label.values() for piece in pieces)
+    return min(piece.top for pieces in row.values() for piece in pieces) < bottom - 1
 
 
 def _is_wrapped(before: Placed, row: Placed, limits: Sequence[float]) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ragkit.load.pages.page import PdfPage, Piece, Rule
 from ragkit.load.pages.tables.open import begins_inside, find_columns, join_signs
 from ragkit.load.pages.tables.rows import split_pieces, visual_rows
-from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom."""
@@ -22,6 +22,8 @@ WIDE = 16.0
 """A column that is not wider may be such a space too."""
 SAME_LINE = 0.7
 """How much lower than its label a figure stands at most, as a share of its height."""
+MAX_LINES_ABOVE = 5
+"""Lines of column names above the lines of a table."""
 MAX_FIELDS = 20_000
 """Fields of a grid; a larger one is a drawing."""
 
@@ -32,7 +34,8 @@ def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
 
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
-    horizontal = _merge([rule for rule in rules if rule.is_horizontal and not _underlines(rule, pieces)], across=True)
+    horizontal = _merge([rule for rule in rules if rule.is_horizontal], across=True)
+    horizontal = [rule for rule in horizontal if not _underlines(rule, pieces)]
     vertical = _merge([rule for rule in rules if not rule.is_horizontal], across=False)
     grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
     kept: list[PdfTable] = []
@@ -172,8 +175,36 @@ class _Grid:
             x0, x1 = min(piece.x0 for piece in found), max(piece.x1 for piece in found)
             cells.append(PdfCell(row, column, join_text(found), rows, columns, x0, x1))
         table = PdfTable(left, top, right, bottom, cells, inside)
+        self._add_names_above(table, pieces)
         _without_narrow_columns(table, self.xs)
         return _compact(table)
+
+    def _add_names_above(self, table: PdfTable, pieces: Sequence[Piece]) -> None:
+        """Column names that stand above the lines, as the first row of a table that begins with values."""
+        if not any(is_value(cell.text) for cell in table.cells if cell.row == 0):
+            return
+        left, top, right, _ = self.box
+        above = [
+            piece for piece in pieces if left - NEAR < piece.x0 and piece.x1 < right + NEAR and piece.bottom < top + 1
+        ]
+        names: dict[tuple[int, int], list[Piece]] = {}
+        for line in visual_rows(above)[: -MAX_LINES_ABOVE - 1 : -1]:
+            wide = any(is_value(piece.text) or piece.x1 - piece.x0 > 0.7 * (right - left) for piece in line)
+            if wide or top - max(piece.bottom for piece in line) > line[0].height:
+                break
+            top = min(top, *(piece.top for piece in line))
+            for piece in split_pieces(line, self.xs[1:-1]):
+                inside = [n for n, (a, b) in enumerate(pairwise(self.xs)) if min(b, piece.x1) - max(a, piece.x0) > NEAR]
+                if inside:
+                    names.setdefault((inside[0], inside[-1]), []).append(piece)
+        if 2 * len(names) < len(self.xs) - 1:
+            return
+        for cell in table.cells:
+            cell.row += 1
+        for (first, last), found in names.items():
+            x0, x1 = min(piece.x0 for piece in found), max(piece.x1 for piece in found)
+            table.cells.append(PdfCell(0, first, join_text(found), 1, last - first + 1, x0, x1))
+        table.top = top
 
     def _add_columns(self, pieces: Sequence[Piece]) -> None:
         """Columns without a line between them."""

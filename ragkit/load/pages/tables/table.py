@@ -127,7 +127,7 @@ def count_header_rows(table: PdfTable) -> int:
     for row in range(first, min(first + MAX_HEADER_ROWS, height - 1)):
         if set(grid[row]) <= {"", grid[row][0]}:  # a label, or a name of the first column that stands higher
             continue
-        has_values = any(map(is_value, grid[row][1:])) and not _counts_up(grid[row][1:])
+        has_values = any(map(is_value, grid[row][1:])) and not _counts_up(grid[row])
         if not _names_columns(grid, row) or (found and has_values):
             break
         found = row + 1
@@ -169,7 +169,7 @@ def _names_columns(grid: Sequence[Sequence[str]], row: int) -> bool:
     names = {column: text for column, text in enumerate(line) if column and text and text != line[0]}
     if not names or any(len(text) > 200 for text in line):
         return False
-    if _counts_up(line[1:]):
+    if _counts_up(line):
         return True
     values = 0
     for column, text in names.items():
@@ -179,9 +179,9 @@ def _names_columns(grid: Sequence[Sequence[str]], row: int) -> bool:
     return values <= 0.34 * len(names)
 
 
-def _counts_up(names: Sequence[str]) -> bool:
-    """Whether the names are the numbers of the columns: `1 | 2 | 3 | Total`, `(1) | (2) | (3)`."""
-    names = list(filter(None, names))
+def _counts_up(line: Sequence[str]) -> bool:
+    """Whether the names behind the first are the numbers of the columns: `1 | 2 | 3 | Total`, `(1) | (2) | (3)`."""
+    names = [text for text in line[1:] if text and text != line[0]]
     numbers = [int(text.strip("()")) for text in names if re.fullmatch(r"\(?\d{1,3}\)?", text)]
     return len(numbers) > 2 and len(numbers) >= len(names) - 1 and all(b == a + 1 for a, b in pairwise(numbers))
 

@@ -380,10 +380,11 @@ def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names
     label_before = next((join_text(ps) for (first, _), ps in before.items() if first == 0), "")
     values = _has_values(row)
     spans = any(first < last for first, last in [*before, *row])
-    if not label and len(before) == 1 and label_before and _overlaps(before, row):
-        return True
-    if in_names and not label and len(row) == 1 and len(before) > 2:
-        return True
+    if not label:
+        is_name = in_names and len(row) == 1 and len(before) > 2
+        is_same = len(before) == 1 and label_before and _overlaps(before, row)
+        if is_name or is_same:
+            return True
     if in_names and not values:
         return not spans and not (label and label_before and len(before) == 1)
     if label and label_before and 1 in (len(before), len(row)) and not spans:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ragkit.load.pages.page import PdfPage, Piece, Rule
 from ragkit.load.pages.tables.open import begins_inside, find_columns, join_signs
 from ragkit.load.pages.tables.rows import split_pieces, visual_rows
-from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, column_extents, is_data, is_value, join_text
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom."""
@@ -187,16 +187,17 @@ class _Grid:
         above = [
             piece for piece in pieces if left - NEAR < piece.x0 and piece.x1 < right + NEAR and piece.bottom < top + 1
         ]
+        columns = column_extents(table)
         names: dict[tuple[int, int], list[Piece]] = {}
         for line in visual_rows(above)[: -MAX_LINES_ABOVE - 1 : -1]:
             wide = any(is_value(piece.text) or piece.x1 - piece.x0 > 0.7 * (right - left) for piece in line)
             if wide or top - max(piece.bottom for piece in line) > line[0].height:
                 break
             top = min(top, *(piece.top for piece in line))
-            for piece in split_pieces(line, self.xs[1:-1]):
-                inside = [n for n, (a, b) in enumerate(pairwise(self.xs)) if min(b, piece.x1) - max(a, piece.x0) > NEAR]
-                if inside:
-                    names.setdefault((inside[0], inside[-1]), []).append(piece)
+            for piece in line:
+                gaps = [max(x0 - piece.x1, piece.x0 - x1) for x0, x1 in columns]
+                inside = [column for column, gap in enumerate(gaps) if gap < 0] or [gaps.index(min(gaps))]
+                names.setdefault((inside[0], inside[-1]), []).append(piece)
         if 2 * len(names) < len(self.xs) - 1:
             return
         for cell in table.cells:

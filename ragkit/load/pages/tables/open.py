@@ -120,6 +120,8 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
             single, end = 0, number + 1
             continue
         single += 1
+        if len(row) > 1 and all(any(abs(p.x0 - q.x0) < ALIGNED for q in rows[end - 1]) for p in row):
+            continue  # long texts of several cells
         if single > 3 or len(row) != 1 or LEADER.search(row[0].text):
             break
         piece = row[0]
@@ -318,9 +320,8 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
     joined: list[Placed] = []
     in_names = True
     for number, row in enumerate(rows):
-        values = rows[number + 1] if number + 1 < len(rows) else row
-        if list(row) == [(0, 0)] and not any(first == 0 for first, _ in values) and _overlaps(row, values):
-            joined.append(dict(row))  # a label that stands a little higher than its values
+        if list(row) == [(0, 0)] and number + 1 < len(rows) and _overlaps(row, rows[number + 1]):
+            joined.append({(0, 0): list(row[0, 0])})  # a label that stands a little higher than its values
             continue
         if joined and _continues(joined[-1], row, limits, in_names=in_names):
             for span, pieces in row.items():
@@ -382,8 +383,7 @@ def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names
     spans = any(first < last for first, last in [*before, *row])
     if not label:
         is_name = in_names and len(row) == 1 and len(before) > 2
-        is_same = len(before) == 1 and label_before and _overlaps(before, row)
-        if is_name or is_same:
+        if is_name or (len(before) == 1 and label_before and _overlaps(before, row)):
             return True
     if in_names and not values:
         return not spans and not (label and label_before and len(before) == 1)
@@ -396,9 +396,10 @@ def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names
 
 
 def _overlaps(label: Placed, row: Placed) -> bool:
-    """Whether two lines stand at nearly one height."""
+    """Whether a line without a label stands at nearly the height of the label above it."""
     bottom = max(piece.bottom for pieces in label.values() for piece in pieces)
-    return min(piece.top for pieces in row.values() for piece in pieces) < bottom - 1
+    top = min(piece.top for pieces in row.values() for piece in pieces)
+    return top < bottom - 1 and not any(first == 0 for first, _ in row)
 
 
 def _is_wrapped(before: Placed, row: Placed, limits: Sequence[float]) -> bool:

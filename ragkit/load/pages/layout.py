@@ -16,7 +16,7 @@ from ragkit.load.pages.margins import split_margins
 from ragkit.load.pages.page import Numbers, PdfPage, Piece
 from ragkit.load.pages.tables.open import find_open_tables, is_prose
 from ragkit.load.pages.tables.ruled import find_ruled_tables
-from ragkit.load.pages.tables.table import MAX_HEADER_ROWS, PdfTable, is_value
+from ragkit.load.pages.tables.table import PdfTable
 
 MIN_COLUMN_PIECES = 12
 """A page with fewer pieces has one column."""
@@ -183,31 +183,10 @@ def _is_column(side: Sequence[Piece]) -> bool:
 
 def _find_tables(page: PdfPage, gutters: Sequence[float]) -> list[PdfTable]:
     tables = find_ruled_tables(page) if page.rules else []
-    tables = [table for table in tables if not _is_head(table, page.pieces)]
     left = _without_tables(page.pieces, tables)
     for column in _columns(left, gutters):
         tables += find_open_tables(column)
     return sorted(tables, key=lambda table: table.top)
-
-
-def _is_head(table: PdfTable, pieces: Sequence[Piece]) -> bool:
-    """Whether lines frame only the column names of the rows of values below them."""
-    if table.row_count > MAX_HEADER_ROWS or any(is_value(cell.text) for cell in table.cells):
-        return False
-    heights = [piece.height for piece in table.pieces]
-    below = [
-        piece
-        for piece in pieces
-        if table.bottom < piece.middle < table.bottom + 3 * median(heights)
-        and table.x0 < piece.x1
-        and piece.x0 < table.x1
-    ]
-    values = sum(is_value(piece.text) for piece in below)
-    return (
-        values > 1
-        and 2 * values >= len(below)
-        and max(piece.x1 for piece in below) - min(piece.x0 for piece in below) > 0.7 * (table.x1 - table.x0)
-    )
 
 
 def _columns(pieces: Sequence[Piece], gutters: Sequence[float]) -> list[list[Piece]]:

@@ -17,6 +17,8 @@ LIST_MARK = re.compile(r"\(?[\da-zA-Z]{1,4}[.)] ")
 MONOSPACED = re.compile(r"cour|mono|typewr|consol|cmtt|sftt|ectt|lmtt|luximono|txtt", re.IGNORECASE)
 _SIGN_BEFORE = re.compile(r"[$€£¥(]+|US\$|-\s?[$€£]")
 _SIGN_AFTER = re.compile(r"[)%]+\s*[†*]*|\(\w\)|bps|pts")
+LONG_LABEL = 40
+"""A label of this many characters may have been broken before its column ends."""
 MAX_TAIL = 2
 """Lines below the last row that may belong to it."""
 PROSE_CHARS = 28
@@ -61,7 +63,7 @@ def join_signs(row: Row) -> Row:
     for piece in _split_signs(row):
         before = joined[-1] if joined else None
         if before is not None and (
-            (_SIGN_BEFORE.fullmatch(before.text) and is_data(piece.text))
+            (_SIGN_BEFORE.fullmatch(before.text) and is_data(piece.text) and not _SIGN_BEFORE.fullmatch(piece.text))
             or (_SIGN_AFTER.fullmatch(piece.text) and is_data(before.text) and piece.x0 - before.x1 < 5 * piece.height)
             or (len(joined) == 1 and MARKER.match(before.text) and piece.x0 - before.x1 < 4 * piece.height)
         ):
@@ -383,16 +385,15 @@ def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names
     spans = any(first < last for first, last in [*before, *row])
     if not label:
         is_name = in_names and len(row) == 1 and len(before) > 2
-        if is_name or (len(before) == 1 and label_before and _overlaps(before, row)):
-            return True
-    if in_names and not values:
-        return not spans and not (label and label_before and len(before) == 1)
-    if label and label_before and 1 in (len(before), len(row)) and not spans:
-        goes_on = begins_inside(label) or _is_wrapped(before, row, limits)
-        return goes_on or (len(row) > 1 and label_before[-1:] in ",-–(/&")
-    if not label and not values:
-        return len(row) < len(before) or not _has_values(before)
-    return False
+        is_same = len(before) == 1 and label_before != "" and _overlaps(before, row)
+        is_text = not values and (not spans if in_names else len(row) < len(before) or not _has_values(before))
+        return is_name or is_same or is_text
+    if in_names and not values and len(row) > 1:
+        return not spans and not (label_before and len(before) == 1)
+    if not label_before or spans or 1 not in (len(before), len(row)):
+        return False
+    is_joined = len(row) > 1 and label_before[-1] in ",-–(/&"
+    return is_joined or begins_inside(label) or _is_wrapped(before, row, limits)
 
 
 def _overlaps(label: Placed, row: Placed) -> bool:
@@ -404,11 +405,13 @@ def _overlaps(label: Placed, row: Placed) -> bool:
 
 def _is_wrapped(before: Placed, row: Placed, limits: Sequence[float]) -> bool:
     """Whether the first word of the label of a row had no room behind the label above it."""
+    # without spans, both labels stand in the first column alone
     above, label = max(before[0, 0], key=lambda piece: piece.bottom), row[0, 0][0]
     words = label.words
     if not words:
         return False
-    longest = limits[-2] if above.x1 < limits[-2] else limits[-1]
+    is_long = len(above.text) >= LONG_LABEL and len(before) == 1 and above.x1 < limits[-2]
+    longest = limits[-2] if is_long else limits[-1]
     return above.x1 + 0.5 * label.height + words[0][3] - words[0][2] > longest
 
 

@@ -46,7 +46,8 @@ def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable
         table = grid.read(left)
         if table is not None:
             kept.append(table)
-            left = [piece for piece in left if not grid.holds(piece)]
+            read = set(map(id, table.pieces))
+            left = [piece for piece in left if not grid.holds(piece) and id(piece) not in read]
     return kept
 
 
@@ -185,13 +186,16 @@ class _Grid:
             return
         left, top, right, _ = self.box
         above = [
-            piece for piece in pieces if left - NEAR < piece.x0 and piece.x1 < right + NEAR and piece.bottom < top + 1
+            piece
+            for piece in pieces
+            if left - NEAR < (piece.x0 + piece.x1) / 2 < right + NEAR and piece.bottom < top + 1
         ]
         columns = column_extents(table)
         names: dict[tuple[int, int], list[Piece]] = {}
         for line in visual_rows(above)[: -MAX_LINES_ABOVE - 1 : -1]:
-            wide = any(is_value(piece.text) or piece.x1 - piece.x0 > 0.7 * (right - left) for piece in line)
-            if wide or top - max(piece.bottom for piece in line) > line[0].height:
+            width = max(piece.x1 for piece in line) - min(piece.x0 for piece in line)
+            is_wide = width > right - left + 2 * NEAR or any(p.x1 - p.x0 > 0.7 * (right - left) for p in line)
+            if is_wide or any(is_value(p.text) for p in line) or top - max(p.bottom for p in line) > line[0].height:
                 break
             top = min(top, *(piece.top for piece in line))
             for piece in line:
@@ -205,6 +209,7 @@ class _Grid:
         for (first, last), found in names.items():
             x0, x1 = min(piece.x0 for piece in found), max(piece.x1 for piece in found)
             table.cells.append(PdfCell(0, first, join_text(found), 1, last - first + 1, x0, x1))
+        table.pieces = [*table.pieces, *(piece for found in names.values() for piece in found)]
         table.top = top
 
     def _add_columns(self, pieces: Sequence[Piece]) -> None:

@@ -35,13 +35,13 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
     for page in pages:
         blocks: list[LayoutBlock] = []
         lines: list[PdfLine] = []
-        for line in page.lines if page else ():
+        for number, line in enumerate(page.lines if page else ()):
             if lines and (line.new_block or line.level or line.table):
                 blocks.append(_paragraph(lines))
                 lines = []
             if line.table is not None:
                 for part in split_at_names(line.table):
-                    before = _find_names(part, before)
+                    before = _find_names(part, before, is_first=number == 0)
                     blocks += _rows(before)
                 continue
             if before is not None:
@@ -89,13 +89,16 @@ def _paragraph(lines: Sequence[PdfLine]) -> LayoutBlock:
     return LayoutBlock("p" if lines[0].is_note else "line", "\n".join(line.text for line in lines))
 
 
-def _find_names(table: PdfTable, before: _Names | None) -> _Names:
-    """The column names of a table: its own, or those of the table before, which it continues."""
+def _find_names(table: PdfTable, before: _Names | None, *, is_first: bool) -> _Names:
+    """The column names of a table: its own, or those of the table before, which it continues.
+
+    The first one of a page may repeat the names of the last one of the page before.
+    """
     count = count_header_rows(table)
     names = column_names(table, count) if count else []
     if before is not None and before.names and before.lines_below <= MAX_LINES_BETWEEN:
         if names and names == before.names:
-            return _Names(table, names, count, is_repeated=before.lines_below == 0)
+            return _Names(table, names, count, is_repeated=is_first and before.lines_below == 0)
         is_next = before.lines_below == 0 and before.table.column_count == table.column_count
         if not count or (is_next and not is_numeric(table)):
             goes_on = names_from(before.table, before.names, table)

@@ -188,7 +188,7 @@ class _Grid:
         above = [
             piece
             for piece in pieces
-            if left - NEAR < (piece.x0 + piece.x1) / 2 < right + NEAR and piece.bottom < top + 1
+            if left - NEAR < (piece.x0 + piece.x1) / 2 < right + NEAR and piece.middle <= top - 1
         ]
         columns = column_extents(table)
         names: dict[tuple[int, int], list[Piece]] = {}

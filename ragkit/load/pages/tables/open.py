@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ragkit.load.pages.page import Piece
-from ragkit.load.pages.tables.rows import split_pieces, sub_piece, visual_rows
+from ragkit.load.pages.tables.rows import split_pieces, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
@@ -60,7 +60,7 @@ def is_prose(piece: Piece) -> bool:
 def join_signs(row: Row) -> Row:
     """A currency sign is joined to the amount behind it, a closing bracket to the amount before it."""
     joined: Row = []
-    for piece in _split_signs(row):
+    for piece in row:
         before = joined[-1] if joined else None
         if before is not None and (
             (_SIGN_BEFORE.fullmatch(before.text) and is_data(piece.text) and not _SIGN_BEFORE.fullmatch(piece.text))
@@ -71,22 +71,6 @@ def join_signs(row: Row) -> Row:
         else:
             joined.append(piece)
     return joined
-
-
-def _split_signs(row: Row) -> Row:
-    """A sign that closes the amount before it is cut off from the next amount: `6`, `% 9`."""
-    split: Row = []
-    for number, piece in enumerate(row):
-        if number and piece.text[0] in "%)" and len(piece.words) > 1 and _closes_amount(piece):
-            split += [sub_piece(piece, 0, 1), sub_piece(piece, 1, len(piece.words))]
-        else:
-            split.append(piece)
-    return split
-
-
-def _closes_amount(piece: Piece) -> bool:
-    sign, rest = piece.text[: piece.words[0][1]], piece.text[piece.words[1][0] :]
-    return _SIGN_AFTER.fullmatch(sign) is not None and is_data(rest)
 
 
 def _join_two(before: Piece, piece: Piece) -> Piece:

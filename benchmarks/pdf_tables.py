@@ -10,7 +10,9 @@ Printed, over all tables:
   (Göbel et al., ICDAR 2013). A table that is none counts against the precision.
 - rows whole: rows of two or more texts that stand in this order on one line of the document's text.
 - rows with names: rows below column names that a chunk holds together with all the names of their columns, in its
-  heading or its text; chunks of the default splitter.
+  heading or its text; chunks of the default splitter. What is a row of names is decided here, from the cells of the
+  competition, and not by the loader: rows above the first one with a number that is no year. Names without a letter
+  or digit, such as `%`, are not looked for.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from xml.etree import ElementTree
 
 from ragkit.embed.minilm import MiniLM
 from ragkit.load.pages.pdf import PdfLoader, read_tables
-from ragkit.load.pages.tables.table import PdfCell, PdfTable, count_header_rows
+from ragkit.load.pages.tables.table import PdfCell, PdfTable
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk, Document
@@ -117,7 +119,7 @@ def score_rows(cells: Sequence[PdfCell], document: Document, chunks: Sequence[Ch
         cell.row, cell.column = cell.row - top, cell.column - left
     lines = [normalize(line) for line in document.text.split("\n")]
     bodies = [(normalize(chunk.text), normalize(" ".join(chunk.heading) + " " + chunk.text)) for chunk in chunks]
-    head = count_header_rows(table)
+    head = count_names(table)
     whole = rows = named = body = 0
     for row, texts in enumerate(table.grid()):
         wanted = [normalize(text) for text in texts if normalize(text).isalnum()]
@@ -131,6 +133,7 @@ def score_rows(cells: Sequence[PdfCell], document: Document, chunks: Sequence[Ch
                 normalize(cell.text)
                 for cell in cells
                 if cell.row < head
+                and normalize(cell.text).isalnum()
                 and any(
                     other.row == row
                     and other.column < cell.column + cell.columns
@@ -140,6 +143,14 @@ def score_rows(cells: Sequence[PdfCell], document: Document, chunks: Sequence[Ch
             }
             named += any(_in_order(wanted, text) and all(name in both for name in above) for text, both in bodies)
     return Score(whole=whole, rows=rows, named=named, body_rows=body)
+
+
+def count_names(table: PdfTable) -> int:
+    """Rows above the first one with a number beside its label; 0 if there are none, or no numbers."""
+    for row, texts in enumerate(table.grid()):
+        if any(re.search(r"\d", re.sub(r"\b(?:19|20)\d\d\b", "", text)) for text in texts[1:]):
+            return row
+    return 0
 
 
 def _in_order(texts: Sequence[str], line: str) -> bool:

@@ -83,3 +83,53 @@ def test_a_table_without_header_cells_has_no_column_names() -> None:
 def test_a_huge_span_costs_nothing() -> None:
     page = b"<table><tr><th colspan=99999999 rowspan=99999999>a<th>b<tr><td>1<td>2</table>"
     assert len(HtmlLoader().load(page, "/x/a.html").text) < 5_000
+
+
+WORK = [
+    ["Region", "2031", "", "2032", ""],
+    ["", "Men", "Women", "Men", "Women"],
+    ["Aged 15 and older", "", "", "", ""],
+    ["North", "5", "6", "7", "8"],
+    ["Aged 65 and older", "", "", "", ""],
+    ["North", "1", "2", "3", "4"],
+]
+
+
+def _word_table(rows: list[list[str]]) -> bytes:
+    document = docx.Document()
+    table = document.add_table(len(rows), 5)
+    for number, row in enumerate(rows):
+        for column, text in enumerate(row):
+            table.cell(number, column).text = text
+    for first in (1, 3):
+        table.cell(0, first).merge(table.cell(0, first + 1))
+    table.cell(2, 0).merge(table.cell(2, 4))
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def _html_table(rows: list[list[str]]) -> bytes:
+    heads = (
+        "<tr><th rowspan=2>Region</th><th colspan=2>2031</th><th colspan=2>2032</th></tr>"
+        "<tr><th>Men</th><th>Women</th><th>Men</th><th>Women</th></tr>"
+    )
+    lines = ""
+    for row in rows[2:]:
+        lines += f"<tr><th>{row[0]}</th>{''.join(f'<td>{text}</td>' for text in row[1:])}</tr>"
+    lines = lines.replace(
+        "<th>Aged 65 and older</th><td></td><td></td><td></td><td></td>", "<th colspan=5>Aged 65 and older</th>"
+    )
+    return f"<main><table><thead>{heads}</thead><tbody>{lines}</tbody></table></main>".encode()
+
+
+@pytest.mark.parametrize(("name", "data"), [("a.docx", _word_table(WORK)), ("a.html", _html_table(WORK))])
+def test_rows_have_all_rows_of_names_and_the_labels_above_them(name: str, data: bytes) -> None:
+    loader = DocxLoader() if name.endswith("docx") else HtmlLoader()
+    document = loader.load(data, name)
+    years = "2031 / Men | 2031 / Women | 2032 / Men | 2032 / Women"
+    rows = [document.text.index(f"North | {text}") for text in ("5 | 6", "1 | 2")]
+    assert [document.heading_path_at(row)[-1] for row in rows] == [
+        f"Region / Aged 15 and older | {years}",
+        f"Region / Aged 65 and older | {years}",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from lxml import etree
 
@@ -29,7 +30,8 @@ from ragkit.load.shared.ooxml import (
     read_core_properties,
     read_relationships,
 )
-from ragkit.load.shared.table_text import is_header
+from ragkit.load.shared.table_grid import TableCell, TableGrid
+from ragkit.load.shared.table_text import is_header, is_number
 from ragkit.load.shared.zip_archive import ZipArchive
 from ragkit.records import Document, Place
 
@@ -164,20 +166,23 @@ class _DocxReader:
                 for cell in row:
                     yield from self.blocks(cell)
             return
-        header, above = "", [""]
-        grid: dict[int, str] = {}
-        for number, row in enumerate(rows):
-            place = Place(0, "paragraph", self._paragraph_count + 1)
-            cells = self._row_cells(row, grid)
-            if number == 1 and _is_header_row(table, elements[0]) and is_header(above, cells):
-                header = " | ".join(above)
-            if any(cells):
-                yield LayoutBlock("row", " | ".join(cells), header=header, place=place)
-            above = cells
+        merged: dict[int, str] = {}
+        places: list[Place] = []
+        cells: list[list[TableCell]] = []
+        for row in rows:
+            places.append(Place(0, "paragraph", self._paragraph_count + 1))
+            cells.append(self._row_cells(row, merged))
+        grid, heads = TableGrid(), _count_header_rows(table, elements, cells)
+        for number, (texts, place) in enumerate(zip(cells, places, strict=True)):
+            for cell in texts:
+                cell.is_name = number < heads
+            text, header = grid.add_row(texts)
+            if text.strip(" |"):
+                yield LayoutBlock("row", text, header=header, place=place)
 
-    def _row_cells(self, row: Sequence[etree._Element], grid: dict[int, str]) -> list[str]:
-        """The texts of a row; a cell that goes on from above has its text from there, `grid` by column."""
-        cells: list[str] = []
+    def _row_cells(self, row: Sequence[etree._Element], grid: dict[int, str]) -> list[TableCell]:
+        """The cells of a row; one that goes on from above has its text from there, `grid` by column."""
+        cells: list[TableCell] = []
         column = 0
         for cell in row:
             settings = find_child(cell, "tcPr")
@@ -185,9 +190,10 @@ class _DocxReader:
             goes_on = merged is not None and get_attribute(merged, "val") != "restart"
             text = grid.get(column, "") if goes_on else cell_text(self.blocks(cell))
             grid[column] = text
-            cells.append(text)
             span = get_attribute(find_child(settings, "gridSpan"), "val") if settings is not None else ""
-            column += int(span) if span.isdecimal() and len(span) < 4 else 1
+            width = max(1, int(span)) if span.isdecimal() and len(span) < 4 else 1
+            cells.append(TableCell(is_name=False, columns=width, texts=[text]))
+            column += width
         return cells
 
 
@@ -223,10 +229,25 @@ def _iter_text(element: etree._Element) -> Iterator[str]:
             yield from _iter_text(node)
 
 
-def _is_header_row(table: etree._Element, row: etree._Element) -> bool:
-    """Whether the first row is marked as one that repeats on each page, or the table's style treats it as a header."""
-    if is_on(find_child(row, "trPr", "tblHeader")):
-        return True
+def _count_header_rows(
+    table: etree._Element, rows: Sequence[etree._Element], cells: Sequence[Sequence[TableCell]]
+) -> int:
+    """Rows of column names: those that repeat on each page, else the first one and those below names of several
+    columns."""
+    texts = [[cell.text for cell in row] for row in cells]
+    count = sum(1 for _ in takewhile(lambda row: is_on(find_child(row, "trPr", "tblHeader")), rows))
+    if len(rows) < 2 or not (count or _is_header_row(table)):
+        return 0
+    count = max(count, 1)
+    while count < len(rows) - 1 and len(cells[count - 1]) > 1 and any(cell.columns > 1 for cell in cells[count - 1]):
+        if any(map(is_number, texts[count])):
+            break
+        count += 1
+    return count if count < len(rows) and (count > 1 or is_header(texts[0], texts[1])) else 0
+
+
+def _is_header_row(table: etree._Element) -> bool:
+    """Whether the table's style treats the first row as a header."""
     look = find_child(table, "tblPr", "tblLook")
     first_row, bits = get_attribute(look, "firstRow"), get_attribute(look, "val")
     if first_row:

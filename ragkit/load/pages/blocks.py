@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ragkit.load.pages.layout import PageLayout, PdfLine
-from ragkit.load.pages.tables.table import PdfTable, column_names, count_header_rows
+from ragkit.load.pages.tables.table import (
+    PdfTable,
+    column_names,
+    count_header_rows,
+    is_numeric,
+    is_value,
+    names_from,
+    split_at_names,
+)
 from ragkit.load.pages.text import clean_page_text
 from ragkit.load.shared.layout_blocks import LayoutBlock
 
@@ -14,9 +23,15 @@ MAX_REPEATED = 40
 """Characters of a cell of several rows that each of them repeats; a longer text stands in the first."""
 
 
+INDENT = 2.0
+"""Points that a row is indented against the label that heads it, at least."""
+MAX_LINES_BETWEEN = 4
+"""Lines of text below a table behind which its column names still hold for rows that stand below them."""
+
+
 def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock]]:
-    """The blocks of each page; the column names of a table hold on for its rows on the next pages."""
-    before: tuple[PdfTable, list[list[str]], str] | None = None
+    """The blocks of each page; the column names of a table hold on for the rows below it, also on the next pages."""
+    before: _Names | None = None
     for page in pages:
         blocks: list[LayoutBlock] = []
         lines: list[PdfLine] = []
@@ -25,11 +40,13 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
                 blocks.append(_paragraph(lines))
                 lines = []
             if line.table is not None:
-                continued = before if number == 0 else None
-                header, names = _table_header(line.table, continued)
-                blocks += _rows(line.table, header, names, continued is not None and names == continued[2])
-                before = (line.table, header, names) if line is page.lines[-1] else None  # type: ignore[union-attr]
-            elif line.level:
+                for part in split_at_names(line.table):
+                    before = _find_names(part, before, is_first=number == 0)
+                    blocks += _rows(before)
+                continue
+            if before is not None:
+                before.lines_below += 1
+            if line.level:
                 blocks.append(
                     LayoutBlock("h", re.sub(r"\s+", " ", clean_page_text(line.text, join_hyphens=True)), line.level)
                 )
@@ -38,36 +55,98 @@ def page_blocks(pages: Sequence[PageLayout | None]) -> Iterator[list[LayoutBlock
         if lines:
             blocks.append(_paragraph(lines))
         blocks += [LayoutBlock("p", line.text) for line in (page.turned if page else ())]
-        if page is None or not page.lines or page.lines[-1].table is None:
-            before = None
+        before = before if page else None
         yield blocks
+
+
+@dataclass(slots=True)
+class _Names:
+    """A table and its column names."""
+
+    table: PdfTable
+    names: list[str]
+    """One per column; [] for none."""
+    count: int
+    """Rows of names that the table starts with."""
+    is_repeated: bool = False
+    """They are those of the table before, which goes on."""
+    lines_below: int = 0
+    """Lines of text between the table and the next."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """A label that stands alone in its row and heads the rows below it."""
+
+    text: str
+    x0: float
+    has_rows: bool = False
+    is_indented: bool = False
+    """Its rows are."""
 
 
 def _paragraph(lines: Sequence[PdfLine]) -> LayoutBlock:
     return LayoutBlock("p" if lines[0].is_note else "line", "\n".join(line.text for line in lines))
 
 
-def _table_header(table: PdfTable, before: tuple[PdfTable, list[list[str]], str] | None) -> tuple[list[list[str]], str]:
-    """The rows of column names, and the names on one line; those of the table before, which this one continues."""
+def _find_names(table: PdfTable, before: _Names | None, *, is_first: bool) -> _Names:
+    """The column names of a table: its own, or those of the table before, which it continues.
+
+    The first one of a page may repeat the names of the last one of the page before.
+    """
     count = count_header_rows(table)
-    header = table.grid()[:count]
-    if before is not None and before[0].column_count == table.column_count and (not count or header == before[1]):
-        return (before[1] if count else []), before[2]
-    return header, " | ".join(column_names(table, count)).strip(" |") if count else ""
+    names = column_names(table, count) if count else []
+    if before is not None and before.names and before.lines_below <= MAX_LINES_BETWEEN:
+        if names and names == before.names:
+            return _Names(table, names, count, is_repeated=is_first and before.lines_below == 0)
+        is_next = before.lines_below == 0 and before.table.column_count == table.column_count
+        if not count or (is_next and not is_numeric(table)):
+            goes_on = names_from(before.table, before.names, table)
+            names, count = (goes_on, 0) if goes_on else (names, count)
+    if count and count == table.row_count - 1 and not any(map(is_value, table.grid()[-1])):
+        names = column_names(table, table.row_count)  # of the rows of the next table
+    return _Names(table, names, count)
 
 
-def _rows(table: PdfTable, header: list[list[str]], names: str, continued: bool) -> Iterator[LayoutBlock]:
-    rows = table.grid()
-    for cell in table.cells:  # a label or value of several rows counts for each
+def _rows(head: _Names) -> Iterator[LayoutBlock]:
+    rows = head.table.grid()
+    for cell in head.table.cells:  # a label or value of several rows counts for each
         if len(cell.text) > MAX_REPEATED:
             continue
         for below in range(cell.row + 1, cell.row + cell.rows):
-            if below >= len(header):
+            if below >= head.count:
                 rows[below][cell.column] = rows[below][cell.column] or cell.text
+    left = {cell.row: cell.x0 for cell in head.table.cells if not cell.column}
+    groups: list[_Group] = []
     for number, row in enumerate(rows):
         text = clean_page_text(" | ".join(row).rstrip(" |"), join_hyphens=True)
-        if number < len(header):
-            if not continued:
+        if number < head.count:
+            if not head.is_repeated:
                 yield LayoutBlock("row", text.rstrip(" |"))
-        elif text.strip(" |"):
-            yield LayoutBlock("row", text, header=names)
+            continue
+        if head.names and row[0]:
+            _update_groups(groups, row, left.get(number, 0))
+        if text.strip(" |"):
+            yield LayoutBlock("row", text, header=_join_names(head.names, [group.text for group in groups]))
+
+
+def _update_groups(groups: list[_Group], row: Sequence[str], x0: float) -> None:
+    """The labels that head a row, whose own label begins at `x0`: it may be another one of them."""
+    if not any(row[1:]):
+        while groups and groups[-1].has_rows and groups[-1].x0 > x0 - INDENT:
+            groups.pop()
+        groups.append(_Group(row[0], x0))
+        return
+    while groups and groups[-1].is_indented and x0 < groups[-1].x0 + INDENT:
+        groups.pop()
+    for group in groups:
+        group.is_indented = group.is_indented or (not group.has_rows and x0 > group.x0 + INDENT)
+        group.has_rows = True
+
+
+def _join_names(names: Sequence[str], groups: Sequence[str]) -> str:
+    """The names on one line; the first one with the labels that head a row."""
+    if not names:
+        return ""
+    first = " / ".join(filter(None, (names[0], *groups)))
+    return clean_page_text(" | ".join([first, *names[1:]]).strip(" |"), join_hyphens=True)

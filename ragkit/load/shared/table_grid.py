@@ -1,4 +1,4 @@
-"""The grid of an HTML table: spans, and the column names that head its rows."""
+"""The grid of a table of HTML or Word: spans, and the column names and labels that head its rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class TableGrid:
         """Inside `<thead>`."""
         self._names: list[list[str]] = []
         self._header = ""
+        self._labels: list[str] = []
+        """Texts that stand alone in a row above the next rows."""
         self._has_body = False
+        self._is_below_row = True
         self._from_above: dict[int, tuple[int, str]] = {}
         """Column -> rows that a cell of several rows still covers, and its text."""
 
@@ -52,15 +55,24 @@ class TableGrid:
             for names, (text, _) in zip(self._names, row, strict=False):
                 if text and text not in names:
                     names.append(text)
-            self._header = " | ".join(" / ".join(names) for names in self._names).strip(" |")
+            self._header = self._join_names()
             return " | ".join(text for text, is_start in row if is_start), ""
         self._has_body = self._has_body or len(cells) > 1
         if not self._header:
             return " | ".join(cell.text for cell in cells), ""
-        return " | ".join(text if is_start else "" for text, is_start in row).rstrip(" |"), self._header
+        shown = [text if is_start else "" for text, is_start in row]
+        if shown[0] and not any(shown[1:]):  # it heads the rows below it
+            self._labels = [shown[0]] if self._is_below_row else [*self._labels, shown[0]]
+            self._header = self._join_names()
+        self._is_below_row = any(shown[1:])
+        return " | ".join(shown).rstrip(" |"), self._header
+
+    def _join_names(self) -> str:
+        first = [*self._names[0], *self._labels]
+        return " | ".join(" / ".join(names) for names in [first, *self._names[1:]]).strip(" |")
 
     def _is_name_row(self, cells: Sequence[TableCell]) -> bool:
-        if self._has_body or (len(cells) < 2 and not self._names):
+        if self._has_body or (len(cells) < 2 and (not self._names or not self.in_head)):
             return False
         return self.in_head or all(cell.is_name for cell in cells)
 

@@ -8,16 +8,25 @@ from collections.abc import Sequence
 from statistics import median
 
 from ragkit.load.pages.page import Piece
-from ragkit.load.pages.tables.rows import split_pieces, sub_piece, visual_rows
+from ragkit.load.pages.tables.rows import split_pieces, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
 MARKER = re.compile(r"(?:[-•▪◦‣–○●■□*]|\(?\w{1,3}[.)]|\[\d{1,3}\])$")
+LIST_MARK = re.compile(r"\(?[\da-zA-Z]{1,4}[.)] ")
 MONOSPACED = re.compile(r"cour|mono|typewr|consol|cmtt|sftt|ectt|lmtt|luximono|txtt", re.IGNORECASE)
 _SIGN_BEFORE = re.compile(r"[$€£¥(]+|US\$|-\s?[$€£]")
 _SIGN_AFTER = re.compile(r"[)%]+\s*[†*]*|\(\w\)|bps|pts")
+LONG_LABEL = 40
+"""A label of this many characters may have been broken before its column ends."""
+MAX_TAIL = 2
+"""Lines below the last row that may belong to it."""
 PROSE_CHARS = 28
 """A piece with this many characters and 4 spaces is a line of a paragraph."""
+MIN_GAP = 0.4
+"""The gap between two names, as a share of their height, if not each stands on its column."""
+ALIGNED = 2.0
+"""Points that a name is off its column, at most."""
 Row = list[Piece]
 
 
@@ -32,8 +41,9 @@ def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
         end = _run_end(rows, is_table, start)
         if end - start >= 2:
             first = _with_names_above(rows, start, tables[-1].bottom if tables else 0)
-            table = _read_run(rows[first:end])
+            table, used = _read_run(rows[first:end], rows[end : end + MAX_TAIL])
             if table is not None:
+                end += used
                 table.starts = frozenset(piece.start for row in visible[first:end] for piece in row)
                 tables.append(table)
                 start = end
@@ -50,10 +60,10 @@ def is_prose(piece: Piece) -> bool:
 def join_signs(row: Row) -> Row:
     """A currency sign is joined to the amount behind it, a closing bracket to the amount before it."""
     joined: Row = []
-    for piece in _split_signs(row):
+    for piece in row:
         before = joined[-1] if joined else None
         if before is not None and (
-            (_SIGN_BEFORE.fullmatch(before.text) and is_data(piece.text))
+            (_SIGN_BEFORE.fullmatch(before.text) and is_data(piece.text) and not _SIGN_BEFORE.fullmatch(piece.text))
             or (_SIGN_AFTER.fullmatch(piece.text) and is_data(before.text) and piece.x0 - before.x1 < 5 * piece.height)
             or (len(joined) == 1 and MARKER.match(before.text) and piece.x0 - before.x1 < 4 * piece.height)
         ):
@@ -61,22 +71,6 @@ def join_signs(row: Row) -> Row:
         else:
             joined.append(piece)
     return joined
-
-
-def _split_signs(row: Row) -> Row:
-    """A sign that closes the amount before it is cut off from the next amount: `6`, `% 9`."""
-    split: Row = []
-    for number, piece in enumerate(row):
-        if number and piece.text[0] in "%)" and len(piece.words) > 1 and _closes_amount(piece):
-            split += [sub_piece(piece, 0, 1), sub_piece(piece, 1, len(piece.words))]
-        else:
-            split.append(piece)
-    return split
-
-
-def _closes_amount(piece: Piece) -> bool:
-    sign, rest = piece.text[: piece.words[0][1]], piece.text[piece.words[1][0] :]
-    return _SIGN_AFTER.fullmatch(sign) is not None and is_data(rest)
 
 
 def _join_two(before: Piece, piece: Piece) -> Piece:
@@ -95,6 +89,7 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
     if not is_table[start]:
         return start
     left, right = _extent(rows[start])
+    values = rows[start][1].x0
     end = start + 1
     single = 0
     for number in range(start + 1, len(rows)):
@@ -107,14 +102,17 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
             low, high = _extent(row)
             if high < left or low > right:
                 break
-            left, right = min(left, low), max(right, high)
+            left, right, values = min(left, low), max(right, high), min(values, row[1].x0)
             single, end = 0, number + 1
             continue
         single += 1
+        if len(row) > 1 and all(any(abs(p.x0 - q.x0) < ALIGNED for q in rows[end - 1]) for p in row):
+            continue  # long texts of several cells
         if single > 3 or len(row) != 1 or LEADER.search(row[0].text):
             break
         piece = row[0]
-        if is_prose(piece) and piece.x1 - piece.x0 > 0.62 * (right - left) and len(piece.text) > 60:
+        is_wide = piece.x1 - piece.x0 > 0.62 * (right - left) and len(piece.text) > 60
+        if is_prose(piece) and is_wide and piece.x1 > values:
             break
     return end
 
@@ -142,7 +140,7 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
         row, below = rows[first - 1], rows[first]
         piece = row[0]
         gap = min(p.top for p in below) - max(p.bottom for p in row)
-        if row[0].top < floor or gap > 0.9 * piece.height or is_prose(piece):
+        if row[0].top < floor or gap > 0.9 * piece.height or piece.x1 - piece.x0 > 0.7 * (right - left):
             break
         if piece.x0 < left + 0.15 * (right - left) or row[-1].x1 > right + 3 * piece.height:
             break
@@ -150,24 +148,35 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
     return first
 
 
-def _read_run(rows: Sequence[Row]) -> PdfTable | None:
-    edges = [(left + right) / 2 for left, right in find_columns(rows)]
+def _read_run(rows: Sequence[Row], tail: Sequence[Row]) -> tuple[PdfTable | None, int]:
+    """The table of a run of rows, and how many of the lines of text below them its last row goes on in."""
+    strips = find_columns(rows)
+    edges = [(left + right) / 2 for left, right in strips]
     if not edges:
-        return None
-    split = [sorted(split_pieces(row, edges), key=lambda piece: piece.x0) for row in rows]
-    placed = [_place(row, edges) for row in split]
-    if not _is_table(placed, len(edges) + 1):
-        return None
-    if _has_axis(placed, len(edges) + 1):
-        return None  # a chart
-    groups = _join_rows(placed)
+        return None, 0
+    left, right = min(row[0].x0 for row in rows), max(_extent(row)[1] for row in rows)
+    columns = list(itertools.pairwise([left, *itertools.chain.from_iterable(strips), right]))[::2]
+    split = [sorted(_split_row(row, columns), key=lambda piece: piece.x0) for row in rows]
+    placed = [_place(row, strips) for row in split]
+    if not _is_table(placed, len(edges) + 1) or _has_axis(placed, len(edges) + 1):  # with an axis: a chart
+        return None, 0
+    limits = [*sorted(row[0, 0][-1].x1 for row in placed if (0, 0) in row), strips[0][1]]
+    groups = _join_rows(placed, limits)
+    used = 0
+    for line in tail:
+        if len(line) > 1 or not _continues(groups[-1], _place(line, strips), limits, in_names=False):
+            break
+        groups = _join_rows([*groups, _place(line, strips)], limits)
+        split.append(line)
+        used += 1
     _widen_names(groups)
     cells = []
     for number, row in enumerate(groups):
         for (first, last), pieces in sorted(row.items()):
-            cells.append(PdfCell(number, first, join_text(pieces), 1, last - first + 1))
+            x0, x1 = min(piece.x0 for piece in pieces), max(piece.x1 for piece in pieces)
+            cells.append(PdfCell(number, first, join_text(pieces), 1, last - first + 1, x0, x1))
     everything = [piece for row in split for piece in row]
-    return PdfTable(
+    table = PdfTable(
         min(piece.x0 for piece in everything),
         min(piece.top for piece in everything),
         max(piece.x1 for piece in everything),
@@ -175,6 +184,7 @@ def _read_run(rows: Sequence[Row]) -> PdfTable | None:
         cells,
         everything,
     )
+    return table, used
 
 
 def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
@@ -205,15 +215,39 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     return edges
 
 
+def _split_row(row: Row, columns: Sequence[tuple[float, float]]) -> Row:
+    """The pieces of a row cut between columns; a name that stands over several of them stays whole."""
+    edges = [(left[1] + right[0]) / 2 for left, right in itertools.pairwise(columns)]
+    if any(is_data(piece.text) for piece in row[1:]):
+        return split_pieces(row, edges)
+    split: Row = []
+    for piece in row:
+        parts = split_pieces([piece], edges)
+        apart = all(b.x0 - a.x1 > MIN_GAP * piece.height for a, b in itertools.pairwise(parts))
+        split += parts if apart or all(_is_aligned(part, columns) for part in parts) else [piece]
+    return split
+
+
+def _is_aligned(piece: Piece, columns: Sequence[tuple[float, float]]) -> bool:
+    """Whether a piece begins, ends or has its middle where a column does."""
+    return any(
+        min(abs(piece.x0 - left), abs(piece.x1 - right), abs(piece.x0 + piece.x1 - left - right) / 2) < ALIGNED
+        for left, right in columns
+        if left < piece.x1 and piece.x0 < right
+    )
+
+
 Placed = dict[tuple[int, int], list[Piece]]
 
 
-def _place(row: Row, edges: Sequence[float]) -> Placed:
+def _place(row: Row, strips: Sequence[tuple[float, float]]) -> Placed:
+    """The pieces of a row by their first and last column: those that they overlap, not only the strip beside."""
     placed: Placed = {}
     before = (-1, -1)
     for piece in row:
-        first = sum(1 for edge in edges if edge < piece.x0 + 1)
-        last = max(first, sum(1 for edge in edges if edge < piece.x1 - 1))
+        first = sum(1 for left, right in strips if right < piece.x1 and piece.x0 > left - 1)
+        first = max(first, sum(1 for left, right in strips if piece.x0 > (left + right) / 2 - 1))
+        last = max(first, sum(1 for left, right in strips if right < piece.x1 - 1))
         if first <= before[1]:  # it reaches into the column of the piece before
             first = before[1] + 1
         if first > last:
@@ -264,12 +298,18 @@ def _average(texts: Sequence[str]) -> float:
     return sum(map(len, texts)) / max(1, len(texts))
 
 
-def _join_rows(rows: Sequence[Placed]) -> list[Placed]:
-    """Rows of cells, whose texts may take several lines."""
+def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
+    """Rows of cells, whose texts may take several lines.
+
+    `limits` are the right edges of the labels, ascending, and the left edge of the second column.
+    """
     joined: list[Placed] = []
     in_names = True
-    for row in rows:
-        if joined and _continues(joined[-1], row, in_names=in_names):
+    for number, row in enumerate(rows):
+        if list(row) == [(0, 0)] and number + 1 < len(rows) and _overlaps(row, rows[number + 1]):
+            joined.append({(0, 0): list(row[0, 0])})  # a label that stands a little higher than its values
+            continue
+        if joined and _continues(joined[-1], row, limits, in_names=in_names):
             for span, pieces in row.items():
                 joined[-1].setdefault(_span_in(joined[-1], span), []).extend(pieces)
         else:
@@ -317,7 +357,7 @@ def _has_values(row: Placed) -> bool:
     return any(is_data(text) and not re.fullmatch(r"(?:19|20)\d\d", text) for text in texts)
 
 
-def _continues(before: Placed, row: Placed, *, in_names: bool) -> bool:
+def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names: bool) -> bool:
     """Whether a line holds the next line of text of the cells of the row before."""
     gap = min(p.top for ps in row.values() for p in ps) - max(p.bottom for ps in before.values() for p in ps)
     height = max(p.height for ps in row.values() for p in ps)
@@ -327,21 +367,38 @@ def _continues(before: Placed, row: Placed, *, in_names: bool) -> bool:
     label_before = next((join_text(ps) for (first, _), ps in before.items() if first == 0), "")
     values = _has_values(row)
     spans = any(first < last for first, last in [*before, *row])
-    if in_names and not values:
-        return not spans and not (label and label_before and len(before) == 1)
-    if len(before) == 1 and label_before and label and len(row) > 1 and not spans:
-        return (
-            begins_inside(label)
-            or label_before[-1:] in ",-–(/&"
-            or label_before.endswith((" and", " of", " the", " for"))
-        )
-    if len(row) == 1 and label and len(before) > 1:
-        return begins_inside(label)
-    if not label and not values:
-        return len(row) < len(before) or not _has_values(before)
-    return False
+    if not label:
+        is_name = in_names and len(row) == 1 and len(before) > 2
+        is_same = len(before) == 1 and label_before != "" and _overlaps(before, row)
+        is_text = not values and (not spans if in_names else len(row) < len(before) or not _has_values(before))
+        return is_name or is_same or is_text
+    if in_names and not values and len(row) > 1:
+        return not spans and not (label_before and len(before) == 1)
+    if not label_before or spans or 1 not in (len(before), len(row)):
+        return False
+    is_joined = len(row) > 1 and label_before[-1] in ",-–(/&"
+    return is_joined or begins_inside(label) or _is_wrapped(before, row, limits)
+
+
+def _overlaps(label: Placed, row: Placed) -> bool:
+    """Whether a line without a label stands at nearly the height of the label above it."""
+    bottom = max(piece.bottom for pieces in label.values() for piece in pieces)
+    top = min(piece.top for pieces in row.values() for piece in pieces)
+    return top < bottom - 1 and not any(first == 0 for first, _ in row)
+
+
+def _is_wrapped(before: Placed, row: Placed, limits: Sequence[float]) -> bool:
+    """Whether the first word of the label of a row had no room behind the label above it."""
+    # without spans, both labels stand in the first column alone
+    above, label = max(before[0, 0], key=lambda piece: piece.bottom), row[0, 0][0]
+    words = label.words
+    if not words:
+        return False
+    is_long = len(above.text) >= LONG_LABEL and len(before) == 1 and above.x1 < limits[-2]
+    longest = limits[-2] if is_long else limits[-1]
+    return above.x1 + 0.5 * label.height + words[0][3] - words[0][2] > longest
 
 
 def begins_inside(text: str) -> bool:
     """Whether a text begins in the middle of a sentence."""
-    return text[:1].islower() or text[:1] in "(&/"
+    return (text[:1].islower() or text[:1] in "(&/") and not LIST_MARK.match(text)

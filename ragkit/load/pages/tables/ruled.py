@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ragkit.load.pages.page import PdfPage, Piece, Rule
 from ragkit.load.pages.tables.open import begins_inside, find_columns, join_signs
 from ragkit.load.pages.tables.rows import split_pieces, visual_rows
-from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, column_extents, is_data, is_value, join_text
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom."""
@@ -22,6 +22,8 @@ WIDE = 16.0
 """A column that is not wider may be such a space too."""
 SAME_LINE = 0.7
 """How much lower than its label a figure stands at most, as a share of its height."""
+MAX_LINES_ABOVE = 5
+"""Lines of column names above the lines of a table."""
 MAX_FIELDS = 20_000
 """Fields of a grid; a larger one is a drawing."""
 
@@ -33,6 +35,7 @@ def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
     horizontal = _merge([rule for rule in rules if rule.is_horizontal], across=True)
+    horizontal = [rule for rule in horizontal if not _underlines(rule, pieces)]
     vertical = _merge([rule for rule in rules if not rule.is_horizontal], across=False)
     grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
     kept: list[PdfTable] = []
@@ -43,8 +46,19 @@ def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable
         table = grid.read(left)
         if table is not None:
             kept.append(table)
-            left = [piece for piece in left if not grid.holds(piece)]
+            read = set(map(id, table.pieces))
+            left = [piece for piece in left if not grid.holds(piece) and id(piece) not in read]
     return kept
+
+
+def _underlines(rule: Rule, pieces: Sequence[Piece]) -> bool:
+    """Whether a line stands under the letters of a text, as below a link."""
+    return any(
+        abs(piece.x0 - rule.x0) < NEAR
+        and abs(piece.x1 - rule.x1) < NEAR
+        and abs(piece.bottom - rule.top) < 0.3 * piece.height
+        for piece in pieces
+    )
 
 
 def _area(grid: _Grid) -> float:
@@ -159,10 +173,44 @@ class _Grid:
             fields = [(r, c) for r in range(height) for c in range(width) if owner[r][c] == (row, column)]
             rows = max(r for r, _ in fields) - row + 1
             columns = max(c for _, c in fields) - column + 1
-            cells.append(PdfCell(row, column, join_text(found), rows, columns))
+            x0, x1 = min(piece.x0 for piece in found), max(piece.x1 for piece in found)
+            cells.append(PdfCell(row, column, join_text(found), rows, columns, x0, x1))
         table = PdfTable(left, top, right, bottom, cells, inside)
+        self._add_names_above(table, pieces)
         _without_narrow_columns(table, self.xs)
         return _compact(table)
+
+    def _add_names_above(self, table: PdfTable, pieces: Sequence[Piece]) -> None:
+        """Column names that stand above the lines, as the first row of a table that begins with values."""
+        if not any(is_value(cell.text) for cell in table.cells if cell.row == 0):
+            return
+        left, top, right, _ = self.box
+        above = [
+            piece
+            for piece in pieces
+            if left - NEAR < (piece.x0 + piece.x1) / 2 < right + NEAR and piece.middle <= top - 1
+        ]
+        columns = column_extents(table)
+        names: dict[tuple[int, int], list[Piece]] = {}
+        for line in visual_rows(above)[: -MAX_LINES_ABOVE - 1 : -1]:
+            width = max(piece.x1 for piece in line) - min(piece.x0 for piece in line)
+            is_wide = width > right - left + 2 * NEAR or any(p.x1 - p.x0 > 0.7 * (right - left) for p in line)
+            if is_wide or any(is_value(p.text) for p in line) or top - max(p.bottom for p in line) > line[0].height:
+                break
+            top = min(top, *(piece.top for piece in line))
+            for piece in line:
+                gaps = [max(x0 - piece.x1, piece.x0 - x1) for x0, x1 in columns]
+                inside = [column for column, gap in enumerate(gaps) if gap < 0] or [gaps.index(min(gaps))]
+                names.setdefault((inside[0], inside[-1]), []).append(piece)
+        if 2 * len(names) < len(self.xs) - 1:
+            return
+        for cell in table.cells:
+            cell.row += 1
+        for (first, last), found in names.items():
+            x0, x1 = min(piece.x0 for piece in found), max(piece.x1 for piece in found)
+            table.cells.append(PdfCell(0, first, join_text(found), 1, last - first + 1, x0, x1))
+        table.pieces = [*table.pieces, *(piece for found in names.values() for piece in found)]
+        table.top = top
 
     def _add_columns(self, pieces: Sequence[Piece]) -> None:
         """Columns without a line between them."""
@@ -269,8 +317,9 @@ class _Grid:
             crossing = {
                 _index(self.ys, piece.middle) for piece in pieces if piece.x0 + 1 < self.xs[column] < piece.x1 - 1
             }
+            apart = self._rows_apart(pieces, column)
             for row in range(height):
-                if not lines[row] and (is_ruled or row in crossing):
+                if not lines[row] and row not in apart and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
         for row in range(1, height):
             for column in range(width):
@@ -288,6 +337,24 @@ class _Grid:
                 if first[0] < row and owner[row - 1][column] != first:
                     owner[row][column] = (row, column)
         return owner
+
+    def _rows_apart(self, pieces: Sequence[Piece], column: int) -> set[int]:
+        """The rows of one line with a text on each side of the left edge of a column, and a wide gap between them."""
+        rows: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            if self.xs[column - 1] < (piece.x0 + piece.x1) / 2 < self.xs[column + 1]:
+                rows.setdefault(_index(self.ys, piece.middle), []).append(piece)
+        edge = self.xs[column]
+        return {
+            row
+            for row, (left, *others) in (
+                (row, sorted(found, key=lambda piece: piece.x0)) for row, found in rows.items()
+            )
+            if len(others) == 1
+            and abs(left.middle - others[0].middle) < 0.5 * left.height
+            and left.x1 < edge + 1
+            and others[0].x0 > max(edge - 1, left.x1 + 1.5 * left.height)
+        }
 
     def _has_line(self, rules: Sequence[Rule], at: float, number: int, *, upright: bool) -> bool:
         edges = self.ys if upright else self.xs

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from ragkit.load.pages.page import Piece
 from ragkit.load.shared.table_text import is_number
@@ -13,8 +15,17 @@ from ragkit.load.shared.table_text import is_number
 _DATA = re.compile(r"[\s$€£¥%().,:;+*~<>≤≥±/–—−-]*(?:n\.?/?a\.?|\d[\d\s.,%()/:$€£*†‡–—−+-]*[a-zA-Z%)]{0,3})?[\s*†‡%)]*")
 MAX_DATA_CHARS = 40
 """A longer cell holds no value."""
-MAX_HEADER_ROWS = 5
-"""Rows of column names, at most."""
+MAX_HEADER_ROWS = 6
+"""Rows of titles and column names, at most."""
+MAX_ROWS_AHEAD = 10
+"""Rows below a row that tell whether its years or dates are names."""
+_LABEL = re.compile(
+    r"(?:FY ?|CY ?)?(?:19|20)\d\d(?: ?[-–/] ?\d{2,4})?(?: ?[a-z*†‡]| ?\(\w{1,2}\))?|Q[1-4](?: ?\d{4})?"
+    r"|\d{1,4}([-./])\d{1,2}\1\d{1,4}|\d{1,3} ?[-–] ?\d{1,3}|\d{1,3}\+|[<>≤≥] ?\d{1,3}"
+    r"|\(?[A-Z]{0,3}[$€£¥₹] ?['’]?000s?\)?"
+)
+_SIGNS = re.compile(r"[$€£¥₹%*†‡#]")
+_DIGITS = re.compile(r"\d")
 
 
 @dataclass(slots=True)
@@ -29,6 +40,9 @@ class PdfCell:
     """On one line."""
     rows: int = 1
     columns: int = 1
+    x0: float = 0
+    x1: float = 0
+    """From the left to the right edge of its text, in points; 0 for none."""
 
 
 @dataclass(slots=True)
@@ -99,62 +113,148 @@ def _is_value(text: str) -> bool:
 
 
 def count_header_rows(table: PdfTable) -> int:
-    """How many rows of column names a table starts with; 0 for none."""
+    """How many rows of titles and column names a table starts with; 0 for none.
+
+    In a table of numbers, all rows above the first one with a value name columns; labels alone head the rows below
+    them. In a table of texts, the first row does, and what stands below a name of several columns.
+    """
     grid = table.filled_grid()
     height = len(grid)
     if height < 2 or table.column_count < 2:
         return 0
-    deepest = 0
-    for row in range(min(MAX_HEADER_ROWS, height - 1)):
-        if row and row >= deepest and not _names_columns(grid, row):
+    first = _count_titles(grid)
+    found = 0
+    for row in range(first, min(first + MAX_HEADER_ROWS, height - 1)):
+        if set(grid[row]) <= {"", grid[row][0]}:  # a label, or a name of the first column that stands higher
+            continue
+        has_values = any(map(is_value, grid[row][1:])) and not _counts_up(grid[row])
+        if not _names_columns(grid, row) or (found and has_values):
             break
-        if not row and not _names_columns(grid, row):
-            return 0
-        reach = max([row + 1, *(cell.row + cell.rows for cell in table.cells if cell.row <= row)])
-        deepest = next((below for below in range(row + 1, reach) if not _names_columns(grid, below)), reach)
-        spans = any(cell.row == row and cell.columns > 1 and cell.columns < table.column_count for cell in table.cells)
-        first_empty = not grid[row][0]
-        if not spans and not (first_empty and row + 1 < height and not grid[row + 1][0]):
-            nxt = row + 1
-            if nxt >= deepest and not (nxt < height and _only_units(grid[nxt])):
-                break
-    return min(deepest, MAX_HEADER_ROWS, height - 1)
+        found = row + 1
+        if not is_numeric(table, row + 1):
+            return _count_text_header(table, grid, row)
+    return found if found > first else 0
+
+
+def is_numeric(table: PdfTable, first: int = 0) -> bool:
+    """Whether most cells beside the labels hold values, in the rows from `first`."""
+    texts = [cell.text for cell in table.cells if cell.row >= first and cell.column]
+    return 2 * sum(map(is_data, texts)) >= len(texts)
+
+
+def _count_text_header(table: PdfTable, grid: Sequence[Sequence[str]], row: int) -> int:
+    """The end of the column names of a table of texts, whose first row of names is `row`."""
+    height = len(grid)
+    while True:
+        end = max([row + 1, *(cell.row + cell.rows for cell in table.cells if cell.row <= row)])
+        end = next((below for below in range(row + 1, end) if not _names_columns(grid, below)), end)
+        spans = any(cell.row == row and 1 < cell.columns < table.column_count for cell in table.cells)
+        goes_on = end > row + 1 or spans or (not grid[row][0] and not grid[min(row + 1, height - 1)][0])
+        if row + 1 >= min(MAX_HEADER_ROWS, height - 1) or not goes_on or not _names_columns(grid, row + 1):
+            return min(end, MAX_HEADER_ROWS, height - 1)
+        row += 1
+
+
+def _count_titles(grid: Sequence[Sequence[str]]) -> int:
+    """Rows above the column names that hold one text, which stands alone or over all columns."""
+    for row, line in enumerate(grid[:MAX_HEADER_ROWS]):
+        if len({text for text in line if text}) > 1:
+            return row if row + 1 < len(grid) and _names_columns(grid, row) else 0
+    return 0
 
 
 def _names_columns(grid: Sequence[Sequence[str]], row: int) -> bool:
     """Whether a row holds names: few values, though values stand below."""
-    names = [text for text in grid[row][1:] if text]
-    if not names:
+    line, below = grid[row], grid[row + 1 : row + 1 + MAX_ROWS_AHEAD]
+    names = {column: text for column, text in enumerate(line) if column and text and text != line[0]}
+    if not names or any(len(text) > 200 for text in line):
         return False
-    if any(len(text) > 200 for text in grid[row]):
-        return False
-    values = sum(1 for text in names if is_data(text) and not _is_period(text))
-    if values > 0.34 * len(names):
-        return False
-    below = [text for line in grid[row + 1 :] for text in line[1:] if text]
-    years = sum(1 for text in names if _is_period(text))
-    return not (years == len(names) and all(map(_is_period, below)))
+    if _counts_up(line):
+        return True
+    values = 0
+    for column, text in names.items():
+        if is_data(text):
+            others = [other[column] for other in below if other[column]]
+            values += not _is_label(text) or 2 * sum(map(_is_label, others)) > len(others)
+    return values <= 0.34 * len(names)
 
 
-def _only_units(row: Sequence[str]) -> bool:
-    """Whether a row below column names holds only their units."""
-    filled = [text for text in row if text]
-    return (
-        bool(filled)
-        and not row[0]
-        and all((len(text) <= 12 and not is_data(text)) or text.startswith("(") for text in filled)
-    )
+def _counts_up(line: Sequence[str]) -> bool:
+    """Whether the names behind the first are the numbers of the columns: `1 | 2 | 3 | Total`, `(1) | (2) | (3)`."""
+    names = [text for text in line[1:] if text and text != line[0]]
+    numbers = [int(text.strip("()")) for text in names if re.fullmatch(r"\(?\d{1,3}\)?", text)]
+    return len(numbers) > 2 and len(numbers) >= len(names) - 1 and all(b == a + 1 for a, b in pairwise(numbers))
 
 
-def _is_period(text: str) -> bool:
-    return re.fullmatch(r"(?:FY\s?)?(?:19|20)\d\d(?:\s?[-–/]\s?\d{2,4})?[a-z*†]?|Q[1-4](?: ?\d{4})?", text) is not None
+def is_value(text: str) -> bool:
+    """Whether a text is a value, and can be no name of a column."""
+    return is_data(text) and not _is_label(text)
+
+
+def _is_label(text: str) -> bool:
+    """Whether a text with digits is a name: a year, a period, a date, a range of ages, a unit."""
+    return _LABEL.fullmatch(text) is not None or (_SIGNS.search(text) is not None and not _DIGITS.search(text))
 
 
 def column_names(table: PdfTable, rows: int) -> list[str]:
     """One name per column: `2024 / Q1` for a name below another one; '' for a column without."""
     names: list[list[str]] = [[] for _ in range(table.column_count)]
     for line in table.filled_grid()[:rows]:
-        for column, text in enumerate(line):
+        is_title = len(line) > 1 and len(set(line)) == 1
+        for column, text in enumerate(line[: 1 if is_title else None]):
             if text and text not in names[column]:
                 names[column].append(text)
     return [" / ".join(parts) for parts in names]
+
+
+def split_at_names(table: PdfTable) -> list[PdfTable]:
+    """The parts of a table of numbers, each of which begins with its own column names."""
+    grid = table.filled_grid()
+    first = count_header_rows(table)
+    known = {text for line in grid[:first] for text in line[1:]}
+    starts = [0]
+    for row in range(first + 1, len(grid) - 1):
+        names = [text for text in grid[row][1:] if text]
+        is_new = len(names) > 0.75 * (len(grid[row]) - 1) and not any(
+            _DIGITS.search(name) and not _is_label(name) for name in names
+        )
+        is_whole = len(names) > 1 and (is_new or not known.isdisjoint(names))
+        if not is_whole or not _names_columns(grid, row) or not is_numeric(table, row + 1):
+            continue
+        start = row
+        while start - 1 > starts[-1] + first and _holds_names(grid[start - 1]):
+            start -= 1
+        if start > starts[-1] + first:
+            starts.append(start)
+    spans = [(cell.row, cell.row + cell.rows) for cell in table.cells]
+    starts = [start for start in starts if not any(top < start < bottom for top, bottom in spans)]
+    parts = []
+    for start, end in pairwise([*starts, len(grid)]):
+        cells = [replace(cell, row=cell.row - start) for cell in table.cells if start <= cell.row < end]
+        parts.append(replace(table, cells=cells))
+    return parts
+
+
+def _holds_names(row: Sequence[str]) -> bool:
+    return any(row[1:]) and not any(map(is_data, row[1:]))
+
+
+def names_from(before: PdfTable, names: Sequence[str], table: PdfTable) -> list[str]:
+    """The names of the columns of the table before that stand above those of a table; [] if they do not."""
+    above, found = column_extents(before), column_extents(table)
+    taken = [
+        max(range(len(above)), key=lambda column: min(x1, above[column][1]) - max(x0, above[column][0]))
+        for x0, x1 in found
+    ]
+    fits = all(above[column][0] < x1 and x0 < above[column][1] for column, (x0, x1) in zip(taken, found, strict=True))
+    return [names[column] for column in taken] if fits and taken == sorted(set(taken)) else []
+
+
+def column_extents(table: PdfTable) -> list[tuple[float, float]]:
+    """From the left to the right edge of the texts of each column."""
+    extents = [(math.inf, -math.inf)] * table.column_count
+    for cell in table.cells:
+        if cell.columns == 1:
+            x0, x1 = extents[cell.column]
+            extents[cell.column] = min(x0, cell.x0), max(x1, cell.x1)
+    return extents

@@ -32,6 +32,7 @@ APART = 40.0
 _PAGE_NUMBER = re.compile(
     r"(?i)(?:page|seite|p\.)? {0,3}(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-\d{1,3})(?: {0,3}(?:/|of|von|de) {0,3}\d{1,4})?"
 )
+_BREAK_BEFORE_SIGN, _BREAK = re.compile(r"[\r\n]+(?=[,.;:!?)\]])"), re.compile(r"[\r\n]+")
 
 
 @dataclass(slots=True)
@@ -217,16 +218,22 @@ def _join_lines(pieces: Sequence[Piece]) -> list[PdfLine]:
         ):
             line = lines[-1]
             line.joints += (len(line.text),)
-            line.text += " " + piece.text
+            line.text += " " + _on_one_line(piece.text)
             line.x1 = piece.x1
             line.top, line.bottom = min(line.top, piece.top), max(line.bottom, piece.bottom)
             line.fonts = (line.fonts[0], piece.fonts[1])
             if len(piece.text) > 0.6 * len(line.text):
                 line.height = piece.size
         else:
-            lines.append(PdfLine(piece.text, piece.x0, piece.top, piece.x1, piece.bottom, piece.fonts, piece.size))
+            text = _on_one_line(piece.text)
+            lines.append(PdfLine(text, piece.x0, piece.top, piece.x1, piece.bottom, piece.fonts, piece.size))
         before = piece
     return lines
+
+
+def _on_one_line(text: str) -> str:
+    """The text of a piece without the line breaks that PDFium writes behind raised and lowered marks."""
+    return _BREAK.sub(" ", _BREAK_BEFORE_SIGN.sub("", text)) if "\n" in text else text
 
 
 def _insert_tables(lines: list[PdfLine], tables: Sequence[PdfTable], pieces: Sequence[Piece]) -> list[PdfLine]:

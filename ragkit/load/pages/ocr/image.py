@@ -97,7 +97,7 @@ class ImageLoader:
         return PageImage(*grey.size, grey.tobytes(), dpi)
 
     def _read_page(self, image: PageImage, number: int, confidence: dict[int, float]) -> TextLayout:
-        words = self._engine.read(image) if reads_scans() else []
+        words, image = self._engine.read(image) if reads_scans() else ([], image)
         confidence[number] = round(mean_confidence(words), 2)
         layout = lay_out(build_page(words, image), tables=True)
         [blocks] = page_blocks([layout])

@@ -57,7 +57,7 @@ class ScannedPages:
             return content
         height, width = pixels.shape
         scan = PageImage(width, height, pixels.tobytes(), self._options.dpi)
-        words = OcrEngine.shared(self._options).read(scan)
+        words, scan = OcrEngine.shared(self._options).read(scan)
         if not words:
             return content
         self.confidence[number] = round(mean_confidence(words), 2)

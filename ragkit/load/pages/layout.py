@@ -240,14 +240,27 @@ def _insert_tables(lines: list[PdfLine], tables: Sequence[PdfTable], pieces: Seq
     """Each table before the first line that stands below it in the same column, behind a line above it."""
     for table in tables:
         item = PdfLine("", table.x0, table.top, table.x1, table.bottom, table=table)
-        at = len(lines)
-        for number, line in enumerate(lines):
-            beside = line.x1 < table.x0 or line.x0 > table.x1
-            if not beside and line.top >= table.top and (number == 0 or lines[number - 1].top < line.top):
-                at = number
-                break
-        lines.insert(at, item)
+        lines.insert(_place_above(lines, table.x0, table.top, table.x1), item)
     return lines
+
+
+def _place_above(lines: Sequence[PdfLine], x0: float, top: float, x1: float) -> int:
+    """The number of the first line that stands below `top` between `x0` and `x1`, behind a line above it."""
+    for number, line in enumerate(lines):
+        beside = line.x1 < x0 or line.x0 > x1
+        if not beside and line.top >= top and (number == 0 or lines[number - 1].top < line.top):
+            return number
+    return len(lines)
+
+
+def insert_picture(lines: list[PdfLine], picture: list[PdfLine]) -> None:
+    """The lines of a picture before the first line below it in the same column, behind a line above it."""
+    x0, x1 = min(line.x0 for line in picture), max(line.x1 for line in picture)
+    at = _place_above(lines, x0, min(line.top for line in picture), x1)
+    for behind in lines[at : at + 1]:
+        behind.new_block = True
+    picture[0].new_block = picture[0].is_note = True
+    lines[at:at] = picture
 
 
 def _insert_note(lines: list[PdfLine], note: list[PdfLine]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from ragkit.load.options import LOADER_VERSIONS, PdfOptions
 from ragkit.load.pages.blocks import page_blocks
 from ragkit.load.pages.headings import largest_text, mark_headings
-from ragkit.load.pages.layout import PageLayout, PdfLine, lay_out
+from ragkit.load.pages.layout import PageLayout, PdfLine, insert_picture, lay_out
 from ragkit.load.pages.notes import mark_captions, place_footnotes
 from ragkit.load.pages.ocr.scanned_pages import ScannedPages, lacks_text
 from ragkit.load.pages.pdfium import PdfiumFile
@@ -77,6 +77,8 @@ class PdfLoader:
             extra["ocr_confidence"] = min(scans.confidence.values())
         if scans is not None and scans.left_out:
             extra["pages_without_text"] = list(scans.left_out)
+        if scans is not None and scans.pictures_left_out:
+            extra["pages_with_pictures"] = list(scans.pictures_left_out)
         if self.options.layout:
             extra["running_heads"] = take_running_heads(readable)
         if find_headings:
@@ -110,12 +112,17 @@ class PdfLoader:
             return None
         with page:
             content = read_page(page, tables=self.options.tables, fonts=fonts)
+            pictures: list[list[PdfLine]] = []
             if scans is not None and lacks_text(content):
                 content = scans.read(page, number + 1, content)
+            elif scans is not None:
+                pictures = list(scans.read_pictures(page, number + 1, content))
             notes = list(page.notes()) if self.options.annotations else []
             if self.options.annotations and len(links) < MAX_LINKS:
                 links.update(dict.fromkeys(link for link in page.links() if _WEB_ADDRESS.fullmatch(link)))
         layout = lay_out(content, tables=self.options.tables)
+        for picture in pictures:
+            insert_picture(layout.lines, picture)
         layout.lines += [PdfLine(note, 0, content.height / 2, content.width, content.height / 2) for note in notes]
         return layout
 

@@ -258,7 +258,7 @@ def insert_picture(lines: list[PdfLine], picture: list[PdfLine]) -> None:
     x0, x1 = min(line.x0 for line in picture), max(line.x1 for line in picture)
     at = _place_above(lines, x0, min(line.top for line in picture), x1)
     for behind in lines[at : at + 1]:
-        behind.new_block = True
+        behind.new_block = behind.is_note = True
     picture[0].new_block = picture[0].is_note = True
     lines[at:at] = picture
 

@@ -21,7 +21,8 @@ NEAR_SHADE = 6
 """How much the shade of a ground differs from pixel to pixel."""
 MIN_GROUND = 0.01
 """Share of a page that a ground covers: letters of one shade cover less."""
-MAX_GROUNDS = 4
+MAX_GROUNDS = 6
+"""Shades that are looked at, with those of white paper and of ink."""
 MAX_LETTER = 0.35
 """How far the ground on both sides of a pixel on it is away, in inches."""
 
@@ -53,12 +54,12 @@ def whiten_grounds(pixels: Pixels, dpi: int) -> Pixels:
     names above a table, boxes, yellowed paper."""
     counts = np.bincount(pixels.ravel(), minlength=256)
     near = np.convolve(counts, np.ones(2 * NEAR_SHADE + 1, np.int64), "same")
-    near[: GROUND.start] = near[GROUND.stop :] = 0
     for _ in range(MAX_GROUNDS):
         shade = int(near.argmax())
         if near[shade] < MIN_GROUND * pixels.size:
             break
-        pixels = _whiten_ground(pixels, shade, round(MAX_LETTER * dpi))
+        if shade in GROUND:
+            pixels = _whiten_ground(pixels, shade, round(MAX_LETTER * dpi))
         near[max(0, shade - 3 * NEAR_SHADE) : shade + 3 * NEAR_SHADE + 1] = 0
     return pixels
 
@@ -69,7 +70,8 @@ def _whiten_ground(pixels: Pixels, shade: int, reach: int) -> Pixels:
     between = _is_between(ground, reach) & _is_between(ground.T, reach).T & ~ground
     values = pixels[between].astype(np.float32)
     dark = values * (255 / shade)
-    light = 255 - (values - shade) * (255 / (255 - shade))  # white letters
+    above = np.maximum(values - shade - 2 * NEAR_SHADE, 0)
+    light = 255 - above * (255 / max(255 - shade - 2 * NEAR_SHADE, 1))  # white letters
     whitened = pixels.copy()
     whitened[between] = np.where(values < shade, dark, light).clip(0, 255).astype(np.uint8)
     whitened[ground] = 255

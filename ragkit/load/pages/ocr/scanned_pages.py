@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ragkit.errors import MissingExtra
-from ragkit.load.pages.layout import PdfLine, lay_out
 from ragkit.load.ocr_options import OcrOptions
+from ragkit.load.pages.layout import PdfLine, lay_out
 from ragkit.load.pages.page import PdfPage
 from ragkit.load.pages.pdfium import PdfiumPage
 from ragkit.load.process.parser_state import reads_scans
@@ -114,7 +114,7 @@ class ScannedPages:
 def _pictures_without_text(page: PdfiumPage, content: PdfPage) -> Iterator[tuple[float, float, float, float]]:
     """Left, top, right, bottom of the larger pictures on the shown page that no text stands on, from its top left
     corner; none on pages that are turned."""
-    left, bottom, right, top = page.bounds
+    left, _, right, top = page.bounds
     if page.rotation or abs(content.width - (right - left)) > 1:
         return
     pictures = page.pictures()[:MAX_PICTURES]

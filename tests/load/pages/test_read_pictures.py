@@ -121,7 +121,9 @@ def test_a_table_on_its_head_has_its_rows() -> None:
     assert "alpha | some | Tools that encrypt the blocks of a disk" in read[1]
 
 
-def grid(fill: tuple[int, int, int], ink: tuple[int, int, int], rows: Callable[[int], bool]) -> str:
+def grid(
+    fill: tuple[int, int, int], ink: tuple[int, int, int], rows: Callable[[int], bool], *, says_dpi: bool = True
+) -> str:
     """The text of a table of four rows of which some have a coloured ground."""
     lines = ["Category People Done Accuracy", "Blind 5 1 34.5%", "Dexterity 5 4 98.3%", "Mobility 3 3 95.4%"]
     image = Image.new("RGB", (1400, 460), "white")
@@ -138,7 +140,9 @@ def grid(fill: tuple[int, int, int], ink: tuple[int, int, int], rows: Callable[[
     for at in range(5):
         pen.line((30, 30 + 100 * at, 1310, 30 + 100 * at), fill="black", width=3)
         pen.line((30 + 320 * at, 30, 30 + 320 * at, 430), fill="black", width=3)
-    return ImageLoader().load(scan_files.save([image], "PNG"), "/x/a.png").text
+    out = io.BytesIO()
+    image.save(out, "PNG", **({"dpi": (200, 200)} if says_dpi else {}))
+    return ImageLoader().load(out.getvalue(), "/x/a.png").text
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,8 @@ def grid(fill: tuple[int, int, int], ink: tuple[int, int, int], rows: Callable[[
 def test_rows_on_a_coloured_ground_are_rows(
     fill: tuple[int, int, int], ink: tuple[int, int, int], rows: Callable[[int], bool]
 ) -> None:
-    assert grid(fill, ink, rows).split("\n") == [
+    for says_dpi in (True, False):
+        assert grid(fill, ink, rows, says_dpi=says_dpi).split("\n") == [
         "Category | People | Done | Accuracy", "Blind | 5 | 1 | 34.5%", "Dexterity | 5 | 4 | 98.3%",
         "Mobility | 3 | 3 | 95.4%",
     ]  # fmt: skip

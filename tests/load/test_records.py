@@ -305,11 +305,13 @@ def test_a_folder_of_json_files_is_counted_and_filtered_as_records(tmp_path: Pat
         "load: {name: json, records: {text: [name], title: name, metadata: [price, hall.floor]}}\n"
         "embed: {name: hashing, dimension: 16}\n"
     )
+    folder = tmp_path / "pumps"
+    folder.mkdir()
     for number in range(12):
         pump = {"name": f"Pump {number}", "price": 10 * number + 0.5, "hall": {"floor": number % 3}}
-        (tmp_path / f"p{number}.json").write_text(json.dumps(pump))
+        (folder / f"p{number}.json").write_text(json.dumps(pump))
     with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
-        report = kb.index(tmp_path / "pumps")
+        report = kb.index(folder)
         assert (report.files["added"], report.chunks["added"]) == (12, 12)
         dear = {"price": {"$gt": 75}}
         assert {hit.chunk.metadata["price"] for hit in kb.search("pump", top_k=12, where=dear)} == {

@@ -320,5 +320,5 @@ def test_a_folder_of_json_files_is_counted_and_filtered_as_records(tmp_path: Pat
             100.5,
             110.5,
         }
-        assert kb.aggregate("price", dear).count == 4
+        assert kb.aggregate("price", dear).documents == 4
         assert kb.aggregate("price", {"hall.floor": 1}).sum == 10.5 + 40.5 + 70.5 + 100.5

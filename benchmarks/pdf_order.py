@@ -4,8 +4,8 @@ Tagged files say in which order the parts of a page are read. Each part of at le
 in the text of the loader; Kendall's tau compares the order of those that stand on the page once.
 
 `--lines` needs no tags: lines of prose that follow each other in the text of pdftotext (poppler) are looked for in the
-text of the loader and in that of PDFium, which is in the order of the file. A page is clearly worse than the file when it
-keeps at least two pairs of lines and 5 % less together. Footnotes stay where they stand, and scans are not read.
+text of the loader and in that of PDFium, which is in the order of the file. A page is clearly worse than the file when
+it keeps at least two pairs of lines and 5 % less together. Footnotes stay where they stand, and scans are not read.
 """
 
 from __future__ import annotations

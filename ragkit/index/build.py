@@ -27,6 +27,7 @@ from ragkit.index.build_runner import BuildRunner, EmbeddedTexts, EmbeddingShare
 from ragkit.index.catalog.sqlite import Catalog, EmbedderRow, FileRow
 from ragkit.index.context_writer import ContextWriter, Prepared
 from ragkit.index.plan import FileTask, IndexPlan, stat_to_store
+from ragkit.index.reading_notes import ReadingNotes
 from ragkit.index.report import (
     FileFailure,
     FileRead,
@@ -36,12 +37,9 @@ from ragkit.index.report import (
     PlanCreated,
     TextsEmbedded,
 )
-from ragkit.index.scan_notes import PAGES_WITHOUT_TEXT, describe_noise, describe_scans
 from ragkit.lexical.base import LexicalIndex
 from ragkit.load.files.file_io import FileStat
 from ragkit.load.process.parsing import ParseFailure
-from ragkit.load.shared.noise import LEFT_OUT
-from ragkit.records import Document
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.meter import current_meter
 
@@ -138,8 +136,7 @@ class Build:
         self._counts: Counter[str] = Counter()
         self._failures: list[FileFailure] = []
         self._skipped: list[tuple[str, str]] = []
-        self._scans: dict[str, list[int]] = {}
-        self._left_out: dict[str, int] = {}
+        self._reading_notes = ReadingNotes()
         self._token_count = 0
         self._weights_checked = False
         self._batch_queue: deque[_EmbedBatch] = deque()
@@ -195,7 +192,7 @@ class Build:
             seconds=time.perf_counter() - started,
             contexts=sum(estimate.requests for estimate in estimates) if dry_run else contexts.written,
             context_estimates=estimates,
-            notes=self._notes(is_estimate=dry_run),
+            notes=self._reading_notes.lines(is_estimate=dry_run),
             stage_seconds={stage: round(seconds, 3) for stage, seconds in self._stage_seconds.items()},
             dry_run=dry_run,
         )
@@ -223,7 +220,7 @@ class Build:
         self._stage_seconds["load"] += outcome.load_seconds
         self._stage_seconds["split"] += outcome.split_seconds
         self._token_count += outcome.split_tokens
-        self._note_scans(outcome.document)
+        self._reading_notes.add(outcome.document)
         recipe = self._stages.loader_fingerprint(outcome.loader)
         row = _new_file_row(task, outcome.stat, outcome.content_hash, recipe, checked_at)
         problem = describe_problems(part.document for part in (outcome, *outcome.parts))
@@ -242,18 +239,6 @@ class Build:
             return FileRead(task.source, 0, task.stat.size, "holds no text")
         self._queue_document(task, row, outcome)
         return FileRead(task.source, len(outcome.chunks) + parts, task.stat.size, row.reason, row.hint)
-
-    def _notes(self, *, is_estimate: bool) -> tuple[str, ...]:
-        scans = (describe_scans(self._scans, is_estimate=is_estimate),) if self._scans else ()
-        return (*scans, *((describe_noise(self._left_out),) if self._left_out else ()))
-
-    def _note_scans(self, document: Document) -> None:
-        count = document.metadata.get(LEFT_OUT)
-        if isinstance(count, int):
-            self._left_out[document.source] = count
-        pages = document.metadata.get(PAGES_WITHOUT_TEXT)
-        if isinstance(pages, list):
-            self._scans[document.source] = [page for page in pages if isinstance(page, int)]
 
     def _queue_parts(self, task: FileTask, row: FileRow, parts: Sequence[PreparedFile]) -> int:
         """Queue the documents inside a file, and remove those that are gone. Returns their number of chunks."""

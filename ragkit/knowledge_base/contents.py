@@ -26,7 +26,8 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 """The beginning of a date, by which conditions compare."""
 _NOT_FILTERED = frozenset(
     {"title", "name", "suffix", "source", "format", "columns", "encoding", "characters_left_out", "links", "layout"}
-    | {"running_heads"}
+    | {"running_heads", "letters_read", "letters_outside_page", "letters_in_running_heads", "letters_lost"}
+    | {"pages_with_loss", "pages_with_pictures"}
 )
 """Fields that are described otherwise, or tell nothing."""
 

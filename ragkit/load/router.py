@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections import Counter
@@ -23,7 +22,7 @@ from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.noise import leave_out_noise
 from ragkit.load.shared.titles import give_title
 from ragkit.load.text.front_matter import find_access
-from ragkit.records import JSON, NO_METADATA, Document, Metadata, content_id
+from ragkit.records import JSON, NO_METADATA, Document, Metadata
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -158,19 +157,3 @@ def _safe_name(name: str, *, folders: bool) -> str:
     """The name of a file inside a file as the end of a source."""
     parts = [re.sub(r"[/\\\x00-\x1f]", "_", part).strip() for part in (name.split("/") if folders else [name])]
     return "/".join(part for part in parts if part not in {"", ".", ".."}) or "attachment"
-
-
-def load_fingerprint(routes: Sequence[LoaderRoute] = ()) -> str:
-    """The fingerprint of routes, options and loader versions: 32 hex digits, equal on every machine.
-
-    Imports no vendor package. Versions of vendor packages are not included: an update of lxml would parse every
-    folder again, for almost always the same text. `ragkit clear` before `ragkit index` parses everything again.
-    """
-    parts = [f"{name}={version}" for name, version in sorted(LOADER_VERSIONS.items())]
-    for route in routes:
-        if route.name not in LOADER_VERSIONS:
-            parts.append(f"{route.name}={LOADERS.find(route.name).version}")
-        # the options of `folder` select files, and do not change their text
-        options = {} if route.name == "folder" else options_to_json(route.options)
-        parts.append(json.dumps([route.name, options, list(route.suffixes)], sort_keys=True))
-    return content_id("load", *parts)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ragkit.places import describe_place
 from ragkit.records import Chunk, Document, Heading, content_id, extend_heading_path, heading_texts, join_header
 from ragkit.split.base import Splitter, TokenStartsFunction
+from ragkit.split.contents import find_contents, without_contents
 from ragkit.split.lines import LineNumbers, skip_whitespace
 from ragkit.split.text_boundaries import last_word_end
 from ragkit.split.token_index import MAX_TOKEN_CHARS, estimate_token_starts
@@ -29,7 +30,7 @@ def build_chunks(
     header_tokens: int = MAX_HEADER_TOKENS,
     max_tokens: int | None = None,
 ) -> list[Chunk]:
-    """The chunks of a document, in order.
+    """The chunks of a document, in order. Tables of contents with leaders are in none.
 
     The id of a chunk is a hash of the document's source (or its id), the chunk's text and header, the fingerprint,
     and its number among equal chunks of the document: text that moves keeps its id.
@@ -44,6 +45,9 @@ def build_chunks(
             fit. None: no limit.
     """
     spans = splitter.spans(document, token_starts, _reserved_tokens(splitter, header_tokens, max_tokens))
+    contents = find_contents(document.text) if document.format != "code" else []
+    if contents:
+        spans = list(without_contents(spans, contents, document.text))
     line_numbers, headings, ids = LineNumbers(document.text), _HeadingPaths(document), _ChunkIds(fingerprint)
     owner = document.source or document.id
     chunks: list[Chunk] = []

@@ -6,12 +6,13 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from ragkit.cli.progress import format_bar
-from tests.cli.conftest import Ragkit
+from ragkit.cli.progress import FIRST_LINE_S, format_bar, format_duration
+from tests.cli.conftest import Ragkit, start
 
 
 def on_a_terminal(*arguments: str, cwd: Path) -> str:
@@ -60,3 +61,30 @@ def test_a_pipe_gets_no_bar(workplace: Path, hashing: Path, ragkit: Ragkit) -> N
     (workplace / "note.txt").write_text("A note of roses.")
     result = ragkit("index", "note.txt")
     assert "\x1b" not in result.out + result.err
+
+
+def test_without_a_terminal_the_first_line_comes_in_time(workplace: Path, hashing: Path) -> None:
+    (workplace / "slow").mkdir()
+    for number in range(3000):
+        (workplace / "slow" / f"{number}.txt").write_text(f"Note {number} tells of roses. " * 60)
+    started = time.monotonic()
+    process = start("index", "slow", cwd=workplace)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert line.startswith(("looking for changes", "indexing: ", "searchable after "))
+    assert time.monotonic() - started < FIRST_LINE_S + 4  # the start of the process
+    process.communicate(timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "about 1 s"),
+        (40.4, "about 40 s"),
+        (61, "about 1 minute"),
+        (430, "about 7 minutes"),
+        (9000, "about 2 hours"),
+    ],
+)
+def test_a_duration_is_rounded(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

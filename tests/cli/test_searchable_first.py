@@ -36,7 +36,7 @@ def test_an_interruption_after_publishing_leaves_searchable_documents(workplace:
     write_notes(workplace / "docs", 700)
     process = start("index", "docs", cwd=workplace)
     assert process.stderr is not None
-    line = process.stderr.readline()
+    line = next(line for line in process.stderr if not line.startswith(("looking", "indexing")))
     assert line.startswith("searchable after ") and line.endswith(" s: 700 chunks, 700 to embed (Ctrl-C is safe)\n")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

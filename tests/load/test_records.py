@@ -6,6 +6,7 @@ import io
 import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.feather
@@ -13,16 +14,19 @@ import pyarrow.parquet
 import pytest
 
 from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.base import Loader
 from ragkit.load.data.csv import CsvLoader
 from ragkit.load.data.json import JsonlLoader, JsonLoader
 from ragkit.load.data.parquet import ParquetLoader
 from ragkit.load.data.sqlite import SqliteLoader
+from ragkit.load.data.structured import DataLoader
 from ragkit.load.office.odf import OdsLoader
 from ragkit.load.office.xls import XlsLoader
 from ragkit.load.office.xlsx import XlsxLoader
 from ragkit.load.options import (
     CsvOptions,
+    DataOptions,
     EmlOptions,
     JsonlOptions,
     JsonOptions,
@@ -35,6 +39,7 @@ from ragkit.load.options import (
 )
 from ragkit.load.router import LoaderRoute, Router
 from ragkit.load.shared.table_records import typed_value
+from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Document
 from tests.load import odf_files, ole_files, sample_files, xlsb_files
 from tests.load.record_files import ROWS, database, table_data
@@ -118,7 +123,7 @@ def test_an_unknown_column_is_an_error_that_names_the_known_ones() -> None:
 def test_fields_of_nested_objects_have_paths() -> None:
     data = b'[{"a": {"b": 7, "c": ["x", "y"]}, "d": [{"e": 1}], "f": null}, 8]'
     [part] = JsonLoader(JsonOptions(records=RecordOptions())).load(data, "/x/a.json").parts
-    assert part.text == "a.b: 7\na.c: x, y"
+    assert part.text == "a.b: 7\na.c: x, y\nd: e: 1"
     assert (part.metadata["a.b"], part.metadata["a.c"]) == (7, ["x", "y"])
 
 
@@ -248,3 +253,72 @@ def test_numbers_that_json_does_not_have_are_texts_or_missing() -> None:
         data = connection.serialize()
     [row] = SqliteLoader(SqliteTableOptions(records=RecordOptions())).load(data, "/x/a.sqlite").parts
     assert "a" not in row.metadata and row.metadata["b"] == 2
+
+
+ORDER = {
+    "id": "o7", "customer": {"town": "Northfield"}, "tags": ["new", "paid"],
+    "lines": [
+        {"part": "Filter", "price": 4.5, "sizes": [1, 2], "access": ["ann"]},
+        {"part": "Seal", "maker": {"name": "Ann"}, "price": 2},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["json", "json list", "jsonl", "yaml"])
+def test_objects_in_lists_of_a_record_are_text(kind: str) -> None:
+    loader: Loader
+    text = json.dumps([ORDER] if kind in ("json list", "yaml") else ORDER)
+    if kind == "yaml":
+        loader = DataLoader(DataOptions())
+    else:
+        loader = JsonlLoader(JsonlOptions(records=RecordOptions())) if kind == "jsonl" else json_loader()
+    [record] = loader.load(text.encode(), f"/x/orders.{kind.split(maxsplit=1)[0]}").parts
+    assert record.metadata["lines"] == ("part: Filter, price: 4.5, sizes: 1, 2; part: Seal, maker.name: Ann, price: 2")
+    assert "lines: part: Filter, price: 4.5" in record.text
+    assert record.metadata["customer.town"] == "Northfield"
+
+
+def test_deep_lists_of_a_record_end_at_a_depth() -> None:
+    deep: object = "bottom"
+    for _ in range(300):
+        deep = [{"a": deep}]
+    [record] = json_loader().load(json.dumps({"name": "x", "deep": deep}).encode(), "/x/a.json").parts
+    assert record.text == "name: x"
+
+
+def json_loader(**options: object) -> JsonLoader:
+    return JsonLoader(JsonOptions(records=RecordOptions(**options)))  # type: ignore[arg-type]
+
+
+def test_a_file_of_one_object_may_lack_fields_that_other_files_have() -> None:
+    loader = json_loader(text=("name", "note"), title="name", metadata=("price",))
+    [record] = loader.load(b'{"name": "Pump", "price": 4}', "/x/a.json").parts
+    assert (record.title, record.text, record.metadata["price"]) == ("Pump", "name: Pump", 4)
+    with pytest.raises(LoadError, match="no record has a field 'name'"):
+        loader.load(b'{"naem": "Pump"}', "/x/a.json")
+    with pytest.raises(LoadError, match="no record has a field 'note'"):
+        loader.load(b'[{"name": "Pump", "price": 4}]', "/x/a.json")
+
+
+def test_a_folder_of_json_files_is_counted_and_filtered_as_records(tmp_path: Path) -> None:
+    pipeline = Pipeline.from_yaml(
+        "load: {name: json, records: {text: [name], title: name, metadata: [price, hall.floor]}}\n"
+        "embed: {name: hashing, dimension: 16}\n"
+    )
+    folder = tmp_path / "pumps"
+    folder.mkdir()
+    for number in range(12):
+        pump = {"name": f"Pump {number}", "price": 10 * number + 0.5, "hall": {"floor": number % 3}}
+        (folder / f"p{number}.json").write_text(json.dumps(pump))
+    with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
+        report = kb.index(folder)
+        assert (report.files["added"], report.chunks["added"]) == (12, 12)
+        dear = {"price": {"$gt": 75}}
+        assert {hit.chunk.metadata["price"] for hit in kb.search("pump", top_k=12, where=dear)} == {
+            80.5,
+            90.5,
+            100.5,
+            110.5,
+        }
+        assert kb.aggregate("price", dear).documents == 4
+        assert kb.aggregate("price", {"hall.floor": 1}).sum == 10.5 + 40.5 + 70.5 + 100.5

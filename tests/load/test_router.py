@@ -14,9 +14,9 @@ from ragkit.errors import LoadError, MissingExtra, UnknownName, UnsupportedForma
 from ragkit.load import LOADERS
 from ragkit.load.files.walk import FolderOptions
 from ragkit.load.folder import FolderLoader
-from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions, PdfOptions
+from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions
 from ragkit.load.process.ipc import encode_request, read_request
-from ragkit.load.router import LoaderRoute, Router, load_fingerprint
+from ragkit.load.router import LoaderRoute, Router
 from tests.load import odf_files, ole_files, sample_files, scan_files
 from tests.load.record_files import database, table_data
 
@@ -139,29 +139,6 @@ def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> N
     assert first.load(data, "/x/a") == first.load(data, "/x/a") == second.load(data, "/x/a")
     loaded = first.load(data, "/x/a")
     assert loaded.text or loaded.parts  # records are documents of their own
-
-
-def test_the_fingerprint_depends_on_routes_options_and_suffixes() -> None:
-    fingerprints = {
-        load_fingerprint(),
-        load_fingerprint([LoaderRoute("pypdf", suffixes=(".pdf",))]),
-        load_fingerprint([LoaderRoute("pypdf", suffixes=(".x",))]),
-        load_fingerprint([LoaderRoute("pdf", PdfOptions(join_hyphens=False))]),
-        load_fingerprint([LoaderRoute("pdf", PdfOptions())]),
-    }
-    assert len(fingerprints) == 5
-    assert all(len(fingerprint) == 32 for fingerprint in fingerprints)
-
-
-def test_the_selection_of_files_does_not_change_the_fingerprint() -> None:
-    only = FolderOptions(include=("*.md",), max_file_mb=3)
-    assert load_fingerprint([LoaderRoute("folder", only)]) == load_fingerprint([LoaderRoute("folder", FolderOptions())])
-
-
-def test_a_new_version_of_a_loader_changes_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = load_fingerprint()
-    monkeypatch.setattr("ragkit.load.router.LOADER_VERSIONS", {**LOADER_VERSIONS, "html": "next"})
-    assert load_fingerprint() != before
 
 
 VENDORS = ["charset_normalizer", "docx", "lxml", "markdown_it", "numpy", "openpyxl", "pptx", "pypdf", "pypdfium2"]

@@ -16,7 +16,7 @@ from ragkit.load.options import LOADER_VERSIONS, JsonlOptions, JsonOptions, Reco
 from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
-from ragkit.load.shared.table_records import Record, build_record_documents, typed_value
+from ragkit.load.shared.table_records import Record, build_record_documents, list_text, typed_value
 from ragkit.records import JSON, Document, Place
 
 MAX_INLINE_LIST_CHARS = 400
@@ -56,7 +56,8 @@ class JsonLoader:
                 for number, item in enumerate(items, start=1)
                 if isinstance(item, dict)
             )
-            return build_record_documents("json", source, objects, self.options.records)
+            is_lone = not isinstance(value, list)
+            return build_record_documents("json", source, objects, self.options.records, is_lone=is_lone)
         return _build_document(_JsonTextWriter(self.options, source).to_text(value), "json", source, {})
 
 
@@ -95,7 +96,7 @@ def _build_records(kind: str, text: str, options: JsonOptions, source: str) -> D
 
 
 def _flatten(value: dict[str, JsonValue], options: JsonOptions) -> dict[str, JSON]:
-    """The fields of an object, `a.b` for those of an object inside it; lists of scalars are kept, others left out."""
+    """The fields of an object, `a.b` for those of an object inside it; lists of scalars are kept, others are a text."""
     fields = {name: _access_value(item) for name, item in value.items() if is_access_field(name)}
     pending = [(name, item) for name, item in reversed(value.items()) if name not in fields]
     while pending and len(fields) < options.max_values:
@@ -105,6 +106,8 @@ def _flatten(value: dict[str, JsonValue], options: JsonOptions) -> dict[str, JSO
         elif isinstance(item, list):
             if all(isinstance(inner, str | bool) for inner in item):
                 fields[name] = [_typed(inner) for inner in item]
+            else:
+                fields[name] = replace_invalid_chars(list_text(item))
         elif item is not None:
             fields[name] = _typed(item)
     return fields

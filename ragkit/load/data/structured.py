@@ -16,7 +16,7 @@ from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.loader_utils import ValueLimitExceeded, collapse_whitespace, to_json
 from ragkit.load.shared.ooxml import local_name, parse_xml
-from ragkit.load.shared.table_records import Record, build_record_documents, typed_value
+from ragkit.load.shared.table_records import Record, build_record_documents, list_text, typed_value
 from ragkit.records import JSON, Document, Place
 
 MAX_DEPTH = 50
@@ -120,7 +120,7 @@ def _find_lists(value: JSON, path: Path) -> Iterator[tuple[Path, Sequence[Mappin
 
 
 def _fields(item: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
-    """The fields of an object, `a.b` for those of an object inside it; lists of scalars are kept, others left out."""
+    """The fields of an object, `a.b` for those of an object inside it; lists of scalars are kept, others are a text."""
     for name, value in item.items():
         if is_access_field(name):
             yield name, value
@@ -129,5 +129,7 @@ def _fields(item: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
         elif isinstance(value, list):
             if not any(isinstance(inner, dict | list) for inner in value):
                 yield name, [inner if isinstance(inner, str | bool) else str(inner) for inner in value]
+            else:
+                yield name, list_text(value)
         elif value is not None:
             yield name, value

@@ -13,7 +13,6 @@ from ragkit.load.shared.list_numbers import format_number
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import find_child, get_attribute, iter_elements, local_name
 
-MAX_LEVELS = 9
 BULLET = "-"
 
 _PLACEHOLDER = re.compile(r"%([1-9])")

@@ -32,6 +32,7 @@ APART = 40.0
 _PAGE_NUMBER = re.compile(
     r"(?i)(?:page|seite|p\.)? {0,3}(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-\d{1,3})(?: {0,3}(?:/|of|von|de) {0,3}\d{1,4})?"
 )
+_BREAK_BEFORE_SIGN, _BREAK = re.compile(r"[\r\n]+(?=[,.;:!?)\]])"), re.compile(r"[\r\n]+")
 
 
 @dataclass(slots=True)
@@ -247,30 +248,49 @@ def _join_lines(pieces: Sequence[Piece]) -> list[PdfLine]:
         ):
             line = lines[-1]
             line.joints += (len(line.text),)
-            line.text += " " + piece.text
+            line.text += " " + _on_one_line(piece.text)
             line.x1 = piece.x1
             line.top, line.bottom = min(line.top, piece.top), max(line.bottom, piece.bottom)
             line.fonts = (line.fonts[0], piece.fonts[1])
             if len(piece.text) > 0.6 * len(line.text):
                 line.height = piece.size
         else:
-            lines.append(PdfLine(piece.text, piece.x0, piece.top, piece.x1, piece.bottom, piece.fonts, piece.size))
+            text = _on_one_line(piece.text)
+            lines.append(PdfLine(text, piece.x0, piece.top, piece.x1, piece.bottom, piece.fonts, piece.size))
         before = piece
     return lines
+
+
+def _on_one_line(text: str) -> str:
+    """The text of a piece without the line breaks that PDFium writes behind raised and lowered marks."""
+    return _BREAK.sub(" ", _BREAK_BEFORE_SIGN.sub("", text)) if "\n" in text else text
 
 
 def _insert_tables(lines: list[PdfLine], tables: Sequence[PdfTable], pieces: Sequence[Piece]) -> list[PdfLine]:
     """Each table before the first line that stands below it in the same column, behind a line above it."""
     for table in tables:
         item = PdfLine("", table.x0, table.top, table.x1, table.bottom, table=table)
-        at = len(lines)
-        for number, line in enumerate(lines):
-            beside = line.x1 < table.x0 or line.x0 > table.x1
-            if not beside and line.top >= table.top and (number == 0 or lines[number - 1].top < line.top):
-                at = number
-                break
-        lines.insert(at, item)
+        lines.insert(_place_above(lines, table.x0, table.top, table.x1), item)
     return lines
+
+
+def _place_above(lines: Sequence[PdfLine], x0: float, top: float, x1: float) -> int:
+    """The number of the first line that stands below `top` between `x0` and `x1`, behind a line above it."""
+    for number, line in enumerate(lines):
+        beside = line.x1 < x0 or line.x0 > x1
+        if not beside and line.top >= top and (number == 0 or lines[number - 1].top < line.top):
+            return number
+    return len(lines)
+
+
+def insert_picture(lines: list[PdfLine], picture: list[PdfLine]) -> None:
+    """The lines of a picture before the first line below it in the same column, behind a line above it."""
+    x0, x1 = min(line.x0 for line in picture), max(line.x1 for line in picture)
+    at = _place_above(lines, x0, min(line.top for line in picture), x1)
+    for behind in lines[at : at + 1]:
+        behind.new_block = behind.is_note = True
+    picture[0].new_block = picture[0].is_note = True
+    lines[at:at] = picture
 
 
 def _insert_note(lines: list[PdfLine], note: list[PdfLine]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterator
+from itertools import chain
 
 from ragkit.load.options import LOADER_VERSIONS, PdfOptions
 from ragkit.load.pages.blocks import page_blocks
 from ragkit.load.pages.headings import largest_text, mark_headings
-from ragkit.load.pages.layout import PageLayout, PdfLine, lay_out
+from ragkit.load.pages.kept_letters import KeptLetters
+from ragkit.load.pages.layout import PageLayout, PdfLine, insert_picture, lay_out
 from ragkit.load.pages.notes import mark_captions, place_footnotes
 from ragkit.load.pages.ocr.scanned_pages import ScannedPages, lacks_text
 from ragkit.load.pages.pdfium import PdfiumFile
@@ -65,7 +67,8 @@ class PdfLoader:
         find_headings = self.options.layout and len(outline) < MIN_OUTLINE_ENTRIES
         scans = ScannedPages(self.options.ocr) if self.options.ocr else None
         links: dict[str, None] = {}
-        pages = [self._read_page(pdf, number, scans, links, fonts=find_headings) for number in range(len(pdf))]
+        letters = KeptLetters()
+        pages = [self._read_page(pdf, number, scans, links, letters, fonts=find_headings) for number in range(len(pdf))]
         garbled: list[JSON] = [number for number, page in enumerate(pages, start=1) if page and page.is_garbled]
         readable = [page for page in pages if page is not None]
         if garbled:
@@ -77,8 +80,12 @@ class PdfLoader:
             extra["ocr_confidence"] = min(scans.confidence.values())
         if scans is not None and scans.left_out:
             extra["pages_without_text"] = list(scans.left_out)
+        if scans is not None and scans.pictures_left_out:
+            extra["pages_with_pictures"] = list(scans.pictures_left_out)
         if self.options.layout:
+            letters.before_heads(pages)
             extra["running_heads"] = take_running_heads(readable)
+            letters.after_heads(pages)
         if find_headings:
             mark_headings(readable)
         if self.options.layout:
@@ -86,7 +93,9 @@ class PdfLoader:
                 mark_captions(page)
             place_footnotes(readable)
         compounds = find_compounds(line.text for page in readable for line in page.lines)
-        texts = [self._page_text(blocks, compounds) for blocks in page_blocks(pages)]
+        blocks = list(page_blocks(pages))
+        texts = [self._page_text(page, compounds) for page in blocks]
+        extra.update(letters.report(blocks))
         return PdfContent(
             pages=[text if page is not None else None for text, page in zip(texts, pages, strict=True)],
             outline=outline,
@@ -102,21 +111,36 @@ class PdfLoader:
         return join_blocks(blocks)
 
     def _read_page(
-        self, pdf: PdfiumFile, number: int, scans: ScannedPages | None, links: dict[str, None], *, fonts: bool
+        self,
+        pdf: PdfiumFile,
+        number: int,
+        scans: ScannedPages | None,
+        links: dict[str, None],
+        letters: KeptLetters,
+        *,
+        fonts: bool,
     ) -> PageLayout | None:
-        """A page, and its links added to `links`; None when it cannot be read."""
+        """A page, and its links and letters added to `links` and `letters`; None when it cannot be read."""
         page = pdf.page(number)
         if page is None:
+            letters.add_page("", None)
             return None
         with page:
             content = read_page(page, tables=self.options.tables, fonts=fonts)
+            pictures: list[list[PdfLine]] = []
             if scans is not None and lacks_text(content):
                 content = scans.read(page, number + 1, content)
+            elif scans is not None:
+                pictures = list(scans.read_pictures(page, number + 1, content))
             notes = list(page.notes()) if self.options.annotations else []
             if self.options.annotations and len(links) < MAX_LINKS:
                 links.update(dict.fromkeys(link for link in page.links() if _WEB_ADDRESS.fullmatch(link)))
         layout = lay_out(content, tables=self.options.tables)
-        layout.lines += [PdfLine(note, 0, content.height / 2, content.width, content.height / 2) for note in notes]
+        more = [PdfLine(note, 0, content.height / 2, content.width, content.height / 2) for note in notes]
+        letters.add_page(page.text, content, [*more, *chain.from_iterable(pictures)])
+        for picture in pictures:
+            insert_picture(layout.lines, picture)
+        layout.lines += more
         return layout
 
 

@@ -32,7 +32,7 @@ MAX_CHARS = 20_000
 """Characters of a form value, comment or link; longer ones are cut."""
 
 _FONT_NAME_BYTES = 64
-_PATH = 2
+_PATH, _IMAGE = 2, 3
 _NO_VALUE = (pdfium_c.FPDF_FORMFIELD_PUSHBUTTON, pdfium_c.FPDF_FORMFIELD_SIGNATURE)
 _BOXES = (pdfium_c.FPDF_FORMFIELD_CHECKBOX, pdfium_c.FPDF_FORMFIELD_RADIOBUTTON)
 _COMMENTS = (
@@ -210,6 +210,19 @@ class PdfiumPage:
                 continue
             if pdfium_c.FPDFPath_GetDrawMode(item, fill, stroke) and stroke.value:
                 yield from ((x0, y1, x1, y1), (x0, y0, x1, y0), (x0, y1, x0, y0), (x1, y1, x1, y0))
+
+    def pictures(self) -> Floats:
+        """Left, top, right, bottom of each picture, in PDF points from the bottom left corner."""
+        page = self._page.raw
+        left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+        boxes: list[tuple[float, float, float, float]] = []
+        for number in range(min(pdfium_c.FPDFPage_CountObjects(page), MAX_OBJECTS)):
+            item = pdfium_c.FPDFPage_GetObject(page, number)
+            if pdfium_c.FPDFPageObj_GetType(item) == _IMAGE and pdfium_c.FPDFPageObj_GetBounds(
+                item, left, bottom, right, top
+            ):
+                boxes.append((left.value, top.value, right.value, bottom.value))
+        return np.array(boxes, np.float32).reshape(-1, 4)
 
     def draw(self, dpi: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
         """The page as it is shown: (height, width) shades of grey, 0 is black; None if it cannot be drawn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TypeAlias
 
 import numpy as np
@@ -22,6 +23,10 @@ SAME_TURN = 10.0
 """Degrees by which words of one direction may differ."""
 MAP_SAMPLE = 16
 """Characters per page whose font is asked for its map."""
+MAX_ODD_WORDS = 0.2
+"""Share of words with marks between letters: at most .06 of readable pages in fonts without a map, .3 and more of
+others."""
+_MARK_IN_WORD = re.compile(r"[^\W\d_][^\w\s'’.,:;()/\-\u2010\u2013\u2014][^\W\d_]")
 _HYPHEN_MARKS = (2, 0xFFFE)
 """A hyphen at the end of a line, often without a line break behind it."""
 _BLANK = np.zeros(256, np.bool_)
@@ -245,4 +250,10 @@ def _is_garbled(page: PdfiumPage, codes: Codes) -> bool:
     if page.share_without_map(range(0, len(codes), max(1, len(codes) // MAP_SAMPLE))) < 0.5:
         return False
     letters = np.count_nonzero(((codes | 32) >= 97) & ((codes | 32) <= 122)) + np.count_nonzero(high > 0xBF)
-    return bool(letters < 0.5 * shown)
+    return bool(letters < 0.5 * shown) or is_ciphered(page.text)
+
+
+def is_ciphered(text: str) -> bool:
+    """Whether many words have marks between letters, as those of a font whose characters are others than they seem."""
+    words = text.split()
+    return sum(_MARK_IN_WORD.search(word) is not None for word in words) > MAX_ODD_WORDS * len(words)

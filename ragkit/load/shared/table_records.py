@@ -20,6 +20,8 @@ MAX_VALUE_CHARS = 1_000
 """A longer value is text, and no metadata."""
 MAX_CHARS = 256 * 2**20
 """Characters of all rows of a file."""
+MAX_LIST_DEPTH = 20
+"""What is nested deeper in the lists of a record is left out."""
 
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _FLOAT = re.compile(r"-?(?:0|[1-9]\d{0,17})\.\d{1,17}(?:[eE][-+]?\d{1,3})?|-?\d{1,17}[eE][-+]?\d{1,3}")
@@ -65,11 +67,14 @@ def table_record(header: Sequence[str], cells: Sequence[str], place: Place) -> R
     return Record(fields, place)
 
 
-def build_record_documents(kind: str, source: str, records: Iterable[Record], options: RecordOptions) -> Document:
-    """A document without text whose parts are the records, in order.
+def build_record_documents(
+    kind: str, source: str, records: Iterable[Record], options: RecordOptions, *, is_lone: bool = False
+) -> Document:
+    """A document without text whose parts are the records, in order; one record if `is_lone`: others of its kind are in
+    other files.
 
     Raises:
-        LoadError: no record has a field that the options name.
+        LoadError: no record has a field that the options name; a lone one: none of these fields.
     """
     base = build_metadata(kind, source)
     names: dict[str, None] = {}
@@ -96,7 +101,9 @@ def build_record_documents(kind: str, source: str, records: Iterable[Record], op
                 places=_line_places(text, record.place),
             )
         )
-    _check_names(source, (*options.text, options.title, *options.metadata), names)
+    wanted = [name for name in (*options.text, options.title, *options.metadata) if name]
+    if not is_lone or not any(name in names for name in wanted):
+        _check_names(source, wanted, names)
     extra: dict[str, JSON] = {"columns": list[JSON](list(names)[:100]), "records": len(parts)}
     return Document("", {**build_metadata(kind, source, extra)}, source, format=kind, parts=tuple(parts))
 
@@ -121,7 +128,7 @@ def _section_source(source: str, record: Record) -> str:
 
 
 def _check_names(source: str, wanted: Sequence[str], known: Mapping[str, None]) -> None:
-    missing = [name for name in wanted if name and name not in known]
+    missing = [name for name in wanted if name not in known]
     if missing and known:
         reason = f"no record has a field {missing[0]!r} (fields: {', '.join(list(known)[:20])})"
         raise LoadError(source, reason, "correct `records` of the loader")
@@ -130,20 +137,39 @@ def _check_names(source: str, wanted: Sequence[str], known: Mapping[str, None]) 
 def _record_text(record: Record, columns: Sequence[str]) -> str:
     """The value of a single text column, else `name: value` per line."""
     shown = [name for name in columns or record.fields if not is_access_field(name)]
-    values = [(name, _value_text(record.fields.get(name))) for name in shown]
+    values = [(name, field_text(record.fields.get(name))) for name in shown]
     if len(columns) == 1:
         return values[0][1] if values else ""
     return "\n".join(f"{name}: {value}" for name, value in values if value)
 
 
-def _value_text(value: JSON) -> str:
+def field_text(value: object) -> str:
+    """The value of a field as it is written; '' for none."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return ", ".join(filter(None, map(_value_text, value)))
+        return ", ".join(filter(None, map(field_text, value)))
     return replace_invalid_chars(str(value)).strip()
+
+
+def list_text(items: Sequence[object], depth: int = 0) -> str:
+    """Objects of a list on one line, `part: Filter, price: 4; part: Seal, price: 2`, without fields named `access`."""
+    between = "; " if any(isinstance(item, Mapping) for item in items) else ", "
+    return between.join(filter(None, (_item_text(item, "", depth) for item in items)))
+
+
+def _item_text(item: object, path: str, depth: int) -> str:
+    if depth > MAX_LIST_DEPTH:
+        return ""
+    if isinstance(item, Mapping):
+        shown = ((str(name), value) for name, value in item.items() if not is_access_field(str(name)))
+        texts = (_item_text(value, f"{path}.{name}" if path else name, depth + 1) for name, value in shown)
+        return ", ".join(filter(None, texts))
+    is_list = isinstance(item, list)
+    text = list_text(item, depth + 1) if is_list else field_text(item)  # type: ignore[arg-type]
+    return f"{path}: {collapse_whitespace(text)}" if path and text else text
 
 
 def _is_metadata(value: JSON) -> bool:

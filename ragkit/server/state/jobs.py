@@ -20,6 +20,7 @@ from ragkit.errors import (
     PriceUnknown,
     RagkitError,
 )
+from ragkit.index.progress import RunProgress
 from ragkit.index.report import FileRead, IndexEvent, IndexReport, PlanCreated, TextsEmbedded
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.index_options import IndexOptions
@@ -42,8 +43,6 @@ DATABASE_WAIT_S = 300.0
 """How long a job tries again when the database failed: a standby may take over."""
 MAX_FAILURES = 100
 """Failures that are listed; the report counts all."""
-MIN_ESTIMATE_S = 1.0
-"""Seconds after which the remaining time is estimated."""
 
 
 class JobStopped(RagkitError):
@@ -56,30 +55,23 @@ class JobProgress:
 
     phase: str = "starting"
     """starting, waiting (another process writes), reading, writing."""
-    files: int = 0
-    """Files to read."""
-    files_read: int = 0
-    chunks: int = 0
-    embedded: int = 0
+    run: RunProgress = field(default_factory=RunProgress)
+    """Files, chunks and texts so far, and how long the rest takes."""
     failures: list[JSON] = field(default_factory=list)
-    started_at: float = field(default_factory=time.monotonic)
     stop: threading.Event = field(default_factory=threading.Event)
     """Set to end the job after the current file or batch."""
 
     def handle_event(self, event: IndexEvent) -> None:
         """Count an event. Raises JobStopped."""
+        self.run.handle_event(event)
         if isinstance(event, PlanCreated):
-            self.phase, self.files, self.started_at = "reading", event.files, time.monotonic()
+            self.phase = "reading"
         elif isinstance(event, FileRead):
-            self.files_read += 1
-            self.chunks += event.chunks
             if event.error and len(self.failures) < MAX_FAILURES:
                 failure: JSON = {"source": display_name(event.source), "error": event.error, "hint": event.hint}
                 self.failures.append(failure)
-        elif isinstance(event, TextsEmbedded):
-            self.embedded += event.texts
-        elif self.files_read >= self.files:  # a first build publishes documents while it reads others
-            self.phase = "writing"
+        elif not isinstance(event, TextsEmbedded) and self.run.files_read >= self.run.files:
+            self.phase = "writing"  # a first build publishes documents while it reads others
         self.check()
 
     def check(self) -> None:
@@ -87,27 +79,16 @@ class JobProgress:
         if self.stop.is_set():
             raise JobStopped("the job was stopped")
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimated from the files that were read and the chunks that were embedded; None if it is too early."""
-        seconds = time.monotonic() - self.started_at
-        if not self.files or seconds < MIN_ESTIMATE_S:
-            return None
-        read = self.files_read / self.files
-        # unread files are assumed to have as many chunks as the mean of those that were read
-        expected = self.chunks / read if read else 0.0
-        done = (read + min(1.0, self.embedded / expected if expected else read)) / 2
-        return round(seconds * (1 - done) / done, 1) if done else None
-
     def to_json(self) -> dict[str, JSON]:
         """The progress and failures, as in JobSchema."""
+        left = self.run.seconds_left
         progress: dict[str, JSON] = {
             "phase": self.phase,
-            "files": self.files,
-            "files_read": self.files_read,
-            "chunks": self.chunks,
-            "embedded": self.embedded,
-            "seconds_left": self.seconds_left,
+            "files": self.run.files,
+            "files_read": self.run.files_read,
+            "chunks": self.run.chunks,
+            "embedded": self.run.embedded,
+            "seconds_left": None if left is None else round(left, 1),
         }
         return {"progress": progress, "failures": list(self.failures)}
 

@@ -7,6 +7,7 @@ import pytest
 from ragkit.errors import LoadLimitExceeded
 from ragkit.load.data.json import JsonlLoader, JsonLoader
 from ragkit.load.options import JsonlOptions, JsonOptions
+from ragkit.load.router import Router
 from ragkit.records import Document
 
 
@@ -88,3 +89,10 @@ def test_a_truncated_last_line_is_kept_and_counted() -> None:
 def test_the_limits_apply_to_all_lines_together() -> None:
     with pytest.raises(LoadLimitExceeded, match="contains more than 2 values"):
         JsonlLoader(JsonlOptions(max_values=2)).load(b"1\n2\n3\n", "")
+
+
+@pytest.mark.parametrize("name", ["a.geojson", "a.json", "a.webmanifest", "A.GeoJSON"])
+def test_json_under_other_names_has_the_paths_of_its_keys(name: str) -> None:
+    text = '{"type": "FeatureCollection", "features": [{"properties": {"place": "13 km from Northfield"}}]}'
+    _, document = Router().load(text.encode(), f"/x/{name}")
+    assert "features[0].properties.place: 13 km from Northfield" in document.text.split("\n")

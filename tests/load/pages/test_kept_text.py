@@ -291,14 +291,18 @@ def test_lines_from_right_to_left_stay_lines(lines: list[str]) -> None:
     def page(sheet: canvas.Canvas) -> None:
         sheet.setFont("Helvetica", 12)
         for number, line in enumerate(lines):
-            x = 520.0
-            for word in line.split():
-                shown = "".join(chr(ord(letter) - 0x5D0 + 65) for letter in reversed(word))
-                x -= 3.336 * len(word)  # the width of a glyph that the font lacks
-                sheet.drawString(x, 700 - 18 * number, shown)
-                x -= 4
+            draw_hebrew(sheet, line, 520, 700 - 18 * number)
 
     assert load(in_hebrew(draw(page))).text.split("\n") == lines
+
+
+def draw_hebrew(sheet: canvas.Canvas, line: str, right: float, y: float) -> None:
+    """Words from right to left; those of digits as they are."""
+    for word in line.split():
+        shown = word if word.isdigit() else "".join(chr(ord(letter) - 0x5D0 + 65) for letter in reversed(word))
+        right -= sheet.stringWidth(word) if word.isdigit() else 3.336 * len(word)  # of a glyph that the font lacks
+        sheet.drawString(right, y, shown)
+        right -= 4
 
 
 def in_hebrew(data: bytes) -> bytes:
@@ -326,3 +330,77 @@ def test_the_largest_lines_of_the_first_page_are_the_title(large: list[str], tit
         paragraph(sheet, 72, 700, 20)
 
     assert load(draw(page)).title == title
+
+
+@pytest.mark.parametrize(
+    ("before", "mark", "behind", "text"),
+    [
+        ("The pump was built in Spain", "3", ", and it runs.", "The pump was built in Spain3, and it runs."),
+        ("It was sealed", "12", ". Nobody came.", "It was sealed12. Nobody came."),
+        ("The hall (as the plan says", "a", ") is closed.", "The hall (as the plan saysa) is closed."),
+        ("It holds 40 m", "3", "of water.", "It holds 40 m3 of water."),
+    ],
+)
+def test_a_raised_mark_does_not_end_its_line(before: str, mark: str, behind: str, text: str) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        paragraph(sheet, 60, 720, 8)
+        sheet.setFont("Helvetica", 10)
+        sheet.drawString(60, 560, before)
+        end = 60 + sheet.stringWidth(before)
+        sheet.setFont("Helvetica", 6)
+        sheet.drawString(end, 565, mark)
+        end += sheet.stringWidth(mark)
+        sheet.setFont("Helvetica", 10)
+        sheet.drawString(end + (2.8 if behind[0].isalpha() else 0.7), 560, behind)
+        paragraph(sheet, 60, 540, 6)
+
+    assert text in load(draw(page)).text.split("\n")
+
+
+@pytest.mark.parametrize("rows", [3, 6, 12])
+@pytest.mark.parametrize("column", [0, 2])
+def test_the_text_of_a_cell_beside_many_rows_stands_once(rows: int, column: int) -> None:
+    tall = ["Chart of prices in the halls of the works", "2.60", "2.40", "2.20"]
+    x = [60, 180, 260] if column else [260, 380, 60]
+
+    def page(sheet: canvas.Canvas) -> None:
+        for row in range(rows):
+            sheet.drawString(x[0] + 4, 710 - 16 * row, WORDS[row])
+            sheet.drawString(x[1] + 4, 710 - 16 * row, f"1.{35 + row}")
+        for row, line in enumerate(tall[: min(4, rows)]):
+            sheet.drawString(x[2] + 4, 710 - 16 * row, line if row else line[:36])
+        right = x[1] + 80
+        for row in range(rows + 1):
+            sheet.line(x[0], 722 - 16 * row, right, 722 - 16 * row)
+        for y in (722, 722 - 16 * rows):
+            sheet.line(min(x), y, max(right, x[2] + 200), y)
+        for at in {*x, right, x[2] + 200}:
+            sheet.line(at, 722, at, 722 - 16 * rows)
+
+    lines = load(draw(page)).text.split("\n")
+    assert sum("Chart of prices" in line for line in lines) == 1
+    assert sum("2.40" in line for line in lines) == 1
+    assert all(any(WORDS[row] in line and f"1.{35 + row}" in line for line in lines) for row in range(rows))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("משאבת מים ראשית", "שם התקן"), ("ספטמבר הבא", "תאריך קבלת המסמך"), ("436", "מספר ישיבה")],
+        [("חברת הצפון הגדולה", "יועץ הקבלה"), ("כל שלושה חודשים", "המסנן מוחלף"), ("פעמיים בשנה", "המשאבה נבדקת")],
+        [("12", "דוח", "משאבה ראשית"), ("17", "הודעה דחופה", "מסנן"), ("9", "תקלה", "לוח חשמל ראשי")],
+        [("לפי הוראות היצרן", "לא ידוע כלל"), ("ביום הראשון", "מנהל התחזוקה")],
+    ],
+)
+def test_words_of_cells_from_right_to_left_keep_their_order(rows: list[tuple[str, ...]]) -> None:
+    def page(sheet: canvas.Canvas) -> None:
+        sheet.setFont("Helvetica", 12)
+        for number, row in enumerate(rows):
+            for column, text in enumerate(row):
+                draw_hebrew(sheet, text, 200 + 150 * column, 700 - 20 * number)
+        for number in range(len(rows) + 1):
+            sheet.line(60, 714 - 20 * number, 60 + 150 * len(rows[0]), 714 - 20 * number)
+        for column in range(len(rows[0]) + 1):
+            sheet.line(60 + 150 * column, 714, 60 + 150 * column, 714 - 20 * len(rows))
+
+    assert load(in_hebrew(draw(page))).text.split("\n") == [" | ".join(row) for row in rows]

@@ -20,6 +20,7 @@ from ragkit.load.pages.tables.open import join_signs
 from ragkit.load.pages.tables.rows import split_pieces
 from ragkit.load.pages.tables.ruled import find_ruled_tables
 from ragkit.load.pages.tables.table import is_data
+from ragkit.load.pages.words import is_ciphered
 from ragkit.records import TABLE_LEVEL, Document
 from tests.load import sample_files
 
@@ -276,6 +277,32 @@ def test_pages_whose_fonts_have_no_characters_are_named_once(caplog: pytest.LogC
     assert [record.getMessage() for record in caplog.records] == [
         "/x/a.pdf: fonts without readable characters on page 2, 3"
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "d]?~wtanEcfbx`sl5`ec7[*]?lx[w]#`e^Pci[Wm bHtPcip`#citPj!ry5xbxtvr`erWmdW]#nE]",
+        "b[*]dt}]kli]?rnY]#bun?`er ]|bin?`#~²]&d]?ci]|nEcitPj!rzj!l`^vjKr*citPqs]5³ (c7[pbuci",
+        "Uif#qvnq%pg uif ibmm*xbt$pjmfe uxjdf b%zfbs",
+    ],
+)
+def test_words_with_marks_between_their_letters_are_no_words(text: str) -> None:
+    assert is_ciphered(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The well-known e-mail and/or the reader's note, e.g. that of 3 p.m.",
+        "uint256 wethBalance = WETH.balanceOf(address(this)); if (wethBalance < assets) { return; }",
+        "L’été à Zürich: naïve façade, große Straße",
+        "Let f(x)=a+b where x is in R, and let y be less than z for all i.",
+        "",
+    ],
+)
+def test_words_code_and_formulas_are_not_taken_for_a_cipher(text: str) -> None:
+    assert not is_ciphered(text)
 
 
 def test_a_quote_has_a_rectangle_per_line() -> None:

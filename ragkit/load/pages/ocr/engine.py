@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -30,7 +30,7 @@ from ragkit.load.process.parser_state import restart_time_limit
 try:
     import tesserocr
 
-    from ragkit.load.pages.ocr.preprocess import Pixels, enlarge, remove_specks
+    from ragkit.load.pages.ocr.preprocess import Pixels, enlarge, remove_specks, whiten_grounds
 except ImportError as error:
     raise MissingExtra("reading scanned pages", extra="ocr") from error
 
@@ -38,7 +38,9 @@ CACHE_DAYS = 180
 """Cached pages that were not read for so long are deleted."""
 MIN_CONFIDENCE = 20
 """Words with a lower confidence, in percent, are noise: specks, rules, parts of pictures."""
-READING = 3
+UPRIGHT = 0.7
+"""Confidence below which a page is read upside down too: upright pages have .80 and more, turned ones .61 and less."""
+READING = 4
 """Its number is raised when the same image gives other words: cached pages are read again."""
 _CLEAN_EVERY = 500  # writes
 _SYSTEM_FOLDERS = (
@@ -67,18 +69,35 @@ class OcrEngine:
         """The engine of this process for some options."""
         return cls(options)
 
-    def read(self, image: PageImage) -> list[OcrWord]:
-        """The words of a page, in reading order as the engine sees it; those of low confidence are left out."""
+    def read(self, image: PageImage) -> tuple[list[OcrWord], PageImage]:
+        """The words of a page, in reading order as the engine sees it, without those of low confidence; and the page as
+        it was read: upright, black on white."""
         restart_time_limit()
         path = self._cache_path(image)
-        words = _read_cached(path)
-        if words is None:
-            pixels = np.frombuffer(image.pixels, np.uint8).reshape(image.height, image.width)
-            cleaned, leaders = take_leaders(remove_specks(pixels), image.dpi)
-            cleaned, has_grid = take_grid(cleaned, image.dpi)
-            words = insert_leaders(list(self._recognize(cleaned, image.dpi, has_grid=has_grid)), leaders)
-            self._write_cached(path, words)
-        return [word for word in words if word.confidence >= MIN_CONFIDENCE]
+        pixels = whiten_grounds(np.frombuffer(image.pixels, np.uint8).reshape(image.height, image.width), image.dpi)
+        cached = _read_cached(path)
+        is_turned, words = self._read_upright(pixels, image.dpi) if cached is None else cached
+        if cached is None:
+            self._write_cached(path, words, is_turned=is_turned)
+        shown = pixels[::-1, ::-1] if is_turned else pixels
+        words = [word for word in words if word.confidence >= MIN_CONFIDENCE]
+        return words, replace(image, pixels=shown.tobytes())
+
+    def _read_upright(self, pixels: Pixels, dpi: int) -> tuple[bool, list[OcrWord]]:
+        """Whether the page stands on its head, and its words."""
+        words = self._read_pixels(pixels, dpi)
+        if words and mean_confidence(words) < UPRIGHT:
+            turned = self._read_pixels(np.ascontiguousarray(pixels[::-1, ::-1]), dpi)
+            if sum(word.confidence * len(word.text) for word in turned) > sum(
+                word.confidence * len(word.text) for word in words
+            ):
+                return True, turned
+        return False, words
+
+    def _read_pixels(self, pixels: Pixels, dpi: int) -> list[OcrWord]:
+        cleaned, leaders = take_leaders(remove_specks(pixels), dpi)
+        cleaned, has_grid = take_grid(cleaned, dpi)
+        return insert_leaders(list(self._recognize(cleaned, dpi, has_grid=has_grid)), leaders)
 
     def _recognize(self, pixels: Pixels, dpi: int, *, has_grid: bool) -> Iterator[OcrWord]:
         if self._api is None:
@@ -112,11 +131,12 @@ class OcrEngine:
         name = digest.hexdigest()
         return _cache_folder() / name[:2] / f"{name}.json"
 
-    def _write_cached(self, path: Path, words: list[OcrWord]) -> None:
+    def _write_cached(self, path: Path, words: list[OcrWord], *, is_turned: bool) -> None:
         with suppress(OSError):  # a full or read-only disk: the page is read again next time
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-                json.dump([list(asdict(word).values()) for word in words], file, ensure_ascii=False)
+                rows = [list(asdict(word).values()) for word in words]
+                json.dump({"is_turned": is_turned, "words": rows}, file, ensure_ascii=False)
             os.replace(file.name, path)  # noqa: PTH105
             if randbelow(_CLEAN_EVERY) == 0:
                 _delete_old_pages()
@@ -153,19 +173,20 @@ def _cache_folder() -> Path:
     return Path(base) / "ragkit" / "ocr"
 
 
-def _read_cached(path: Path) -> list[OcrWord] | None:
-    """The words of a cached page; None if there is none, or it is damaged."""
+def _read_cached(path: Path) -> tuple[bool, list[OcrWord]] | None:
+    """Whether a cached page stands on its head, and its words; None if there is none, or it is damaged."""
     try:
-        rows = json.loads(path.read_text("utf-8"))
+        page = json.loads(path.read_text("utf-8"))
+        is_turned, rows = bool(page["is_turned"]), page["words"]
         words = [
             OcrWord(str(text), float(x0), float(top), float(x1), float(bottom), float(confidence), int(line))
             for text, x0, top, x1, bottom, confidence, line in rows
         ]
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError):
         return None
     with suppress(OSError):
         os.utime(path)
-    return words
+    return is_turned, words
 
 
 def _delete_old_pages() -> None:

@@ -92,12 +92,13 @@ class ImageLoader:
         upright = ImageOps.exif_transpose(frame)
         grey = (upright if "A" not in upright.getbands() else _on_white(upright)).convert("L")
         resolution = frame.info.get("dpi", (0, 0))[0]
-        # without a plausible resolution, that of a page of 8.3 inches (A4)
-        dpi = round(resolution) if 70 <= resolution <= 1200 else max(70, round(min(grey.size) / 8.3))
+        # without a plausible resolution, that of a page of 8.3 inches (A4), upright or on its side
+        guess = max(70, round(min(grey.width, grey.height) / 8.3), round(grey.width / 11.7))
+        dpi = round(resolution) if 70 <= resolution <= 1200 else guess
         return PageImage(*grey.size, grey.tobytes(), dpi)
 
     def _read_page(self, image: PageImage, number: int, confidence: dict[int, float]) -> TextLayout:
-        words = self._engine.read(image) if reads_scans() else []
+        words, image = self._engine.read(image) if reads_scans() else ([], image)
         confidence[number] = round(mean_confidence(words), 2)
         layout = lay_out(build_page(words, image), tables=True)
         [blocks] = page_blocks([layout])

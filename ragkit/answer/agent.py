@@ -24,8 +24,9 @@ from ragkit.answer.answer_text import AnswerStream, RestartableOutput
 from ragkit.answer.base import Answer, Searchable
 from ragkit.answer.checked_text import CheckedText, check_text, find_searches, hits_by_number
 from ragkit.answer.conversation_view import show_passages
-from ragkit.answer.extractive.answer import ExtractiveAnswer, cite_quotes, searched_for
+from ragkit.answer.extractive.answer import cite_quotes, searched_for
 from ragkit.answer.extractive.provider import ExtractiveProvider
+from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.first_search import FirstSearch
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages

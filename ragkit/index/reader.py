@@ -677,13 +677,13 @@ class CatalogSnapshot:
             {"keys": keys},
         )
 
-    def chunk_at(self, source: str, offset: int) -> Chunk | None:
-        """The last live chunk of a source that begins at or before an offset, or its first one."""
-        row = self.connection.execute(
-            f"{self._chunks_sql} AND d.source = ? ORDER BY c.start > ?, abs(c.start - ?), c.key LIMIT 1",
-            (source, offset, offset),
-        ).fetchone()
-        return None if row is None else self._chunk_from_row(row)
+    def chunks_between(self, source: str, start: int, end: int) -> list[Chunk]:
+        """The live chunks of a source that overlap [start:end] of its text, in order."""
+        rows = self.connection.execute(
+            f'{self._chunks_sql} AND d.source = ? AND c.start < ? AND c."end" > ? ORDER BY c.start, c.key',
+            (source, end, start),
+        )
+        return [self._chunk_from_row(row) for row in rows]
 
     def central_chunks(self, source: str, count: int) -> list[Chunk]:
         """The chunks of a source that together are nearest to all of its chunks, the most central first.

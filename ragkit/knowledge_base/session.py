@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.score_calibration import ScoreCalibration
-    from ragkit.answer.whole.text_search import FoundText, TextPattern
+    from ragkit.answer.searchers.text_search import FoundText, TextPattern
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import DocumentSummary
     from ragkit.load.pages.rectangles import Rectangle
@@ -199,15 +199,15 @@ class Session:
 
         Raises InvalidFilter for an invalid filter.
         """
-        from ragkit.answer.whole.text_search import search_texts
+        from ragkit.answer.searchers.text_search import search_texts
 
         with self.snapshot() as snapshot:
             return search_texts(pattern, snapshot.iter_texts(read_filter(where)))
 
-    def chunk_at(self, source: str, offset: int) -> Chunk | None:
-        """The last chunk of a source that begins at or before an offset, or its first one; None for no such source."""
+    def chunks_between(self, source: str, start: int, end: int) -> list[Chunk]:
+        """The chunks of a source that overlap [start:end] of its text, in order."""
         with self.snapshot() as snapshot:
-            return snapshot.chunk_at(source, offset)
+            return snapshot.chunks_between(source, start, end)
 
     def central_chunks(self, source: str, count: int) -> list[Chunk]:
         """The chunks of a source that together say most of it, by their vectors, the most central first."""

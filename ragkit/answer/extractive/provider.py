@@ -10,17 +10,12 @@ from itertools import takewhile
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.answer.base import Searchable, Searcher
-from ragkit.answer.extractive.answer import (
-    EXTRACTIVE,
-    ZERO_COST,
-    ExtractiveAnswer,
-    FoundPassages,
-    compose_quotes,
-    to_query,
-)
+from ragkit.answer.extractive.answer import EXTRACTIVE, ZERO_COST, FoundPassages, compose_quotes, to_query
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD
 from ragkit.answer.extractive.question_kind import split_question
+from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
+from ragkit.answer.extractive.whole.look_up import answer_whole
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.records import Where
 
@@ -54,6 +49,9 @@ class ExtractiveProvider(Provider):
         if reply := reply_to_small_talk(last.content):
             return Completion(Message(Role.ASSISTANT, reply, data=ExtractiveAnswer((), False)), ZERO_COST)
         with self._documents.session() as searcher:
+            whole = answer_whole(last.content, searcher, self._where, _last_quote_number(request.messages))
+            if whole is not None:
+                return Completion(Message(Role.ASSISTANT, whole[0], data=whole[1]), ZERO_COST)
             query = find_query(request.messages, searcher, self._where)
         calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(query)]
         return Completion(replace(Message.assistant("", calls), data=query), ZERO_COST, "tool_calls")

@@ -37,7 +37,9 @@ class TextPattern:
 
     def __post_init__(self) -> None:
         if not self.text.strip() or len(self.text) > MAX_PATTERN_CHARS:
-            raise InvalidOption("pattern", self.text[:80], f"1 to {MAX_PATTERN_CHARS} characters that are not all blank")
+            raise InvalidOption(
+                "pattern", self.text[:80], f"1 to {MAX_PATTERN_CHARS} characters that are not all blank"
+            )
         if self.regex:
             check_schema({"pattern": self.text}, "the regular expression")
 

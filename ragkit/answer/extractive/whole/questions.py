@@ -86,10 +86,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         r"(?:welche|welches|was) sind die (?:wichtigsten )?(?:haupt)?(?:abschnitte|kapitel|überschriften) "
         rf"(?:von|in|aus|des|der) {_X}",
     ),
-    (
-        Asked.SECTIONS,
-        rf"(?:(?:gib|zeige?) mir )?(?:die |das )?(?:gliederung|inhaltsverzeichnis) (?:von|des|der) {_X}",
-    ),
+    (Asked.SECTIONS, rf"(?:(?:gib|zeige?) mir )?(?:die |das )?(?:gliederung|inhaltsverzeichnis) (?:von|des|der) {_X}"),
     (
         Asked.SECTIONS,
         r"quel(?:le)?s sont les (?:principa(?:les|ux) )?(?:sections|parties|chapitres|titres)(?: principa(?:les|ux))? "
@@ -103,16 +100,28 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.SECTIONS, rf"(?:dame )?(?:el )?(?:índice|esquema) (?:de|del) {_X}"),
     (Asked.WHO, rf"who (?:wrote|authored|(?:is|are) the authors? of) {_X}"),
     (Asked.WHO, rf"wer hat {_X} (?:geschrieben|verfasst)"),
-    (Asked.WHO, rf"(?:wer (?:ist|sind) (?:der|die) (?:autor(?:in|en)?|verfasser(?:in)?) (?:von|des|der)|von wem ist) {_X}"),
+    (
+        Asked.WHO,
+        rf"(?:wer (?:ist|sind) (?:der|die) (?:autor(?:in|en)?|verfasser(?:in)?) (?:von|des|der)|von wem ist) {_X}",
+    ),
     (Asked.WHO, rf"(?:qui a (?:écrit|rédigé)|qui (?:est|sont) (?:l'auteure?|les auteurs) (?:de |d'|du )?) ?{_X}"),
-    (Asked.WHO, rf"quién(?:es)? (?:escribió|escribieron|ha escrito|es (?:el|la) autora? del?|son los autores del?) {_X}"),
+    (
+        Asked.WHO,
+        rf"quién(?:es)? (?:escribió|escribieron|ha escrito|es (?:el|la) autora? del?|son los autores del?) {_X}",
+    ),
     (
         Asked.WHEN,
         rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified|changed|revised|issued)",
     ),
     (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
-    (Asked.WHEN, rf"wann wurde {_X} (?:zuletzt )?(?:geschrieben|erstellt|veröffentlicht|verfasst|aktualisiert|geändert)"),
-    (Asked.WHEN, rf"(?:von wann (?:ist|stammt)|de quand date|de cuándo es|quelle est la date de|cuál es la fecha del?) {_X}"),
+    (
+        Asked.WHEN,
+        rf"wann wurde {_X} (?:zuletzt )?(?:geschrieben|erstellt|veröffentlicht|verfasst|aktualisiert|geändert)",
+    ),
+    (
+        Asked.WHEN,
+        rf"(?:von wann (?:ist|stammt)|de quand date|de cuándo es|quelle est la date de|cuál es la fecha del?) {_X}",
+    ),
     (Asked.WHEN, rf"quand {_X} a-t-(?:il|elle) été (?:écrit|créé|publié|rédigé|modifié|mis à jour|mise à jour)e?"),
     (Asked.WHEN, rf"cuándo (?:se |fue )?(?:escribió|creó|publicó|actualizó|modificó|escrito|creado|publicado) {_X}"),
     (
@@ -169,16 +178,25 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.AUTHOR, rf"{_ALL_DE} {_DOCS_ON} (?:sind |wurden )?von {_X} (?:geschrieben|verfasst)"),
     (Asked.AUTHOR, rf"{_ALL_FR} {_DOCS_ON} (?:(?:ont été |sont )?écrits par|a écrits?) {_X}"),
     (Asked.AUTHOR, rf"{_ALL_ES} {_DOCS_ON} (?:(?:fueron |son )?escritos por|escribió) {_X}"),
-    (Asked.TOPIC, rf"{_ALL_EN} {_DOCS_ON} (?:(?:are )?(?:there )?)?(?:that are )?(?:about|on|concerning|regarding) {_X}"),
+    (
+        Asked.TOPIC,
+        rf"{_ALL_EN} {_DOCS_ON} (?:(?:are )?(?:there )?)?(?:that are )?(?:about|on|concerning|regarding) {_X}",
+    ),
     (Asked.TOPIC, rf"{_ALL_DE} {_DOCS_ON} (?:gibt es |handeln |sind )?(?:über|zu|zum thema) {_X}(?: auf)?"),
-    (Asked.TOPIC, rf"{_ALL_FR} {_DOCS_ON} (?:y a-t-il |portent |sont )?(?:sur|au sujet de|à propos de|concernant) {_X}"),
+    (
+        Asked.TOPIC,
+        rf"{_ALL_FR} {_DOCS_ON} (?:y a-t-il |portent |sont )?(?:sur|au sujet de|à propos de|concernant) {_X}",
+    ),
     (Asked.TOPIC, rf"{_ALL_ES} {_DOCS_ON} (?:hay |tratan |son )?(?:sobre|acerca de) {_X}"),
     (
         Asked.ALL,
         rf"{_ALL_EN} {_DOCS}(?: (?:are there|do you (?:have|know)|are indexed|are in (?:the|this) (?:index|knowledge base"
         rf"|folder|collection)|does (?:the|this) (?:index|knowledge base|folder|collection) (?:have|hold|contain))|){_HERE}",
     ),
-    (Asked.ALL, rf"{_ALL_DE} {_DOCS}(?: (?:gibt es|hast du|kennst du|sind (?:indiziert|es|vorhanden))|){_HERE}(?: auf)?"),
+    (
+        Asked.ALL,
+        rf"{_ALL_DE} {_DOCS}(?: (?:gibt es|hast du|kennst du|sind (?:indiziert|es|vorhanden))|){_HERE}(?: auf)?",
+    ),
     (Asked.ALL, rf"{_ALL_FR}\s?{_DOCS}(?: (?:y a-t-il|existe-t-il|as-tu|sont indexés)|){_HERE}"),
     (Asked.ALL, rf"combien y a-t-il (?:de |d'){_DOCS}{_HERE}"),
     (Asked.ALL, rf"{_ALL_ES} {_DOCS}(?: (?:hay|tienes|existen|están indexados)|){_HERE}"),
@@ -189,7 +207,7 @@ _TRIGGER = re.compile(
     r"|worum|wovon|was steht|zusammen|überblick|abschnitt|kapitel|überschrift|gliederung|inhalts|geschrieben|verfass"
     r"|autor|von wem|wann|fassung|zwischen|vergleich|dokument|datei"
     r"|de quoi|résum|partie|titre|plan|sommaire|matières|écrit|rédigé|auteur|quand|entre|fichier"
-    r"|de qué|sobre qué|resum|seccion|apartado|capítulo|índice|esquema|escri|cuándo|fecha|versión|archivo",
+    r"|de qué|sobre qué|resum|seccion|apartado|capítulo|índice|esquema|escri|cuándo|fecha|versión|archivo"
 )
 """What every form has: most questions are none of these."""
 _COMPILED: list[tuple[Asked, re.Pattern[str]]] = []
@@ -205,7 +223,9 @@ _NOUN = re.compile(
 )
 _ARTICLE = re.compile(r"(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las) ?(?=\S)", re.IGNORECASE)
 _QUOTED = re.compile(r"[\"“„«‚‘'`»](.+)[\"”“»«’‘'`]")
-_SUFFIX = re.compile(r"\.(?:pdf|docx?|md|mdx|rst|txt|html?|xlsx?|pptx?|csv|od[tsp]|epub|rtf|tex|adoc|ipynb|eml|json|ya?ml)$")
+_SUFFIX = re.compile(
+    r"\.(?:pdf|docx?|md|mdx|rst|txt|html?|xlsx?|pptx?|csv|od[tsp]|epub|rtf|tex|adoc|ipynb|eml|json|ya?ml)$"
+)
 
 
 def read_document_question(question: str) -> DocumentQuestion | None:
@@ -265,7 +285,9 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
             levels[0].append(source)
         elif file.lower() == path:
             levels[1].append(source)
-        elif not name.has_suffix and not wanted.isdisjoint({_normalize(_SUFFIX.sub("", file.lower())), _normalize(title)}):
+        elif not name.has_suffix and not wanted.isdisjoint(
+            {_normalize(_SUFFIX.sub("", file.lower())), _normalize(title)}
+        ):
             levels[2].append(source)
         elif not name.has_suffix and _normalize(re.split(r":\s|\s[–—-]\s", title, maxsplit=1)[0]) in wanted:
             levels[3].append(source)

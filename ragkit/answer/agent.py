@@ -63,6 +63,8 @@ class RAGOptions:
     """Tokens of the passages of one search, by estimate: the best passages are shown, at least one."""
     tools: Sequence[Tool | ToolCallable] = ()
     """Tools in addition to `search_knowledge_base`, and to `aggregate_records` over records."""
+    document_tools: Sequence[str] = ()
+    """Tools that navigate documents: names of `ragkit.answer.document_tools.DOCUMENT_TOOLS`."""
     chunk_size: int = 200
     """Maximum length of a chunk, in tokens of the embedder, for documents that the agent splits itself."""
     chunk_overlap: int = 40
@@ -128,7 +130,7 @@ class RAGAgent(Agent):
         rules = [options.instructions, "" if searches_first else SEARCH_RULE, AGGREGATE_INSTRUCTIONS if records else ""]
         super().__init__(
             provider,
-            [tool.tool, *records, *options.tools],
+            [tool.tool, *records, *_create_document_tools(searcher, options), *options.tools],
             config=replace(config, context_window=window),
             memory=options.memory if memory is None else memory,
             name="rag",
@@ -400,6 +402,14 @@ class RAGAgent(Agent):
             chunks = [(n, searcher.chunk(chunk_id)) for n, chunk_id in missing]
         hits = {n: Hit(chunk, 0.0) for n, chunk in chunks if chunk is not None}
         return [Message(Role.TOOL, data=RetrievedPassages("", tuple(hits.values()), tuple(hits), None))] if hits else []
+
+
+def _create_document_tools(searcher: Searchable, options: RAGOptions) -> list[Tool]:
+    if not options.document_tools:
+        return []
+    from ragkit.answer.document_tools import DocumentTools
+
+    return DocumentTools(searcher, options.where).select(options.document_tools)
 
 
 def _describe_contents(searcher: Searchable, where: Where, provider: Provider) -> str:

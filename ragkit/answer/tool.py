@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from threading import Lock
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searchable, Searcher, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
+from ragkit.answer.extractive.whole.look_up import answer_whole, format_look_up, quoted_hits
 from ragkit.answer.passage_text import format_blocks
-from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
+from ragkit.answer.passages import TOOL_NAME, RetrievedPassages, assign_numbers, shown_ids, within_budget
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit, Where
@@ -80,7 +80,6 @@ class RAGTool:
         self._contents = contents
         self._keeps_numbers = keeps_numbers
         self._estimates_evidence = estimates_evidence
-        self._lock = Lock()
 
     @property
     def tool(self) -> Tool:
@@ -102,36 +101,32 @@ class RAGTool:
         condition = both_filters(self._where, parse_where(where) if where.strip() else None)
         wanted = min(top_k, self._max_top_k) if top_k > 0 else self._top_k
         with self._documents.session() as searcher:
-            hits = self._find(searcher, query, wanted, condition)
+            whole = answer_whole(query, searcher, condition) if self._keeps_numbers else None
+            hits = quoted_hits(whole[1]) if whole else self._find(searcher, query, wanted, condition)
             if self._threshold is not None and hits:
                 cosines = _cosines(query, hits, searcher)
                 hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
             shown = within_budget(hits, self._budget)
-            before = _shown_ids(context)
+            before = shown_ids(context)
             numbers = self._assign_numbers(shown, context)
             evidence = estimate_evidence(query, shown, searcher) if self._estimates_evidence else None
             blocks = format_blocks(shown, numbers, searcher)
         passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks)
+        if whole:
+            ids = [hit.chunk.id for hit in shown]
+            return ToolResult(
+                format_look_up(*whole, dict(zip(ids, numbers, strict=True)), list(blocks.values())), passages
+            )
         return ToolResult(_format_result(passages, len(hits) - len(shown)), passages)
 
     def _find(self, searcher: Searcher, query: str, top_k: int, where: Where) -> list[Hit]:
         return searcher.search(query, top_k, where)
 
     def _assign_numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
-        """The number of each hit: its earlier one, or the next free one. Calls may run concurrently."""
+        """The number of each hit; see `assign_numbers`."""
         if context is NO_CONTEXT or not self._keeps_numbers:
             return tuple(range(1, len(hits) + 1))
-        with self._lock:
-            ids = _shown_ids(context)
-            ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
-            context.state[SHOWN_PASSAGES_KEY] = list(ids)
-        return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
-
-
-def _shown_ids(context: ToolContext) -> list[str]:
-    """The ids of the passages that the conversation has shown, by number."""
-    shown = context.state.get(SHOWN_PASSAGES_KEY) if context is not NO_CONTEXT else None
-    return [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
+        return assign_numbers(hits, context)
 
 
 @cache

@@ -705,7 +705,7 @@ class CatalogSnapshot:
         keys = keys[lacking] if uses_static else keys[~lacking]
         vectors = self.static_vectors(keys) if uses_static else self.embeddings(keys.tolist())
         similarity = np.maximum(vectors @ vectors.T, 0)
-        chosen, covered = [], np.zeros(len(keys), np.float32)
+        chosen, covered = list[int](), np.zeros(len(keys), np.float32)
         for _ in range(min(count, len(keys))):
             gains = np.maximum(similarity - covered, 0).sum(axis=1)
             gains[chosen] = -1

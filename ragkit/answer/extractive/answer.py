@@ -19,10 +19,11 @@ from ragkit.answer.extractive.quotes import ExtractiveAnswer, Quote
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.extractive.spelling import correct_spelling
-from ragkit.answer.extractive.whole.look_up import answer_whole
+from ragkit.answer.extractive.whole.look_up import DocumentReader, answer_whole, summarize_extract
 from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, within_budget
 from ragkit.answer.verdicts import quoted_statements, with_support
+from ragkit.index.sources.ids import display_name
 from ragkit.records import Citation, Hit, Where
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
@@ -96,6 +97,22 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
     trace.content = TraceContent(
         messages, tool_calls=searches, total_tokens=meter.total_tokens, total_cost_usd=answer.usage.total_cost_usd
     )
+    return answer
+
+
+def summarize_document(reader: DocumentReader, source: str, meter: Meter) -> Answer:
+    """The summary of a document without a model: its lead and its central sentences, each with its citation.
+
+    Args:
+        reader: a session of a knowledge base.
+        source: of the document.
+        meter: of the summary, which costs nothing.
+    """
+    trace = AgentTrace(secrets.token_hex(16), "rag")
+    meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
+    text, quoted = summarize_extract(reader, source)
+    answer = _build_answer(f"Summarize {display_name(source)}", text, quoted, reader, meter, trace)
+    trace.end_span(trace.root)
     return answer
 
 

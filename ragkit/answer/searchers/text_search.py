@@ -73,7 +73,7 @@ def search_texts(
     """Find a pattern in documents, given as source, title and compressed UTF-8 text."""
     find = _line_finder(pattern.text) if pattern.regex else _literal_finder(pattern)
     deadline = time.monotonic() + seconds
-    found, searched = [], 0
+    found, searched = list[TextMatches](), 0
     for source, title, body in texts:
         if time.monotonic() > deadline:
             return FoundText(tuple(found), searched, complete=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from ragkit.answer.base import Searcher
@@ -93,6 +94,26 @@ def answer_whole(
     return text, ExtractiveAnswer(
         tuple(draft.quotes), draft.is_abstention, question, 0.0 if draft.is_abstention else EVIDENCE
     )
+
+
+def quoted_hits(answer: ExtractiveAnswer) -> list[Hit]:
+    """The passages of an answer, each once."""
+    return list({quote.hit.chunk.id: quote.hit for quote in answer.quotes}.values())
+
+
+def format_look_up(text: str, answer: ExtractiveAnswer, numbers: Mapping[str, int], blocks: Sequence[str]) -> str:
+    """An answer as a tool's result for a model: its passages, then its text with their numbers.
+
+    Args:
+        text: from `answer_whole`.
+        answer: its quotes.
+        numbers: the number of each passage that is shown, by the id of its chunk.
+        blocks: the passages as text.
+    """
+    shown = {quote.n: numbers.get(quote.hit.chunk.id) for quote in answer.quotes}
+    mark = re.compile(r" \[(\d+)\]")
+    lines = mark.sub(lambda match: f" [{n}]" if (n := shown.get(int(match[1]))) else "", text)
+    return "\n\n".join([*blocks, f"Looked up in all documents, complete:\n{lines}"])
 
 
 def summarize_extract(reader: DocumentReader, source: str) -> tuple[str, ExtractiveAnswer]:
@@ -285,7 +306,7 @@ def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) ->
         return False
     found: list[TextMatches] = []
     documents = draft.reader.documents(where)
-    for source, title, _ in documents:
+    for source, title, _chunks in documents:
         name = set(extract_terms(f"{source.rpartition('/')[2]} {title}"))
         document = None if terms <= name else draft.reader.document(source)
         headings = outline(document) if document is not None else []
@@ -296,7 +317,9 @@ def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) ->
     _list_documents(draft, found, FoundText(tuple(found), len(documents), complete=True), f"are about {words!r}")
     mentions = draft.reader.find_text(TextPattern(words, whole_words=True), where)
     others = len({matches.source for matches in mentions.documents}.difference(matches.source for matches in found))
-    draft.lines.append(f"Counted by file name, title, first lines and headings; {others:,} others mention it in their text.")
+    draft.lines.append(
+        f"Counted by file name, title, first lines and headings; {others:,} others mention it in their text."
+    )
     return True
 
 

@@ -29,8 +29,8 @@ MAX_TERMS = 40
 """The most frequent words of a document that make a sentence central."""
 
 _LEAD_NAMES = (
-    r"abstract|summary|executive summary|overview|introduction|synopsis|zusammenfassung|kurzfassung|überblick|einleitung"
-    r"|résumé|introduction générale|aperçu|resumen|introducción|visión general"
+    r"abstract|summary|executive summary|overview|introduction|synopsis|zusammenfassung|kurzfassung|überblick"
+    r"|einleitung|résumé|introduction générale|aperçu|resumen|introducción|visión general"
 )
 _LEAD_HEADING = re.compile(
     rf"^[#\s*_]*(?:\d+\.?\s+)?({_LEAD_NAMES})[*_]*(?:\s*[:.—–-]+\s*|\s*$)", re.IGNORECASE | re.MULTILINE
@@ -40,8 +40,8 @@ _STRONG_LEADS = frozenset(
 )
 """Before an introduction or an overview, which may come first."""
 _NO_PROSE = re.compile(
-    r"@|©|\bcopyright\b|all rights reserved|permission to|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$|^\W*(?:table of )?contents\b"
-    r"|this (?:document|page) (?:is|was) (?:generated|licensed)|\bDOI:",
+    r"@|©|\bcopyright\b|all rights reserved|permission to|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$"
+    r"|^\W*(?:table of )?contents\b|this (?:document|page) (?:is|was) (?:generated|licensed)|\bDOI:",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"(?:\d{1,2}|[IVX]{1,4})\.?\s")
@@ -82,7 +82,7 @@ def outline(document: Document) -> list[Section]:
 def main_sections(document: Document) -> list[Section]:
     """The highest headings of which there are several; a heading above all others is the title.
 
-    Where headings are numbered, "2.1" is below "2" whatever its level is: pages of a PDF do not tell levels for certain.
+    Where headings are numbered, "2.1" is below "2" whatever its level is: pages of a PDF hardly tell levels.
     """
     sections = outline(document)
     for level in sorted({section.level for section in sections}):
@@ -168,6 +168,7 @@ def central_sentences(
             and 40 <= len(unit.body) <= MAX_SENTENCE_CHARS
             and _is_prose(unit.body)
             and not unit.body[0].islower()
+            and unit.body.count("=") < 2  # a formula
             and not (unit.start < without[1] and without[0] < unit.end)
             and all(unit.start >= other.end or other.start >= unit.end for other in best)
         ]
@@ -198,14 +199,14 @@ def _term_weights(document: Document, searcher: Searcher) -> dict[str, float]:
 
 _LABELS = {
     Asked.WHO: (
-        r"(?:original |main |corresponding )?authors?|written by|by|autor(?:in|en|es|a)?|verfasser(?:in)?|auteurs?|von|par|por"
-        r"|creator"
+        r"(?:original |main |corresponding )?authors?|written by|by|autor(?:in|en|es|a)?|verfasser(?:in)?|auteurs?"
+        r"|von|par|por|creator"
     ),
     Asked.WHEN: (
-        r"date|created|published|released?(?: date)?|last[ -](?:updated|modified|revised|changed)|updated|modified|revised|issued"
-        r"|submitted|datum|stand|veröffentlicht|erstellt|geändert|fecha|publicado|creado|publié|créé|mis à jour|post-history"
+        r"date|created|published|released?(?: date)?|last[ -](?:updated|modified|revised|changed)|updated|modified"
+        r"|revised|issued|submitted|datum|stand|veröffentlicht|erstellt|geändert|fecha|publicado|publié|créé|mis à jour"
     ),
-    Asked.VERSION: r"(?:document |file )?(?:version|revision|release|edition|fassung|auflage|versión|édition|edición)",
+    Asked.VERSION: r"(?:document |file )?(?:version|revision|release|edition|fassung|auflage|versión|édition)",
 }
 _LABELLED = {
     asked: re.compile(

@@ -78,7 +78,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.SECTIONS,
-        r"(?:(?:show|give)(?: me)? |what is )?(?:the |an? )?(?:outline|table of contents|list of (?:sections|chapters)) "
+        r"(?:(?:show|give)(?: me)? |what is )?(?:the |an? )?(?:outline|table of contents|list of sections) "
         rf"of {_X}",
     ),
     (
@@ -111,7 +111,8 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.WHEN,
-        rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified|changed|revised|issued)",
+        rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified"
+        r"|changed|revised|issued)",
     ),
     (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
     (
@@ -155,7 +156,8 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.MENTION, rf"in (?:which|how many) {_DOCS} (?:is|are|does|do) {_X} (?:mentioned|appear|occur|cited)"),
     (
         Asked.MENTION,
-        rf"(?:welche|wie viele) {_DOCS} (?:erwähnen|nennen|zitieren|sprechen über|enthalten (?:das wort|den begriff)) {_X}",
+        rf"(?:welche|wie viele) {_DOCS} (?:erwähnen|nennen|zitieren|sprechen über"
+        rf"|enthalten (?:das wort|den begriff)) {_X}",
     ),
     (
         Asked.MENTION,
@@ -163,7 +165,8 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.MENTION,
-        rf"(?:quels|combien (?:de |d'))\s?{_DOCS} (?:mentionnent|citent|parlent de|contiennent (?:le mot|le terme)) {_X}",
+        rf"(?:quels|combien (?:de |d'))\s?{_DOCS} (?:mentionnent|citent|parlent de"
+        rf"|contiennent (?:le mot|le terme)) {_X}",
     ),
     (
         Asked.MENTION,
@@ -190,8 +193,8 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.TOPIC, rf"{_ALL_ES} {_DOCS_ON} (?:hay |tratan |son )?(?:sobre|acerca de) {_X}"),
     (
         Asked.ALL,
-        rf"{_ALL_EN} {_DOCS}(?: (?:are there|do you (?:have|know)|are indexed|are in (?:the|this) (?:index|knowledge base"
-        rf"|folder|collection)|does (?:the|this) (?:index|knowledge base|folder|collection) (?:have|hold|contain))|){_HERE}",
+        rf"{_ALL_EN} {_DOCS}(?: (?:are there|do you (?:have|know)|are indexed|are in (?:the|this) (?:index"
+        rf"|knowledge base|folder|collection)|does (?:the|this) (?:index|folder) (?:have|hold|contain))|){_HERE}",
     ),
     (
         Asked.ALL,

@@ -18,7 +18,7 @@ from ragkit.server.mcp.tools import McpTools
 from ragkit.server.settings import ServerSettings
 from tests.server.mcp.parts import LINES, REFUNDS, SECRET, McpConnection, build, process, serving, text
 
-READING = ["search_knowledge_base", "ask", "get_document", "list_documents", "status"]
+READING = ["search_knowledge_base", "ask", "list_documents", "outline", "read_document", "find_text", "status"]
 CONNECTIONS = ["stdio", "stdio, 2025", "http", "http, 2025"]
 
 
@@ -64,8 +64,10 @@ def test_every_result_matches_the_schema_of_its_tool(connection: McpConnection, 
     arguments_by_tool = {
         "search_knowledge_base": {"query": "refunds"},
         "ask": {"question": "When does money come back?"},
-        "get_document": {"document": str(folder / "docs" / "refunds.md")},
         "list_documents": {},
+        "outline": {"source": "refunds.md"},
+        "read_document": {"source": str(folder / "docs" / "refunds.md")},
+        "find_text": {"pattern": "money"},
         "status": {},
     }
     assert list(arguments_by_tool) == READING

@@ -247,8 +247,8 @@ def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
     lead = find_lead(document, beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS)))
     stored = stored_facts(document, asked)
     found = stated_facts(document, asked, question, lead)
-    for start, end in found:
-        draft.add(source, start, end, " ".join(document.text[start:end].split()))
+    if found:
+        draft.add(source, *found, " ".join(document.text[slice(*found)].split()).lstrip(":|# "))
     if stored and (not found or asked is Asked.WHO):
         draft.lines.append(f"Properties of {display_name(source)}: {stored}")
     return bool(draft.lines)

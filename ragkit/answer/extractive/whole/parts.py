@@ -9,10 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind, extract_answer_units
 from ragkit.answer.extractive.whole.questions import Asked
+from ragkit.answer.searchers.text_search import Span
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.places import describe_place
 from ragkit.records import TABLE_LEVEL, Chunk, Document, Hit
@@ -35,12 +37,13 @@ _LEAD_NAMES = (
 _LEAD_HEADING = re.compile(
     rf"^[#\s*_]*(?:\d+\.?\s+)?({_LEAD_NAMES})[*_]*(?:\s*[:.—–-]+\s*|\s*$)", re.IGNORECASE | re.MULTILINE
 )
+_MANUAL_PAGE = re.compile(r"^NAME\n(?:.*\n){1,80}?DESCRIPTION$", re.MULTILINE)
 _STRONG_LEADS = frozenset(
     {"abstract", "summary", "executive summary", "zusammenfassung", "kurzfassung", "résumé", "resumen"}
 )
 """Before an introduction or an overview, which may come first."""
 _NO_PROSE = re.compile(
-    r"@|©|\bcopyright\b|all rights reserved|permission to|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$"
+    r"@|©|\bcopyright\b|all rights reserved|permission (?:to|is)|redistribution and use|warrant(?:y|ies)\b|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$"
     r"|^\W*(?:table of )?contents\b|this (?:document|page) (?:is|was) (?:generated|licensed)|\bDOI:",
     re.IGNORECASE,
 )
@@ -51,7 +54,7 @@ _END = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class DocumentSection:
     """A heading of a document, with its section."""
 
     title: str
@@ -65,7 +68,7 @@ class Section:
     """Where the heading stands: `line 48`, `page 3`."""
 
 
-def outline(document: Document) -> list[Section]:
+def outline(document: Document) -> list[DocumentSection]:
     """The headings in order; empty for a document without headings. Column names of tables are none."""
     headings = [heading for heading in document.headings if heading.level != TABLE_LEVEL and heading.text.strip()]
     sections, line, at = [], 1, 0
@@ -75,11 +78,11 @@ def outline(document: Document) -> list[Section]:
         ends = (later.start for later in headings[i + 1 :] if later.level <= heading.level)
         place = describe_place(document, heading.start, heading.start + 1, (line, line))
         title = " ".join(heading.text.split())
-        sections.append(Section(title, heading.level, heading.start, next(ends, len(document.text)), place))
+        sections.append(DocumentSection(title, heading.level, heading.start, next(ends, len(document.text)), place))
     return sections
 
 
-def main_sections(document: Document) -> list[Section]:
+def main_sections(document: Document) -> list[DocumentSection]:
     """The highest headings of which there are several; a heading above all others is the title.
 
     Where headings are numbered, "2.1" is below "2" whatever its level is: pages of a PDF hardly tell levels.
@@ -100,7 +103,7 @@ def beginning_units(document: Document, chunks: Sequence[Chunk]) -> list[AnswerU
     return sorted((unit for unit in units if unit.kind in kinds), key=lambda unit: unit.start)
 
 
-def find_lead(document: Document, units: Sequence[AnswerUnit]) -> tuple[int, int] | None:
+def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
     """The abstract or summary of a document, else its first sentences, as offsets; None without a sentence.
 
     Args:
@@ -126,6 +129,8 @@ def find_lead(document: Document, units: Sequence[AnswerUnit]) -> tuple[int, int
 
 def _lead_start(document: Document) -> int:
     """Where an abstract, a summary or an introduction begins; 0 without one."""
+    if manual := _MANUAL_PAGE.search(document.text[:BEGINNING_CHARS]):
+        return manual.end()
     found = list(_LEAD_HEADING.finditer(document.text[:BEGINNING_CHARS]))
     strong = [match for match in found if match[1].lower() in _STRONG_LEADS]
     return (strong or found)[0].end() if found and (strong or document.page_starts) else 0
@@ -140,8 +145,8 @@ def _is_prose(text: str) -> bool:
     """Whether a text is a sentence rather than a title, names, an address or a note on rights."""
     words = _WORD.findall(text)
     small = sum(word[0].islower() for word in words)
-    is_sentence = bool(_END.search(text.strip())) or text.rstrip().endswith(":") or len(words) > 15
-    return len(words) >= 5 and 2 * small >= len(words) and is_sentence and not _NO_PROSE.search(text)
+    is_sentence = bool(_END.search(text.strip())) or text.rstrip().endswith(":") or len(words) > 10
+    return len(words) >= 5 and 5 * small >= 2 * len(words) and is_sentence and not _NO_PROSE.search(text)
 
 
 def central_sentences(
@@ -210,22 +215,27 @@ _LABELS = {
 }
 _LABELLED = {
     asked: re.compile(
-        rf"^[ \t#>*_:\-|]*(?:{labels})[*_]*(?:[ \t]*:[*_]*[ \t]*|[ \t]+(?=[A-Z]))(?P<value>\S.*(?:\n[ \t]+\S.*)*)",
+        rf"^[ \t#>*_:\-|]*(?P<line>(?:{labels})[*_]*(?:[ \t]*:[*_]*[ \t]*|[ \t]+(?=(?-i:[A-Z])|\d))"
+        r"(?P<value>\S.*(?:\n[ \t]+\S.*)*))",
         re.IGNORECASE | re.MULTILINE,
     )
     for asked, labels in _LABELS.items()
 }
 _MONTH = r"jan|feb|mär|mar|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|janv|févr?|avril|juin|juil|août|ene|abr|ago|dic"
 _DATE = re.compile(
-    rf"(?:\b\d{{1,2}}(?:st|nd|rd|th|\.)?[ -](?:de |of )?(?:{_MONTH})\w*\.?,?[ -](?:de )?(?:19|20)\d\d\b"
-    rf"|\b(?:{_MONTH})\w*\.? \d{{1,2}}(?:st|nd|rd|th)?,? (?:19|20)\d\d\b|\b(?:{_MONTH})\w*\.?,? (?:19|20)\d\d\b"
-    r"|\b(?:19|20)\d\d[-/.]\d\d?[-/.]\d\d?\b|\b\d\d?[./]\d\d?[./](?:19|20)\d\d\b)",
+    rf"(?<![\w-])(?:\d{{1,2}}(?:st|nd|rd|th|\.)?[ -](?:de |of )?(?:{_MONTH})\w*\.?,?[ -](?:de )?(?:19|20)\d\d\b"
+    rf"|(?:{_MONTH})\w*\.? \d{{1,2}}(?:st|nd|rd|th)?,? (?:19|20)\d\d\b|(?:{_MONTH})\w*\.?,? (?:19|20)\d\d\b"
+    r"|(?:19|20)\d\d[-/.]\d\d?[-/.]\d\d?\b|\d\d?[./]\d\d?[./](?:19|20)\d\d\b)",
     re.IGNORECASE,
 )
 _VERSION = re.compile(
     r"\b(?:version|revision|release|rev\.?|v|fassung|auflage|versión|édition) ?\d+(?:\.\d+)*\b", re.IGNORECASE
 )
-_BYLINE = re.compile(r"\bby\s+(?:the\s+)?(?=[*_\[]*[A-ZÀ-Þ])|^(?:von|par|por)\s+(?=[*_\[]*[A-ZÀ-Þ])", re.MULTILINE)
+_NAME = re.compile(r"[A-ZÀ-Þ][\w.'’-]*,? (?:[A-ZÀ-Þ]\.? |(?:van|von|de|der|di) )*[A-ZÀ-Þ]\w")
+_BYLINE = re.compile(rf"(?:\bby|^(?:von|par|por)|\bpor)\s+(?:the\s+)?[*_\[]*(?={_NAME.pattern})", re.MULTILINE)
+_DATA_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "tsv", "xls", "xlsx"})
+"""Their lines say nothing of the document."""
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _KEYS = {
     Asked.WHO: ("author", "authors", "creator"),
     Asked.WHEN: ("date", "published", "created", "updated", "last_modified", "modified"),
@@ -233,46 +243,50 @@ _KEYS = {
 }
 
 
-def stated_facts(
-    document: Document, asked: Asked, question: str, lead: tuple[int, int] | None
-) -> list[tuple[int, int]]:
-    """Where the beginning of a document says who wrote it, when, or which version it is: one place, or none.
+def stated_facts(document: Document, asked: Asked, question: str, lead: Span | None) -> Span | None:
+    """Where the beginning of a document says who wrote it, when, or which version it is.
 
     A line with a label comes first, that of the question's own word before others ("created"); then a byline, a date or
-    a version before the first sentence.
+    a version before the first sentence; for a date also a line with a label at the end.
     """
+    if document.format in _DATA_FORMATS:
+        return None
     text = document.text[:BEGINNING_CHARS]
-    head = lead[0] if lead and lead[0] < BEGINNING_CHARS else 1500
+    head = lead[0] if lead and lead[0] < BEGINNING_CHARS else 0
     labelled = [match for match in _LABELLED[asked].finditer(text) if match.start() < max(head, 1500)]
     if asked is Asked.WHEN:
-        labelled = [match for match in labelled if re.search(r"\d", match["value"])]
+        tail = _LABELLED[asked].finditer(document.text, max(BEGINNING_CHARS, len(document.text) - BEGINNING_CHARS))
+        dated = [match for match in chain(labelled, tail) if _YEAR.search(match["value"])]
         verb = re.search(r"creat|publi|releas|updat|modif|chang|geändert|erstell|veröff|aktuali|cre", question.lower())
-        labelled.sort(key=lambda match: not (verb and match[0].lower().lstrip("#>*_- :").startswith(verb[0])))
-    for match in labelled:
-        return [(match.start() + len(match[0]) - len(match[0].lstrip("#>*_:- \t|")), match.end())]
+        labelled = sorted(dated, key=lambda match: not (verb and match["line"].lower().startswith(verb[0])))
+        if (
+            not labelled
+            and _MANUAL_PAGE.search(text)
+            and (found := [*_DATE.finditer(document.text, len(document.text) - 200)])
+        ):
+            return _line_around(document.text, found[-1].start())
+        if labelled and labelled[0].start() > head and (above := _DATE.search(text[:head])):
+            return _line_around(text, above.start())
+    if labelled:
+        return labelled[0].span("line")
     pattern = {Asked.WHO: _BYLINE, Asked.WHEN: _DATE, Asked.VERSION: _VERSION}[asked]
-    limit = max(head, 600) if asked is not Asked.WHO else head
-    for match in pattern.finditer(text[:limit]):
-        return [_line_around(text, match.start())]
-    if asked is Asked.WHO and lead and document.page_starts:
-        return _names_above(text, head)
-    if asked is Asked.WHEN and (found := list(_DATE.finditer(document.text, max(0, len(document.text) - 1500)))):
-        return [_line_around(document.text, found[-1].start())]
-    return []
+    limit = head if asked is Asked.WHO else max(head, 300)
+    if match := pattern.search(text[:limit]):
+        return _line_around(text, match.start())
+    return _names_above(text, head) if asked is Asked.WHO and document.page_starts else None
 
 
-def _names_above(text: str, head: int) -> list[tuple[int, int]]:
+def _names_above(text: str, head: int) -> Span | None:
     """What stands between the first line, a title, and the first sentence of a page: names and addresses."""
-    lines = [(match.start(), match.end()) for match in re.finditer(r"\S.*", text[:head])]
-    named = [span for span in lines[1:] if not _LEAD_HEADING.match(text[span[0] : span[1]])]
-    if not named:
-        return []
+    lines = [match.span() for match in re.finditer(r"\S.*", text[:head])]
+    named = [span for span in lines[1:] if not _LEAD_HEADING.match(text[slice(*span)])]
+    if not named or not _NAME.search(text[named[0][0] : named[-1][1]]):
+        return None
     start = named[0][0]
-    end = max((end for _, end in named if end - start <= BYLINE_CHARS), default=named[0][1])
-    return [(start, end)]
+    return start, max((end for _, end in named if end - start <= BYLINE_CHARS), default=named[0][1])
 
 
-def _line_around(text: str, at: int) -> tuple[int, int]:
+def _line_around(text: str, at: int) -> Span:
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     end = len(text) if end < 0 else end

@@ -8,7 +8,7 @@ from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searchable, Searcher, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
-from ragkit.answer.extractive.whole.look_up import answer_whole, format_look_up, quoted_hits
+from ragkit.answer.extractive.whole import answer_whole
 from ragkit.answer.passage_text import format_blocks
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages, assign_numbers, shown_ids, within_budget
 from ragkit.embed.base import EmbeddingProvider
@@ -101,22 +101,22 @@ class RAGTool:
         condition = both_filters(self._where, parse_where(where) if where.strip() else None)
         wanted = min(top_k, self._max_top_k) if top_k > 0 else self._top_k
         with self._documents.session() as searcher:
-            whole = answer_whole(query, searcher, condition) if self._keeps_numbers else None
-            hits = quoted_hits(whole[1]) if whole else self._find(searcher, query, wanted, condition)
-            if self._threshold is not None and hits:
+            whole = answer_whole(query, searcher, condition)
+            hits = whole.hits if whole else self._find(searcher, query, wanted, condition)
+            if self._threshold is not None and hits and whole is None:
                 cosines = _cosines(query, hits, searcher)
                 hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
             shown = within_budget(hits, self._budget)
+            over_all = whole is not None and (whole.over_all or len(shown) < len(hits))
             before = shown_ids(context)
             numbers = self._assign_numbers(shown, context)
             evidence = estimate_evidence(query, shown, searcher) if self._estimates_evidence else None
+            evidence = whole.quoted.evidence if whole and self._estimates_evidence else evidence
             blocks = format_blocks(shown, numbers, searcher)
-        passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks)
+        passages = RetrievedPassages(query, tuple(shown), numbers, evidence, len(before), blocks, over_all)
         if whole:
-            ids = [hit.chunk.id for hit in shown]
-            return ToolResult(
-                format_look_up(*whole, dict(zip(ids, numbers, strict=True)), list(blocks.values())), passages
-            )
+            of_chunks = {hit.chunk.id: n for hit, n in zip(shown, numbers, strict=True)}
+            return ToolResult(whole.tool_text(of_chunks, list(blocks.values())), passages)
         return ToolResult(_format_result(passages, len(hits) - len(shown)), passages)
 
     def _find(self, searcher: Searcher, query: str, top_k: int, where: Where) -> list[Hit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -111,22 +112,21 @@ class Answering:
         self, session: Session, name: str, options: QuestionOptions, on_plan: Callable[[SummaryPlan], None]
     ) -> Answer:
         """See `KnowledgeBase.summarize`."""
-        from ragkit.answer.extractive.answer import summarize_document
-        from ragkit.answer.extractive.whole.look_up import find_document
+        from ragkit.answer.extractive.answer import quoted_answer
+        from ragkit.answer.extractive.whole.look_up import find_document, summarize_extract
 
         session.require_ready()
         source = find_document(session, name)
         record = self._location.ledger.call_recorder("summarize", self._pipeline.name)
         agent = self.create_agent(session, options) if self.needs_model(options) else None
-        if agent is None or agent.provider.name == EXTRACTIVE:
-            return summarize_document(session, source, Meter(on_call=record))
+        if agent is None or agent.provider.name == EXTRACTIVE or not session.chunks_between(source, 0, sys.maxsize):
+            extract = summarize_extract(session, source)
+            return quoted_answer(f"Summarize {name}", extract, session, Meter(on_call=record))
         from ragkit.answer.summaries import ModelSummary
 
         limit = agent.config.limits.max_cost_usd
         summary = ModelSummary(session, source, agent.provider, replace(agent.config, limits=Limits(), on_call=record))
         plan = summary.plan()
-        if not plan.parts:
-            return summarize_document(session, source, Meter(on_call=record))
         on_plan(plan)
         check_estimate(plan.model, plan.cost_usd, lowest_limit(limit), known=options.max_cost_usd is not None)
         return summary.write(Meter(agent.config.prices, budget_usd=limit, on_call=record))

@@ -15,15 +15,14 @@ from ragkit.answer.extractive.composition import MAX_WORDS, compose_answer
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
 from ragkit.answer.extractive.follow_up import Reference, find_reference, rewrite_follow_up
 from ragkit.answer.extractive.question_kind import split_question
-from ragkit.answer.extractive.quotes import ExtractiveAnswer, Quote
+from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.extractive.spelling import correct_spelling
-from ragkit.answer.extractive.whole.look_up import DocumentReader, answer_whole, summarize_extract
+from ragkit.answer.extractive.whole import answer_whole
 from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, within_budget
 from ragkit.answer.verdicts import quoted_statements, with_support
-from ragkit.index.sources.ids import display_name
 from ragkit.records import Citation, Hit, Where
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
@@ -80,7 +79,7 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
             text, quoted = reply, ExtractiveAnswer((), abstained=False)
         elif whole := answer_whole(question, searcher, options.where):
             meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
-            text, quoted = whole
+            text, quoted = whole.numbered()
         else:
             query = to_query(question, "", searcher)
             found = []
@@ -100,18 +99,12 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
     return answer
 
 
-def summarize_document(reader: DocumentReader, source: str, meter: Meter) -> Answer:
-    """The summary of a document without a model: its lead and its central sentences, each with its citation.
-
-    Args:
-        reader: a session of a knowledge base.
-        source: of the document.
-        meter: of the summary, which costs nothing.
-    """
+def quoted_answer(question: str, found: LookedUp, searcher: Searcher, meter: Meter) -> Answer:
+    """The answer that was looked up without a search, which costs nothing; its citations are verified."""
     trace = AgentTrace(secrets.token_hex(16), "rag")
     meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
-    text, quoted = summarize_extract(reader, source)
-    answer = _build_answer(f"Summarize {display_name(source)}", text, quoted, reader, meter, trace)
+    text, quoted = found.numbered()
+    answer = _build_answer(question, text, quoted, searcher, meter, trace)
     trace.end_span(trace.root)
     return answer
 

@@ -134,6 +134,21 @@ def test_a_range_of_lines_of_a_document_is_exact(connection: McpConnection, fold
     assert text(result).startswith(f"{result.structured_content['source']}, lines 10-12 of {LINES + 1}; continue with")
 
 
+def test_parts_of_a_document_are_read_by_heading_and_lines_and_exact_text_is_found(connection: McpConnection) -> None:
+    part = connection.call("read_document", source="refunds.md", section="Refunds").structured_content
+    assert part["text"].startswith("# Refunds") and part["lines"] == 6
+    lines = connection.call("read_document", source="long.txt", lines="10-12").structured_content
+    assert lines["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
+    found = connection.call("find_text", pattern="MONEY  comes").structured_content
+    assert (found["places"], found["matching"], found["searched"], found["complete"]) == (1, 1, 3, True)
+    assert found["documents"][0]["places"] == [{"place": "line 3", "text": "Money comes back within 14 days."}]
+    assert connection.call("outline", source="refunds.md").structured_content["sections"] == [
+        {"title": "Refunds", "level": 1, "place": "line 1"}
+    ]
+    for name, arguments in (("outline", {"source": "nothing.md"}), ("find_text", {"pattern": "(", "regex": True})):
+        assert connection.call(name, **arguments).is_error
+
+
 def test_a_list_continues_at_its_cursor(connection: McpConnection) -> None:
     pages, cursor = list[list[str]](), ""
     while cursor is not None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.composition import AnswerPassage
-from ragkit.answer.extractive.quotes import ExtractiveAnswer, Quote
+from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.whole.parts import (
     BEGINNING_CHARS,
     beginning_units,
@@ -41,6 +40,7 @@ from ragkit.split.sentence_segmentation import sentence_spans
 EVIDENCE = 0.9
 """The probability that such an answer is right: of 76 questions over three folders of other people's documents, see
 `docs/explanation/whole-documents.md`."""
+OVER_ALL = frozenset({Asked.ALL, Asked.MENTION, Asked.TOPIC, Asked.AUTHOR})
 MAX_NAMES = 100
 """Documents that an answer names."""
 MAX_CITED = 20
@@ -73,54 +73,24 @@ class DocumentReader(Searcher, Protocol):
         """The chunks that together say most of a document."""
 
 
-def answer_whole(
-    question: str, searcher: Searcher, where: Where = None, offset: int = 0
-) -> tuple[str, ExtractiveAnswer] | None:
-    """The answer to a question about whole documents; None for every other question, which is then searched for.
-
-    Args:
-        question: natural language.
-        searcher: a session of a knowledge base; others have no such answers.
-        where: the filter of the documents.
-        offset: the last citation number of the conversation so far.
-    """
+def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp | None:
+    """See `answer_whole`."""
     asked = read_document_question(question)
     if asked is None or not isinstance(searcher, DocumentReader):
         return None
-    draft = _Draft(searcher, offset)
+    draft = _Draft(searcher)
     if not _ANSWERS[asked.asked](draft, asked, question, where):
         return None
-    text = "\n".join(draft.lines)
-    return text, ExtractiveAnswer(
-        tuple(draft.quotes), draft.is_abstention, question, 0.0 if draft.is_abstention else EVIDENCE
-    )
+    return draft.finish(question, over_all=asked.asked in OVER_ALL or not draft.quotes)
 
 
-def quoted_hits(answer: ExtractiveAnswer) -> list[Hit]:
-    """The passages of an answer, each once."""
-    return list({quote.hit.chunk.id: quote.hit for quote in answer.quotes}.values())
-
-
-def format_look_up(text: str, answer: ExtractiveAnswer, numbers: Mapping[str, int], blocks: Sequence[str]) -> str:
-    """An answer as a tool's result for a model: its passages, then its text with their numbers.
-
-    Args:
-        text: from `answer_whole`.
-        answer: its quotes.
-        numbers: the number of each passage that is shown, by the id of its chunk.
-        blocks: the passages as text.
-    """
-    shown = {quote.n: numbers.get(quote.hit.chunk.id) for quote in answer.quotes}
-    mark = re.compile(r" \[(\d+)\]")
-    lines = mark.sub(lambda match: f" [{n}]" if (n := shown.get(int(match[1]))) else "", text)
-    return "\n\n".join([*blocks, f"Looked up in all documents, complete:\n{lines}"])
-
-
-def summarize_extract(reader: DocumentReader, source: str) -> tuple[str, ExtractiveAnswer]:
+def summarize_extract(reader: DocumentReader, source: str) -> LookedUp:
     """The lead of a document and its central sentences, each cited, then the names of its main sections."""
-    draft = _Draft(reader, 0)
-    _describe(draft, source)
-    return "\n".join(draft.lines), ExtractiveAnswer(tuple(draft.quotes), not draft.quotes, "", EVIDENCE)
+    draft = _Draft(reader)
+    if not _describe(draft, source):
+        draft.say("No text was found.")
+    draft.is_abstention = not draft.quotes
+    return draft.finish("", over_all=False)
 
 
 def find_document(reader: DocumentReader, text: str, where: Where = None) -> str:
@@ -148,26 +118,30 @@ def _find(text: str, documents: Sequence[tuple[str, str, int]]) -> list[str]:
 class _Draft:
     """The lines and quotes of an answer."""
 
-    def __init__(self, reader: DocumentReader, offset: int) -> None:
+    def __init__(self, reader: DocumentReader) -> None:
         self.reader = reader
-        self.lines: list[str] = []
+        self.lines: list[tuple[str, int]] = []
         self.quotes: list[Quote] = []
         self.is_abstention = False
-        self._offset = offset
 
-    def cite(self, source: str, start: int, end: int, text: str) -> str:
-        """Quote [start:end] of a source; returns the mark, '' if no chunk is there."""
+    def say(self, *lines: str) -> None:
+        """Lines that quote nothing."""
+        self.lines += [(line, 0) for line in lines]
+
+    def add(self, source: str, start: int, end: int, line: str, quote: str = "") -> None:
+        """A line that ends with the number of the quote [start:end] of a source; `quote`: its text, if not the line."""
         chunks = self.reader.chunks_between(source, start, end)
-        if not chunks:
-            return ""
-        n = self._offset + len(self.quotes) + 1
-        passage = AnswerPassage(len(self.quotes), source, start, end, text, 0.0)
-        self.quotes.append(Quote(n, Hit(chunks[0], 0.0, rank=n), passage))
-        return f" [{n}]"
+        n = len(self.quotes) + 1 if chunks else 0
+        self.lines.append((line, n))
+        if chunks:
+            passage = AnswerPassage(n - 1, source, start, end, quote or line.removeprefix("- "), 0.0)
+            self.quotes.append(Quote(n, Hit(chunks[0], 0.0, rank=n), passage))
 
-    def add(self, source: str, start: int, end: int, text: str, lead: str = "") -> None:
-        """A line that is a quote."""
-        self.lines.append(f"{lead}{text}{self.cite(source, start, end, text)}")
+    def finish(self, query: str, *, over_all: bool) -> LookedUp:
+        """The answer."""
+        evidence = 0.0 if self.is_abstention else EVIDENCE
+        quoted = ExtractiveAnswer(tuple(self.quotes), self.is_abstention, query, evidence)
+        return LookedUp(tuple(self.lines), quoted, over_all)
 
 
 def _answer_about(draft: _Draft, asked: DocumentQuestion, question: str, where: Where) -> bool:
@@ -194,12 +168,12 @@ def _answer_about(draft: _Draft, asked: DocumentQuestion, question: str, where: 
 def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources: Sequence[str]) -> bool:
     """Say that no document, or more than one, has the name of a file; a title may mean something else."""
     if found and (name.is_file or len(found) <= 5):
-        draft.lines = [f"{len(found)} documents have the name {name.text}; name one by its path:"]
-        draft.lines += [f"- {display_name(source)}" for source in found[:MAX_NAMES]]
+        draft.say(f"{len(found)} documents have the name {name.text}; name one by its path:")
+        draft.say(*(f"- {display_name(source)}" for source in found[:MAX_NAMES]))
     elif name.has_suffix and not found:
         near = close_names(name.text, sources)
         hint = f" Similar names: {', '.join(near)}." if near else ""
-        draft.lines = [f"Not in these documents: none of {len(sources):,} has the name {name.text}.{hint}"]
+        draft.say(f"Not in these documents: none of {len(sources):,} has the name {name.text}.{hint}")
         draft.is_abstention = True
     return bool(draft.lines)
 
@@ -214,11 +188,11 @@ def _describe(draft: _Draft, source: str) -> bool:
         draft.add(source, *lead, " ".join(document.text[slice(*lead)].split()))
     chunks = draft.reader.central_chunks(source, 3 * CENTRAL_SENTENCES)
     for unit in central_sentences(document, chunks, draft.reader, CENTRAL_SENTENCES, lead or (0, 0)):
-        draft.add(source, unit.start, unit.end, " ".join(unit.body.split()), "- ")
+        draft.add(source, unit.start, unit.end, f"- {' '.join(unit.body.split())}")
     titles = [section.title for section in main_sections(document)]
     if len(titles) > 1:
         more = f" and {len(titles) - MAX_CITED} more" if len(titles) > MAX_CITED else ""
-        draft.lines.append(f"Sections: {'; '.join(titles[:MAX_CITED])}{more}.")
+        draft.say(f"Sections: {'; '.join(titles[:MAX_CITED])}{more}.")
     return bool(draft.quotes)
 
 
@@ -228,14 +202,14 @@ def _list_sections(draft: _Draft, source: str) -> bool:
     if document is None or not sections:
         return False
     of_all = len(outline(document))
-    draft.lines = [f"{display_name(source)} has {len(sections)} main sections, {of_all} headings in all:"]
+    draft.say(f"{display_name(source)} has {len(sections)} main sections, {of_all} headings in all:")
     for section in sections[:MAX_CITED]:
         end = document.text.find("\n", section.start)
-        draft.add(source, section.start, end if end > 0 else len(document.text), section.title, "- ")
-        draft.lines[-1] += f" {section.place}"
-    draft.lines += [f"- {section.title}, {section.place}" for section in sections[MAX_CITED:MAX_NAMES]]
+        line = f"- {section.title}, {section.place}"
+        draft.add(source, section.start, end if end > 0 else len(document.text), line, section.title)
+    draft.say(*(f"- {section.title}, {section.place}" for section in sections[MAX_CITED:MAX_NAMES]))
     if len(sections) > MAX_NAMES:
-        draft.lines.append(f"- and {len(sections) - MAX_NAMES} more")
+        draft.say(f"- and {len(sections) - MAX_NAMES} more")
     return True
 
 
@@ -250,7 +224,7 @@ def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
     if found:
         draft.add(source, *found, " ".join(document.text[slice(*found)].split()).lstrip(":|# "))
     if stored and (not found or asked is Asked.WHO):
-        draft.lines.append(f"Properties of {display_name(source)}: {stored}")
+        draft.say(f"Properties of {display_name(source)}: {stored}")
     return bool(draft.lines)
 
 
@@ -264,21 +238,21 @@ def _compare(draft: _Draft, sources: Sequence[str]) -> bool:
         titles = [section.title for section in outline(own) if section.title.casefold() not in known]
         spans, count = differing_sentences(other, own, MAX_DIFFERENCES)
         shared = len(outline(own)) - len(titles)
-        draft.lines.append(
+        draft.say(
             f"Only in {display_name(own.source)}: {count:,} sentences, {len(titles)} headings ({shared} in both)."
         )
         if titles:
             more = f" and {len(titles) - MAX_CITED} more" if len(titles) > MAX_CITED else ""
-            draft.lines.append(f"Headings: {'; '.join(titles[:MAX_CITED])}{more}.")
+            draft.say(f"Headings: {'; '.join(titles[:MAX_CITED])}{more}.")
         for start, end in spans:
-            draft.add(own.source, start, end, " ".join(own.text[start:end].split()), "- ")
+            draft.add(own.source, start, end, f"- {' '.join(own.text[start:end].split())}")
     return True
 
 
 def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool:
     documents = draft.reader.documents(where)
-    draft.lines = [f"{_count(len(documents), 'document')}{' match the filter' if where else ''}:"]
-    draft.lines += [f"- {_name(source, title)}" for source, title, _ in documents[:MAX_NAMES]]
+    draft.say(f"{_count(len(documents), 'document')}{' match the filter' if where else ''}:")
+    draft.say(*(f"- {_name(source, title)}" for source, title, _ in documents[:MAX_NAMES]))
     _say_cut(draft, len(documents))
     return True
 
@@ -294,7 +268,7 @@ def _list_mentions(draft: _Draft, asked: DocumentQuestion, _: str, where: Where)
     else:
         documents.sort(key=lambda matches: -matches.count)
         _list_documents(draft, documents, found, f"mention {words!r}")
-    draft.lines.append("Counted in the whole text of every document, as whole words, in any case.")
+    draft.say("Counted in the whole text of every document, as whole words, in any case.")
     return True
 
 
@@ -317,17 +291,14 @@ def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) ->
     _list_documents(draft, found, FoundText(tuple(found), len(documents), complete=True), f"are about {words!r}")
     mentions = draft.reader.find_text(TextPattern(words, whole_words=True), where)
     others = len({matches.source for matches in mentions.documents}.difference(matches.source for matches in found))
-    draft.lines.append(
-        f"Counted by file name, title, first lines and headings; {others:,} others mention it in their text."
-    )
+    draft.say(f"Counted by file name, title, first lines and headings; {others:,} others mention it in their text.")
     return True
 
 
 def _list_documents(draft: _Draft, documents: Sequence[TextMatches], found: FoundText, what: str) -> None:
     of_all = f"{len(documents):,} of {_count(found.searched, 'document')}"
-    draft.lines = [f"{of_all} {what}{':' if documents else '.'}"]
-    if not found.complete:
-        draft.lines[0] = f"At least {draft.lines[0]} The time was used up before all documents were read."
+    least = "" if found.complete else "The time was used up before all documents were read. At least "
+    draft.say(f"{least}{of_all} {what}{':' if documents else '.'}")
     draft.is_abstention = not documents
     for matches in documents[:MAX_CITED]:
         document = draft.reader.document(matches.source)
@@ -337,12 +308,10 @@ def _list_documents(draft: _Draft, documents: Sequence[TextMatches], found: Foun
         start, end = _sentence_at(document.text, start, max(start, end)) if end else _line_at(document.text, start)
         times = f" ({_count(matches.count, 'time')})" if matches.count else ""
         quote = " ".join(document.text[start:end].split())
-        draft.lines.append(
-            f"- {_name(matches.source, matches.title)}{times}{draft.cite(matches.source, start, end, quote)}"
-        )
+        draft.add(matches.source, start, end, f"- {_name(matches.source, matches.title)}{times}", quote)
     for matches in documents[MAX_CITED:MAX_NAMES]:
         times = f" ({_count(matches.count, 'time')})" if matches.count else ""
-        draft.lines.append(f"- {_name(matches.source, matches.title)}{times}")
+        draft.say(f"- {_name(matches.source, matches.title)}{times}")
     _say_cut(draft, len(documents))
 
 
@@ -364,7 +333,7 @@ def _line_at(text: str, start: int) -> Span:
 
 def _say_cut(draft: _Draft, count: int) -> None:
     if count > MAX_NAMES:
-        draft.lines.append(f"- and {count - MAX_NAMES:,} more, which are not named here")
+        draft.say(f"- and {count - MAX_NAMES:,} more, which are not named here")
 
 
 def _name(source: str, title: str) -> str:

@@ -142,11 +142,12 @@ def _is_text(text: str) -> bool:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a text is a sentence rather than a title, names, an address or a note on rights."""
+    """Whether a text is a sentence rather than a title, names, an address, a formula or a note on rights."""
     words = _WORD.findall(text)
     small = sum(word[0].islower() for word in words)
-    is_sentence = bool(_END.search(text.strip())) or text.rstrip().endswith(":") or len(words) > 10
-    return len(words) >= 5 and 5 * small >= 2 * len(words) and is_sentence and not _NO_PROSE.search(text)
+    if len(words) < 5 or 5 * small < 2 * len(words) or text.count("=") > 1 or _NO_PROSE.search(text):
+        return False
+    return bool(_END.search(text.strip())) or text.rstrip().endswith(":") or len(words) > 10
 
 
 def central_sentences(
@@ -173,7 +174,6 @@ def central_sentences(
             and 40 <= len(unit.body) <= MAX_SENTENCE_CHARS
             and _is_prose(unit.body)
             and not unit.body[0].islower()
-            and unit.body.count("=") < 2  # a formula
             and not (unit.start < without[1] and without[0] < unit.end)
             and all(unit.start >= other.end or other.start >= unit.end for other in best)
         ]
@@ -259,12 +259,9 @@ def stated_facts(document: Document, asked: Asked, question: str, lead: Span | N
         dated = [match for match in chain(labelled, tail) if _YEAR.search(match["value"])]
         verb = re.search(r"creat|publi|releas|updat|modif|chang|geändert|erstell|veröff|aktuali|cre", question.lower())
         labelled = sorted(dated, key=lambda match: not (verb and match["line"].lower().startswith(verb[0])))
-        if (
-            not labelled
-            and _MANUAL_PAGE.search(text)
-            and (found := [*_DATE.finditer(document.text, len(document.text) - 200)])
-        ):
-            return _line_around(document.text, found[-1].start())
+        footer = _DATE.search(document.text, len(document.text) - 200) if _MANUAL_PAGE.search(text) else None
+        if not labelled and footer:
+            return _line_around(document.text, footer.start())
         if labelled and labelled[0].start() > head and (above := _DATE.search(text[:head])):
             return _line_around(text, above.start())
     if labelled:

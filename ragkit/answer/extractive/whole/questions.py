@@ -204,19 +204,11 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.ALL, rf"combien y a-t-il (?:de |d'){_DOCS}{_HERE}"),
     (Asked.ALL, rf"{_ALL_ES} {_DOCS}(?: (?:hay|tienes|existen|están indexados)|){_HERE}"),
 )
-_TRIGGER = re.compile(
-    r"about|summar|sum up|overview|section|chapter|heading|outline|contents|wrote|author|when was|date|version|changed"
-    r"|differen|compar|mention|cite|document|file|paper|pdf|text"
-    r"|worum|wovon|was steht|zusammen|überblick|abschnitt|kapitel|überschrift|gliederung|inhalts|geschrieben|verfass"
-    r"|autor|von wem|wann|fassung|zwischen|vergleich|dokument|datei"
-    r"|de quoi|résum|partie|titre|plan|sommaire|matières|écrit|rédigé|auteur|quand|entre|fichier"
-    r"|de qué|sobre qué|resum|seccion|apartado|capítulo|índice|esquema|escri|cuándo|fecha|versión|archivo"
-)
-"""What every form has: most questions are none of these."""
 _COMPILED: list[tuple[Asked, re.Pattern[str]]] = []
 _POLITE = re.compile(
     r"^(?:please|can you|could you|bitte|kannst du|s'il te plaît|s'il vous plaît|peux-tu|por favor|puedes) |"
-    r"(?:,? (?:please|bitte|s'il te plaît|s'il vous plaît|por favor))$"
+    r"(?:,? (?:please|bitte|s'il te plaît|s'il vous plaît|por favor))$",
+    re.IGNORECASE,
 )
 _NOUN = re.compile(
     r"(?:(?:the|this|das|die|der|dem|den|des|le|la|l'|el|los|las|un|une) ?)?"
@@ -234,7 +226,7 @@ _SUFFIX = re.compile(
 def read_document_question(question: str) -> DocumentQuestion | None:
     """The question, if it is one about whole documents by its form; names keep their case."""
     text = " ".join(question.replace("’", "'").split()).strip("¿¡ ").rstrip("?.! ")
-    if not text or len(text) > MAX_QUESTION_CHARS or not _TRIGGER.search(text.lower()):
+    if not text or len(text) > MAX_QUESTION_CHARS:
         return None
     if not _COMPILED:
         _COMPILED.extend((asked, re.compile(form, re.IGNORECASE)) for asked, form in _FORMS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.answer.base import Searchable
@@ -16,7 +17,7 @@ from ragkit.answer.searchers.text_search import TextMatches, TextPattern
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.index.sources.ids import display_name
 from ragkit.places import describe_place
-from ragkit.records import JSON, Document, Hit, Where
+from ragkit.records import JSON, Chunk, Document, Hit, Where
 
 DOCUMENT_TOOLS = ("list_documents", "outline", "read_document", "find_text")
 """The names of the tools."""
@@ -111,7 +112,8 @@ class DocumentTools:
         with self._open() as reader:
             document = _read(reader, source, self._where)
             start, end = select_part(document, section, pages, lines)
-            hits = [Hit(chunk, 0.0) for chunk in reader.chunks_between(document.source, start, end)]
+            chunks = reader.chunks_between(document.source, start, end)
+            hits = [Hit(_cut(document, chunk, start, end), 0.0) for chunk in chunks]
             shown = within_budget(hits, READ_BUDGET)
             before = len(shown_ids(context))
             numbers = assign_numbers(shown, context)
@@ -157,6 +159,18 @@ def _read(reader: DocumentReader, name: str, where: Where) -> Document:
     if document is None:
         raise InvalidOption("source", name[:120], "a document whose text is stored")
     return document
+
+
+def _cut(document: Document, chunk: Chunk, start: int, end: int) -> Chunk:
+    """What of a chunk is in [start:end] of its document."""
+    low, high = max(start, chunk.start), min(end, chunk.end)
+    if (low, high) == (chunk.start, chunk.end):
+        return chunk
+    text = document.text[low:high]
+    first = chunk.start_line + document.text.count("\n", chunk.start, low)
+    lines = first, first + text.rstrip("\n").count("\n")
+    place = describe_place(document, low, high, lines)
+    return replace(chunk, text=text, start=low, end=high, start_line=lines[0], end_line=lines[1], place=place)
 
 
 def _places(document: Document | None, matches: TextMatches, room: int) -> list[dict[str, str]]:

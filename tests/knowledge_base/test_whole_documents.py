@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from ragkit import Agent, KnowledgeBase, ScriptedProvider, ToolCall
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.answer.document_tools import DocumentTools
 from ragkit.answer.outcome import Outcome
+from ragkit.answer.summaries import ModelSummary, SummaryPlan
 from ragkit.answer.tool import RAGTool
 from ragkit.errors import BudgetTooSmall, InvalidOption, UnknownName
 from ragkit.knowledge_base.index_options import IndexOptions
@@ -145,7 +147,7 @@ def test_the_tools_list_outline_read_and_find(base: KnowledgeBase) -> None:
     assert "smith" in tools.read_document("pumps.md", lines="15-17").content
     found = tools.find_text("FROST")
     assert (
-        found.content.startswith("5 places in 2 of 3 documents") and "line 9: This document explains" in found.content
+        found.content.startswith("4 places in 2 of 3 documents") and "line 9: This document explains" in found.content
     )
     assert tools.find_text(r"^## \w+$", regex=True).content.startswith("6 places in 2 of 3 documents")
 
@@ -163,7 +165,7 @@ def test_a_part_that_does_not_exist_is_an_error_that_says_what_there_is(
     base: KnowledgeBase, arguments: dict[str, str], message: str
 ) -> None:
     with pytest.raises(InvalidOption, match=message):
-        DocumentTools(base).read_document("pumps.md", **arguments)
+        DocumentTools(base).read_document("pumps.md", **arguments)  # type: ignore[arg-type]
 
 
 def test_an_agent_has_the_tools_only_if_the_pipeline_names_them(base: KnowledgeBase, tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_an_agent_has_the_tools_only_if_the_pipeline_names_them(base: KnowledgeB
 
 def test_what_an_agent_reads_it_can_cite(base: KnowledgeBase) -> None:
     tools = DocumentTools(base).tools
-    script = [ToolCall("read_document", {"source": "bread.md"}), "Bread is baked at four [1]."]
+    script: list[ToolCall | str] = [ToolCall("read_document", {"source": "bread.md"}), "Bread is baked at four [1]."]
     result = Agent(ScriptedProvider(script), tools).run("When is bread baked?")
     assert result.tool_calls[0].content.startswith("[1] ")
 
@@ -195,7 +197,7 @@ def test_a_model_summarizes_part_by_part_within_the_limit(tmp_path: Path, monkey
             f"Mill {n} grinds {n} sacks of rye in a day, says the miller of village {n}." for n in range(400)
         )
         kb.add(Document(text, {"source": "mills.md"}), IndexOptions())
-        plans = []
+        plans: list[SummaryPlan] = []
         parts = ["Mill 1 grinds 1 sacks of rye in a day [1].", "later mills [30]", "last mills [60]"]
         monkeypatch.setenv("RAGKIT_MOCK_JSON", str(tmp_path / "script.json"))
         count = kb_parts(kb)
@@ -208,10 +210,7 @@ def test_a_model_summarizes_part_by_part_within_the_limit(tmp_path: Path, monkey
 
 
 def kb_parts(kb: KnowledgeBase) -> int:
-    """The parts of the document, from a plan whose limit stops the summary before the first request."""
-    from ragkit.agent.loop.config import AgentConfig
-    from ragkit.answer.summaries import ModelSummary
-
+    """The number of parts of the document, by the plan."""
     with kb.session() as session:
         source = session.documents()[0][0]
         return ModelSummary(session, source, ScriptedProvider([]), AgentConfig()).plan().parts

@@ -165,7 +165,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.MENTION,
-        rf"(?:quels|combien (?:de |d'))\s?{_DOCS} (?:mentionnent|citent|parlent de"
+        rf"(?:quels|combien (?:de |d'))\s?{_DOCS} (?:mentionnent|citent|parlent (?:de|du|des)"
         rf"|contiennent (?:le mot|le terme)) {_X}",
     ),
     (
@@ -216,7 +216,7 @@ _NOUN = re.compile(
     r"|reports?|berichts?)\s+(?=\S)",
     re.IGNORECASE,
 )
-_ARTICLE = re.compile(r"(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las) ?(?=\S)", re.IGNORECASE)
+_ARTICLE = re.compile(r"^(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las)(?:(?<=')|\s+)(?=\S)", re.IGNORECASE)
 _QUOTED = re.compile(r"[\"“„«‚‘'`»](.+)[\"”“»«’‘'`]")
 _SUFFIX = re.compile(
     r"\.(?:pdf|docx?|md|mdx|rst|txt|html?|xlsx?|pptx?|csv|od[tsp]|epub|rtf|tex|adoc|ipynb|eml|json|ya?ml)$"
@@ -260,9 +260,9 @@ def read_name(text: str) -> DocumentName:
 
 
 def unquoted(text: str) -> str:
-    """Words that documents may mention, without quotation marks."""
+    """Words that documents may mention, without quotation marks, or else without an article."""
     quoted = _QUOTED.fullmatch(text.strip())
-    return quoted[1] if quoted else text.strip()
+    return quoted[1] if quoted else _ARTICLE.sub("", text.strip(), count=1)
 
 
 def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list[str]:

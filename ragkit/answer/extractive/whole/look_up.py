@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -39,7 +40,7 @@ from ragkit.split.sentence_segmentation import sentence_spans
 
 EVIDENCE = 0.9
 """The probability that such an answer is right: of 76 questions over three folders of other people's documents, see
-`docs/explanation/whole-documents.md`."""
+`docs/how-to/whole-documents.md`."""
 OVER_ALL = frozenset({Asked.ALL, Asked.MENTION, Asked.TOPIC, Asked.AUTHOR})
 MAX_NAMES = 100
 """Documents that an answer names."""
@@ -234,8 +235,8 @@ def _compare(draft: _Draft, sources: Sequence[str]) -> bool:
     if first is None or second is None:
         return False
     for own, other in ((first, second), (second, first)):
-        known = {section.title.casefold() for section in outline(other)}
-        titles = [section.title for section in outline(own) if section.title.casefold() not in known]
+        known = {_heading_key(section.title) for section in outline(other)}
+        titles = [section.title for section in outline(own) if _heading_key(section.title) not in known]
         spans, count = differing_sentences(other, own, MAX_DIFFERENCES)
         shared = len(outline(own)) - len(titles)
         draft.say(
@@ -247,6 +248,11 @@ def _compare(draft: _Draft, sources: Sequence[str]) -> bool:
         for start, end in spans:
             draft.add(own.source, start, end, f"- {' '.join(own.text[start:end].split())}")
     return True
+
+
+def _heading_key(title: str) -> str:
+    """A heading without its number: "4. Reopening" and "Reopening" are the same."""
+    return re.sub(r"^(?:\d+[.)]?)+\s+", "", title).casefold()
 
 
 def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool:

@@ -12,8 +12,9 @@ from ragkit.answer.base import Searchable
 from ragkit.answer.extractive.whole.look_up import DocumentReader, find_document
 from ragkit.answer.extractive.whole.parts import outline
 from ragkit.answer.passage_text import format_blocks
-from ragkit.answer.passages import RetrievedPassages, assign_numbers, shown_ids, within_budget
+from ragkit.answer.passages import RetrievedPassages, within_budget
 from ragkit.answer.searchers.text_search import TextMatches, TextPattern
+from ragkit.answer.tool import NO_CONTEXT, assign_numbers, shown_ids
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.index.sources.ids import display_name
 from ragkit.places import describe_place
@@ -29,8 +30,6 @@ MAX_PLACES = 60
 MAX_LINE_CHARS = 240
 READ_BUDGET = 4000
 """Tokens of the passages of one `read_document`, by estimate."""
-NO_CONTEXT = ToolContext()
-"""The context of a call without an agent."""
 _RANGE = re.compile(r"\s*(\d{1,8})\s*(?:[-–]\s*(\d{1,8})\s*)?")
 
 

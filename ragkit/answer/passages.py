@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from threading import Lock
 
-from ragkit.agent.tools.base import ToolContext
 from ragkit.records import Hit
 from ragkit.usage.tokens import estimate_tokens
 
@@ -44,21 +42,3 @@ def within_budget(hits: list[Hit], budget: int) -> list[Hit]:
         if size > budget and index:
             return hits[:index]
     return hits
-
-
-_LOCK = Lock()
-
-
-def assign_numbers(hits: Sequence[Hit], context: ToolContext) -> tuple[int, ...]:
-    """The number of each hit in a conversation: its earlier one, or the next free one. Calls may run concurrently."""
-    with _LOCK:
-        ids = shown_ids(context)
-        ids += dict.fromkeys(hit.chunk.id for hit in hits if hit.chunk.id not in ids)
-        context.state[SHOWN_PASSAGES_KEY] = list(ids)
-    return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
-
-
-def shown_ids(context: ToolContext) -> list[str]:
-    """The ids of the passages that the conversation has shown, by number."""
-    shown = context.state.get(SHOWN_PASSAGES_KEY)
-    return [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from threading import Lock
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
@@ -10,7 +12,7 @@ from ragkit.answer.base import Searchable, Searcher, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
 from ragkit.answer.extractive.whole import answer_whole
 from ragkit.answer.passage_text import format_blocks
-from ragkit.answer.passages import TOOL_NAME, RetrievedPassages, assign_numbers, shown_ids, within_budget
+from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit, Where
@@ -25,6 +27,7 @@ MAX_TOP_K = 20
 """Passages per search that a model may ask for."""
 DEFAULT_PASSAGES_BUDGET = 4000
 """Tokens of the passages of one search."""
+_LOCK = Lock()
 NO_CONTEXT = ToolContext()
 """The context of a call without an agent."""
 
@@ -127,6 +130,21 @@ class RAGTool:
         if context is NO_CONTEXT or not self._keeps_numbers:
             return tuple(range(1, len(hits) + 1))
         return assign_numbers(hits, context)
+
+
+def assign_numbers(hits: Sequence[Hit], context: ToolContext) -> tuple[int, ...]:
+    """The number of each hit in a conversation: its earlier one, or the next free one. Calls may run concurrently."""
+    with _LOCK:
+        ids = shown_ids(context)
+        ids += dict.fromkeys(hit.chunk.id for hit in hits if hit.chunk.id not in ids)
+        context.state[SHOWN_PASSAGES_KEY] = list(ids)
+    return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
+
+
+def shown_ids(context: ToolContext) -> list[str]:
+    """The ids of the passages that the conversation has shown, by number."""
+    shown = context.state.get(SHOWN_PASSAGES_KEY)
+    return [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
 
 
 @cache

@@ -71,7 +71,10 @@ class DocumentTools:
             documents = reader.documents(self._where)
         wanted = query.casefold()
         found = [row for row in documents if wanted in f"{row[0]} {row[1]}".casefold()]
-        rest = [row for row in found if display_name(row[0]) > after] if after else found
+        names = [display_name(source) for source, _, _ in found]
+        if after and after not in names:
+            raise InvalidOption("after", after[:120], "the last source of the previous page")
+        rest = found[names.index(after) + 1 :] if after else found
         lines = [f"{display_name(source)}  {title}".rstrip() for source, title, _ in rest[:MAX_DOCUMENTS]]
         more = f"more: after={display_name(rest[MAX_DOCUMENTS - 1][0])!r}" if len(rest) > MAX_DOCUMENTS else ""
         head = f"{len(found):,} of {len(documents):,} documents" if query else f"{len(documents):,} documents"
@@ -132,7 +135,7 @@ class DocumentTools:
             found = reader.find_text(TextPattern(pattern, regex), self._where)
             room, documents, lines = MAX_PLACES, list[JSON](), list[str]()
             for matches in found.documents[:MAX_DOCUMENTS]:
-                places = _places(reader.document(matches.source), matches, room)
+                places = _places(reader.document(matches.source) if room else None, matches, room)
                 room -= len(places)
                 name = display_name(matches.source)
                 documents.append(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit import Agent, KnowledgeBase, ScriptedProvider, ToolCall
+from ragkit import Agent, ConversationMemory, KnowledgeBase, RAGAgent, ScriptedProvider, ToolCall
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.answer.document_tools import DocumentTools
 from ragkit.answer.outcome import Outcome
@@ -130,6 +130,14 @@ def test_in_a_conversation_quotes_are_numbered_on(base: KnowledgeBase) -> None:
     second = chat.ask("Who wrote pumps.md?")
     assert second.text == f"Author: Ada Quill [{len(first.citations) + 1}]"
     assert [citation.quote for citation in second.citations] == ["Author: Ada Quill"]
+
+
+def test_a_model_that_searches_gets_a_complete_question_looked_up_in_a_conversation(base: KnowledgeBase) -> None:
+    provider = ScriptedProvider(["In October [1].", "There are four documents."])
+    agent = RAGAgent(base, provider, memory=ConversationMemory())
+    agent.ask("When is the valve of each pump greased?")
+    agent.ask("How many documents are there?")
+    assert "Looked up:\n4 documents:\n" in provider.requests[1].messages[-1].content
 
 
 def test_the_search_tool_gives_a_model_the_look_up_with_its_passages(base: KnowledgeBase) -> None:

@@ -78,6 +78,8 @@ def find_query(messages: Sequence[Message], searcher: Searcher, where: Where = N
     """The last question of a conversation as it is searched: standalone, with its spelling corrected."""
     asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
     at = max(asked, default=len(messages) - 1)
+    if answer_whole(messages[at].content, searcher, where) is not None:  # complete in itself
+        return messages[at].content
     return to_query(messages[at].content, _previous_query(messages[:at]), searcher, where)
 
 

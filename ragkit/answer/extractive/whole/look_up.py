@@ -11,6 +11,7 @@ from ragkit.answer.extractive.composition import AnswerPassage
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.whole.parts import (
     BEGINNING_CHARS,
+    LEAD_HEADING,
     beginning_units,
     central_sentences,
     differing_sentences,
@@ -343,8 +344,10 @@ def _say_cut(draft: _Draft, count: int) -> None:
 
 
 def _name(source: str, title: str) -> str:
+    """The displayed source, with a title that says more: "Abstract" is that of a document whose title was not found."""
     name = display_name(source)
-    return f"{name}, {title}" if title and title.casefold() not in name.casefold() else name
+    says_more = title and title.casefold() not in name.casefold() and not LEAD_HEADING.fullmatch(title)
+    return f"{name}, {title}" if says_more else name
 
 
 def _count(count: int, noun: str) -> str:

@@ -34,9 +34,10 @@ _LEAD_NAMES = (
     r"abstract|summary|executive summary|overview|introduction|synopsis|zusammenfassung|kurzfassung|überblick"
     r"|einleitung|résumé|introduction générale|aperçu|resumen|introducción|visión general"
 )
-_LEAD_HEADING = re.compile(
+LEAD_HEADING = re.compile(
     rf"^[#\s*_]*(?:\d+\.?\s+)?({_LEAD_NAMES})[*_]*(?:\s*[:.—–-]+\s*|\s*$)", re.IGNORECASE | re.MULTILINE
 )
+"""A line that is the heading of an abstract, a summary or an introduction; the group has its name."""
 _MANUAL_PAGE = re.compile(r"^NAME\n(?:.*\n){1,80}?DESCRIPTION$", re.MULTILINE)
 _STRONG_LEADS = frozenset(
     {"abstract", "summary", "executive summary", "zusammenfassung", "kurzfassung", "résumé", "resumen"}
@@ -131,7 +132,7 @@ def _lead_start(document: Document) -> int:
     """Where an abstract, a summary or an introduction begins; 0 without one."""
     if manual := _MANUAL_PAGE.search(document.text[:BEGINNING_CHARS]):
         return manual.end()
-    found = list(_LEAD_HEADING.finditer(document.text[:BEGINNING_CHARS]))
+    found = list(LEAD_HEADING.finditer(document.text[:BEGINNING_CHARS]))
     strong = [match for match in found if match[1].lower() in _STRONG_LEADS]
     return (strong or found)[0].end() if found and (strong or document.page_starts) else 0
 
@@ -276,7 +277,7 @@ def stated_facts(document: Document, asked: Asked, question: str, lead: Span | N
 def _names_above(text: str, head: int) -> Span | None:
     """What stands between the first line, a title, and the first sentence of a page: names and addresses."""
     lines = [match.span() for match in re.finditer(r"\S.*", text[:head])]
-    named = [span for span in lines[1:] if not _LEAD_HEADING.match(text[slice(*span)])]
+    named = [span for span in lines[1:] if not LEAD_HEADING.match(text[slice(*span)])]
     if not named or not _NAME.search(text[named[0][0] : named[-1][1]]):
         return None
     start = named[0][0]

@@ -24,8 +24,9 @@ from ragkit.answer.answer_text import AnswerStream, RestartableOutput
 from ragkit.answer.base import Answer, Searchable
 from ragkit.answer.checked_text import CheckedText, check_text, find_searches, hits_by_number
 from ragkit.answer.conversation_view import show_passages
-from ragkit.answer.extractive.answer import ExtractiveAnswer, cite_quotes, searched_for
+from ragkit.answer.extractive.answer import cite_quotes, searched_for
 from ragkit.answer.extractive.provider import ExtractiveProvider
+from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.first_search import FirstSearch
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
@@ -62,6 +63,8 @@ class RAGOptions:
     """Tokens of the passages of one search, by estimate: the best passages are shown, at least one."""
     tools: Sequence[Tool | ToolCallable] = ()
     """Tools in addition to `search_knowledge_base`, and to `aggregate_records` over records."""
+    document_tools: Sequence[str] = ()
+    """Tools that navigate documents: names of `ragkit.answer.document_tools.DOCUMENT_TOOLS`."""
     chunk_size: int = 200
     """Maximum length of a chunk, in tokens of the embedder, for documents that the agent splits itself."""
     chunk_overlap: int = 40
@@ -130,14 +133,15 @@ class RAGAgent(Agent):
         if isinstance(searcher, Aggregator) and searcher.has_records:
             records = [AggregateTool(searcher, options.where).tool]
         searches_first = options.search == "first" and not is_extractive
-        if extracts and searches_first and not records and not options.tools:
+        document_tools = _create_document_tools(searcher, options)
+        if extracts and searches_first and not (records or document_tools or options.tools):
             search = replace(search, for_models=False)
         is_default = options.instructions == INSTRUCTIONS
         instructions = EXTRACTS_INSTRUCTIONS if extracts and is_default else options.instructions
         rules = [instructions, "" if searches_first else SEARCH_RULE, AGGREGATE_INSTRUCTIONS if records else ""]
         super().__init__(
             provider,
-            [search, *records, *options.tools],
+            [search, *records, *document_tools, *options.tools],
             config=replace(config, context_window=window),
             memory=options.memory if memory is None else memory,
             name="rag",
@@ -416,6 +420,14 @@ def _shows_extracts(provider: Provider, options: RAGOptions) -> bool:
     return options.passages == "extracts" or (
         options.passages == "auto" and getattr(provider, "on_this_machine", False)
     )
+
+
+def _create_document_tools(searcher: Searchable, options: RAGOptions) -> list[Tool]:
+    if not options.document_tools:
+        return []
+    from ragkit.answer.document_tools import DocumentTools
+
+    return DocumentTools(searcher, options.where).select(options.document_tools)
 
 
 def _describe_contents(searcher: Searchable, where: Where, provider: Provider) -> str:

@@ -30,6 +30,8 @@ class RetrievedPassages:
     """The last citation number of the conversation before the search."""
     blocks: Mapping[int, str] = field(default_factory=dict)
     """The text of each hit as the model sees it, by citation number, in the order of the result."""
+    over_all: bool = False
+    """Whether the result also counts or names documents of which no hit is."""
     are_extracts: bool = False
     """Whether the texts are what is closest to the query: other queries show other texts of the same hit."""
 

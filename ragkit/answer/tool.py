@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from threading import Lock
 
@@ -9,6 +10,7 @@ from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searchable, Searcher, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
+from ragkit.answer.extractive.whole import answer_whole
 from ragkit.answer.passage_text import EXTRACTS_BUDGET, choose_extracts, format_blocks, format_extracts
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
 from ragkit.answer.prompt import NOTHING_FOUND
@@ -28,6 +30,7 @@ DEFAULT_PASSAGES_BUDGET = 4000
 FAR_EVIDENCE = 0.3
 """No extracts are shown of passages with less evidence: small models answer from anything that they are shown. Of the
 answerable questions of two English sets 1 of 172 is below it, of a German one 2 of 22."""
+_LOCK = Lock()
 NO_CONTEXT = ToolContext()
 """The context of a call without an agent."""
 
@@ -87,7 +90,6 @@ class RAGTool:
         self._keeps_numbers = keeps_numbers
         self._estimates_evidence = estimates_evidence
         self._extracts = extracts
-        self._lock = Lock()
 
     @property
     def tool(self) -> Tool:
@@ -109,15 +111,19 @@ class RAGTool:
         condition = both_filters(self._where, parse_where(where) if where.strip() else None)
         wanted = min(top_k, self._max_top_k) if top_k > 0 else self._top_k
         with self._documents.session() as searcher:
-            hits = self._find(searcher, query, wanted, condition)
-            if self._threshold is not None and hits:
+            whole = answer_whole(query, searcher, condition)
+            hits = whole.hits if whole else self._find(searcher, query, wanted, condition)
+            if self._threshold is not None and hits and whole is None:
                 cosines = _cosines(query, hits, searcher)
                 hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]
             shown = within_budget(hits, self._budget)
+            over_all = whole is not None and (whole.over_all or len(shown) < len(hits))
             left_out = len(hits) - len(shown)
             evidence = estimate_evidence(query, shown, searcher) if self._estimates_evidence else None
-            before = _shown_ids(context)
-            if self._extracts:
+            evidence = whole.quoted.evidence if whole and self._estimates_evidence else evidence
+            before = shown_ids(context)
+            as_extracts = self._extracts and whole is None
+            if as_extracts:
                 is_far = evidence is not None and evidence < FAR_EVIDENCE
                 extracts = [] if is_far else choose_extracts(query, shown, searcher, min(EXTRACTS_BUDGET, self._budget))
                 shown = [extract.hit for extract in extracts]
@@ -127,27 +133,35 @@ class RAGTool:
                 numbers = self._assign_numbers(shown, context)
                 blocks = format_blocks(shown, numbers, searcher)
         passages = RetrievedPassages(
-            query, tuple(shown), numbers, evidence, len(before), blocks, are_extracts=self._extracts
+            query, tuple(shown), numbers, evidence, len(before), blocks, over_all, are_extracts=as_extracts
         )
+        if whole:
+            of_chunks = {hit.chunk.id: n for hit, n in zip(shown, numbers, strict=True)}
+            return ToolResult(whole.tool_text(of_chunks, list(blocks.values())), passages)
         return ToolResult(_format_result(passages, left_out), passages)
 
     def _find(self, searcher: Searcher, query: str, top_k: int, where: Where) -> list[Hit]:
         return searcher.search(query, top_k, where)
 
     def _assign_numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
-        """The number of each hit: its earlier one, or the next free one. Calls may run concurrently."""
+        """The number of each hit; see `assign_numbers`."""
         if context is NO_CONTEXT or not self._keeps_numbers:
             return tuple(range(1, len(hits) + 1))
-        with self._lock:
-            ids = _shown_ids(context)
-            ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
-            context.state[SHOWN_PASSAGES_KEY] = list(ids)
-        return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
+        return assign_numbers(hits, context)
 
 
-def _shown_ids(context: ToolContext) -> list[str]:
+def assign_numbers(hits: Sequence[Hit], context: ToolContext) -> tuple[int, ...]:
+    """The number of each hit in a conversation: its earlier one, or the next free one. Calls may run concurrently."""
+    with _LOCK:
+        ids = shown_ids(context)
+        ids += dict.fromkeys(hit.chunk.id for hit in hits if hit.chunk.id not in ids)
+        context.state[SHOWN_PASSAGES_KEY] = list(ids)
+    return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
+
+
+def shown_ids(context: ToolContext) -> list[str]:
     """The ids of the passages that the conversation has shown, by number."""
-    shown = context.state.get(SHOWN_PASSAGES_KEY) if context is not NO_CONTEXT else None
+    shown = context.state.get(SHOWN_PASSAGES_KEY)
     return [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
 
 

@@ -24,6 +24,7 @@ VERBS = {
     "search": "search for passages",
     "ask": "answer a question with citations",
     "chat": "answer questions in a conversation",
+    "summarize": "summarize a document with citations",
     "sources": "list the sources with their last run",
     "access": "say who may read which documents",
     "status": "show what the knowledge base holds",

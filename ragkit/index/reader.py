@@ -56,6 +56,8 @@ MAX_IDLE_CONNECTIONS = 8
 more threads than concurrent readers."""
 MAX_FILTER_MASKS = 64
 """Masks of recent filters kept in memory: one byte per chunk each."""
+MAX_CENTRAL_CHUNKS = 1000
+"""Chunks of one document that are compared with each other."""
 INT8_COPY_SUFFIX = ".i8"
 """Suffix of the 8-bit copy of a vector file: a cache, safe to delete."""
 
@@ -655,13 +657,61 @@ class CatalogSnapshot:
         first = row.fetchone()
         return None if first is None else self._chunk_from_row(first)
 
-    def iter_documents(self) -> Iterator[tuple[str, str, int]]:
-        """(source, title, number of chunks) of every live document, by source."""
+    def iter_documents(self, where: Where = None) -> Iterator[tuple[str, str, int]]:
+        """(source, title, number of chunks) of every live document that matches a filter, by source."""
         # `yield from` would close the cursor of an abandoned iterator: an error if the catalog is closed by then
-        return self.connection.execute(
-            "SELECT d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key)"
-            " FROM documents d WHERE d.live = 1 ORDER BY d.source"
+        return self._select_documents(
+            "d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key)", where
         )
+
+    def iter_texts(self, where: Where = None) -> Iterator[tuple[str, str, bytes]]:
+        """(source, title, compressed UTF-8 text) of every live document that matches a filter, by source."""
+        return self._select_documents("d.source, d.title, d.body", where)
+
+    def _select_documents(self, columns: str, where: Where) -> Iterator[Any]:
+        mask = self._match_filter(where)
+        keys = None if mask is None else json.dumps(np.unique(self.arrays.document_keys[mask]).tolist())
+        return self.connection.execute(
+            f"SELECT {columns} FROM documents d WHERE d.live = 1"  # noqa: S608 - constant names
+            " AND (:keys IS NULL OR d.key IN (SELECT value FROM json_each(:keys))) ORDER BY d.source",
+            {"keys": keys},
+        )
+
+    def chunks_between(self, source: str, start: int, end: int) -> list[Chunk]:
+        """The live chunks of a source that overlap [start:end] of its text, in order."""
+        rows = self.connection.execute(
+            f'{self._chunks_sql} AND d.source = ? AND c.start < ? AND c."end" > ? ORDER BY c.start, c.key',
+            (source, end, start),
+        )
+        return [self._chunk_from_row(row) for row in rows]
+
+    def central_chunks(self, source: str, count: int) -> list[Chunk]:
+        """The chunks of a source that together are nearest to all of its chunks, the most central first.
+
+        By the vectors that exist: static ones if most chunks have no others yet. Greedy facility location (Nemhauser,
+        Wolsey and Fisher, 1978) over at most MAX_CENTRAL_CHUNKS chunks, spread evenly.
+        """
+        rows = self.connection.execute(
+            "SELECT c.key FROM documents d JOIN chunks c ON c.document = d.key"
+            " WHERE d.source = ? AND d.live = 1 AND c.live = 1 ORDER BY c.start, c.key",
+            (source,),
+        )
+        keys = np.array([row[0] for row in rows], np.int64)
+        if not len(keys):
+            return []
+        keys = keys[np.linspace(0, len(keys) - 1, min(len(keys), MAX_CENTRAL_CHUNKS)).astype(np.int64)]
+        lacking = self.lacks_vector(keys)
+        uses_static = 2 * np.count_nonzero(lacking) > len(keys)
+        keys = keys[lacking] if uses_static else keys[~lacking]
+        vectors = self.static_vectors(keys) if uses_static else self.embeddings(keys.tolist())
+        similarity = np.maximum(vectors @ vectors.T, 0)
+        chosen, covered = list[int](), np.zeros(len(keys), np.float32)
+        for _ in range(min(count, len(keys))):
+            gains = np.maximum(similarity - covered, 0).sum(axis=1)
+            gains[chosen] = -1
+            chosen.append(int(gains.argmax()))
+            covered = np.maximum(covered, similarity[chosen[-1]])
+        return self.chunks(keys[chosen].tolist())
 
     def document(self, source: str) -> Document | None:
         """The live document of a source, with its complete text."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragkit.agent.providers.credentials import is_any_configured
@@ -13,6 +14,7 @@ from ragkit.knowledge_base.location import Location
 from ragkit.knowledge_base.session import Session
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.retrieve.options import validate_top_k
+from ragkit.usage.limits import Limits
 from ragkit.usage.meter import Meter
 from ragkit.usage.pricing import PriceBook
 
@@ -22,8 +24,11 @@ if TYPE_CHECKING:  # an answer without a model loads no agent
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.base import Answer, Searchable
+    from ragkit.answer.summaries import SummaryPlan
 
 
+EXTRACTIVE = "extractive"
+"""The provider without a model."""
 LOCAL_TIMEOUT_S = 600.0
 """Seconds to the next byte of a model on a machine of one's own: without a GPU it reads long prompts slowly."""
 
@@ -75,7 +80,7 @@ class Answering:
     def needs_model(self, options: QuestionOptions) -> bool:
         """Whether a model may answer, by its name and the environment; the package of a service may be missing."""
         name = options.model or self._pipeline.answer.provider
-        return name != "extractive" and (name != "auto" or is_any_configured())
+        return name != EXTRACTIVE and (name != "auto" or is_any_configured())
 
     def prepare(self, session: Session, question: str, options: QuestionOptions) -> RAGAgent:
         """The agent for one question, whose cost was checked."""
@@ -103,6 +108,29 @@ class Answering:
         meter = Meter(PriceBook.from_price_files(), budget_usd=limit, on_call=record)
         return answer_question(session, question, extractive, meter)
 
+    def summarize(
+        self, session: Session, name: str, options: QuestionOptions, on_plan: Callable[[SummaryPlan], None]
+    ) -> Answer:
+        """See `KnowledgeBase.summarize`."""
+        from ragkit.answer.extractive.answer import quoted_answer
+        from ragkit.answer.extractive.whole.look_up import find_document, summarize_extract
+
+        session.require_ready()
+        source = find_document(session, name)
+        record = self._location.ledger.call_recorder("summarize", self._pipeline.name)
+        agent = self.create_agent(session, options) if self.needs_model(options) else None
+        if agent is None or agent.provider.name == EXTRACTIVE or not session.chunks_between(source, 0, sys.maxsize):
+            extract = summarize_extract(session, source)
+            return quoted_answer(f"Summarize {name}", extract, session, Meter(on_call=record))
+        from ragkit.answer.summaries import ModelSummary
+
+        limit = agent.config.limits.max_cost_usd
+        summary = ModelSummary(session, source, agent.provider, replace(agent.config, limits=Limits(), on_call=record))
+        plan = summary.plan()
+        on_plan(plan)
+        check_estimate(plan.model, plan.cost_usd, lowest_limit(limit), known=options.max_cost_usd is not None)
+        return summary.write(Meter(agent.config.prices, budget_usd=limit, on_call=record))
+
     def create_agent(
         self,
         documents: Searchable,
@@ -124,7 +152,6 @@ class Answering:
         from ragkit.agent.loop.context_window import ContextWindow
         from ragkit.answer.agent import RAGAgent, RAGOptions
         from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
-        from ragkit.usage.limits import Limits
 
         answer = self._pipeline.answer
         name = options.model or answer.provider
@@ -149,6 +176,7 @@ class Answering:
         )
         rag_options = RAGOptions(
             self._top_k(options),
+            document_tools=answer.tools,
             where=read_filter(where),
             wishes=answer.instructions,
             passages=answer.passages,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.base import Answer
+    from ragkit.answer.summaries import SummaryPlan
     from ragkit.embed.base import EmbeddingProvider
     from ragkit.index.report import IndexReport
     from ragkit.index.verify import VerificationReport
@@ -432,6 +433,33 @@ class KnowledgeBase:
             return await asyncio.to_thread(agent.build_answer, question, result)
         finally:
             await asyncio.shield(asyncio.to_thread(opened.__exit__, None, None, None))
+
+    def summarize(
+        self,
+        source: str,
+        *,
+        model: str | None = None,
+        max_cost_usd: float | None = None,
+        on_plan: Callable[[SummaryPlan], None] = lambda _: None,
+    ) -> Answer:
+        """A cited summary of one document: by a model part by part, without one its lead and central sentences.
+
+        Args:
+            source: the source, file name or title of the document.
+            model: `provider:model`; None: the setting of the pipeline.
+            max_cost_usd: cost limit of all requests together; None: the setting of the pipeline.
+            on_plan: called with the number of requests and their estimated cost, before the first one.
+
+        Raises:
+            InvalidOption: no document has this name, or several have.
+            BudgetTooSmall: the estimate exceeds the limit.
+            NotAKnowledgeBase, KnowledgeBaseDamaged, ProviderError, BudgetExceeded, PriceUnknown, RunError: as `ask`.
+        """
+        from ragkit.knowledge_base.answering import QuestionOptions
+
+        options = QuestionOptions(model=model, max_cost_usd=max_cost_usd)
+        with self.session() as session:
+            return self._answering.summarize(session, source, options, on_plan)
 
     def chat(
         self,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.score_calibration import ScoreCalibration
+    from ragkit.answer.searchers.text_search import FoundText, TextPattern
     from ragkit.index.freshness import Freshness
     from ragkit.index.reader import DocumentSummary
     from ragkit.load.pages.rectangles import Rectangle
@@ -188,10 +189,30 @@ class Session:
 
     # documents
 
-    def documents(self) -> list[tuple[str, str, int]]:
-        """(source, title, number of chunks) of every document, sorted by source."""
+    def documents(self, where: Where = None) -> list[tuple[str, str, int]]:
+        """(source, title, number of chunks) of every document that matches a filter, sorted by source."""
         with self.snapshot() as snapshot:
-            return list(snapshot.iter_documents())
+            return list(snapshot.iter_documents(read_filter(where)))
+
+    def find_text(self, pattern: TextPattern, where: Where = None) -> FoundText:
+        """The documents that contain a text or match a regular expression, of those that match a filter: all of them.
+
+        Raises InvalidFilter for an invalid filter.
+        """
+        from ragkit.answer.searchers.text_search import search_texts
+
+        with self.snapshot() as snapshot:
+            return search_texts(pattern, snapshot.iter_texts(read_filter(where)))
+
+    def chunks_between(self, source: str, start: int, end: int) -> list[Chunk]:
+        """The chunks of a source that overlap [start:end] of its text, in order."""
+        with self.snapshot() as snapshot:
+            return snapshot.chunks_between(source, start, end)
+
+    def central_chunks(self, source: str, count: int) -> list[Chunk]:
+        """The chunks of a source that together say most of it, by their vectors, the most central first."""
+        with self.snapshot() as snapshot:
+            return snapshot.central_chunks(source, count)
 
     def texts(self) -> list[Document]:
         """Every document whose text is stored, sorted by source."""

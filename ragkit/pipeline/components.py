@@ -84,6 +84,8 @@ class AnswerOptions:
     model decides whether to search. No meaning without a model."""
     strict: bool = False
     """Whether an answer that the documents do not support is a failure; see `Answer.unsupported_reasons`."""
+    tools: tuple[Literal["list_documents", "outline", "read_document", "find_text"], ...] = ()
+    """Tools that a model has beside `search_knowledge_base`, to navigate documents: `[outline, read_document]`."""
 
     def __post_init__(self) -> None:
         if not self.provider.partition(":")[0]:

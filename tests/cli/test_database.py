@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "list": ("list",),
     "list of chunks": ("list", "--chunks"),
     "show": ("show", "house/boiler.md"),
+    "summarize": ("summarize", "house/boiler.md"),
     "verify": ("verify",),
     "eval": ("eval", "q.jsonl"),
     "why": ("why", "boiler filter Monday", "--expect", "house/boiler.md:3"),

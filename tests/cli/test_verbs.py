@@ -152,6 +152,18 @@ def test_ask_answers_with_citations_from_the_file(indexed: Path, ragkit: Ragkit)
     assert usage["by_tool"]["search_knowledge_base"]["calls"] == 1
 
 
+def test_summarize_cites_the_document_and_prints_the_plan_of_a_model_first(
+    indexed: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extract = ragkit("summarize", "boiler.md", "--json").json
+    assert (extract["model"], extract["abstained"], extract["citations"][0]["verified"]) == ("extractive", False, True)
+    assert "did you mean boiler.md?" in ragkit("summarize", "boilers.md", code=2).err
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", '["It is a guide to the boiler [1]."]')
+    told = ragkit("summarize", "boiler.md")
+    assert told.out.startswith("It is a guide to the boiler [1].\n")
+    assert told.err.startswith("scripted:scripted: 1 part, 1 request, about ")
+
+
 def test_a_file_that_changed_makes_its_citations_stale(indexed: Path, ragkit: Ragkit) -> None:
     (indexed / "boiler.md").write_text(GUIDE + "\nOne more line.\n")
     result = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
@@ -287,6 +299,7 @@ def test_without_a_knowledge_base_every_verb_says_how_to_make_one(workplace: Pat
         ["status"],
         ["list"],
         ["show", "x"],
+        ["summarize", "x"],
         ["rm", "x"],
         ["clear"],
         ["verify"],

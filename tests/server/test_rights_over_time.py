@@ -198,6 +198,24 @@ def test_what_is_lost_is_blanked_on_every_route_and_the_rest_stays(house: House,
         assert "ocelots" in olga.get(f"/session/{answer['session_id']}").text
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many documents are there?",
+        "Which documents mention the house?",
+        "Summarize plans.md",
+        "What is plan.md about?",
+    ],
+)
+def test_names_and_counts_of_whole_documents_are_blanked_when_one_is_lost(house: House, question: str) -> None:
+    with house.client("ann") as ann:
+        answer = ask(ann, question)
+        assert "plans.md" in answer["response"] or "ocelots" in answer["response"]
+        house.write("[bob]")
+        stored = ann.get(f"/session/{answer['session_id']}").json()["history"][1]["content"]
+        assert "plans.md" not in stored and "ocelots" not in stored and HIDDEN in stored
+
+
 def test_every_route_is_known_to_show_stored_answers_or_not(house: House) -> None:
     routes = {
         f"{method} {route.path}"

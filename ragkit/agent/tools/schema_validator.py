@@ -7,7 +7,7 @@ keeps them off the network and phrases the violations; `schema_complexity` limit
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -74,6 +74,11 @@ def find_violations(value: JSON, schema: JSON, name: str = "the value") -> list[
     described = [line for error in errors[:MAX_VIOLATIONS] for line in _describe_error(error, schema, name)]
     lines, more = list(dict.fromkeys(described)), len(errors) - MAX_VIOLATIONS
     return [*lines, f"... and {more} more"] if more > 0 else lines
+
+
+def compile_pattern(expression: str) -> Callable[[str], bool]:
+    """Whether a text has a match of a regular expression, in time linear in the text. Raises InvalidOption."""
+    return _compile_schema({"pattern": expression}, "the regular expression")[0].is_valid
 
 
 def _compile_schema(schema: JSON, name: str) -> tuple[Validator, EvaluationCounter]:

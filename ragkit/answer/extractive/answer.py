@@ -11,13 +11,15 @@ from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.tracing.trace import AgentTrace, StepType, TraceContent
 from ragkit.answer.base import Answer, Searcher, Statement
 from ragkit.answer.citations import cite
-from ragkit.answer.extractive.composition import MAX_WORDS, AnswerPassage, compose_answer
+from ragkit.answer.extractive.composition import MAX_WORDS, compose_answer
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
 from ragkit.answer.extractive.follow_up import Reference, find_reference, rewrite_follow_up
 from ragkit.answer.extractive.question_kind import split_question
+from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.extractive.spelling import correct_spelling
+from ragkit.answer.extractive.whole import answer_whole
 from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, within_budget
 from ragkit.answer.verdicts import quoted_statements, with_support
@@ -39,27 +41,6 @@ class FoundPassages:
 
     query: str
     hits: Sequence[Hit]
-
-
-@dataclass(frozen=True)
-class Quote:
-    """A passage of an answer and its citation number."""
-
-    n: int
-    hit: Hit
-    passage: AnswerPassage
-
-
-@dataclass(frozen=True)
-class ExtractiveAnswer:
-    """The quotes that an answer consists of."""
-
-    quotes: tuple[Quote, ...]
-    abstained: bool
-    query: str = ""
-    """The question as searched: completed by the previous one, its spelling corrected; '' if nothing was searched."""
-    evidence: float = 0.0
-    """Estimated probability that the quotes answer the question, or its best answered part, in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +77,9 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
     with use_meter(meter):
         if reply:
             text, quoted = reply, ExtractiveAnswer((), abstained=False)
+        elif whole := answer_whole(question, searcher, options.where):
+            meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
+            text, quoted = whole.numbered()
         else:
             query = to_query(question, "", searcher)
             found = []
@@ -112,6 +96,16 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
     trace.content = TraceContent(
         messages, tool_calls=searches, total_tokens=meter.total_tokens, total_cost_usd=answer.usage.total_cost_usd
     )
+    return answer
+
+
+def quoted_answer(question: str, found: LookedUp, searcher: Searcher, meter: Meter) -> Answer:
+    """The answer that was looked up without a search, which costs nothing; its citations are verified."""
+    trace = AgentTrace(secrets.token_hex(16), "rag")
+    meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
+    text, quoted = found.numbered()
+    answer = _build_answer(question, text, quoted, searcher, meter, trace)
+    trace.end_span(trace.root)
     return answer
 
 

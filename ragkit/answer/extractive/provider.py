@@ -10,17 +10,12 @@ from itertools import takewhile
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.answer.base import Searchable, Searcher
-from ragkit.answer.extractive.answer import (
-    EXTRACTIVE,
-    ZERO_COST,
-    ExtractiveAnswer,
-    FoundPassages,
-    compose_quotes,
-    to_query,
-)
+from ragkit.answer.extractive.answer import EXTRACTIVE, ZERO_COST, FoundPassages, compose_quotes, to_query
 from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD
 from ragkit.answer.extractive.question_kind import split_question
+from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
+from ragkit.answer.extractive.whole import answer_whole
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.records import Where
 
@@ -54,6 +49,10 @@ class ExtractiveProvider(Provider):
         if reply := reply_to_small_talk(last.content):
             return Completion(Message(Role.ASSISTANT, reply, data=ExtractiveAnswer((), False)), ZERO_COST)
         with self._documents.session() as searcher:
+            whole = answer_whole(last.content, searcher, self._where)
+            if whole is not None:  # the tool is called all the same: who may read the answer follows from its result
+                calls = [ToolCall(TOOL_NAME, {"query": last.content})]
+                return Completion(replace(Message.assistant("", calls), data=whole), ZERO_COST, "tool_calls")
             query = find_query(request.messages, searcher, self._where)
         calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(query)]
         return Completion(replace(Message.assistant("", calls), data=query), ZERO_COST, "tool_calls")
@@ -66,6 +65,9 @@ class ExtractiveProvider(Provider):
         offset = max(searches[0].numbers_before, _last_quote_number(messages))
         found = [FoundPassages(passages.query, passages.hits) for passages in searches]
         asked = messages[-len(results) - 1].data
+        if isinstance(asked, LookedUp):
+            text, quoted = asked.numbered(offset)
+            return Message(Role.ASSISTANT, text, data=quoted)
         query = asked if isinstance(asked, str) else " ".join(passages.query for passages in searches)
         with self._documents.session() as searcher:
             text, quoted = compose_quotes(found, query, searcher, offset, self._threshold)
@@ -76,6 +78,8 @@ def find_query(messages: Sequence[Message], searcher: Searcher, where: Where = N
     """The last question of a conversation as it is searched: standalone, with its spelling corrected."""
     asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
     at = max(asked, default=len(messages) - 1)
+    if answer_whole(messages[at].content, searcher, where) is not None:  # complete in itself
+        return messages[at].content
     return to_query(messages[at].content, _previous_query(messages[:at]), searcher, where)
 
 

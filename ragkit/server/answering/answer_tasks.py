@@ -24,6 +24,7 @@ from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
+from ragkit.answer.document_tools import DOCUMENT_TOOLS
 from ragkit.answer.json_shapes import answer_json
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
@@ -410,9 +411,11 @@ class AnswerTask:
 
     async def _add_origins(self, event: ToolEnded) -> None:
         added: list[Origin] = []
+        over_all = event.call.name in _OVER_ALL
         if isinstance(event.data, RetrievedPassages):
             added += hit_origins(event.data.hits)
-        elif event.call.name == AGGREGATE_NAME:
+            over_all = event.data.over_all
+        if over_all:
             added.append(("", "", await run_in_thread(self._runner.sessions.rights.rights)))
         self._origins = unique_origins([*self._origins, *added])
 
@@ -512,6 +515,8 @@ class AnswerTask:
         return with_ids
 
 
+_OVER_ALL = frozenset({AGGREGATE_NAME, *DOCUMENT_TOOLS})
+"""The tools whose results are of many documents."""
 _DETAIL_KEYS = (
     "searched_for",
     "statements",

@@ -552,6 +552,51 @@ class DocumentLinesSchema(DocumentText):
     next_line: Annotated[int | None, Field(description="`start_line` of the next part; null at the end.")]
 
 
+class SectionSchema(TypedDict):
+    """A heading of an outline."""
+
+    title: Annotated[str, Field(description="The text of the heading.")]
+    level: Annotated[int, Field(description="1 is the highest.")]
+    place: Annotated[str, Field(description="Where it stands: `line 48`, `page 3`.")]
+
+
+class OutlineSchema(TypedDict):
+    """The result of `outline`."""
+
+    source: Annotated[str, Field(description="The file or URL.")]
+    title: Annotated[str, Field(description="The title; may be empty.")]
+    sections: Annotated[list[SectionSchema], Field(description="The headings, in order.")]
+    left_out: Annotated[int, Field(description="Headings beyond the limit of one result.")]
+
+
+class TextPlaceSchema(TypedDict):
+    """A place where a text was found."""
+
+    place: Annotated[str, Field(description="Where it stands: `line 48`, `page 3`.")]
+    text: Annotated[str, Field(description="Its line.")]
+
+
+class TextMatchesSchema(TypedDict):
+    """The places in one document."""
+
+    source: Annotated[str, Field(description="The file or URL.")]
+    title: Annotated[str, Field(description="The title; may be empty.")]
+    count: Annotated[int, Field(description="All places.")]
+    places: Annotated[list[TextPlaceSchema], Field(description="The first places.")]
+
+
+class FoundTextSchema(TypedDict):
+    """The result of `find_text`."""
+
+    pattern: Annotated[str, Field(description="What was looked for.")]
+    places: Annotated[int, Field(description="All places in all documents.")]
+    matching: Annotated[int, Field(description="Documents with a place.")]
+    searched: Annotated[int, Field(description="Documents that were read.")]
+    complete: Annotated[bool, Field(description="Every document was read; else the time was used up.")]
+    documents: Annotated[list[TextMatchesSchema], Field(description="Documents with a place, by source.")]
+    left_out: Annotated[int, Field(description="Matching documents beyond the limit of one result.")]
+
+
 class BasesSchema(TypedDict):
     """The knowledge bases of a server."""
 

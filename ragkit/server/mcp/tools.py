@@ -24,6 +24,8 @@ from ragkit.agent.tools.base import Tool, ToolResult
 from ragkit.agent.tools.function_schema import ToolSchema
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
+from ragkit.answer.document_tools import DocumentTools, select_part
+from ragkit.answer.extractive.whole.look_up import find_document
 from ragkit.answer.json_shapes import answer_json, hit_json
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
@@ -73,6 +75,8 @@ class McpToolSpec:
     """JSON Schema of the structured result."""
     read_only: bool = True
     """The tool does not modify the knowledge base."""
+    listed: bool = True
+    """Clients are told of it; else it is there for those that knew it."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,7 @@ class McpTools:
         self._cache = AnswerCache(self._limits.cached_answers)
         self._search_tool = RAGTool(kb, top_k=kb.components.top_k)
         self._aggregate_tool = AggregateTool(kb)
+        self._document_tools = DocumentTools(kb)
 
     @property
     def specs(self) -> list[McpToolSpec]:
@@ -142,15 +147,18 @@ class McpTools:
         specs = [
             spec(self.search, "Search the documents", schemas.SearchResultSchema, TOOL_NAME),
             spec(self.ask, "Ask the documents", schemas.AnswerSchema),
-            spec(self.get_document, "Read a document", schemas.DocumentLinesSchema),
             spec(self.list_documents, "List the documents", schemas.DocumentListSchema),
+            spec(self._document_tools.outline, "Show the outline of a document", schemas.OutlineSchema),
+            spec(self.read_document, "Read a document", schemas.DocumentLinesSchema),
+            spec(self._document_tools.find_text, "Find exact text", schemas.FoundTextSchema),
             spec(self.status, "State of the knowledge base", schemas.StatusResultSchema),
         ]
         if self._kb.has_records:
             specs.append(spec(self.aggregate, "Compute over records", schemas.AggregateSchema, AGGREGATE_NAME))
         if self._run_index is not None:
             specs.append(spec(self.index, "Update the index", schemas.IndexReportSchema))
-        return specs
+        old = spec(self.get_document, "Read lines of a document", schemas.DocumentLinesSchema)
+        return [*specs, replace(old, listed=False)]
 
     def search(self, query: QuestionText, top_k: Annotated[int, Field(ge=0, le=50)] = 0, where: str = "") -> ToolResult:
         """Search the user's documents for passages. Returns numbered passages with their locations, best first.
@@ -206,10 +214,28 @@ class McpTools:
         finally:
             cancellation.cancel()
 
+    def read_document(self, source: DocumentName, section: str = "", pages: str = "", lines: str = "") -> ToolResult:
+        """Read the text of a document, or of a part of it. A long text is returned in parts.
+
+        Args:
+            source: The id, source, file name or title of a document.
+            section: A heading of its outline.
+            pages: Pages such as `3` or `3-5`.
+            lines: Lines such as `120-200`, or `120-` for the rest.
+        """
+        with self._kb.session() as session:
+            document = session.find_document(source) or session.document(find_document(session, source))
+            stale = document is None or session.is_stale(document.source)
+        if document is None:
+            raise _unknown_document(source)
+        start, end = select_part(document, section, pages, lines)
+        first = document.text.count("\n", 0, start) + 1
+        return self._read_lines(document, first, first + document.text.count("\n", start, max(start, end - 1)), stale)
+
     def get_document(
         self, document: DocumentName, start_line: LineNumber = 1, end_line: LineNumber | None = None
     ) -> ToolResult:
-        """Read the text of a document, or some of its lines. A long document is returned in parts.
+        """Read the text of a document, or some of its lines; `read_document` knows sections and pages too.
 
         Args:
             document: The id or source of a document, as returned by list_documents and search_knowledge_base.
@@ -219,9 +245,12 @@ class McpTools:
         with self._kb.session() as session:
             content = _find_document(session, document)
             stale = session.is_stale(content.source)
-        window = self._select_lines(content, start_line, end_line)
+        return self._read_lines(content, start_line, end_line, stale)
+
+    def _read_lines(self, content: Document, first: int, last: int | None, stale: bool) -> ToolResult:
+        window = self._select_lines(content, first, last)
         source = display_name(content.source)
-        rest = f"; continue with start_line={window.next_line}" if window.next_line else ""
+        rest = f"; continue with line {window.next_line}" if window.next_line else ""
         data: dict[str, JSON] = {
             "id": content.id, "source": source, "title": content.title, "format": content.format, "text": window.text,
             "first_line": window.first_line, "last_line": window.last_line, "lines": window.line_count,
@@ -368,8 +397,12 @@ def _find_document(session: Session, name: str) -> Document:
     below = f"{str(Path.cwd()).rstrip('/')}/{name}"
     document = session.find_document(name) or session.document(name) or session.document(below)
     if document is None:
-        raise invalid_request(f"unknown document {name[:120]!r}: list_documents lists all documents", status=404)
+        raise _unknown_document(name)
     return document
+
+
+def _unknown_document(name: str) -> RagkitError:
+    return invalid_request(f"unknown document {name[:120]!r}: list_documents lists all documents", status=404)
 
 
 async def _run_streaming(agent: RAGAgent, question: str, cancel: Cancellation) -> AgentResult:

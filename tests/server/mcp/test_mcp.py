@@ -18,7 +18,7 @@ from ragkit.server.mcp.tools import McpTools
 from ragkit.server.settings import ServerSettings
 from tests.server.mcp.parts import LINES, REFUNDS, SECRET, McpConnection, build, process, serving, text
 
-READING = ["search_knowledge_base", "ask", "get_document", "list_documents", "status"]
+READING = ["search_knowledge_base", "ask", "list_documents", "outline", "read_document", "find_text", "status"]
 CONNECTIONS = ["stdio", "stdio, 2025", "http", "http, 2025"]
 
 
@@ -64,8 +64,10 @@ def test_every_result_matches_the_schema_of_its_tool(connection: McpConnection, 
     arguments_by_tool = {
         "search_knowledge_base": {"query": "refunds"},
         "ask": {"question": "When does money come back?"},
-        "get_document": {"document": str(folder / "docs" / "refunds.md")},
         "list_documents": {},
+        "outline": {"source": "refunds.md"},
+        "read_document": {"source": str(folder / "docs" / "refunds.md")},
+        "find_text": {"pattern": "money"},
         "status": {},
     }
     assert list(arguments_by_tool) == READING
@@ -130,6 +132,21 @@ def test_a_range_of_lines_of_a_document_is_exact(connection: McpConnection, fold
     result = connection.call("get_document", document=str(folder / "docs/long.txt"), start_line=10, end_line=12)
     assert result.structured_content["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
     assert text(result).startswith(f"{result.structured_content['source']}, lines 10-12 of {LINES + 1}; continue with")
+
+
+def test_parts_of_a_document_are_read_by_heading_and_lines_and_exact_text_is_found(connection: McpConnection) -> None:
+    part = connection.call("read_document", source="refunds.md", section="Refunds").structured_content
+    assert part["text"].startswith("# Refunds") and part["lines"] == 6
+    lines = connection.call("read_document", source="long.txt", lines="10-12").structured_content
+    assert lines["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
+    found = connection.call("find_text", pattern="MONEY  comes").structured_content
+    assert (found["places"], found["matching"], found["searched"], found["complete"]) == (1, 1, 3, True)
+    assert found["documents"][0]["places"] == [{"place": "line 3", "text": "Money comes back within 14 days."}]
+    assert connection.call("outline", source="refunds.md").structured_content["sections"] == [
+        {"title": "Refunds", "level": 1, "place": "line 1"}
+    ]
+    for name, arguments in (("outline", {"source": "nothing.md"}), ("find_text", {"pattern": "(", "regex": True})):
+        assert connection.call(name, **arguments).is_error
 
 
 def test_a_list_continues_at_its_cursor(connection: McpConnection) -> None:

@@ -150,7 +150,7 @@ def test_a_request_that_is_cancelled_stops_the_work_and_leaves_the_session_open(
             await task
         # the provider sees the closed connection, and stops charging
         assert await asyncio.to_thread(service.hung_up.wait, 30)
-        assert len((await client.list_tools()).tools) == 5
+        assert len((await client.list_tools()).tools) == 7
 
     with start_provider(SEARCH, SLOW) as service:
         if transport == "stdio":
@@ -377,7 +377,7 @@ def test_a_client_with_the_token_can_use_a_protected_server(addresses: dict[str,
         async with asyncio.timeout(60), client, Client(transport) as connection:
             return len((await connection.list_tools()).tools)
 
-    assert asyncio.run(ask()) == 5
+    assert asyncio.run(ask()) == 7
 
 
 def _client_with_token() -> httpx2.AsyncClient:

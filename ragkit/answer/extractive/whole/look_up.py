@@ -1,0 +1,364 @@
+"""Answers questions about whole documents without a search: from outlines, leads and complete look-ups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+from ragkit.answer.base import Searcher
+from ragkit.answer.extractive.composition import AnswerPassage
+from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
+from ragkit.answer.extractive.whole.parts import (
+    BEGINNING_CHARS,
+    LEAD_HEADING,
+    beginning_units,
+    central_sentences,
+    differing_sentences,
+    find_lead,
+    main_sections,
+    outline,
+    stated_facts,
+    stored_facts,
+)
+from ragkit.answer.extractive.whole.questions import (
+    NEEDS_FILE,
+    Asked,
+    DocumentName,
+    DocumentQuestion,
+    close_names,
+    find_named,
+    read_document_question,
+    read_name,
+    unquoted,
+)
+from ragkit.answer.searchers.text_search import FoundText, Span, TextMatches, TextPattern
+from ragkit.errors import InvalidOption
+from ragkit.index.sources.ids import display_name
+from ragkit.lexical.analyzer import extract_terms
+from ragkit.records import Chunk, Document, Hit, Where
+from ragkit.split.sentence_segmentation import sentence_spans
+
+EVIDENCE = 0.9
+"""The probability that such an answer is right: of 76 questions over three folders of other people's documents, see
+`docs/how-to/whole-documents.md`."""
+OVER_ALL = frozenset({Asked.ALL, Asked.MENTION, Asked.TOPIC, Asked.AUTHOR})
+MAX_NAMES = 100
+"""Documents that an answer names."""
+MAX_CITED = 20
+"""Documents of a look-up that are cited, and headings of an outline."""
+CENTRAL_SENTENCES = 3
+MAX_DIFFERENCES = 6
+"""Sentences of each of two documents that the other one lacks."""
+_TITLE_CHARS = 200
+"""Characters at the beginning of a text that name its topic, where a title is not known."""
+_REGION_CHARS = 1000
+
+
+@runtime_checkable
+class DocumentReader(Searcher, Protocol):
+    """Reads whole documents: a `Session` of a knowledge base. What its principal may not read does not exist for it."""
+
+    def documents(self, where: Where = None) -> list[tuple[str, str, int]]:
+        """(source, title, number of chunks) of every document that matches a filter."""
+
+    def document(self, source: str) -> Document | None:
+        """The document of a source."""
+
+    def find_text(self, pattern: TextPattern, where: Where = None) -> FoundText:
+        """The documents that contain a text."""
+
+    def chunks_between(self, source: str, start: int, end: int) -> list[Chunk]:
+        """The chunks that overlap a part of a document."""
+
+    def central_chunks(self, source: str, count: int) -> list[Chunk]:
+        """The chunks that together say most of a document."""
+
+
+def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp | None:
+    """See `answer_whole`."""
+    asked = read_document_question(question)
+    if asked is None or not isinstance(searcher, DocumentReader):
+        return None
+    draft = _Draft(searcher)
+    if not _ANSWERS[asked.asked](draft, asked, question, where):
+        return None
+    return draft.finish(question, over_all=asked.asked in OVER_ALL or not draft.quotes)
+
+
+def summarize_extract(reader: DocumentReader, source: str) -> LookedUp:
+    """The lead of a document and its central sentences, each cited, then the names of its main sections."""
+    draft = _Draft(reader)
+    if not _describe(draft, source):
+        draft.say("No text was found.")
+    draft.is_abstention = not draft.quotes
+    return draft.finish("", over_all=False)
+
+
+def find_document(reader: DocumentReader, text: str, where: Where = None) -> str:
+    """The source of the one document that a name means.
+
+    Raises:
+        InvalidOption: no document has the name, or several have.
+    """
+    documents = reader.documents(where)
+    found = [text] if any(source == text for source, _, _ in documents) else _find(text, documents)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(display_name(source) for source in found[:5])
+        raise InvalidOption("document", text[:120], f"the path of one of {len(found)} documents: {names}")
+    near = ", ".join(close_names(text, [source for source, _, _ in documents]))
+    hint = f": did you mean {near}?" if near else "; `ragkit list` has all names"
+    raise InvalidOption("document", text[:120], f"the source, file name or title of a document{hint}")
+
+
+def _find(text: str, documents: Sequence[tuple[str, str, int]]) -> list[str]:
+    return find_named(read_name(text), ((source, title) for source, title, _ in documents))
+
+
+class _Draft:
+    """The lines and quotes of an answer."""
+
+    def __init__(self, reader: DocumentReader) -> None:
+        self.reader = reader
+        self.lines: list[tuple[str, int]] = []
+        self.quotes: list[Quote] = []
+        self.is_abstention = False
+
+    def say(self, *lines: str) -> None:
+        """Lines that quote nothing."""
+        self.lines += [(line, 0) for line in lines]
+
+    def add(self, source: str, start: int, end: int, line: str, quote: str = "") -> None:
+        """A line that ends with the number of the quote [start:end] of a source; `quote`: its text, if not the line."""
+        chunks = self.reader.chunks_between(source, start, end)
+        n = len(self.quotes) + 1 if chunks else 0
+        self.lines.append((line, n))
+        if chunks:
+            passage = AnswerPassage(n - 1, source, start, end, quote or line.removeprefix("- "), 0.0)
+            self.quotes.append(Quote(n, Hit(chunks[0], 0.0, rank=n), passage))
+
+    def finish(self, query: str, *, over_all: bool) -> LookedUp:
+        """The answer."""
+        evidence = 0.0 if self.is_abstention else EVIDENCE
+        quoted = ExtractiveAnswer(tuple(self.quotes), self.is_abstention, query, evidence)
+        return LookedUp(tuple(self.lines), quoted, over_all)
+
+
+def _answer_about(draft: _Draft, asked: DocumentQuestion, question: str, where: Where) -> bool:
+    """Answer a question about one document, or two; False if it names none for certain."""
+    documents = draft.reader.documents(where)
+    sources = []
+    for text in filter(None, (asked.name, asked.other)):
+        name = read_name(text)
+        if asked.asked in NEEDS_FILE and not name.is_file:
+            return False
+        found = find_named(name, ((source, title) for source, title, _ in documents))
+        if len(found) != 1:
+            return _say_which(draft, name, found, [source for source, _, _ in documents])
+        sources.append(found[0])
+    if asked.asked is Asked.CHANGES:
+        return _compare(draft, sources)
+    if asked.asked is Asked.CONTENT:
+        return _describe(draft, sources[0])
+    if asked.asked is Asked.SECTIONS:
+        return _list_sections(draft, sources[0])
+    return _state(draft, asked.asked, sources[0], question)
+
+
+def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources: Sequence[str]) -> bool:
+    """Say that no document, or more than one, has the name of a file; a title may mean something else."""
+    if found and (name.is_file or len(found) <= 5):
+        draft.say(f"{len(found)} documents have the name {name.text}; name one by its path:")
+        draft.say(*(f"- {display_name(source)}" for source in found[:MAX_NAMES]))
+    elif name.has_suffix and not found:
+        near = close_names(name.text, sources)
+        hint = f" Similar names: {', '.join(near)}." if near else ""
+        draft.say(f"Not in these documents: none of {len(sources):,} has the name {name.text}.{hint}")
+        draft.is_abstention = True
+    return bool(draft.lines)
+
+
+def _describe(draft: _Draft, source: str) -> bool:
+    document = draft.reader.document(source)
+    if document is None:
+        return False
+    units = beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS))
+    lead = find_lead(document, units)
+    if lead is not None:
+        draft.add(source, *lead, " ".join(document.text[slice(*lead)].split()))
+    chunks = draft.reader.central_chunks(source, 3 * CENTRAL_SENTENCES)
+    for unit in central_sentences(document, chunks, draft.reader, CENTRAL_SENTENCES, lead or (0, 0)):
+        draft.add(source, unit.start, unit.end, f"- {' '.join(unit.body.split())}")
+    titles = [section.title for section in main_sections(document)]
+    if len(titles) > 1:
+        more = f" and {len(titles) - MAX_CITED} more" if len(titles) > MAX_CITED else ""
+        draft.say(f"Sections: {'; '.join(titles[:MAX_CITED])}{more}.")
+    return bool(draft.quotes)
+
+
+def _list_sections(draft: _Draft, source: str) -> bool:
+    document = draft.reader.document(source)
+    sections = main_sections(document) if document is not None else []
+    if document is None or not sections:
+        return False
+    of_all = len(outline(document))
+    draft.say(f"{display_name(source)} has {len(sections)} main sections, {of_all} headings in all:")
+    for section in sections[:MAX_CITED]:
+        end = document.text.find("\n", section.start)
+        line = f"- {section.title}, {section.place}"
+        draft.add(source, section.start, end if end > 0 else len(document.text), line, section.title)
+    draft.say(*(f"- {section.title}, {section.place}" for section in sections[MAX_CITED:MAX_NAMES]))
+    if len(sections) > MAX_NAMES:
+        draft.say(f"- and {len(sections) - MAX_NAMES} more")
+    return True
+
+
+def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
+    """Who wrote a document, when, or its version, as its beginning or the properties of its file say."""
+    document = draft.reader.document(source)
+    if document is None:
+        return False
+    lead = find_lead(document, beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS)))
+    stored = stored_facts(document, asked)
+    found = stated_facts(document, asked, question, lead)
+    if found:
+        draft.add(source, *found, " ".join(document.text[slice(*found)].split()).lstrip(":|# "))
+    if stored and (not found or asked is Asked.WHO):
+        draft.say(f"Properties of {display_name(source)}: {stored}")
+    return bool(draft.lines)
+
+
+def _compare(draft: _Draft, sources: Sequence[str]) -> bool:
+    """The headings and sentences that one of two documents has and the other one lacks."""
+    first, second = (draft.reader.document(source) for source in sources)
+    if first is None or second is None:
+        return False
+    for own, other in ((first, second), (second, first)):
+        known = {_heading_key(section.title) for section in outline(other)}
+        titles = [section.title for section in outline(own) if _heading_key(section.title) not in known]
+        spans, count = differing_sentences(other, own, MAX_DIFFERENCES)
+        shared = len(outline(own)) - len(titles)
+        draft.say(
+            f"Only in {display_name(own.source)}: {count:,} sentences, {len(titles)} headings ({shared} in both)."
+        )
+        if titles:
+            more = f" and {len(titles) - MAX_CITED} more" if len(titles) > MAX_CITED else ""
+            draft.say(f"Headings: {'; '.join(titles[:MAX_CITED])}{more}.")
+        for start, end in spans:
+            draft.add(own.source, start, end, f"- {' '.join(own.text[start:end].split())}")
+    return True
+
+
+def _heading_key(title: str) -> str:
+    """A heading without its number: "4. Reopening" and "Reopening" are the same."""
+    return re.sub(r"^(?:\d+[.)]?)+\s+", "", title).casefold()
+
+
+def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool:
+    documents = draft.reader.documents(where)
+    draft.say(f"{_count(len(documents), 'document')}{' match the filter' if where else ''}:")
+    draft.say(*(f"- {_name(source, title)}" for source, title, _ in documents[:MAX_NAMES]))
+    _say_cut(draft, len(documents))
+    return True
+
+
+def _list_mentions(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
+    words = unquoted(asked.name)
+    pattern = TextPattern(words, whole_words=True)
+    found = draft.reader.find_text(pattern, where)
+    documents = list(found.documents)
+    if asked.asked is Asked.AUTHOR:
+        documents = [matches for matches in documents if matches.spans[0][0] < BEGINNING_CHARS // 2]
+        _list_documents(draft, documents, found, f"name {words!r} at their beginning")
+    else:
+        documents.sort(key=lambda matches: -matches.count)
+        _list_documents(draft, documents, found, f"mention {words!r}")
+    draft.say("Counted in the whole text of every document, as whole words, in any case.")
+    return True
+
+
+def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
+    """The documents with all words of a topic in their name, title, first line or a heading."""
+    words = unquoted(asked.name)
+    terms = set(extract_terms(words))
+    if not terms:
+        return False
+    found: list[TextMatches] = []
+    documents = draft.reader.documents(where)
+    for source, title, _chunks in documents:
+        name = set(extract_terms(f"{source.rpartition('/')[2]} {title}"))
+        document = None if terms <= name else draft.reader.document(source)
+        headings = outline(document) if document is not None else []
+        name |= set(extract_terms(document.text[:_TITLE_CHARS])) if document is not None else set()
+        at = next((section.start for section in headings if terms <= set(extract_terms(section.title))), None)
+        if terms <= name or at is not None:
+            found.append(TextMatches(source, title, 0, ((at or 0, 0),)))
+    _list_documents(draft, found, FoundText(tuple(found), len(documents), complete=True), f"are about {words!r}")
+    mentions = draft.reader.find_text(TextPattern(words, whole_words=True), where)
+    others = len({matches.source for matches in mentions.documents}.difference(matches.source for matches in found))
+    draft.say(f"Counted by file name, title, first lines and headings; {others:,} others mention it in their text.")
+    return True
+
+
+def _list_documents(draft: _Draft, documents: Sequence[TextMatches], found: FoundText, what: str) -> None:
+    of_all = f"{len(documents):,} of {_count(found.searched, 'document')}"
+    least = "" if found.complete else "The time was used up before all documents were read. At least "
+    draft.say(f"{least}{of_all} {what}{':' if documents else '.'}")
+    draft.is_abstention = not documents
+    for matches in documents[:MAX_CITED]:
+        document = draft.reader.document(matches.source)
+        start, end = matches.spans[0]
+        if document is None:
+            continue
+        start, end = _sentence_at(document.text, start, max(start, end)) if end else _line_at(document.text, start)
+        times = f" ({_count(matches.count, 'time')})" if matches.count else ""
+        quote = " ".join(document.text[start:end].split())
+        draft.add(matches.source, start, end, f"- {_name(matches.source, matches.title)}{times}", quote)
+    for matches in documents[MAX_CITED:MAX_NAMES]:
+        times = f" ({_count(matches.count, 'time')})" if matches.count else ""
+        draft.say(f"- {_name(matches.source, matches.title)}{times}")
+    _say_cut(draft, len(documents))
+
+
+def _sentence_at(text: str, start: int, end: int) -> Span:
+    """The sentence around a place, at most 300 characters."""
+    low, high = max(0, start - _REGION_CHARS), min(len(text), end + _REGION_CHARS)
+    spans = [(low + a, low + b) for a, b in sentence_spans(text[low:high])]
+    found = next(((a, b) for a, b in spans if a <= start < b), (start, end))
+    return found if found[1] - found[0] <= 300 else (max(found[0], start - 100), min(found[1], end + 150))
+
+
+def _line_at(text: str, start: int) -> Span:
+    """The first line with text from an offset on."""
+    while start < len(text) and text[start].isspace():
+        start += 1
+    end = text.find("\n", start)
+    return start, min(len(text) if end < 0 else end, start + 200)
+
+
+def _say_cut(draft: _Draft, count: int) -> None:
+    if count > MAX_NAMES:
+        draft.say(f"- and {count - MAX_NAMES:,} more, which are not named here")
+
+
+def _name(source: str, title: str) -> str:
+    """The displayed source, with a title that says more: "Abstract" is that of a document whose title was not found."""
+    name = display_name(source)
+    says_more = title and title.casefold() not in name.casefold() and not LEAD_HEADING.fullmatch(title)
+    return f"{name}, {title}" if says_more else name
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+_Answer = Callable[[_Draft, DocumentQuestion, str, Where], bool]
+_ANSWERS: dict[Asked, _Answer] = {
+    **dict.fromkeys(Asked, _answer_about),
+    Asked.ALL: _list_all,
+    Asked.MENTION: _list_mentions,
+    Asked.AUTHOR: _list_mentions,
+    Asked.TOPIC: _list_topic,
+}

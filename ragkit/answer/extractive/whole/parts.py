@@ -1,0 +1,315 @@
+"""What a document as a whole is: its outline, its lead, its central sentences, and what its beginning says of it.
+
+Found in the indexed text when they are asked for, so that nothing is stored and nothing has to be migrated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from ragkit.answer.base import Searcher
+from ragkit.answer.extractive.units import AnswerUnit, UnitKind, extract_answer_units
+from ragkit.answer.extractive.whole.questions import Asked
+from ragkit.answer.searchers.text_search import Span
+from ragkit.lexical.analyzer import extract_terms
+from ragkit.places import describe_place
+from ragkit.records import TABLE_LEVEL, Chunk, Document, Hit
+
+BEGINNING_CHARS = 6000
+"""Characters at the beginning of a document in which a lead, authors, dates and versions are looked for."""
+LEAD_CHARS = 700
+"""Characters of a lead, up to the end of a sentence."""
+BYLINE_CHARS = 300
+MAX_SENTENCE_CHARS = 400
+_MAX_GAP_CHARS = 200
+"""Between two sentences of a lead."""
+MAX_TERMS = 40
+"""The most frequent words of a document that make a sentence central."""
+
+_LEAD_NAMES = (
+    r"abstract|summary|executive summary|overview|introduction|synopsis|zusammenfassung|kurzfassung|überblick"
+    r"|einleitung|résumé|introduction générale|aperçu|resumen|introducción|visión general"
+)
+LEAD_HEADING = re.compile(
+    rf"^[#\s*_]*(?:\d+\.?\s+)?({_LEAD_NAMES})[*_]*(?:\s*[:.—–-]+\s*|\s*$)", re.IGNORECASE | re.MULTILINE
+)
+"""A line that is the heading of an abstract, a summary or an introduction; the group has its name."""
+_MANUAL_PAGE = re.compile(r"^NAME\n(?:.*\n){1,80}?DESCRIPTION$", re.MULTILINE)
+_STRONG_LEADS = frozenset(
+    {"abstract", "summary", "executive summary", "zusammenfassung", "kurzfassung", "résumé", "resumen"}
+)
+"""Before an introduction or an overview, which may come first."""
+_NO_PROSE = re.compile(
+    r"@|©|\bcopyright\b|all rights reserved|permission (?:to|is)|redistribution and use|warrant(?:y|ies)\b|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$"
+    r"|^\W*(?:table of )?contents\b|this (?:document|page) (?:is|was) (?:generated|licensed)|\bDOI:",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"(?:\d{1,2}|[IVX]{1,4})\.?\s")
+_SUBSECTION = re.compile(r"\d{1,2}\.\d")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_END = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSection:
+    """A heading of a document, with its section."""
+
+    title: str
+    level: int
+    """1 is the highest."""
+    start: int
+    """Offset of the heading in the text of the document."""
+    end: int
+    """Where its section ends, with the sections below it."""
+    place: str
+    """Where the heading stands: `line 48`, `page 3`."""
+
+
+def outline(document: Document) -> list[DocumentSection]:
+    """The headings in order; empty for a document without headings. Column names of tables are none."""
+    headings = [heading for heading in document.headings if heading.level != TABLE_LEVEL and heading.text.strip()]
+    sections, line, at = [], 1, 0
+    for i, heading in enumerate(headings):
+        line += document.text.count("\n", at, heading.start)
+        at = heading.start
+        ends = (later.start for later in headings[i + 1 :] if later.level <= heading.level)
+        place = describe_place(document, heading.start, heading.start + 1, (line, line))
+        title = " ".join(heading.text.split())
+        sections.append(DocumentSection(title, heading.level, heading.start, next(ends, len(document.text)), place))
+    return sections
+
+
+def main_sections(document: Document) -> list[DocumentSection]:
+    """The highest headings of which there are several; a heading above all others is the title.
+
+    Where headings are numbered, "2.1" is below "2" whatever its level is: pages of a PDF hardly tell levels.
+    """
+    sections = outline(document)
+    for level in sorted({section.level for section in sections}):
+        found = [section for section in sections if section.level == level]
+        if len(found) > 1:
+            upper = [section for section in found if not _SUBSECTION.match(section.title)]
+            return upper if sum(bool(_NUMBERED.match(section.title)) for section in upper) > 1 else found
+    return sections
+
+
+def beginning_units(document: Document, chunks: Sequence[Chunk]) -> list[AnswerUnit]:
+    """The sentences at the beginning of a document, in order; `chunks` are its first ones."""
+    units = extract_answer_units([Hit(chunk, 0.0) for chunk in chunks], lambda _: document)
+    kinds = (UnitKind.SENTENCE, UnitKind.ENTRY)
+    return sorted((unit for unit in units if unit.kind in kinds), key=lambda unit: unit.start)
+
+
+def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
+    """The abstract or summary of a document, else its first sentences, as offsets; None without a sentence.
+
+    Args:
+        document: with its indexed text.
+        units: from `beginning_units`.
+    """
+    begin = _lead_start(document)
+    after = [unit for unit in units if unit.end > begin]
+    first = next((unit for unit in after if (_is_text if begin else _is_prose)(unit.body)), None)
+    first = first or next((unit for unit in units if _is_prose(unit.body)), units[0] if units else None)
+    if first is None:
+        return None
+    start, end = max(first.start, begin) if first.end > begin else first.start, first.end
+    for unit in units:
+        if unit.start < end:
+            continue
+        is_near = unit.start - end < _MAX_GAP_CHARS and unit.heading_context == first.heading_context
+        if not is_near or unit.end - start > LEAD_CHARS:
+            break
+        end = unit.end
+    return start, end
+
+
+def _lead_start(document: Document) -> int:
+    """Where an abstract, a summary or an introduction begins; 0 without one."""
+    if manual := _MANUAL_PAGE.search(document.text[:BEGINNING_CHARS]):
+        return manual.end()
+    found = list(LEAD_HEADING.finditer(document.text[:BEGINNING_CHARS]))
+    strong = [match for match in found if match[1].lower() in _STRONG_LEADS]
+    return (strong or found)[0].end() if found and (strong or document.page_starts) else 0
+
+
+def _is_text(text: str) -> bool:
+    """Whether a line below "Abstract" has words of its own, and no address or note on rights."""
+    return len(_WORD.findall(text)) >= 5 and not _NO_PROSE.search(text)
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a text is a sentence rather than a title, names, an address, a formula or a note on rights."""
+    words = _WORD.findall(text)
+    small = sum(word[0].islower() for word in words)
+    if len(words) < 5 or 5 * small < 2 * len(words) or text.count("=") > 1 or _NO_PROSE.search(text):
+        return False
+    return bool(_END.search(text.strip())) or text.rstrip().endswith(":") or len(words) > 10
+
+
+def central_sentences(
+    document: Document, chunks: Sequence[Chunk], searcher: Searcher, count: int, without: tuple[int, int] = (0, 0)
+) -> list[AnswerUnit]:
+    """The sentence of each central chunk that shares most with the whole document, in its order.
+
+    Args:
+        document: with its indexed text.
+        chunks: its central chunks, the most central first.
+        searcher: knows how rare words are.
+        count: sentences at most.
+        without: a part of the text that is told already.
+    """
+    weights = _term_weights(document, searcher)
+    best: list[AnswerUnit] = []
+    told = set(extract_terms(document.text[without[0] : without[1]]))
+    for chunk in chunks:
+        units = extract_answer_units([Hit(chunk, 0.0)], lambda _: document)
+        sentences = [
+            unit
+            for unit in units
+            if unit.kind is UnitKind.SENTENCE
+            and 40 <= len(unit.body) <= MAX_SENTENCE_CHARS
+            and _is_prose(unit.body)
+            and not unit.body[0].islower()
+            and not (unit.start < without[1] and without[0] < unit.end)
+            and all(unit.start >= other.end or other.start >= unit.end for other in best)
+        ]
+        scored = [(_share(unit, weights, told), unit) for unit in sentences]
+        if scored:
+            best.append(max(scored, key=lambda pair: (pair[0], -pair[1].start))[1])
+            told.update(extract_terms(best[-1].body))
+        if len(best) == count:
+            break
+    return sorted(best, key=lambda unit: unit.start)
+
+
+def _share(unit: AnswerUnit, weights: dict[str, float], told: set[str]) -> float:
+    """How much of the document's words a sentence has, for its length; words that were told count half."""
+    terms = set(extract_terms(unit.body))
+    weight = sum(weights.get(term, 0.0) * (0.5 if term in told else 1.0) for term in terms)
+    return weight / (8 + len(terms))
+
+
+def _term_weights(document: Document, searcher: Searcher) -> dict[str, float]:
+    """The words that are frequent in a document and rare elsewhere."""
+    counts = Counter(extract_terms(document.text[:200_000]))
+    terms = [term for term, _ in counts.most_common(4 * MAX_TERMS)]
+    rarity = searcher.term_weights(terms).tolist()
+    scored = {term: (counts[term] ** 0.5) * weight for term, weight in zip(terms, rarity, strict=True)}
+    return dict(sorted(scored.items(), key=lambda pair: -pair[1])[:MAX_TERMS])
+
+
+_LABELS = {
+    Asked.WHO: (
+        r"(?:original |main |corresponding )?authors?|written by|by|autor(?:in|en|es|a)?|verfasser(?:in)?|auteurs?"
+        r"|von|par|por|creator"
+    ),
+    Asked.WHEN: (
+        r"date|created|published|released?(?: date)?|last[ -](?:updated|modified|revised|changed)|updated|modified"
+        r"|revised|issued|submitted|datum|stand|veröffentlicht|erstellt|geändert|fecha|publicado|publié|créé|mis à jour"
+    ),
+    Asked.VERSION: r"(?:document |file )?(?:version|revision|release|edition|fassung|auflage|versión|édition)",
+}
+_LABELLED = {
+    asked: re.compile(
+        rf"^[ \t#>*_:\-|]*(?P<line>(?:{labels})[*_]*(?:[ \t]*:[*_]*[ \t]*|[ \t]+(?=(?-i:[A-Z])|\d))"
+        r"(?P<value>\S.*(?:\n[ \t]+\S.*)*))",
+        re.IGNORECASE | re.MULTILINE,
+    )
+    for asked, labels in _LABELS.items()
+}
+_MONTH = r"jan|feb|mär|mar|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz]|janv|févr?|avril|juin|juil|août|ene|abr|ago|dic"
+_DATE = re.compile(
+    rf"(?<![\w-])(?:\d{{1,2}}(?:st|nd|rd|th|\.)?[ -](?:de |of )?(?:{_MONTH})\w*\.?,?[ -](?:de )?(?:19|20)\d\d\b"
+    rf"|(?:{_MONTH})\w*\.? \d{{1,2}}(?:st|nd|rd|th)?,? (?:19|20)\d\d\b|(?:{_MONTH})\w*\.?,? (?:19|20)\d\d\b"
+    r"|(?:19|20)\d\d[-/.]\d\d?[-/.]\d\d?\b|\d\d?[./]\d\d?[./](?:19|20)\d\d\b)",
+    re.IGNORECASE,
+)
+_VERSION = re.compile(
+    r"\b(?:version|revision|release|rev\.?|v|fassung|auflage|versión|édition) ?\d+(?:\.\d+)*\b", re.IGNORECASE
+)
+_NAME = re.compile(r"[A-ZÀ-Þ][\w.'’-]*,? (?:[A-ZÀ-Þ]\.? |(?:van|von|de|der|di) )*[A-ZÀ-Þ]\w")
+_BYLINE = re.compile(rf"(?:\bby|^(?:von|par|por)|\bpor)\s+(?:the\s+)?[*_\[]*(?={_NAME.pattern})", re.MULTILINE)
+_DATA_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "tsv", "xls", "xlsx"})
+"""Their lines say nothing of the document."""
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_KEYS = {
+    Asked.WHO: ("author", "authors", "creator"),
+    Asked.WHEN: ("date", "published", "created", "updated", "last_modified", "modified"),
+    Asked.VERSION: ("version", "revision", "edition"),
+}
+
+
+def stated_facts(document: Document, asked: Asked, question: str, lead: Span | None) -> Span | None:
+    """Where the beginning of a document says who wrote it, when, or which version it is.
+
+    A line with a label comes first, that of the question's own word before others ("created"); then a byline, a date or
+    a version before the first sentence; for a date also a line with a label at the end.
+    """
+    if document.format in _DATA_FORMATS:
+        return None
+    text = document.text[:BEGINNING_CHARS]
+    head = lead[0] if lead and lead[0] < BEGINNING_CHARS else 0
+    labelled = [match for match in _LABELLED[asked].finditer(text) if match.start() < max(head, 1500)]
+    if asked is Asked.WHEN:
+        tail = _LABELLED[asked].finditer(document.text, max(BEGINNING_CHARS, len(document.text) - BEGINNING_CHARS))
+        dated = [match for match in chain(labelled, tail) if _YEAR.search(match["value"])]
+        verb = re.search(r"creat|publi|releas|updat|modif|chang|geändert|erstell|veröff|aktuali|cre", question.lower())
+        labelled = sorted(dated, key=lambda match: not (verb and match["line"].lower().startswith(verb[0])))
+        footer = _DATE.search(document.text, len(document.text) - 200) if _MANUAL_PAGE.search(text) else None
+        if not labelled and footer:
+            return _line_around(document.text, footer.start())
+        if labelled and labelled[0].start() > head and (above := _DATE.search(text[:head])):
+            return _line_around(text, above.start())
+    if labelled:
+        return labelled[0].span("line")
+    pattern = {Asked.WHO: _BYLINE, Asked.WHEN: _DATE, Asked.VERSION: _VERSION}[asked]
+    limit = head if asked is Asked.WHO else max(head, 300)
+    if match := pattern.search(text[:limit]):
+        return _line_around(text, match.start())
+    return _names_above(text, head) if asked is Asked.WHO and document.page_starts else None
+
+
+def _names_above(text: str, head: int) -> Span | None:
+    """What stands between the first line, a title, and the first sentence of a page: names and addresses."""
+    lines = [match.span() for match in re.finditer(r"\S.*", text[:head])]
+    named = [span for span in lines[1:] if not LEAD_HEADING.match(text[slice(*span)])]
+    if not named or not _NAME.search(text[named[0][0] : named[-1][1]]):
+        return None
+    start = named[0][0]
+    return start, max((end for _, end in named if end - start <= BYLINE_CHARS), default=named[0][1])
+
+
+def _line_around(text: str, at: int) -> Span:
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    end = len(text) if end < 0 else end
+    return (start, end) if end - start <= MAX_SENTENCE_CHARS else (max(start, at - 80), min(end, at + 200))
+
+
+def stored_facts(document: Document, asked: Asked) -> str:
+    """What the properties of the file say, as `author: Hadley Wickham`; '' for nothing."""
+    known = {str(key).lower(): value for key, value in document.metadata.items()}
+    found = ((key, str(known[key]).strip()) for key in _KEYS[asked] if isinstance(known.get(key), str | int | float))
+    return next((f"{key}: {value[:120]}" for key, value in found if value), "")
+
+
+def differing_sentences(first: Document, second: Document, count: int) -> tuple[list[tuple[int, int]], int]:
+    """Sentences of the second document that the first one does not have: the first `count`, and how many in all."""
+    from ragkit.split.sentence_segmentation import sentence_spans  # noqa: PLC0415 - reads two whole documents
+
+    known = {_plain(first.text[start:end]) for start, end in sentence_spans(first.text)}
+    spans = [(start, end) for start, end in sentence_spans(second.text) if _is_new(second.text[start:end], known)]
+    return spans[:count], len(spans)
+
+
+def _is_new(sentence: str, known: set[str]) -> bool:
+    return _is_prose(sentence) and _plain(sentence) not in known
+
+
+def _plain(sentence: str) -> str:
+    return " ".join(re.findall(r"\w+", sentence.lower()))

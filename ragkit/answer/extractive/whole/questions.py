@@ -1,0 +1,301 @@
+"""Questions about whole documents, and the documents that they name, in English, German, French and Spanish.
+
+A question counts only if all of it has one of the forms below, and its document is named with certainty: by its file
+name, its path, its title, or the title before a colon. Everything else is an ordinary question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+MAX_QUESTION_CHARS = 200
+
+
+class Asked(Enum):
+    """What is asked of whole documents."""
+
+    CONTENT = "content"
+    """What is X about? Summarize X."""
+    SECTIONS = "sections"
+    WHO = "who"
+    WHEN = "when"
+    VERSION = "version"
+    CHANGES = "changes"
+    """What changed between X and Y?"""
+    ALL = "all"
+    """How many documents are there? Which?"""
+    MENTION = "mention"
+    """Which documents mention X? How many?"""
+    TOPIC = "topic"
+    """Which documents are about X?"""
+    AUTHOR = "author"
+    """Which documents were written by X?"""
+
+
+NEEDS_FILE = frozenset({Asked.WHO, Asked.WHEN, Asked.VERSION, Asked.CHANGES})
+"""Where a title is no name: "When was Harvard founded?" does not ask for the date of a document with that title."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentQuestion:
+    """A question about whole documents."""
+
+    asked: Asked
+    name: str = ""
+    """The document, or the words that documents mention."""
+    other: str = ""
+    """The second document of a comparison."""
+
+
+_DOCS = (
+    r"(?:documents?|dokumente?n?|documentos|files|papers|pdfs|dateien|fichiers|archivos|texts|texten?|textes|textos)"
+)
+_DOCS_ON = r"(?:documents|dokumente|documentos|papers|pdfs)"
+"""Without words that also mean files in general: "Which files are on the disk?"."""
+_ALL_DE = r"(?:(?:liste|zeige?|nenne)n?(?: sie)?(?: mir)? alle|welche|wie viele)"
+_ALL_EN = r"(?:(?:list|show|find|name)(?: me)?(?: all| the| all the| all of the)|which|what|how many)"
+_ALL_FR = r"(?:(?:liste[rz]?|montre[rz]?)(?:-moi)? tous les|quels|combien (?:de|d'))"
+_ALL_ES = r"(?:(?:lista|listar|enumera|muestra|dame)(?:me)? todos los|qué|cuáles|cuántos)"
+_HERE = r"(?: (?:here|in total|altogether|hier|insgesamt|ici|en tout|au total|aquí|en total))?"
+_X = r"(?P<name>.+?)"
+_Y = r"(?P<other>.+?)"
+
+_FORMS: tuple[tuple[Asked, str], ...] = (
+    (Asked.CONTENT, rf"what(?:'s| is| are) {_X} (?:all )?about"),
+    (Asked.CONTENT, rf"(?:summari[sz]e|sum up|(?:give me )?an? (?:(?:short|brief) )?(?:summary|overview) of) {_X}"),
+    (Asked.CONTENT, rf"(?:worum geht es in|wovon handelt|was steht in|fass(?:e|en sie)?) {_X}(?: zusammen)?"),
+    (Asked.CONTENT, rf"(?:gib mir )?(?:eine? )?(?:(?:kurze )?zusammenfassung (?:von|des|der)|überblick über) {_X}"),
+    (Asked.CONTENT, rf"de quoi (?:parle|traite|s'agit-il dans|est-il question dans) {_X}"),
+    (Asked.CONTENT, rf"(?:(?:fais|donne)(?:-moi)? )?(?:un )?(?:résume[rz]?|résumé de) {_X}"),
+    (Asked.CONTENT, rf"(?:de|sobre) qué (?:trata|habla|va) {_X}"),
+    (Asked.CONTENT, rf"(?:resum(?:e|ir|a)|(?:(?:dame|haz) )?(?:un )?resumen de) {_X}"),
+    (
+        Asked.SECTIONS,
+        rf"(?:what|which) are the (?:(?:main|top-level|major) )?(?:sections|chapters|headings) (?:of|in) {_X}",
+    ),
+    (
+        Asked.SECTIONS,
+        r"(?:(?:show|give)(?: me)? |what is )?(?:the |an? )?(?:outline|table of contents|list of sections) "
+        rf"of {_X}",
+    ),
+    (
+        Asked.SECTIONS,
+        r"(?:welche|welches|was) sind die (?:wichtigsten )?(?:haupt)?(?:abschnitte|kapitel|überschriften) "
+        rf"(?:von|in|aus|des|der) {_X}",
+    ),
+    (Asked.SECTIONS, rf"(?:(?:gib|zeige?) mir )?(?:die |das )?(?:gliederung|inhaltsverzeichnis) (?:von|des|der) {_X}"),
+    (
+        Asked.SECTIONS,
+        r"quel(?:le)?s sont les (?:principa(?:les|ux) )?(?:sections|parties|chapitres|titres)(?: principa(?:les|ux))? "
+        rf"(?:de |d'|du ){_X}",
+    ),
+    (Asked.SECTIONS, rf"(?:donne(?:-moi)? )?(?:le |la )?(?:plan|sommaire|table des matières) (?:de |d'|du ){_X}"),
+    (
+        Asked.SECTIONS,
+        rf"cuáles son (?:las|los) (?:principales )?(?:secciones|apartados|capítulos)(?: principales)? (?:de|del) {_X}",
+    ),
+    (Asked.SECTIONS, rf"(?:dame )?(?:el )?(?:índice|esquema) (?:de|del) {_X}"),
+    (Asked.WHO, rf"who (?:wrote|authored|(?:is|are) the authors? of) {_X}"),
+    (Asked.WHO, rf"wer hat {_X} (?:geschrieben|verfasst)"),
+    (
+        Asked.WHO,
+        rf"(?:wer (?:ist|sind) (?:der|die) (?:autor(?:in|en)?|verfasser(?:in)?) (?:von|des|der)|von wem ist) {_X}",
+    ),
+    (Asked.WHO, rf"(?:qui a (?:écrit|rédigé)|qui (?:est|sont) (?:l'auteure?|les auteurs) (?:de |d'|du )?) ?{_X}"),
+    (
+        Asked.WHO,
+        rf"quién(?:es)? (?:escribió|escribieron|ha escrito|es (?:el|la) autora? del?|son los autores del?) {_X}",
+    ),
+    (
+        Asked.WHEN,
+        rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified"
+        r"|changed|revised|issued)",
+    ),
+    (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
+    (
+        Asked.WHEN,
+        rf"wann wurde {_X} (?:zuletzt )?(?:geschrieben|erstellt|veröffentlicht|verfasst|aktualisiert|geändert)",
+    ),
+    (
+        Asked.WHEN,
+        rf"(?:von wann (?:ist|stammt)|de quand date|de cuándo es|quelle est la date de|cuál es la fecha del?) {_X}",
+    ),
+    (Asked.WHEN, rf"quand {_X} a-t-(?:il|elle) été (?:écrit|créé|publié|rédigé|modifié|mis à jour|mise à jour)e?"),
+    (Asked.WHEN, rf"cuándo (?:se |fue )?(?:escribió|creó|publicó|actualizó|modificó|escrito|creado|publicado) {_X}"),
+    (
+        Asked.VERSION,
+        rf"(?:(?:which|what) version (?:is|of)|what is the version of|welche (?:version|fassung) (?:ist|hat)) {_X}",
+    ),
+    (Asked.VERSION, rf"(?:quelle est la version de|qué versión (?:es|tiene)|cuál es la versión de) {_X}"),
+    (Asked.CHANGES, rf"what (?:has )?changed (?:between|from) {_X} (?:and|to) {_Y}"),
+    (Asked.CHANGES, rf"what (?:is|are) the (?:differences?|changes) between {_X} and {_Y}"),
+    (Asked.CHANGES, rf"compare {_X} (?:and|with|to) {_Y}"),
+    (
+        Asked.CHANGES,
+        rf"(?:was (?:hat sich|ist|änderte sich|ist der unterschied|sind die unterschiede) zwischen|vergleiche) {_X} "
+        rf"(?:und|mit) {_Y}(?: (?:geändert|verändert|anders))?",
+    ),
+    (
+        Asked.CHANGES,
+        r"(?:qu'est-ce qui (?:a changé|change) entre|quelles? (?:est|sont) les? différences? entre|comparez?) "
+        rf"{_X} (?:et|avec) {_Y}",
+    ),
+    (
+        Asked.CHANGES,
+        r"(?:qué (?:cambió|ha cambiado|cambia) entre|cuál(?:es)? (?:es|son) las? diferencias? entre|compara) "
+        rf"{_X} (?:y|con) {_Y}",
+    ),
+    (
+        Asked.MENTION,
+        rf"(?:which|what|how many) (?:of the )?{_DOCS} (?:mention|cite|refer to|talk about|discuss"
+        rf"|contain the (?:words?|terms?|phrase|name)) {_X}",
+    ),
+    (Asked.MENTION, rf"in (?:which|how many) {_DOCS} (?:is|are|does|do) {_X} (?:mentioned|appear|occur|cited)"),
+    (
+        Asked.MENTION,
+        rf"(?:welche|wie viele) {_DOCS} (?:erwähnen|nennen|zitieren|sprechen über"
+        rf"|enthalten (?:das wort|den begriff)) {_X}",
+    ),
+    (
+        Asked.MENTION,
+        rf"in (?:welchen|wie vielen) {_DOCS} (?:wird|werden|kommt|kommen|steht) {_X} (?:erwähnt|genannt|vor)",
+    ),
+    (
+        Asked.MENTION,
+        rf"(?:quels|combien (?:de |d'))\s?{_DOCS} (?:mentionnent|citent|parlent (?:de|du|des)"
+        rf"|contiennent (?:le mot|le terme)) {_X}",
+    ),
+    (
+        Asked.MENTION,
+        rf"dans (?:quels|combien de) {_DOCS} (?:apparaît|apparaissent|figure|est mentionnée?|parle-t-on de) {_X}",
+    ),
+    (
+        Asked.MENTION,
+        rf"(?:qué|cuáles|cuántos) {_DOCS} (?:mencionan|citan|hablan de|contienen (?:la palabra|el término)) {_X}",
+    ),
+    (Asked.MENTION, rf"en (?:qué|cuántos) {_DOCS} (?:aparecen?|se mencionan?) {_X}"),
+    (Asked.AUTHOR, rf"{_ALL_EN} {_DOCS_ON} (?:(?:were|are|was) )?(?:written |authored )?by {_X}"),
+    (Asked.AUTHOR, rf"{_ALL_DE} {_DOCS_ON} (?:sind |wurden )?von {_X} (?:geschrieben|verfasst)"),
+    (Asked.AUTHOR, rf"{_ALL_FR} {_DOCS_ON} (?:(?:ont été |sont )?écrits par|a écrits?) {_X}"),
+    (Asked.AUTHOR, rf"{_ALL_ES} {_DOCS_ON} (?:(?:fueron |son )?escritos por|escribió) {_X}"),
+    (
+        Asked.TOPIC,
+        rf"{_ALL_EN} {_DOCS_ON} (?:(?:are )?(?:there )?)?(?:that are )?(?:about|on|concerning|regarding) {_X}",
+    ),
+    (Asked.TOPIC, rf"{_ALL_DE} {_DOCS_ON} (?:gibt es |handeln |sind )?(?:über|zu|zum thema) {_X}(?: auf)?"),
+    (
+        Asked.TOPIC,
+        rf"{_ALL_FR} {_DOCS_ON} (?:y a-t-il |portent |sont )?(?:sur|au sujet de|à propos de|concernant) {_X}",
+    ),
+    (Asked.TOPIC, rf"{_ALL_ES} {_DOCS_ON} (?:hay |tratan |son )?(?:sobre|acerca de) {_X}"),
+    (
+        Asked.ALL,
+        rf"{_ALL_EN} {_DOCS}(?: (?:are there|do you (?:have|know)|are indexed|are in (?:the|this) (?:index"
+        rf"|knowledge base|folder|collection)|does (?:the|this) (?:index|folder) (?:have|hold|contain))|){_HERE}",
+    ),
+    (
+        Asked.ALL,
+        rf"{_ALL_DE} {_DOCS}(?: (?:gibt es|hast du|kennst du|sind (?:indiziert|es|vorhanden))|){_HERE}(?: auf)?",
+    ),
+    (Asked.ALL, rf"{_ALL_FR}\s?{_DOCS}(?: (?:y a-t-il|existe-t-il|as-tu|sont indexés)|){_HERE}"),
+    (Asked.ALL, rf"combien y a-t-il (?:de |d'){_DOCS}{_HERE}"),
+    (Asked.ALL, rf"{_ALL_ES} {_DOCS}(?: (?:hay|tienes|existen|están indexados)|){_HERE}"),
+)
+_COMPILED: list[tuple[Asked, re.Pattern[str]]] = []
+_POLITE = re.compile(
+    r"^(?:please|can you|could you|bitte|kannst du|s'il te plaît|s'il vous plaît|peux-tu|por favor|puedes) |"
+    r"(?:,? (?:please|bitte|s'il te plaît|s'il vous plaît|por favor))$",
+    re.IGNORECASE,
+)
+_NOUN = re.compile(
+    r"(?:(?:the|this|das|die|der|dem|den|des|le|la|l'|el|los|las|un|une) ?)?"
+    r"(?:documents?|dokuments?|documentos?|files?|papers?|pdfs?|datei|fichiers?|archivos?|articles?|artikels?|artículos?"
+    r"|reports?|berichts?)\s+(?=\S)",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(r"^(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las)(?:(?<=')|\s+)(?=\S)", re.IGNORECASE)
+_QUOTED = re.compile(r"[\"“„«‚‘'`»](.+)[\"”“»«’‘'`]")
+_SUFFIX = re.compile(
+    r"\.(?:pdf|docx?|md|mdx|rst|txt|html?|xlsx?|pptx?|csv|od[tsp]|epub|rtf|tex|adoc|ipynb|eml|json|ya?ml)$"
+)
+
+
+def read_document_question(question: str) -> DocumentQuestion | None:
+    """The question, if it is one about whole documents by its form; names keep their case."""
+    text = " ".join(question.replace("’", "'").split()).strip("¿¡ ").rstrip("?.! ")
+    if not text or len(text) > MAX_QUESTION_CHARS:
+        return None
+    if not _COMPILED:
+        _COMPILED.extend((asked, re.compile(form, re.IGNORECASE)) for asked, form in _FORMS)
+    text = _POLITE.sub("", text)
+    for asked, form in _COMPILED:
+        if match := form.fullmatch(text):
+            parts = match.groupdict()
+            return DocumentQuestion(asked, (parts.get("name") or "").strip(" ,:"), (parts.get("other") or "").strip())
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentName:
+    """A document as a question names it."""
+
+    text: str
+    """Without quotation marks, article and "the document"."""
+    is_file: bool
+    """Whether it is certainly one: it has the suffix of a file, quotation marks, or "the document" before it."""
+    has_suffix: bool = False
+
+
+def read_name(text: str) -> DocumentName:
+    """What a question names."""
+    plain = _NOUN.sub("", text, count=1) if _NOUN.match(text) else text
+    is_file = plain != text
+    if quoted := _QUOTED.fullmatch(plain.strip()):
+        plain, is_file = quoted[1], True
+    has_suffix = bool(_SUFFIX.search(plain.lower()))
+    return DocumentName(plain.strip(), is_file or has_suffix, has_suffix)
+
+
+def unquoted(text: str) -> str:
+    """Words that documents may mention, without quotation marks, or else without an article."""
+    quoted = _QUOTED.fullmatch(text.strip())
+    return quoted[1] if quoted else _ARTICLE.sub("", text.strip(), count=1)
+
+
+def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list[str]:
+    """The sources of the documents, given as source and title, that have this name; several if it is ambiguous.
+
+    The most exact kind of name counts: path, file name, then file name without suffix or title, then the beginning of a
+    title before a colon or dash.
+    """
+    levels: list[list[str]] = [[], [], [], []]
+    wanted = {_normalize(name.text), _normalize(_ARTICLE.sub("", name.text, count=1))} - {""}
+    path = name.text.lower().lstrip("./")
+    for source, title in documents:
+        file = source.rstrip("/").rpartition("/")[2]
+        if "/" in path and (source.lower() == name.text.lower() or source.lower().endswith(f"/{path}")):
+            levels[0].append(source)
+        elif file.lower() == path:
+            levels[1].append(source)
+        elif not name.has_suffix and not wanted.isdisjoint(
+            {_normalize(_SUFFIX.sub("", file.lower())), _normalize(title)}
+        ):
+            levels[2].append(source)
+        elif not name.has_suffix and _normalize(re.split(r":\s|\s[–—-]\s", title, maxsplit=1)[0]) in wanted:
+            levels[3].append(source)
+    return next(filter(None, levels), [])
+
+
+def _normalize(text: str) -> str:
+    """Letters and digits in lower case, numbers without leading zeros: "PEP 8" is the name of `pep-0008.rst`."""
+    return " ".join(word.lstrip("0") or word for word in re.findall(r"[^\W_]+", text.casefold()))
+
+
+def close_names(name: str, sources: Sequence[str]) -> list[str]:
+    """File names that may have been meant."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a name that is wrong
+
+    return get_close_matches(name, [source.rpartition("/")[2] for source in sources], n=3)

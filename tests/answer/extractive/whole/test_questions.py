@@ -1,0 +1,98 @@
+"""Questions about whole documents by their form, and the names of documents in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragkit.answer.extractive.whole import may_be_whole
+from ragkit.answer.extractive.whole.questions import Asked, find_named, read_document_question, read_name
+
+DOCUMENTS = [
+    ("/d/guide/pump.md", "Pumps: how they work"),
+    ("/d/guide/index.md", "Guide"),
+    ("/d/notes/index.md", "Notes"),
+    ("/d/pep-0008.rst", "Style Guide for Python Code"),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "asked", "name", "other"),
+    [
+        ("What is pump.md about?", Asked.CONTENT, "pump.md", ""),
+        ("Please summarize the paper “Pumps”.", Asked.CONTENT, "the paper “Pumps”", ""),
+        ("Worum geht es in pump.md?", Asked.CONTENT, "pump.md", ""),
+        ("Fasse pump.md zusammen.", Asked.CONTENT, "pump.md", ""),
+        ("De quoi parle pump.md ?", Asked.CONTENT, "pump.md", ""),
+        ("Résume pump.md", Asked.CONTENT, "pump.md", ""),
+        ("¿De qué trata pump.md?", Asked.CONTENT, "pump.md", ""),
+        ("What are the main sections of pump.md?", Asked.SECTIONS, "pump.md", ""),
+        ("Gib mir die Gliederung von pump.md", Asked.SECTIONS, "pump.md", ""),
+        ("Quelles sont les sections de pump.md ?", Asked.SECTIONS, "pump.md", ""),
+        ("¿Cuáles son las secciones principales de pump.md?", Asked.SECTIONS, "pump.md", ""),
+        ("Who wrote pump.md?", Asked.WHO, "pump.md", ""),
+        ("Wer hat pump.md geschrieben?", Asked.WHO, "pump.md", ""),
+        ("Qui a écrit pump.md ?", Asked.WHO, "pump.md", ""),
+        ("¿Quién escribió pump.md?", Asked.WHO, "pump.md", ""),
+        ("When was pump.md last updated?", Asked.WHEN, "pump.md", ""),
+        ("Wann wurde pump.md zuletzt geändert?", Asked.WHEN, "pump.md", ""),
+        ("¿Cuándo se publicó pump.md?", Asked.WHEN, "pump.md", ""),
+        ("Which version is pump.md?", Asked.VERSION, "pump.md", ""),
+        ("What changed between a.md and b.md?", Asked.CHANGES, "a.md", "b.md"),
+        ("¿Qué cambió entre a.md y b.md?", Asked.CHANGES, "a.md", "b.md"),
+        ("Which documents mention leave?", Asked.MENTION, "leave", ""),
+        ("In wie vielen Dokumenten wird Urlaub erwähnt?", Asked.MENTION, "Urlaub", ""),
+        ("Combien de documents mentionnent le gel ?", Asked.MENTION, "le gel", ""),
+        ("¿Cuántos documentos mencionan Redux?", Asked.MENTION, "Redux", ""),
+        ("List all documents about frost.", Asked.TOPIC, "frost", ""),
+        ("Welche Dokumente gibt es über Frost?", Asked.TOPIC, "Frost", ""),
+        ("Which papers were written by Ada Quill?", Asked.AUTHOR, "Ada Quill", ""),
+        ("How many documents are there?", Asked.ALL, "", ""),
+        ("Wie viele Dokumente gibt es?", Asked.ALL, "", ""),
+        ("Combien de documents y a-t-il ?", Asked.ALL, "", ""),
+        ("¿Cuántos documentos hay?", Asked.ALL, "", ""),
+    ],
+)
+def test_a_question_about_whole_documents_is_known_by_its_form(
+    question: str, asked: Asked, name: str, other: str
+) -> None:
+    assert may_be_whole(question)
+    read = read_document_question(question)
+    assert read is not None and (read.asked, read.name, read.other) == (asked, name, other)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which documents do I need for a visa?",
+        "Which files are on the disk?",
+        "How many files can be open at once?",
+        "Which documents contain personal data?",
+        "How do I list all files about to expire?",
+        "Welche Unterlagen brauche ich?",
+        "What are the parts of a pump?",
+        "",
+        "?",
+        "x" * 5000,
+    ],
+)
+def test_every_other_question_is_none(question: str) -> None:
+    assert read_document_question(question) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("pump.md", ["/d/guide/pump.md"]),
+        ("PUMP", ["/d/guide/pump.md"]),
+        ("the document Pumps", ["/d/guide/pump.md"]),
+        ("guide/index.md", ["/d/guide/index.md"]),
+        ("index.md", ["/d/guide/index.md", "/d/notes/index.md"]),
+        ("PEP 8", ["/d/pep-0008.rst"]),
+        ("the Style Guide for Python Code", ["/d/pep-0008.rst"]),
+        ("pump", ["/d/guide/pump.md"]),
+        ("pumps.md", []),
+        ("how they work", []),
+    ],
+)
+def test_a_document_is_named_by_path_file_name_title_or_the_beginning_of_a_title(text: str, sources: list[str]) -> None:
+    assert find_named(read_name(text), DOCUMENTS) == sources

@@ -1,0 +1,232 @@
+"""Whole documents: what is asked of them, the tools that navigate them, and their summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragkit import Agent, ConversationMemory, KnowledgeBase, RAGAgent, ScriptedProvider, ToolCall
+from ragkit.agent.loop.config import AgentConfig
+from ragkit.answer.document_tools import DocumentTools
+from ragkit.answer.outcome import Outcome
+from ragkit.answer.summaries import ModelSummary, SummaryPlan
+from ragkit.answer.tool import RAGTool
+from ragkit.errors import BudgetTooSmall, InvalidOption, UnknownName
+from ragkit.knowledge_base.index_options import IndexOptions
+from ragkit.pipeline.settings import Pipeline
+from ragkit.records import Document
+
+PUMPS = """# Pumps
+
+Author: Ada Quill
+Created: 3 May 2024
+Version 2.1
+
+## Abstract
+
+This document explains how the pumps of the mill are kept free of frost. It is for the night shift.
+
+## Care
+
+The valve of each pump is greased in October. Frost breaks a valve that is dry.
+
+## Repair
+
+A broken valve is replaced by the smith within two days.
+"""
+OLD_PUMPS = PUMPS.replace("in October", "in November").replace("## Repair\n", "## Mending\n").replace("2.1", "2.0")
+SECRET = "# Frost money\n\nThe budget against frost is nine thousand crowns. Frost is expensive.\n"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+    folder = tmp_path_factory.mktemp("whole")
+    docs = folder / "docs"
+    docs.mkdir()
+    for name, text in (
+        ("pumps.md", PUMPS),
+        ("old-pumps.md", OLD_PUMPS),
+        ("bread.md", "# Bread\n\nBread is baked at four.\n"),
+    ):
+        (docs / name).write_text(text, "utf-8")
+    with KnowledgeBase.open(folder / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.index(docs)
+        kb.add(Document(SECRET, {"source": "frost-money.md", "access": ["boss"]}))
+        yield kb
+
+
+def ask(kb: KnowledgeBase, question: str) -> str:
+    answer = kb.ask(question)
+    assert all(citation.verified for citation in answer.citations)
+    return answer.text
+
+
+def test_what_a_document_is_about_is_its_abstract_with_central_sentences_and_sections(base: KnowledgeBase) -> None:
+    first, *others = ask(base, "What is pumps.md about?").splitlines()
+    assert first == (
+        "This document explains how the pumps of the mill are kept free of frost. It is for the night shift. [1]"
+    )
+    assert others[-1] == "Sections: Abstract; Care; Repair."
+    assert all(line.startswith("- ") and line.endswith("]") for line in others[:-1])
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Who wrote pumps.md?", "Author: Ada Quill [1]"),
+        ("Wann wurde pumps.md erstellt?", "Created: 3 May 2024 [1]"),
+        ("Which version is pumps.md?", "Version 2.1 [1]"),
+    ],
+)
+def test_who_when_and_which_version_are_read_at_the_beginning(base: KnowledgeBase, question: str, text: str) -> None:
+    assert ask(base, question) == text
+
+
+def test_the_sections_have_their_lines(base: KnowledgeBase) -> None:
+    lines = ask(base, "What are the main sections of pumps.md?").splitlines()
+    assert lines[1:] == ["- Abstract, line 7 [1]", "- Care, line 11 [2]", "- Repair, line 15 [3]"]
+
+
+def test_what_changed_are_the_headings_and_sentences_that_one_lacks(base: KnowledgeBase) -> None:
+    text = ask(base, "What changed between old-pumps.md and pumps.md?")
+    assert "Headings: Mending." in text and "Headings: Repair." in text
+    assert "- The valve of each pump is greased in October. [2]" in text
+    assert "smith" not in text
+
+
+def test_a_look_up_counts_and_names_all_documents_that_may_be_read_and_no_others(base: KnowledgeBase) -> None:
+    question = "Which documents mention frost?"
+    assert ask(base, question).startswith("3 of 4 documents mention 'frost':")
+    reader = base.as_user("zoe")
+    text = ask(reader, question)
+    assert text.startswith("2 of 3 documents mention 'frost':") and "money" not in text
+    assert ask(reader, "How many documents are there?").startswith("3 documents:")
+    assert "money" not in ask(reader, "List all documents about frost.")
+    assert reader.ask("What is frost-money.md about?").outcome is Outcome.NOT_IN_DOCUMENTS
+    with pytest.raises(InvalidOption, match="document must be the source, file name or title"):
+        reader.summarize("frost-money.md")
+
+
+def test_a_word_that_no_document_mentions_is_counted_too(base: KnowledgeBase) -> None:
+    answer = base.ask("How many documents mention zeppelins?")
+    assert answer.text.startswith("0 of 4 documents mention 'zeppelins'.")
+    assert answer.outcome is Outcome.NOT_IN_DOCUMENTS
+
+
+def test_a_filter_restricts_what_is_counted(base: KnowledgeBase) -> None:
+    answer = base.ask("How many documents are there?", where='title == "Bread"')
+    assert answer.text.splitlines()[0] == "1 document match the filter:"
+
+
+def test_a_question_with_a_title_that_may_mean_something_else_is_searched_for(base: KnowledgeBase) -> None:
+    assert "baked at four" in ask(base, "When was Bread created?")
+
+
+def test_in_a_conversation_quotes_are_numbered_on(base: KnowledgeBase) -> None:
+    chat = base.chat(model="extractive")
+    first = chat.ask("When is the valve of each pump greased?")
+    second = chat.ask("Who wrote pumps.md?")
+    assert second.text == f"Author: Ada Quill [{len(first.citations) + 1}]"
+    assert [citation.quote for citation in second.citations] == ["Author: Ada Quill"]
+
+
+def test_a_model_that_searches_gets_a_complete_question_looked_up_in_a_conversation(base: KnowledgeBase) -> None:
+    provider = ScriptedProvider(["In October [1].", "There are four documents."])
+    agent = RAGAgent(base, provider, memory=ConversationMemory())
+    agent.ask("When is the valve of each pump greased?")
+    agent.ask("How many documents are there?")
+    assert "Looked up:\n4 documents:\n" in provider.requests[1].messages[-1].content
+
+
+def test_the_search_tool_gives_a_model_the_look_up_with_its_passages(base: KnowledgeBase) -> None:
+    result = RAGTool(base.as_user("zoe")).search_knowledge_base("Which documents mention frost?")
+    assert result.content.startswith("[1] ")
+    assert "Looked up:\n2 of 3 documents mention 'frost':" in result.content and "money" not in result.content
+
+
+def test_the_tools_list_outline_read_and_find(base: KnowledgeBase) -> None:
+    tools = DocumentTools(base.as_user("zoe"))
+    assert tools.list_documents().content.startswith("3 documents:\n")
+    assert "pumps.md: 4 headings, 18 lines\nPumps (line 1)\n  Abstract (line 7)" in tools.outline("pumps.md").content
+    part = tools.read_document("pumps.md", section="care").content
+    assert "greased in October" in part and "smith" not in part
+    assert "smith" in tools.read_document("pumps.md", lines="15-17").content
+    found = tools.find_text("FROST")
+    assert (
+        found.content.startswith("4 places in 2 of 3 documents") and "line 9: This document explains" in found.content
+    )
+    assert tools.find_text(r"^## \w+$", regex=True).content.startswith("6 places in 2 of 3 documents")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"section": "Tides"}, "section must be a heading of .*: Pumps, Abstract, Care, Repair"),
+        ({"pages": "1"}, "pages must be a number or a range such as 3-5, from 1 to 0"),
+        ({"lines": "9-2"}, "lines must be a number or a range such as 3-5, from 1 to 18"),
+        ({"lines": "1", "pages": "1"}, "pages and lines must be one of section, pages and lines"),
+    ],
+)
+def test_a_part_that_does_not_exist_is_an_error_that_says_what_there_is(
+    base: KnowledgeBase, arguments: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        DocumentTools(base).read_document("pumps.md", **arguments)  # type: ignore[arg-type]
+
+
+def test_an_agent_has_the_tools_only_if_the_pipeline_names_them(base: KnowledgeBase, tmp_path: Path) -> None:
+    assert [tool.name for tool in base.agent("extractive").available_tools] == ["search_knowledge_base"]
+    pipeline = Pipeline.from_yaml("embed: {name: hashing}\nanswer: {tools: [outline, find_text]}\n")
+    with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
+        names = [tool.name for tool in kb.agent("extractive").available_tools]
+    assert names == ["search_knowledge_base", "outline", "find_text"]
+    with pytest.raises(UnknownName, match="no_tool"):
+        DocumentTools(base).select(["no_tool"])
+
+
+def test_what_an_agent_reads_it_can_cite(base: KnowledgeBase) -> None:
+    tools = DocumentTools(base).tools
+    script: list[ToolCall | str] = [ToolCall("read_document", {"source": "bread.md"}), "Bread is baked at four [1]."]
+    result = Agent(ScriptedProvider(script), tools).run("When is bread baked?")
+    assert result.tool_calls[0].content.startswith("[1] ")
+
+
+def test_a_summary_without_a_model_is_the_extract(base: KnowledgeBase) -> None:
+    answer = base.summarize("pumps.md", model="extractive")
+    assert answer.text == base.ask("Summarize pumps.md").text
+    assert (answer.model, answer.supported, answer.usage.total_cost_usd) == ("extractive", 1.0, 0.0)
+
+
+def test_a_model_summarizes_part_by_part_within_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing}\n")) as kb:
+        text = "\n\n".join(
+            f"Mill {n} grinds {n} sacks of rye in a day, says the miller of village {n}." for n in range(400)
+        )
+        kb.add(Document(text, {"source": "mills.md"}), IndexOptions())
+        plans: list[SummaryPlan] = []
+        parts = ["Mill 1 grinds 1 sacks of rye in a day [1].", "later mills [30]", "last mills [60]"]
+        monkeypatch.setenv("RAGKIT_MOCK_JSON", str(tmp_path / "script.json"))
+        count = kb_parts(kb)
+        script = [*(parts[:1] * count), "Mill 0 grinds 0 sacks of rye in a day [1]."]
+        (tmp_path / "script.json").write_text(str(script).replace("'", '"'), "utf-8")
+        answer = kb.summarize("mills.md", on_plan=plans.append)
+        assert count > 1 and plans[0].parts == count and plans[0].requests == count + 1
+        assert answer.text == "Mill 0 grinds 0 sacks of rye in a day [1]."
+        assert (answer.supported, answer.citations[0].verified, answer.outcome) == (1.0, True, Outcome.ANSWERED)
+
+
+def kb_parts(kb: KnowledgeBase) -> int:
+    """The number of parts of the document, by the plan."""
+    with kb.session() as session:
+        source = session.documents()[0][0]
+        return ModelSummary(session, source, ScriptedProvider([]), AgentConfig()).plan().parts
+
+
+def test_a_summary_that_would_cost_more_than_its_limit_is_not_begun(
+    base: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    with pytest.raises(BudgetTooSmall):
+        base.summarize("pumps.md", model="openai:gpt-4o", max_cost_usd=0.000001)

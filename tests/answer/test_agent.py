@@ -39,7 +39,7 @@ def search(query: str, **more: str | int) -> ToolCall:
 
 def test_the_tool_shows_numbered_passages_with_their_places() -> None:
     result = RAGTool(Shelf(TEXTS), top_k=1).search_knowledge_base("when is the hedge cut")
-    assert result.content == f"[1] /house/garden.txt, line 1\n{TEXTS['/house/garden.txt']}"
+    assert result.content == f"[1] (garden.txt, line 1)\n{TEXTS['/house/garden.txt']}"
     assert isinstance(result.data, RetrievedPassages)
     assert [hit.chunk.source for hit in result.data.hits] == ["/house/garden.txt"]
 
@@ -241,7 +241,7 @@ def test_the_semantic_tool_searches_by_meaning_alone() -> None:
     shelf = ByMode(TEXTS)
     result = SemanticSearchTool(shelf, top_k=1).search_knowledge_base("hedge")
     assert shelf.modes == ["dense"]
-    assert result.content.startswith("[1] /house/garden.txt")
+    assert result.content.startswith("[1] (garden.txt, ")
 
 
 @pytest.mark.parametrize(

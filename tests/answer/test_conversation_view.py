@@ -73,20 +73,20 @@ def test_overlapping_passages_stand_together_and_share_no_text() -> None:
     hits = [piece(21, 46), piece(0, 34), piece(0, 10, source="/b.txt")]
     blocks = format_blocks(hits, (1, 2, 3), Shelf({}))
     assert list(blocks) == [2, 1, 3]
-    assert blocks[2] == "[2] /a.txt, lines 1-3\nAlpha one.\nBeta two.\nGamma three.\n"
-    assert blocks[1] == "[1] /a.txt, lines 3-4, continues [2]\nDelta four.\n"
-    assert blocks[3] == "[3] /b.txt, line 1\nAlpha one."
+    assert blocks[2] == "[2] (a.txt, lines 1-3)\nAlpha one.\nBeta two.\nGamma three.\n"
+    assert blocks[1] == "[1] (a.txt, lines 3-4, continues [2])\nDelta four.\n"
+    assert blocks[3] == "[3] (b.txt, line 1)\nAlpha one."
 
 
 def test_a_passage_inside_another_one_refers_to_it() -> None:
     blocks = format_blocks([piece(0, 47), piece(11, 20)], (1, 2), Shelf({}))
-    assert blocks[2] == "[2] /a.txt, line 2, continues [1]\n(its text stands in [1])"
+    assert blocks[2] == "[2] (a.txt, line 2, continues [1])\n(its text stands in [1])"
 
 
 def test_dates_and_versions_of_metadata_stand_beside_a_passage() -> None:
     hit = piece(0, 10, metadata={"date": "2024-03-01T10:00:00Z", "version": 2, "status": "in force", "pages": 3})
     assert format_blocks([hit], (1,), Shelf({}))[1].startswith(
-        "[1] /a.txt, line 1, date 2024-03-01, version 2, status in force\n"
+        "[1] (a.txt, line 1, date 2024-03-01, version 2, status in force)\n"
     )
 
 
@@ -96,8 +96,8 @@ def test_files_of_different_days_show_when_they_were_changed(tmp_path: Path) -> 
         os.utime(tmp_path / name, (seconds, seconds))
     hits = [piece(0, 10, source=str(tmp_path / name)) for name in ("old.txt", "new.txt")]
     blocks = format_blocks(hits, (1, 2), Shelf({}))
-    assert ", file of 1971-01-01\n" in blocks[1]
-    assert ", file of 2024-10-04\n" in blocks[2]
+    assert ", file of 1971-01-01)\n" in blocks[1]
+    assert ", file of 2024-10-04)\n" in blocks[2]
     assert "file of" not in format_blocks(hits[:1], (1,), Shelf({}))[1]
 
 
@@ -131,9 +131,9 @@ def test_a_passage_whose_first_showing_is_left_out_is_shown_again() -> None:
     for question in ("one", "two", "three"):
         agent.ask(question)
     first, _, third = results(provider)
-    assert f"{LEFT_OUT}\n[1] /hedge.txt, line 1" in first
+    assert f"{LEFT_OUT}\n[1] (hedge.txt, line 1)" in first
     assert "paint paint" in third
-    assert "[1] /hedge.txt" in third
+    assert "[1] (hedge.txt" in third
 
 
 def test_text_that_a_guardrail_has_changed_is_not_restored() -> None:

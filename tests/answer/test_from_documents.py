@@ -95,7 +95,7 @@ def test_a_passage_that_was_found_by_its_words_alone_is_measured_by_its_cosine_t
 def test_a_filled_store_and_its_embedder_make_a_search_tool() -> None:
     for tool in (RAGTool, SemanticSearchTool):
         found = tool(fill(*TOPICS), HashingEmbedder(), top_k=1).search_knowledge_base("hedge in August", where="n < 2")
-        assert found.content == f"[1] d0, line 1\n{HEDGE}"
+        assert found.content == f"[1] (d0, line 1)\n{HEDGE}"
 
 
 def test_a_semantic_search_tool_searches_documents() -> None:

@@ -1,0 +1,167 @@
+"""Extracts of passages: what models that run on this machine read in place of whole passages."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragkit.agent.memory.memory import ConversationMemory
+from ragkit.agent.messages import Role, ToolCall
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.tools.base import Tool
+from ragkit.answer.agent import RAGAgent, RAGOptions
+from ragkit.answer.outcome import Outcome
+from ragkit.answer.passage_text import choose_extracts, format_extracts
+from ragkit.answer.passages import RetrievedPassages
+from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS, NOTHING_FOUND
+from ragkit.answer.tool import RAGTool
+from ragkit.errors import InvalidOption
+from tests.answer.passages import Shelf
+
+GARDEN = (
+    "The garden of the house has two ponds with goldfish in them. "
+    "The hedge of the garden is cut in August, after the birds have left it. "
+    "The roses are cut back in March, when the frost is over. "
+    "A gate of oak closes the drive at night."
+)
+KEYS = "The key of the cellar hangs on hook fifteen beside the door."
+SHELF = Shelf({"/house/garden.txt": GARDEN, "/house/keys.txt": KEYS})
+QUESTION = "When is the hedge of the garden cut?"
+
+
+class Local(ScriptedProvider):
+    """A model that runs on this machine."""
+
+    on_this_machine = True
+
+
+def test_the_sentences_closest_to_the_question_are_shown_in_their_order() -> None:
+    extracts = choose_extracts(QUESTION, SHELF.search(QUESTION), SHELF, budget=40)
+    assert [extract.hit.chunk.source for extract in extracts] == ["/house/garden.txt"]
+    assert "The hedge of the garden is cut in August" in extracts[0].text
+    assert "A gate of oak" not in extracts[0].text
+    shown = [sentence for sentence in GARDEN.split(". ") if sentence.rstrip(".") in extracts[0].text]
+    assert [extracts[0].text.index(sentence.rstrip(".")) for sentence in shown] == sorted(
+        extracts[0].text.index(sentence.rstrip(".")) for sentence in shown
+    )
+
+
+def test_a_line_says_where_sentences_are_left_out() -> None:
+    first = "The pump of the well needs two litres of oil in every year."
+    last = "The oil for the pump of the well is in the shed behind the house."
+    between = [f"The neighbours of number {n} have never seen anything else of interest here." for n in range(6)]
+    shelf = Shelf({"/well.txt": " ".join([first, *between, last])})
+    question = "Where is the oil of the well pump?"
+    (extract,) = choose_extracts(question, shelf.search(question), shelf, budget=36)
+    assert extract.text.split("\n") == [first, "...", last]
+
+
+def test_the_closest_sentence_is_shown_whatever_its_length() -> None:
+    extracts = choose_extracts(QUESTION, SHELF.search(QUESTION), SHELF, budget=1)
+    assert [extract.text for extract in extracts] == [
+        "The hedge of the garden is cut in August, after the birds have left it."
+    ]
+    assert format_extracts(extracts, [7], SHELF) == {
+        7: "[7] (garden.txt, line 1)\nThe hedge of the garden is cut in August, after the birds have left it."
+    }
+
+
+def test_a_list_and_its_items_are_shown_once() -> None:
+    doors = ("a door of oak to the street", "a door of glass to the garden", "a door of iron to the cellar")
+    text = "\n- ".join(["The house has these doors:\n", *doors])
+    shelf = Shelf({"/doors.md": text})
+    question = "Which doors does the house have?"
+    shown = "\n".join(extract.text for extract in choose_extracts(question, shelf.search(question), shelf))
+    assert shown.count("a door of glass") == 1
+
+
+def test_passages_without_a_sentence_are_shown_whole() -> None:
+    shelf = Shelf({"/heading.md": "# Hedge"})
+    hits = shelf.search("hedge")
+    assert [extract.text for extract in choose_extracts("hedge", hits, shelf)] == ["# Hedge"]
+
+
+def test_a_search_numbers_the_passages_that_it_shows() -> None:
+    texts = {f"/{n}.txt": f"Page {n} of the garden says little, and nothing about its trees." for n in range(4)}
+    shelf = Shelf({**texts, "/hedge.txt": "The hedge of the garden is cut in August."})
+    found = RAGTool(shelf, extracts=True, top_k=5, passages_budget=12).search_knowledge_base(QUESTION)
+    assert isinstance(found.data, RetrievedPassages)
+    assert [hit.chunk.source for hit in found.data.hits] == ["/hedge.txt"]
+    assert found.data.numbers == (1,)
+    assert found.content.startswith("[1] (hedge.txt, line 1)\n")
+
+
+def test_passages_that_probably_do_not_answer_are_not_shown() -> None:
+    question = "Which vaccine protects the goldfish against measles and rabies in Australia?"
+    assert RAGTool(SHELF, extracts=True).search_knowledge_base(question).content == NOTHING_FOUND
+    assert "goldfish" in RAGTool(SHELF).search_knowledge_base(question).content
+
+
+def test_a_model_on_this_machine_reads_extracts_and_cannot_search_again() -> None:
+    provider = Local(["In August [1]."])
+    answer = RAGAgent(SHELF, provider).ask(QUESTION)
+    (request,) = provider.requests
+    assert request.tools == ()
+    assert request.messages[0].content.startswith(EXTRACTS_INSTRUCTIONS)
+    assert "<data>" in request.messages[0].content
+    assert "The hedge of the garden is cut in August" in request.messages[-1].content
+    assert answer.outcome is Outcome.ANSWERED
+    assert [citation.source for citation in answer.citations] == ["/house/garden.txt"]
+    assert answer.usage.by_tool["search_knowledge_base"].calls == 1
+
+
+def test_other_models_read_whole_passages_and_may_search_again() -> None:
+    for provider, options in ((ScriptedProvider(["ok"]), None), (Local(["ok"]), RAGOptions(passages="whole"))):
+        RAGAgent(SHELF, provider, options=options).ask(QUESTION)
+        request = provider.requests[0]
+        assert [tool.name for tool in request.tools] == ["search_knowledge_base"]
+        assert request.messages[0].content.startswith(INSTRUCTIONS)
+        assert "A gate of oak" in request.messages[-1].content
+
+
+def test_extracts_can_be_asked_for() -> None:
+    provider = ScriptedProvider(["ok"])
+    RAGAgent(SHELF, provider, options=RAGOptions(passages="extracts", instructions="Be short.")).ask(QUESTION)
+    assert provider.requests[0].messages[0].content.startswith("Be short.")
+    assert provider.requests[0].tools == ()
+
+
+def test_with_other_tools_the_search_stays_a_tool() -> None:
+    def now() -> str:
+        """The time."""
+        return "12:00"
+
+    provider = Local(["ok"])
+    RAGAgent(SHELF, provider, options=RAGOptions(tools=[Tool.from_function(now)])).ask(QUESTION)
+    assert [tool.name for tool in provider.requests[0].tools] == ["search_knowledge_base", "now"]
+
+
+def test_another_question_shows_other_extracts_of_the_same_passage() -> None:
+    provider = Local(["In August [1].", "In March [1]."])
+    agent = RAGAgent(SHELF, provider, memory=ConversationMemory())
+    agent.ask(QUESTION)
+    answer = agent.ask("When are the roses cut back after the frost?")
+    last = [message.content for message in provider.requests[-1].messages if message.role is Role.USER][-1]
+    assert "The roses are cut back in March" in last
+    assert "(shown above)" not in last
+    assert [citation.n for citation in answer.citations] == [1]
+
+
+@pytest.mark.parametrize("text", [NOTHING_FOUND, "not in documents", "**Not in the documents.**", "[not in documents]"])
+def test_a_repeated_mark_or_empty_result_is_an_abstention(text: str) -> None:
+    answer = RAGAgent(SHELF, Local([text])).ask("Which vaccine protects against measles?")
+    assert answer.outcome is Outcome.NOT_IN_DOCUMENTS
+    assert answer.abstained
+
+
+def test_a_tool_that_is_not_for_models_is_only_called_by_the_agent() -> None:
+    provider = Local([ToolCall("search_knowledge_base", {"query": "roses"}), "In March [1]."])
+    answer = RAGAgent(SHELF, provider).ask(QUESTION)
+    assert all(request.tools == () for request in provider.requests)
+    assert answer.text
+
+
+def test_unknown_kinds_of_passages_are_refused() -> None:
+    from ragkit.pipeline.components import AnswerOptions
+
+    with pytest.raises(InvalidOption, match="auto, whole or extracts"):
+        AnswerOptions(passages="half")  # type: ignore[arg-type]

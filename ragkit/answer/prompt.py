@@ -13,16 +13,12 @@ Answer from the passages of the user's documents alone.
 - When they hold only a part, give it and say what is missing.
 - {abstention}
 - Write in the language of the question."""
-NOTHING_FOUND = "No passage was found."
-"""The result of a search without passages."""
 INSTRUCTIONS = _RULES.format(
     abstention=f"When they hold nothing of it, begin with exactly {NOT_FOUND_MARK}, in every language, and say so in "
     "one sentence."
 )
-EXTRACTS_INSTRUCTIONS = _RULES.format(
-    abstention=f'When a search says "{NOTHING_FOUND}", reply exactly {NOT_FOUND_MARK}, in every language.'
-)
-"""With extracts, which small models read: told to abstain on their own judgement, they refuse what the passages say."""
+EXTRACTS_INSTRUCTIONS = _RULES.format(abstention="When there are none, say so in one sentence.")
+"""With extracts, which small models read: told by a phrase to abstain, they refuse with it what the passages say."""
 SEARCH_RULE = "- Search before you answer."
 """For a model that decides itself whether to search."""
 _ADDED = (

@@ -11,9 +11,9 @@ from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searchable, Searcher, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
 from ragkit.answer.extractive.whole import answer_whole
+from ragkit.answer.outcome import NOT_FOUND_MARK
 from ragkit.answer.passage_text import EXTRACTS_BUDGET, choose_extracts, format_blocks, format_extracts
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
-from ragkit.answer.prompt import NOTHING_FOUND
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit, Where
@@ -21,6 +21,9 @@ from ragkit.retrieve.base import DENSE
 from ragkit.store.base import Store
 from ragkit.store.filters.where_syntax import parse_where
 
+NOTHING_FOUND = "No passage was found."
+NO_EXTRACTS = f"{NOTHING_FOUND} The answer is: {NOT_FOUND_MARK}"
+"""A small model repeats it."""
 DEFAULT_TOP_K = 3
 """Passages per search, unless the caller sets another number."""
 MAX_TOP_K = 20
@@ -196,6 +199,6 @@ def _cosines(question: str, hits: list[Hit], searcher: Searcher) -> list[float]:
 def _format_result(passages: RetrievedPassages, left_out: int) -> str:
     """The result of a search as text for a model."""
     if not passages.hits:
-        return NOTHING_FOUND
+        return NO_EXTRACTS if passages.are_extracts else NOTHING_FOUND
     note = [f"({left_out} more left out: the passages of one search are limited.)"] if left_out else []
     return "\n\n".join([*passages.blocks.values(), *note])

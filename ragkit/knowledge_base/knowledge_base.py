@@ -86,7 +86,8 @@ class KnowledgeBase:
             path: its directory, or the address of a database: `postgresql://user@host/database?schema=manuals`. Then
                 a local copy is searched, which is updated when something is published.
             pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made pipeline. None: the
-                settings that the knowledge base was built with, or the defaults if it does not exist yet. A file
+                settings that the knowledge base was built with. If it does not exist yet: those of the `ragkit.yaml`
+                beside its directory, or in a parent folder up to the root of the repository, else the defaults. A file
                 without a `store` section keeps the current store.
             check: compare `pipeline` and `embedder` with the settings that the knowledge base was built with.
             embedder: embeds in place of the embedder of the pipeline. Its `fingerprint` identifies it: a knowledge base
@@ -121,7 +122,7 @@ class KnowledgeBase:
         elif pipeline is not None:
             chosen = Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
         else:
-            chosen = stored.load_pipeline() if stored else Pipeline.default()
+            chosen = stored.load_pipeline() if stored else _first_pipeline(location)
         if pipeline is not None and stored is not None and not chosen.has_own_store:
             chosen = chosen.with_store_from(stored.load_pipeline())
         kb = cls(location, chosen, _create_components(chosen, embedder))
@@ -526,6 +527,12 @@ class KnowledgeBase:
             session.require_ready()
             condition = session.create_filter(where, source)
         return self.agent(model, max_cost_usd, ConversationMemory(), where=condition, top_k=top_k)
+
+
+def _first_pipeline(location: Location) -> Pipeline:
+    """The pipeline of a knowledge base that does not exist yet: the command line reads the same file."""
+    found = None if location.exists() else location.find_pipeline_file()
+    return Pipeline.load(found) if found is not None else Pipeline.default()
 
 
 def _create_components(pipeline: Pipeline, embedder: EmbeddingProvider | None) -> PipelineComponents:

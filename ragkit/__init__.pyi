@@ -46,6 +46,14 @@ from ragkit.agent.tools.registry import ToolRegistry as ToolRegistry
 from ragkit.agent.tracing.trace import AgentTrace as AgentTrace
 from ragkit.agent.tracing.trace import StepType as StepType
 from ragkit.answer.agent import RAGAgent as RAGAgent
+from ragkit.answer.agent import RAGOptions as RAGOptions
+from ragkit.answer.answer_events import AnswerCitation as AnswerCitation
+from ragkit.answer.answer_events import AnswerCompleted as AnswerCompleted
+from ragkit.answer.answer_events import AnswerEvent as AnswerEvent
+from ragkit.answer.answer_events import AnswerTextDelta as AnswerTextDelta
+from ragkit.answer.answer_events import AnswerTextReset as AnswerTextReset
+from ragkit.answer.answer_events import AnswerToolFinished as AnswerToolFinished
+from ragkit.answer.answer_events import AnswerToolStarted as AnswerToolStarted
 from ragkit.answer.base import Answer as Answer
 from ragkit.answer.tool import RAGTool as RAGTool
 from ragkit.answer.tool import SemanticSearchTool as SemanticSearchTool

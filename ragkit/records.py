@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
@@ -270,3 +270,26 @@ class Citation:
     """Other sources that hold a passage that says the same, at most 100."""
     by: str = "ragkit"
     """Who cites it: `model`, or `ragkit` for quotes without a model and for numbers that ragkit has added."""
+
+    def to_json(self, display: Callable[[str], str] = str) -> dict[str, JSON]:
+        """A citation of `ask --json`. `display` formats the names of sources."""
+        return {
+            "n": self.n,
+            "source": display(self.source),
+            "place": self.place,
+            "page": self.page,
+            "rectangles": None,
+            "start_line": self.start_line,
+            "end_line": self.end_line,
+            "start": self.start,
+            "end": self.end,
+            "quote": self.quote,
+            "verified": self.verified,
+            "stale": self.stale,
+            "score": round(self.score, 4),
+            "heading": list(self.heading),
+            "chunk_id": self.chunk_id,
+            "support": self.support,
+            "also_in": [display(source) for source in self.also_in],
+            "by": self.by,
+        }

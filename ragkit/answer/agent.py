@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
-from ragkit.agent.agent import Agent
-from ragkit.agent.events import ModelCallStarted, Retrying, RunEnded
+from ragkit.agent.agent import Agent, AgentInput
+from ragkit.agent.events import Event, ModelCallStarted, Retrying, RunEnded
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.loop.context_window import ContextWindow, leave_out_results
 from ragkit.agent.memory.memory import ConversationMemory
@@ -18,8 +18,11 @@ from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
+from ragkit.agent.runtime.background_tasks import iterate_in_thread
+from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tracing.trace import StepType
+from ragkit.answer.answer_events import AnswerEvent, AnswerTranslator, CitationStream
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput
 from ragkit.answer.base import Answer, Searchable
 from ragkit.answer.checked_text import CheckedText, check_text, find_searches, hits_by_number
@@ -320,10 +323,7 @@ class RAGAgent(Agent):
         on_restart: Callable[[], None] | None,
     ) -> Answer:
         can_restart = on_text is None or on_restart is not None
-        conversation = self.memory if memory is None else memory
-        earlier = () if on_text is None or conversation is None else conversation.load_messages()
-        state = conversation.tool_state if earlier and conversation is not None else {}
-        text = self.answer_stream(question, earlier, state)
+        text = AnswerStream(question) if on_text is None else self._open_conversation(question, memory)[0]
         output = RestartableOutput(on_text, on_restart)
         for event in self.stream(question, memory=memory, retry_after_text=can_restart):
             if on_text is not None:
@@ -336,10 +336,74 @@ class RAGAgent(Agent):
                 return self.build_answer(question, event.result)
         raise RunError("the run ended without a result")
 
-    def answer_stream(
+    def stream_answer(
+        self, question: str, *, memory: ConversationMemory | None = None
+    ) -> Generator[AnswerEvent, None, None]:
+        """Answer a question and yield what happens: text, citations as they are resolved, and last AnswerCompleted.
+
+        Closing the generator ends the run. Raises the errors of `ask`.
+
+        Args:
+            question: natural language.
+            memory: the conversation to continue.
+        """
+        with self.session() as agent:
+            translator = AnswerTranslator(*agent._open_conversation(question, memory))
+            with closing(agent.stream(question, memory=memory, retry_after_text=True)) as events:
+                for event in events:
+                    yield from translator.add(event)
+                    if translator.needs_documents:
+                        yield from agent._resolve(translator, question)
+
+    async def astream_answer(
+        self, question: str, *, memory: ConversationMemory | None = None
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """Asynchronous version of `stream_answer`."""
+        import asyncio
+
+        async with self.asession() as agent:
+            translator = AnswerTranslator(*await asyncio.to_thread(agent._open_conversation, question, memory))
+            async with aclosing(agent.astream_events(question, memory=memory, retry_after_text=True)) as events:
+                async for event in events:
+                    for translated in translator.add(event):
+                        yield translated
+                    if translator.needs_documents:
+                        for translated in await asyncio.to_thread(agent._resolve, translator, question):
+                            yield translated
+
+    def astream_events(
+        self,
+        given: AgentInput,
+        *,
+        memory: ConversationMemory | None = None,
+        cancel: Cancellation | None = None,
+        retry_after_text: bool = False,
+    ) -> AsyncGenerator[Event, None]:
+        """Like `astream`; a provider that computes, instead of waiting for a service, runs in a thread."""
+        if self.provider.blocking:
+            return self.astream(given, memory=memory, cancel=cancel, retry_after_text=retry_after_text)
+        events = iterate_in_thread(
+            lambda: self.stream(given, memory=memory, cancel=cancel, retry_after_text=retry_after_text)
+        )
+        return cast("AsyncGenerator[Event, None]", events)
+
+    def _open_conversation(
+        self, question: str, memory: ConversationMemory | None
+    ) -> tuple[AnswerStream, CitationStream]:
+        """The streams of an answer that continues a conversation."""
+        conversation = self.memory if memory is None else memory
+        earlier = () if conversation is None else conversation.load_messages()
+        state = conversation.tool_state if earlier and conversation is not None else {}
+        return self.open_streams(question, earlier, state)
+
+    def _resolve(self, translator: AnswerTranslator, question: str) -> list[AnswerEvent]:
+        with self.searcher.session() as searcher:
+            return translator.resolve(searcher, lambda result: self.build_answer(question, result))
+
+    def open_streams(
         self, question: str, earlier: Sequence[Message] = (), state: Mapping[str, JSON] | None = None
-    ) -> AnswerStream:
-        """The text to show while a run streams.
+    ) -> tuple[AnswerStream, CitationStream]:
+        """The text to show while a run streams, and its citations.
 
         Args:
             question: the question.
@@ -349,7 +413,8 @@ class RAGAgent(Agent):
         earlier = (*earlier, *self._restore_passages(earlier, state or {}))
         quotes = isinstance(self.provider, ExtractiveProvider)  # of the documents, so their links are safe
         is_data = self.config.response_format is not None
-        return AnswerStream(question, earlier, cleans=not quotes, is_data=is_data)
+        text = AnswerStream(question, earlier, cleans=not quotes, is_data=is_data)
+        return text, CitationStream(earlier, cites=not (quotes or is_data))
 
     def build_answer(self, question: str, result: AgentResult) -> Answer:
         """Build the Answer of a finished run, with verified citations; a model's statements are held against them.

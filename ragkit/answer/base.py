@@ -182,34 +182,11 @@ class Answer:
             "evidence": round(self.evidence, 4),
             "supported": None if self.supported is None else round(self.supported, 4),
             "statements": [_statement_json(statement, display) for statement in self.statements],
-            "citations": [_citation_json(citation, display) for citation in self.citations],
+            "citations": [citation.to_json(display) for citation in self.citations],
             "model": self.model,
             "usage": self.usage.to_dict(),
             "trace_id": self.trace_id,
         }
-
-
-def _citation_json(citation: Citation, display: Callable[[str], str]) -> dict[str, JSON]:
-    return {
-        "n": citation.n,
-        "source": display(citation.source),
-        "place": citation.place,
-        "page": citation.page,
-        "rectangles": None,
-        "start_line": citation.start_line,
-        "end_line": citation.end_line,
-        "start": citation.start,
-        "end": citation.end,
-        "quote": citation.quote,
-        "verified": citation.verified,
-        "stale": citation.stale,
-        "score": round(citation.score, 4),
-        "heading": list(citation.heading),
-        "chunk_id": citation.chunk_id,
-        "support": citation.support,
-        "also_in": [display(source) for source in citation.also_in],
-        "by": citation.by,
-    }
 
 
 def _statement_json(statement: Statement, display: Callable[[str], str]) -> dict[str, JSON]:

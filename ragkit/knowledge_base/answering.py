@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,10 @@ from ragkit.usage.pricing import PriceBook
 if TYPE_CHECKING:  # an answer without a model loads no agent
     from ragkit.agent.loop.context_window import ContextWindow
     from ragkit.agent.memory.memory import ConversationMemory
+    from ragkit.agent.providers.base import Provider
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
+    from ragkit.answer.answer_events import AnswerEvent
     from ragkit.answer.base import Answer, Searchable
     from ragkit.answer.summaries import SummaryPlan
 
@@ -43,8 +46,8 @@ class QuestionOptions:
     """Search only the documents of this file, folder, URL or name."""
     top_k: int | None = None
     """Number of passages per search, >= 1."""
-    model: str | None = None
-    """`provider:model`."""
+    model: str | Provider | None = None
+    """`provider:model`, or a provider of the program."""
     max_cost_usd: float | None = None
     """Cost limit of the answer."""
 
@@ -76,6 +79,34 @@ class Answering:
             return answer
         agent = self.prepare(session, question, options)
         return agent.ask(question, on_text=on_text, on_restart=on_restart)
+
+    def stream(self, session: Session, question: str, options: QuestionOptions) -> Generator[AnswerEvent, None, None]:
+        """See `KnowledgeBase.stream`."""
+        if self.needs_model(options):
+            yield from self.prepare(session, question, options).stream_answer(question)
+        else:
+            yield from self._quoted_events(session, question, options)
+
+    async def astream(
+        self, session: Session, question: str, options: QuestionOptions
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """See `KnowledgeBase.astream`."""
+        import asyncio
+
+        if not self.needs_model(options):
+            for event in await asyncio.to_thread(self._quoted_events, session, question, options):
+                yield event
+            return
+        agent = await asyncio.to_thread(self.prepare, session, question, options)
+        async with aclosing(agent.astream_answer(question)) as events:
+            async for event in events:
+                yield event
+
+    def _quoted_events(self, session: Session, question: str, options: QuestionOptions) -> list[AnswerEvent]:
+        from ragkit.answer.answer_events import AnswerTextDelta, last_events
+
+        answer = self._quote(session, question, options)
+        return [AnswerTextDelta(answer.text), *last_events(answer)]
 
     def needs_model(self, options: QuestionOptions) -> bool:
         """Whether a model may answer, by its name and the environment; the package of a service may be missing."""

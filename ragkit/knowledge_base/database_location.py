@@ -73,6 +73,10 @@ class DatabaseLocation(Location):
     def __str__(self) -> str:
         return str(self.url)
 
+    def find_pipeline_file(self) -> None:
+        """None: a database stands beside no file."""
+        return
+
     def reopen(self) -> DatabaseLocation:
         """The same location with connections of its own."""
         return DatabaseLocation(self.url)

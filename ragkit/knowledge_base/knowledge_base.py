@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,10 @@ from ragkit.records import Document, SearchMode
 
 if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loads no agent, no loader
     from ragkit.agent.memory.memory import ConversationMemory
+    from ragkit.agent.providers.base import Provider
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
+    from ragkit.answer.answer_events import AnswerEvent
     from ragkit.answer.base import Answer
     from ragkit.answer.summaries import SummaryPlan
     from ragkit.embed.base import EmbeddingProvider
@@ -84,7 +86,8 @@ class KnowledgeBase:
             path: its directory, or the address of a database: `postgresql://user@host/database?schema=manuals`. Then
                 a local copy is searched, which is updated when something is published.
             pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made pipeline. None: the
-                settings that the knowledge base was built with, or the defaults if it does not exist yet. A file
+                settings that the knowledge base was built with. If it does not exist yet: those of the `ragkit.yaml`
+                beside its directory, or in a parent folder up to the root of the repository, else the defaults. A file
                 without a `store` section keeps the current store.
             check: compare `pipeline` and `embedder` with the settings that the knowledge base was built with.
             embedder: embeds in place of the embedder of the pipeline. Its `fingerprint` identifies it: a knowledge base
@@ -119,7 +122,7 @@ class KnowledgeBase:
         elif pipeline is not None:
             chosen = Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
         else:
-            chosen = stored.load_pipeline() if stored else Pipeline.default()
+            chosen = stored.load_pipeline() if stored else _first_pipeline(location)
         if pipeline is not None and stored is not None and not chosen.has_own_store:
             chosen = chosen.with_store_from(stored.load_pipeline())
         kb = cls(location, chosen, _create_components(chosen, embedder))
@@ -339,7 +342,7 @@ class KnowledgeBase:
 
     def agent(
         self,
-        model: str | None = None,
+        model: str | Provider | None = None,
         max_cost_usd: float | None = None,
         memory: ConversationMemory | None = None,
         *,
@@ -350,7 +353,7 @@ class KnowledgeBase:
         """The agent that answers from this knowledge base, to combine with other agents or tools.
 
         Args:
-            model: `provider:model`; None: the setting of the pipeline.
+            model: `provider:model`, or a Provider; None: the setting of the pipeline.
             max_cost_usd: cost limit of one answer; None: the setting of the pipeline.
             memory: the conversation that the agent continues, if any.
             tools: tools in addition to `search_knowledge_base`.
@@ -375,7 +378,7 @@ class KnowledgeBase:
         where: Where = None,
         source: str = "",
         top_k: int | None = None,
-        model: str | None = None,
+        model: str | Provider | None = None,
         max_cost_usd: float | None = None,
         on_text: Callable[[str], None] | None = None,
         on_restart: Callable[[], None] | None = None,
@@ -387,7 +390,7 @@ class KnowledgeBase:
             where: a metadata filter that applies to every search of the agent; see `search`.
             source: search only the documents of this file, folder, URL or name.
             top_k: number of passages per search; None: the setting of the pipeline.
-            model: `provider:model`; None: the setting of the pipeline.
+            model: `provider:model`, or a Provider; None: the setting of the pipeline.
             max_cost_usd: cost limit of the answer; None: the setting of the pipeline.
             on_text: called with each piece of the answer as it streams.
             on_restart: called when the stream broke and the answer begins again; see `RAGAgent.ask`.
@@ -414,7 +417,7 @@ class KnowledgeBase:
         where: Where = None,
         source: str = "",
         top_k: int | None = None,
-        model: str | None = None,
+        model: str | Provider | None = None,
         max_cost_usd: float | None = None,
     ) -> Answer:
         """Asynchronous version of `ask`. Cancelling it cancels the run."""
@@ -423,14 +426,61 @@ class KnowledgeBase:
         from ragkit.knowledge_base.answering import QuestionOptions
 
         options = QuestionOptions(where, source, top_k, model, max_cost_usd)
-        opened = self.session()
-        session = await asyncio.to_thread(opened.__enter__)
-        try:
+        async with self._asession() as session:
             if not self._answering.needs_model(options):
                 return await asyncio.to_thread(self._answering.ask, session, question, options)
             agent = await asyncio.to_thread(self._answering.prepare, session, question, options)
             result = await agent.arun(question)
             return await asyncio.to_thread(agent.build_answer, question, result)
+
+    def stream(
+        self,
+        question: str,
+        *,
+        where: Where = None,
+        source: str = "",
+        top_k: int | None = None,
+        model: str | Provider | None = None,
+        max_cost_usd: float | None = None,
+    ) -> Generator[AnswerEvent, None, None]:
+        """Answer a question, and yield what happens meanwhile; the arguments and errors are those of `ask`.
+
+        Text (AnswerTextDelta) comes with unknown links taken out, each citation (AnswerCitation) once the text has it,
+        and AnswerCompleted last, with the whole Answer. AnswerTextReset takes back what came before it: a connection
+        broke, and the model starts over. Closing the generator ends the answer.
+        """
+        from ragkit.knowledge_base.answering import QuestionOptions
+
+        options = QuestionOptions(where, source, top_k, model, max_cost_usd)
+        with self.session() as session:
+            yield from self._answering.stream(session, question, options)
+
+    async def astream(
+        self,
+        question: str,
+        *,
+        where: Where = None,
+        source: str = "",
+        top_k: int | None = None,
+        model: str | Provider | None = None,
+        max_cost_usd: float | None = None,
+    ) -> AsyncGenerator[AnswerEvent, None]:
+        """Asynchronous version of `stream`. Cancelling it cancels the run."""
+        from ragkit.knowledge_base.answering import QuestionOptions
+
+        options = QuestionOptions(where, source, top_k, model, max_cost_usd)
+        async with self._asession() as session, aclosing(self._answering.astream(session, question, options)) as events:
+            async for event in events:
+                yield event
+
+    @asynccontextmanager
+    async def _asession(self) -> AsyncIterator[Session]:
+        import asyncio
+
+        opened = self.session()
+        session = await asyncio.to_thread(opened.__enter__)
+        try:
+            yield session
         finally:
             await asyncio.shield(asyncio.to_thread(opened.__exit__, None, None, None))
 
@@ -438,7 +488,7 @@ class KnowledgeBase:
         self,
         source: str,
         *,
-        model: str | None = None,
+        model: str | Provider | None = None,
         max_cost_usd: float | None = None,
         on_plan: Callable[[SummaryPlan], None] = lambda _: None,
     ) -> Answer:
@@ -446,7 +496,7 @@ class KnowledgeBase:
 
         Args:
             source: the source, file name or title of the document.
-            model: `provider:model`; None: the setting of the pipeline.
+            model: `provider:model`, or a Provider; None: the setting of the pipeline.
             max_cost_usd: cost limit of all requests together; None: the setting of the pipeline.
             on_plan: called with the number of requests and their estimated cost, before the first one.
 
@@ -464,7 +514,7 @@ class KnowledgeBase:
     def chat(
         self,
         *,
-        model: str | None = None,
+        model: str | Provider | None = None,
         max_cost_usd: float | None = None,
         where: Where = None,
         source: str = "",
@@ -477,6 +527,12 @@ class KnowledgeBase:
             session.require_ready()
             condition = session.create_filter(where, source)
         return self.agent(model, max_cost_usd, ConversationMemory(), where=condition, top_k=top_k)
+
+
+def _first_pipeline(location: Location) -> Pipeline:
+    """The pipeline of a knowledge base that does not exist yet: the command line reads the same file."""
+    found = None if location.exists() else location.find_pipeline_file()
+    return Pipeline.load(found) if found is not None else Pipeline.default()
 
 
 def _create_components(pipeline: Pipeline, embedder: EmbeddingProvider | None) -> PipelineComponents:

@@ -15,6 +15,7 @@ from ragkit.index.catalog.directory import knowledge_base_exists, open_catalog, 
 from ragkit.index.catalog.sqlite import Catalog
 from ragkit.knowledge_base.sources.source_files import SourceFiles
 from ragkit.lexical.bm25_index import Bm25Index
+from ragkit.pipeline.discovery import find_project_file
 
 if TYPE_CHECKING:
     from ragkit.index.access.rules import AccessSettings
@@ -75,6 +76,10 @@ class Location:
     def exists(self) -> bool:
         """Whether something was indexed here, as far as this machine knows."""
         return knowledge_base_exists(self.path)
+
+    def find_pipeline_file(self) -> Path | None:
+        """The `ragkit.yaml` for a knowledge base that is created here: beside the directory, or above it."""
+        return find_project_file(self.path.absolute().parent)
 
     def require_exists(self) -> None:
         """Raises NotAKnowledgeBase if nothing was indexed here."""

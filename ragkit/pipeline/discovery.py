@@ -44,9 +44,14 @@ def find_pipeline_file(start: Path, environ: Mapping[str, str]) -> Path | None:
 
     Outside of a repository the parents are not searched: a shared directory such as `/tmp` could hold a foreign file.
     """
-    start = start.resolve()
-    candidates = [*_folders_to_root(start), _user_config_folder(environ) / "ragkit"]
-    return next((path for folder in candidates if (path := folder / PIPELINE_FILE_NAME).is_file()), None)
+    own = _user_config_folder(environ) / "ragkit" / PIPELINE_FILE_NAME
+    return find_project_file(start) or (own if own.is_file() else None)
+
+
+def find_project_file(start: Path) -> Path | None:
+    """The `ragkit.yaml` of `start`, or of its parents up to the repository root."""
+    folders = _folders_to_root(start.resolve())
+    return next((path for folder in folders if (path := folder / PIPELINE_FILE_NAME).is_file()), None)
 
 
 def _folders_to_root(start: Path) -> list[Path]:

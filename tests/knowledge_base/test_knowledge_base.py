@@ -21,6 +21,7 @@ from ragkit.errors import (
     KnowledgeBaseLocked,
     LoadError,
     NotAKnowledgeBase,
+    PipelineError,
     SettingsMismatch,
 )
 from ragkit.index.build_fingerprint import check_embedder_weights
@@ -446,3 +447,31 @@ def test_a_repair_keeps_the_score_calibration(tmp_path: Path, docs: Path) -> Non
             assert session.stored_calibration() == calibration
     with closing(sqlite3.connect(catalog)) as connection:
         assert connection.execute("SELECT value FROM meta WHERE key = 'calibration'").fetchone() == (stored,)
+
+
+def test_a_new_knowledge_base_has_the_settings_of_the_file_beside_it(tmp_path: Path) -> None:
+    """As on the command line in that folder: a loader or an embedder that the file names is not left out."""
+    (tmp_path / "ragkit.yaml").write_text("split: {name: fixed, chunk_size: 20, chunk_overlap: 0}\n")
+    (tmp_path / "garden.txt").write_text("The hedge is cut in August.\n")
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        assert kb.pipeline.splitters[0].name == "fixed"
+        kb.index(tmp_path / "garden.txt")
+    (tmp_path / "ragkit.yaml").write_text("split: {name: recursive}\n")
+    with KnowledgeBase.open(tmp_path / "kb") as built, KnowledgeBase.open(tmp_path / "new" / "kb") as elsewhere:
+        assert built.pipeline.splitters[0].name == "fixed"
+        assert elsewhere.pipeline == Pipeline.default()
+    with KnowledgeBase.open(tmp_path / "second", "default") as named:
+        assert named.pipeline.splitters[0].name == "recursive"
+
+
+def test_a_new_knowledge_base_in_a_repository_has_the_settings_of_its_root(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "ragkit.yaml").write_text("split: {name: fixed}\n")
+    with KnowledgeBase.open(tmp_path / "var" / "kb") as kb:
+        assert kb.pipeline.splitters[0].name == "fixed"
+
+
+def test_an_invalid_file_beside_a_new_knowledge_base_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "ragkit.yaml").write_text("splti: {}\n")
+    with pytest.raises(PipelineError, match="unknown section 'splti'"):
+        KnowledgeBase.open(tmp_path / "kb")

@@ -45,7 +45,7 @@ class KnowledgeBaseWithProvider(KnowledgeBase):
 
     def agent(
         self,
-        model: str | None = None,
+        model: str | Provider | None = None,
         max_cost_usd: float | None = None,
         memory: ConversationMemory | None = None,
         **options: Any,

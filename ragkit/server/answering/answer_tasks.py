@@ -13,16 +13,25 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
-from ragkit.agent.events import Event, ModelCallStarted, Retrying, RunEnded, ToolEnded, ToolFailed, ToolStarted
+from ragkit.agent.events import Event, ModelCallStarted, Retrying, RunEnded, ToolEnded
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.memory.memory import ConversationMemory
-from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.messages import Message, Role
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.result import AgentResult, SuspendedRun, partial_result
-from ragkit.agent.runtime.background_tasks import iterate_in_thread
 from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent
+from ragkit.answer.answer_events import (
+    AnswerCitation,
+    AnswerEvent,
+    AnswerTextDelta,
+    AnswerTextReset,
+    AnswerToolFinished,
+    CitationStream,
+    tool_event,
+    unsent_citations,
+)
 from ragkit.answer.base import Answer
 from ragkit.answer.document_tools import DOCUMENT_TOOLS
 from ragkit.answer.json_shapes import answer_json
@@ -30,7 +39,7 @@ from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
-from ragkit.records import JSON
+from ragkit.records import JSON, Citation
 from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.answer_log import log_answer
 from ragkit.server.answering.request_options import RequestOptions, create_agent
@@ -52,7 +61,6 @@ SAVE_INTERVAL_S = 0.5
 """Seconds between two saves of the text of a running answer."""
 RIGHTS_INTERVAL_S = 0.25
 """Seconds between two looks at whether the asker may still read what a running answer is drawn from."""
-MAX_SUMMARY_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +93,7 @@ class AnswerStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerToolStarted:
-    """A tool call starts."""
-
-    call: ToolCall
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerToolFinished:
-    """A tool call returned or failed."""
-
-    call: ToolCall
-    ok: bool
-    summary: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTextDelta:
-    """Text to append to the answer."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTextReset:
-    """The model restarts: discard the text received so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCompleted:
+class TurnCompleted:
     """The answer is complete. The last event of a successful task."""
 
     answer: Answer
@@ -141,15 +120,8 @@ class AnswerFailed:
     session_id: str | None
 
 
-AnswerEvent: TypeAlias = (
-    AnswerStarted
-    | AnswerToolStarted
-    | AnswerToolFinished
-    | AnswerTextDelta
-    | AnswerTextReset
-    | AnswerCompleted
-    | AnswerFailed
-)
+ServerEvent: TypeAlias = AnswerStarted | TurnCompleted | AnswerFailed
+TaskEvent: TypeAlias = AnswerEvent | ServerEvent
 
 
 @dataclass(frozen=True)
@@ -210,7 +182,7 @@ class AnswerTask:
     """One running answer. Read `events` to the end, or call `abandon`."""
 
     def __init__(self, runner: AnswerRunner, request: AnswerRequest) -> None:
-        self.events: Channel[AnswerEvent] = Channel()
+        self.events: Channel[TaskEvent] = Channel()
         self.trace_id = new_id("trace")
         self.started: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         """Resolves to None when the answer has started, or to the error that prevented it."""
@@ -223,6 +195,7 @@ class AnswerTask:
         """Whose slot the answer holds; None: it waits for one."""
         self._text_parts: list[str] = []
         self._stop = StopSequences(request.options.stop)
+        self._citations = CitationStream(cites=False)
         self._calls_with_text: set[int] = set()
         self._model_call = 0
         self._saved_at = time.monotonic()
@@ -342,7 +315,7 @@ class AnswerTask:
         if cached is not None:
             self._origins = unique_origins([*self._origins, *cached.origins])
             answer, result = await run_in_thread(lambda: cached.again(self.trace_id, agent.searcher))
-            await self._emit_text(answer.text, at_once=not agent.strict)
+            await self._emit_text(answer.text, agent)
         else:
             answer, result = await self._answer_anew(agent)
             cache.keep(key, answer, result, self._origins)
@@ -359,12 +332,15 @@ class AnswerTask:
         """Run the agent, which emits events, and build its answer."""
         asked = self._request.input
         earlier = asked.messages if isinstance(asked, SuspendedRun) else asked[:-1]
-        text = await asyncio.to_thread(agent.answer_stream, self._request.question, earlier, self._tool_state())
+        text, self._citations = await asyncio.to_thread(
+            agent.open_streams, self._request.question, earlier, self._tool_state()
+        )
         async with aclosing(self._agent_events(agent)) as events:
             async for event in events:
-                await self._emit_text(self._stop.feed(text.add(event)), at_once=not agent.strict)
+                await self._emit_text(self._stop.feed(text.add(event)), agent)
                 if isinstance(event, ModelCallStarted | RunEnded):
-                    await self._emit_text(self._stop.restart(), at_once=not agent.strict)
+                    await self._emit_text(self._stop.restart(), agent)
+                self._citations.add(event)
                 await self._handle_event(event)
         result = self._result
         if result is None:
@@ -380,13 +356,7 @@ class AnswerTask:
             memory = ConversationMemory()
             memory.record_turn(self._history(), self._tool_state())
         cancel, can_reset = self._cancellation, self._request.can_reset_text
-        if agent.provider.blocking:
-            return agent.astream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
-        # a provider that does not block on I/O computes, which must not happen in the event loop
-        events = iterate_in_thread(
-            lambda: agent.stream(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
-        )
-        return cast("AsyncGenerator[Event, None]", events)
+        return agent.astream_events(agent_input, memory=memory, cancel=cancel, retry_after_text=can_reset)
 
     def _tool_state(self) -> dict[str, JSON]:
         """The state of tools after the earlier turns of the session."""
@@ -395,13 +365,12 @@ class AnswerTask:
     async def _handle_event(self, event: Event) -> None:
         if isinstance(event, ModelCallStarted):
             self._model_call += 1
-        elif isinstance(event, ToolStarted):
-            await self.events.put(AnswerToolStarted(event.call))
-        elif isinstance(event, ToolEnded):
-            await self._add_origins(event)
-            await self._finish_tool(event, True, _summarize_tool_result(event))
-        elif isinstance(event, ToolFailed):
-            await self._finish_tool(event, False, event.content[:MAX_SUMMARY_CHARS])
+        elif (of_tool := tool_event(event)) is not None:
+            if isinstance(event, ToolEnded):
+                await self._add_origins(event)
+            if isinstance(of_tool, AnswerToolFinished):
+                self._log_tool(of_tool)
+            await self.events.put(of_tool)
         elif isinstance(event, Retrying) and event.discard_text:
             self._text_parts.clear()
             self._stop.restart()
@@ -423,14 +392,13 @@ class AnswerTask:
         shown = run.state.get(SHOWN_PASSAGES_KEY) if isinstance(run, SuspendedRun) else None
         return self._runner.sessions.rights.chunk_origins(map(str, shown if isinstance(shown, list) else ()))
 
-    async def _finish_tool(self, event: ToolEnded | ToolFailed, ok: bool, summary: str) -> None:
+    def _log_tool(self, event: AnswerToolFinished) -> None:
         name, seconds = event.call.name, round(event.seconds, 4)  # never the arguments: they hold the question
-        extra = {"tool": name, "ok": ok, "seconds": seconds, "trace": self.trace_id}
-        LOG.info("tool %s %s", name, "returned" if ok else "failed", extra=extra)
-        await self.events.put(AnswerToolFinished(event.call, ok, summary, event.seconds))
+        extra = {"tool": name, "ok": event.ok, "seconds": seconds, "trace": self.trace_id}
+        LOG.info("tool %s %s", name, "returned" if event.ok else "failed", extra=extra)
 
-    async def _emit_text(self, text: str, *, at_once: bool) -> None:
-        """Send text; with `strict` only once the answer is known to be supported."""
+    async def _emit_text(self, text: str, agent: RAGAgent) -> None:
+        """Send text, and its citations; with `strict` only once the answer is known to be supported."""
         if not text:
             return
         if not self._text_parts:
@@ -439,16 +407,25 @@ class AnswerTask:
             text = f"\n\n{text}"  # text before and after a tool call are separate paragraphs
         self._calls_with_text.add(self._model_call)
         self._text_parts.append(text)
-        if not at_once:
+        if agent.strict:
             return
         await self.events.put(AnswerTextDelta(text))
+        if self._citations.feed(text):
+            for citation in await asyncio.to_thread(self._resolve_citations, agent):
+                await self.events.put(AnswerCitation(citation))
         if self.turn is not None and time.monotonic() - self._saved_at > SAVE_INTERVAL_S:
             self._saved_at = time.monotonic()
             await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts), self._origins)
 
+    def _resolve_citations(self, agent: RAGAgent) -> list[Citation]:
+        with agent.searcher.session() as searcher:
+            return self._citations.resolve(searcher)
+
     async def _complete(self, answer: Answer, result: AgentResult, agent: RAGAgent) -> None:
         if agent.strict and self._text_parts:
             await self.events.put(AnswerTextDelta("".join(self._text_parts)))
+        for citation in unsent_citations(answer, self._citations.sent):
+            await self.events.put(AnswerCitation(citation))
         runner, data = self._runner, answer_json(answer)
         citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
         detail: dict[str, JSON] = {key: data[key] for key in _DETAIL_KEYS}
@@ -473,7 +450,7 @@ class AnswerTask:
             stored = {**detail, SHOWN_KEY: _shown_ids(result, self.turn.shown, answer), ORIGINS_KEY: origins}
             message, session = await runner.sessions.finish_answer(self.turn, "done", answer.text, stored)
         self._count_metrics("done", answer.usage.to_dict())
-        await self.events.put(AnswerCompleted(answer, result, message, session, trace))
+        await self.events.put(TurnCompleted(answer, result, message, session, trace))
 
     async def _fail(self, error: Exception, config: AgentConfig) -> None:
         runner, partial = self._runner, partial_result(error)
@@ -530,12 +507,12 @@ _DETAIL_KEYS = (
 )
 
 
-async def wait_for_answer(task: AnswerTask) -> AnswerCompleted:
+async def wait_for_answer(task: AnswerTask) -> TurnCompleted:
     """Wait until an answer is complete; cancelling the caller cancels it. Raises RequestRejected if it failed."""
     try:
         while True:
             event = await task.events.get()
-            if isinstance(event, AnswerCompleted):
+            if isinstance(event, TurnCompleted):
                 return event
             if isinstance(event, AnswerFailed):
                 raise RequestRejected(event.error)
@@ -560,11 +537,3 @@ def _shown_ids(result: AgentResult, before: Sequence[str], answer: Answer | None
         ids += [""] * (citation.n - len(ids))
         ids[citation.n - 1] = ids[citation.n - 1] or citation.chunk_id  # quotes without a model have their own numbers
     return ids
-
-
-def _summarize_tool_result(event: ToolEnded) -> str:
-    if isinstance(event.data, RetrievedPassages):
-        count = len(event.data.hits)
-        evidence = "" if event.data.evidence is None else f", evidence {event.data.evidence:.2f}"
-        return f"{count} passage{'' if count == 1 else 's'}{evidence}"
-    return event.content[:MAX_SUMMARY_CHARS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Literal, cast
 
@@ -10,6 +9,8 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from ragkit.agent.messages import Message, Role
+from ragkit.answer.answer_events import AnswerEvent, encode_sse
+from ragkit.index.sources.ids import display_name
 from ragkit.records import JSON, Where
 from ragkit.server.answering import answer_tasks
 from ragkit.server.answering.request_options import RequestOptions
@@ -34,7 +35,8 @@ ExportFormat = Annotated[Literal["json", "markdown"], Query(description="Format 
     response_class=JSONResponse,
 )
 async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) -> Response:
-    """Answer a message in a session. With `stream`, server-sent events: start, tool, tool_result, text, done, error.
+    """Answer a message in a session. With `stream`, server-sent events: start, tool, tool_result,
+    text, discard, citation, done, error.
 
     Of the messages before the question, those that repeat the end of the session are ignored; the rest is added to it.
     """
@@ -166,25 +168,17 @@ async def _event_frames(task: answer_tasks.AnswerTask) -> AsyncIterator[bytes]:
         yield b"".join(_encode_event(event) for event in events) or b": keep-alive\n\n"
 
 
-def _encode_event(event: answer_tasks.AnswerEvent) -> bytes:
-    name, data = _event_payload(event)
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, default=dict)}\n\n".encode()
+def _encode_event(event: answer_tasks.TaskEvent) -> bytes:
+    if isinstance(event, AnswerEvent):
+        return event.to_sse(display_name).encode()
+    return encode_sse(*_event_payload(event)).encode()
 
 
-def _event_payload(event: answer_tasks.AnswerEvent) -> tuple[str, JsonObject]:  # noqa: PLR0911 - one per event
+def _event_payload(event: answer_tasks.ServerEvent) -> tuple[str, JsonObject]:
     match event:
         case answer_tasks.AnswerStarted():
             return "start", {"session_id": event.session_id, "trace_id": event.trace_id, "model": event.model}
-        case answer_tasks.AnswerToolStarted(call):
-            return "tool", {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}
-        case answer_tasks.AnswerToolFinished(call, ok, summary, seconds):
-            result: JsonObject = {"id": call.id, "name": call.name, "ok": ok, "summary": summary}
-            return "tool_result", {**result, "seconds": round(seconds, 4)}
-        case answer_tasks.AnswerTextDelta(text):
-            return "text", {"delta": text}
-        case answer_tasks.AnswerTextReset():
-            return "discard", {}
-        case answer_tasks.AnswerCompleted():
+        case answer_tasks.TurnCompleted():
             return "done", {"message": event.message, "session": event.session, "trace_id": event.trace_id}
         case answer_tasks.AnswerFailed():
             return "error", {**event.error.to_json(), "trace_id": event.trace_id, "session_id": event.session_id}

@@ -31,7 +31,7 @@ def test_a_streamed_answer_has_an_event_per_step_and_ends_with_the_message(base:
         assert response.headers["content-type"].startswith("text/event-stream")
     names = [name for name, _ in received]
     assert names[:3] == ["start", "tool", "tool_result"]
-    assert set(names[3:-1]) == {"text"}
+    assert set(names[3:-1]) == {"text", "citation"}
     first, tool, result = (data for _, data in received[:3])
     assert (tool["name"], tool["arguments"]) == ("search_knowledge_base", {"query": "when is the hedge cut"})
     assert (result["id"], result["ok"]) == (tool["id"], True)

@@ -79,7 +79,7 @@ class StagedKnowledgeBase(KnowledgeBase):
 
     def agent(
         self,
-        model: str | None = None,
+        model: str | Provider | None = None,
         max_cost_usd: float | None = None,
         memory: ConversationMemory | None = None,
         **options: Any,

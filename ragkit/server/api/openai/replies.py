@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 from fastapi import Request
 
 from ragkit.agent.messages import ToolCall, canonical_json
+from ragkit.answer.answer_events import AnswerTextDelta
 from ragkit.answer.citations import CITATION_MARK
 from ragkit.answer.outcome import Outcome
 from ragkit.records import JSON
@@ -106,18 +107,18 @@ class ReplyStream:
                 return
             pieces: list[Piece] = []
             for event in events:
-                if isinstance(event, answer_tasks.AnswerTextDelta):
+                if isinstance(event, AnswerTextDelta):
                     texts.append(event.text)
                     if self._parsed.forced is None:
                         pieces.append(event.text)
                 elif isinstance(event, answer_tasks.AnswerFailed):
                     pieces.append(event.error)
-                elif isinstance(event, answer_tasks.AnswerCompleted):
+                elif isinstance(event, answer_tasks.TurnCompleted):
                     pieces.append(await self._build_reply(event, "".join(texts)))
             if pieces or not events:
                 yield pieces
 
-    async def _build_reply(self, completed: answer_tasks.AnswerCompleted, text: str) -> Reply:
+    async def _build_reply(self, completed: answer_tasks.TurnCompleted, text: str) -> Reply:
         """The reply of a finished answer, whose text may have been streamed with what the model said before it."""
         usage = completed.answer.usage
         calls = await self._pending_calls(completed)
@@ -141,14 +142,14 @@ class ReplyStream:
             },
         )
 
-    async def _pending_calls(self, completed: answer_tasks.AnswerCompleted) -> tuple[ToolCall, ...]:
+    async def _pending_calls(self, completed: answer_tasks.TurnCompleted) -> tuple[ToolCall, ...]:
         suspended = completed.result.suspended
         if suspended is None:
             return ()
         run = await self._context.traces.save_suspended_run(serialize_run(suspended, completed.answer.evidence))
         return tuple(assign_call_ids(run, [pending.call for pending in suspended.pending]))
 
-    def _find_citations(self, completed: answer_tasks.AnswerCompleted, text: str) -> list[JsonObject]:
+    def _find_citations(self, completed: answer_tasks.TurnCompleted, text: str) -> list[JsonObject]:
         citations = {c["n"]: c for c in cast("list[dict[str, JSON]]", completed.message["citations"])}
         found: list[JsonObject] = []
         for match in CITATION_MARK.finditer(text):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,31 @@ def test_agents_may_be_passed_as_objects_and_run_without_a_runner() -> None:
     assert handoff_tool.description == "Hand the conversation over to Billing Desk. Takes money."
     result = triage.run("pay")
     assert (result.content, result.agent_name) == ("paid", "Billing Desk")
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [
+        ("Büro", "handoff_to_buro"),
+        ("Café-Été 2", "handoff_to_cafe_ete_2"),
+        ("Straße", "handoff_to_stra_e_[0-9a-f]{6}"),
+        ("営業", "handoff_to_[0-9a-f]{6}"),
+        ("!?", "handoff_to_[0-9a-f]{6}"),
+        ("x" * 80, "handoff_to_x{46}_[0-9a-f]{6}"),
+    ],
+)
+def test_a_handoff_has_a_name_that_services_allow(agent: str, expected: str) -> None:
+    name = HandoffTool.to(agent).name
+    assert re.fullmatch(expected, name)
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", name)
+    other = Agent(ScriptedProvider(["I am here"]), name=agent)
+    first = Agent(ScriptedProvider([call(name)]), name="Triage", handoffs=[other])
+    assert first.run("x").agent_name == agent
+
+
+def test_names_that_differ_in_letters_that_services_reject_are_different_tools() -> None:
+    agents = [Agent(ScriptedProvider(["hi"]), name=name) for name in ("営業 1", "開発 1", "x" * 80, "x" * 81)]
+    assert len(Agent(ScriptedProvider(["hi"]), handoffs=agents).registry) == 4
 
 
 def test_a_handoff_may_have_its_own_description() -> None:

@@ -1,7 +1,9 @@
 """Teams of agents: handoffs, the next speaker, conversations that continue in another process."""
 
 import asyncio
+import copy
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider, ScriptedTurn
-from ragkit.agent.result import AgentResult, partial_result
+from ragkit.agent.result import AgentResult, RunContext, partial_result
 from ragkit.agent.runner import AgentRunner, ConversationState
 from ragkit.agent.tools.base import ToolContext, tool
 from ragkit.agent.tracing.trace import StepType
@@ -254,7 +256,7 @@ from tests.agent.test_handoffs import team
 
 runner, _ = team([], ["still me"])
 result = runner.run("and now?", context=json.load(sys.stdin))
-print(result.agent_name, result.content, len(result.messages), dict(result.context))
+print(result.agent_name, result.content, len(result.messages), result.context.data)
 """
 
 
@@ -341,3 +343,32 @@ def test_data_that_is_added_to_the_context_is_kept() -> None:
     context = runner.run("hi", context={"user": "anna"}).context
     context["visits"] = 2
     assert runner.run("again", context=context).context == {"user": "anna", "visits": 2}
+
+
+def test_a_plain_dict_of_a_context_is_refused_since_it_would_lose_the_conversation() -> None:
+    provider = ScriptedProvider([call("visit"), "once", call("visit", "c2"), "twice"])
+    runner = AgentRunner([Agent(provider, [visit], name="Guide")])
+    context = runner.run("go", context={"user": "anna"}).context
+    for empty in (context, RunContext({}, context.messages)):
+        for lose in (dict, lambda it: {**it}, lambda it: dict(**it), lambda it: {"a": 1} | dict(it)):
+            with pytest.raises(TypeError, match=r"loses the conversation: .* `context.data` .* `context.to_json\(\)`"):
+                lose(empty)
+        with pytest.raises(TypeError, match="RunContext is not JSON serializable"):
+            json.dumps(empty)
+    assert (context["user"], list(context), context.get("x"), context.data) == (
+        "anna",
+        ["user"],
+        None,
+        {"user": "anna"},
+    )
+
+    changed = context | {"user": "berta"}
+    second = runner.run("go again", context=changed)
+    assert (second.content, second.context, len(second.messages)) == ("twice", {"user": "berta"}, 8)
+    assert context == copy.copy(context) == {"user": "anna"}
+    assert copy.deepcopy(context).messages == pickle.loads(pickle.dumps(context)).messages == context.messages
+
+
+def test_the_data_of_a_context_may_go_to_an_agent() -> None:
+    context = Agent(ScriptedProvider(["hi"])).run("x", context={"user": "anna"}).context
+    assert Agent(ScriptedProvider(["hi"])).run("x", context=context).context == {"user": "anna"}

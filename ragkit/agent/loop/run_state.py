@@ -82,7 +82,7 @@ class RunState:
         """Whether events are received; if not, the frequent ones are not created."""
         self.final_result: AgentResult | None = None
         """The result, after the end of the run."""
-        self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
+        self.context: dict[str, JSON] = copy.deepcopy(dict(start.context.items())) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
         self.has_limits = self.limits.is_set

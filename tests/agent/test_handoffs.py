@@ -206,7 +206,7 @@ def test_the_last_speaker_answers_the_next_turn() -> None:
     runner, providers = team([call("handoff_to_billing")], ["hello", "still me"])
     first = runner.run("hi", context={"user": "anna"})
     second = runner.run("and now?", context=ConversationState.from_result(first))
-    assert (second.content, second.agent_name, second.context) == ("still me", "Billing", {"user": "anna"})
+    assert (second.content, second.agent_name, second.context.data) == ("still me", "Billing", {"user": "anna"})
     assert request_messages(providers[1])[-1] == ("user", "and now?")
     assert len(second.new_messages) == 2
 
@@ -235,7 +235,7 @@ def test_the_whole_conversation_survives_json_and_continues() -> None:
     saved = ConversationState.from_result(first).to_json()
     restored = json.loads(saved)
     second = runner.run("go again", context=restored)
-    assert (second.content, second.state, second.context) == ("twice", {"visits": 2}, {"user": "anna"})
+    assert (second.content, second.state, second.context.data) == ("twice", {"visits": 2}, {"user": "anna"})
     assert ConversationState.from_json(saved) == ConversationState.from_result(first)
     assert (restored["current_agent"], restored["format"]) == ("Guide", "ragkit.conversation")
 
@@ -334,7 +334,7 @@ def test_the_context_of_a_result_continues_the_conversation() -> None:
     assert (second.agent_name, second.content) == ("Billing", "two")
     assert [message.content for message in second.messages if message.role is Role.USER] == ["hi", "two"]
     third = runner.run("three", context=json.loads(second.context.to_json()))
-    assert (third.context, len(third.messages)) == ({"user": "anna"}, len(second.messages) + 2)
+    assert (third.context.data, len(third.messages)) == ({"user": "anna"}, len(second.messages) + 2)
     assert ConversationState.from_json(third.context.to_json()) == ConversationState.from_result(third)
 
 
@@ -364,7 +364,7 @@ def test_a_plain_dict_of_a_context_is_refused_since_it_would_lose_the_conversati
 
     changed = context | {"user": "berta"}
     second = runner.run("go again", context=changed)
-    assert (second.content, second.context, len(second.messages)) == ("twice", {"user": "berta"}, 8)
+    assert (second.content, second.context.data, len(second.messages)) == ("twice", {"user": "berta"}, 8)
     assert context == copy.copy(context) == {"user": "anna"}
     assert copy.deepcopy(context).messages == pickle.loads(pickle.dumps(context)).messages == context.messages
 

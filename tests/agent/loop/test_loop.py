@@ -205,7 +205,7 @@ def test_a_tool_receives_the_context_and_may_change_the_copy_of_the_run() -> Non
     agent, _ = scripted([call("visit"), "ok"], [visit])
     result = agent.run("x", context=context)
     assert tool_messages(result) == ["agent visit c1 1/1"]
-    assert (result.context, result.state, context) == (
+    assert (result.context.data, result.state, context) == (
         {"places": ["there", "here"]},
         {"visits": 1},
         {"places": ["there"]},

@@ -18,7 +18,7 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.adapter import AdaptedProvider
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.agent.providers.fallback import FallbackProvider
-from ragkit.agent.providers.scripted import EchoProvider
+from ragkit.agent.providers.scripted import EchoProvider, LocalProvider, ScriptedProvider
 from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.agent.result import AgentResult
 from ragkit.errors import AuthenticationFailed, ConnectionFailed, InvalidOption
@@ -177,6 +177,52 @@ def test_options_may_be_collected() -> None:
     assert create_agent(Custom()).run("hi").content == "hello"
     assert [message.role for message in seen[0]["messages"]] == [Role.SYSTEM, Role.USER]
     assert {"model", "temperature", "max_tokens", "top_p", "timeout", "tools"} == seen[0].keys() - {"messages"}
+
+
+@every_entry_point
+@pytest.mark.parametrize("base", [object, Provider])
+def test_all_parts_may_be_collected(base: type, run: RunAgent) -> None:
+    seen: Seen = []
+
+    class Collects(base):  # type: ignore[misc]  # either class
+        def complete(self, **kwargs: Any) -> str:
+            seen.append(kwargs)
+            return "hi"
+
+    class WithModel(base):  # type: ignore[misc]  # either class
+        def complete(self, model: str, **kwargs: Any) -> str:
+            seen.append({"model": model, **kwargs})
+            return "hi"
+
+    for kind in (Collects, WithModel):
+        assert run(create_agent(kind(), model="m")).content == "hi"
+        names = {"model", "system_prompt", "messages", "tools", "temperature", "top_p", "max_tokens", "timeout"}
+        assert seen[-1].keys() == names
+        assert (seen[-1]["model"], [tool.name for tool in seen[-1]["tools"]]) == ("m", ["add"])
+        assert seen[-1]["system_prompt"].startswith("Be short.")
+        assert [message.role for message in seen[-1]["messages"]] == [Role.USER]
+
+
+def test_a_provider_may_hand_all_parts_to_one_of_ours() -> None:
+    class Logs:
+        def complete(self, **kwargs: Any) -> Completion:
+            return inner.complete(**kwargs)
+
+    inner = ScriptedProvider(["hi"])
+    assert create_agent(Logs(), temperature=0.5, top_p=0.5).run("x").content == "hi"
+    assert (inner.requests[0].settings.temperature, inner.requests[0].settings.top_p) == (0.5, 0.5)
+
+
+def test_our_providers_are_called_by_keyword_as_documented() -> None:
+    message = Message.user("hello")
+    for call_provider in (EchoProvider().complete, LocalProvider().complete):
+        by_name = call_provider(model="m", system_prompt="s", messages=[message])  # type: ignore[call-arg]  # documented
+        by_place = call_provider("m", "s", [message])  # type: ignore[call-arg,arg-type]  # documented
+        request = ModelRequest("m", (Message.system("s"), message))
+        assert by_name == by_place == call_provider(request) == call_provider(request=request)
+    provider = ScriptedProvider(["hi"])
+    list(provider.stream(model="m", messages=[message], temperature=0.5))  # type: ignore[call-arg]  # documented
+    assert (provider.requests[0].model, provider.requests[0].settings.temperature) == ("m", 0.5)
 
 
 @dataclass

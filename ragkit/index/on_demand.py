@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.embed.base import EmbeddingProvider, Row
-from ragkit.embed.metered import embed_texts
+from ragkit.embed.base import EmbeddingProvider, Row, embed_texts
 from ragkit.index.kept_vectors import KeptVectors
 from ragkit.index.reader import CatalogSnapshot
 from ragkit.lexical.analyzer import extract_terms

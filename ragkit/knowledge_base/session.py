@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Condition
 from typing import TYPE_CHECKING
 
-from ragkit.embed.metered import embed_query, embed_texts
+from ragkit.embed.base import embed_query, embed_texts
 from ragkit.errors import KnowledgeBaseError, LoadError
 from ragkit.index.access.restricted_reader import ReadableBm25Index
 from ragkit.index.aggregate import FieldAggregate

@@ -9,8 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.embed.base import EmbeddingProvider, Row, Rows
-from ragkit.embed.metered import embed_query
+from ragkit.embed.base import EmbeddingProvider, Row, Rows, embed_query
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.lexical.near_duplicates import Passage
 from ragkit.lru_cache import LruCache

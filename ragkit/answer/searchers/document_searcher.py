@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.base import EmbeddingProvider, Row, Rows, TokenizingEmbedder
-from ragkit.embed.metered import embed_query, embed_texts
+from ragkit.embed.base import EmbeddingProvider, Row, Rows, TokenizingEmbedder, embed_query, embed_texts
 from ragkit.errors import DimensionMismatch, StoreError
 from ragkit.records import Chunk, Document, Hit, SearchMode, Where, content_id, metadata_key
 from ragkit.retrieve.base import Retriever, RetrieverDependencies, ScoredKeys

@@ -160,6 +160,7 @@ _HOOK_ARGUMENTS: Mapping[type[e.Event], tuple[str, ...]] = {
 
 _FURTHER_HOOK_ARGUMENTS: Mapping[type[e.Event], tuple[str, ...]] = {
     e.RunStarted: ("agent_name",),
+    e.RunEnded: ("result.usage",),
     e.IterationEnded: ("outcome",),
     e.ToolEnded: ("seconds", "call.arguments"),
     e.ToolFailed: ("call.arguments", "seconds"),
@@ -181,7 +182,7 @@ class HookObserver(AgentObserver):
 
     A hook with fewer parameters gets the first of these arguments. One with more gets more: on_tool_end(name, result,
     seconds, args), on_tool_error(name, error, args, seconds), on_iteration_end(number, outcome),
-    on_agent_start(messages, agent_name). A hook may be a coroutine function.
+    on_agent_start(messages, agent_name), on_agent_end(result, usage). A hook may be a coroutine function.
 
     Raises:
         UnknownName: there is no hook of this name.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from ragkit.agent.memory.memory import parse_messages, to_conversation_json
 from ragkit.agent.messages import Message, ToolCall
@@ -127,8 +128,11 @@ class SuspendedRun:
         return replace(self, decisions={**self.decisions, **dict.fromkeys(call_ids or waiting, approved)})
 
 
-class RunContext(dict[str, JSON]):
+class RunContext(MutableMapping[str, JSON]):
     """The caller's data after a run, and the conversation: `AgentRunner.run(..., context=result.context)` continues it.
+
+    `context | {"user": "anna"}` keeps the conversation. A plain dict of it would lose it, so that `dict(context)`,
+    `{**context}` and `json.dumps(context)` raise a TypeError: use `data` or `to_json()`.
 
     Args:
         data: the caller's data.
@@ -137,7 +141,7 @@ class RunContext(dict[str, JSON]):
         state: the state of tools.
     """
 
-    __slots__ = ("agent_name", "messages", "state")
+    __slots__ = ("agent_name", "data", "messages", "state")
 
     def __init__(
         self,
@@ -146,13 +150,44 @@ class RunContext(dict[str, JSON]):
         agent_name: str = "",
         state: Mapping[str, JSON] | None = None,
     ) -> None:
-        super().__init__(data)
+        self.data: dict[str, JSON] = dict(data.items())
         self.messages, self.agent_name, self.state = messages, agent_name, state or {}
+
+    def __getitem__(self, key: str) -> JSON:
+        return self.data[key]
+
+    def __setitem__(self, key: str, value: JSON) -> None:
+        self.data[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __or__(self, data: Mapping[str, JSON]) -> RunContext:
+        return RunContext({**self.data, **dict(data.items())}, self.messages, self.agent_name, self.state)
+
+    def __copy__(self) -> RunContext:
+        return self | {}
+
+    def __repr__(self) -> str:
+        return f"RunContext({self.data!r}, {len(self.messages)} messages)"
+
+    def keys(self) -> NoReturn:
+        """Raises TypeError: `dict(context)` and `{**context}` ask for keys, and would lose the conversation."""
+        raise TypeError(
+            "a plain dict of a RunContext loses the conversation: use `context | {...}` to change its data, "
+            "`context.data` for the data alone, `context.to_json()` to save both"
+        )
 
     def to_dict(self) -> dict[str, JSON]:
         """The conversation and the data as a JSON object, in the format of `ConversationState`."""
         conversation = to_conversation_json(self.messages)
-        return {**conversation, "current_agent": self.agent_name, "state": dict(self.state), "data": dict(self)}
+        return {**conversation, "current_agent": self.agent_name, "state": dict(self.state), "data": self.data}
 
     def to_json(self) -> str:
         """The conversation and the data as JSON."""

@@ -41,7 +41,7 @@ class ConversationState:
     @staticmethod
     def from_result(result: AgentResult) -> ConversationState:
         """The conversation after a run."""
-        return ConversationState(result.messages, result.agent_name, result.state, result.context)
+        return ConversationState(result.messages, result.agent_name, result.state, result.context.data)
 
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object; `from_dict` parses it."""
@@ -168,5 +168,5 @@ def _to_conversation(context: RunnerContext | None) -> ConversationState:
     if isinstance(context, ConversationState):
         return context
     if isinstance(context, RunContext):
-        return ConversationState(context.messages, context.agent_name, context.state, dict(context))
+        return ConversationState(context.messages, context.agent_name, context.state, context.data)
     return ConversationState.from_dict(context) if context.get("format") == FORMAT else ConversationState(data=context)

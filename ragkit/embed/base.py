@@ -1,20 +1,22 @@
-"""Protocols of embedders: texts -> float32 unit vectors."""
+"""Protocols of embedders: texts -> float32 unit vectors; and how they are called, also those of programs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ragkit.usage.meter import Meter, current_meter, record_unknown_embedding, use_meter
 
 Rows: TypeAlias = NDArray[np.float32]
 """(n, dimension), float32."""
 Row: TypeAlias = NDArray[np.float32]
 """(dimension,), float32."""
 
-
+T = TypeVar("T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -114,3 +116,28 @@ class BatchingEmbedder(Protocol):
 
     def batches(self, texts: Sequence[str]) -> list[list[int]]:
         """Indexes of `texts`, one list per request; each index occurs once."""
+
+
+def embed_texts(embedder: EmbeddingProvider, texts: Sequence[str]) -> Rows:
+    """The vectors of texts: (len(texts), dimension), float32. Without texts, the embedder is not asked."""
+    if not texts:
+        return np.zeros((0, embedder.dimension), np.float32)
+    return np.asarray(_call_metered(embedder, lambda: embedder.embed_texts(texts)), np.float32)
+
+
+def embed_query(embedder: EmbeddingProvider, question: str) -> Row:
+    """The vector of a question: (dimension,), float32."""
+    return np.asarray(_call_metered(embedder, lambda: embedder.embed_query(question)), np.float32)
+
+
+def _call_metered(embedder: EmbeddingProvider, call: Callable[[], T]) -> T:
+    """The result of a call. If it records nothing, its cost is unknown, except for a model on this machine."""
+    outer, provider = current_meter(), getattr(embedder, "provider", "local")
+    if outer is None or provider == "local" or type(embedder).__module__.startswith("ragkit."):
+        return call()
+    meter = Meter(outer.prices)  # inside the scope of the outer one, to which it reports
+    with use_meter(meter):
+        result = call()
+    if not meter.calls:
+        record_unknown_embedding(getattr(embedder, "model", type(embedder).__name__), provider)
+    return result

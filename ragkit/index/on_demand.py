@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.embed.base import EmbeddingProvider, Row
+from ragkit.embed.base import EmbeddingProvider, Row, embed_texts
 from ragkit.index.kept_vectors import KeptVectors
 from ragkit.index.reader import CatalogSnapshot
 from ragkit.lexical.analyzer import extract_terms
@@ -93,7 +93,7 @@ class OnDemandVectors:
             return
         texts = embedding_texts_by_key(dict(zip(missing, snapshot.chunks(missing), strict=True)), self.embedding_texts)
         distinct = {hashes[key]: texts[key] for key in missing}
-        self.kept.add(list(distinct), self.embedder.embed_texts(list(distinct.values())))
+        self.kept.add(list(distinct), embed_texts(self.embedder, list(distinct.values())))
 
     def estimate_cosines(self, snapshot: CatalogSnapshot, keys: Sequence[int]) -> Scores:
         """Cosines of chunks without a vector, from their static vectors: (len(keys),)."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Condition
 from typing import TYPE_CHECKING
 
+from ragkit.embed.base import embed_query, embed_texts
 from ragkit.errors import KnowledgeBaseError, LoadError
 from ragkit.index.access.restricted_reader import ReadableBm25Index
 from ragkit.index.aggregate import FieldAggregate
@@ -163,13 +164,13 @@ class Session:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors of texts: (len(texts), dimension)."""
-        return self._parts.components.embedder.embed_texts(texts)
+        return embed_texts(self._parts.components.embedder, texts)
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
         """Unit vector of a question: (dimension,)."""
         components = self._parts.components
         searched = components.question_vectors.get(question)
-        return components.embedder.embed_query(question) if searched is None else searched
+        return embed_query(components.embedder, question) if searched is None else searched
 
     def calibration(self) -> ScoreCalibration:
         """The score calibration of the embedder: that of the index run, or measured once, which embeds a few texts."""

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.embed.base import EmbeddingProvider, Row, Rows
+from ragkit.embed.base import EmbeddingProvider, Row, Rows, embed_query
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.lexical.near_duplicates import Passage
 from ragkit.lru_cache import LruCache
@@ -91,7 +91,7 @@ class RetrieverDependencies:
 
     def embed_question(self, question: str) -> Row:
         """The vector of a question: (dimension,)."""
-        row = self.embedder.embed_query(question)
+        row = embed_query(self.embedder, question)
         if self.question_vectors is not None:
             self.question_vectors.set(question, row)
         return row

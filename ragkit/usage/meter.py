@@ -383,6 +383,13 @@ def record_embedding(model: str, tokens: int, cost: float | None, *, provider: s
         _record_in_scope(scope, "embedding", provider, model, usage, booked=booked)
 
 
+def record_unknown_embedding(model: str, provider: str) -> None:
+    """Record an embedding request whose tokens nobody knows: its cost is unknown. No-op without a current meter."""
+    scope = _SCOPE.get()
+    if scope is not None:
+        _record_in_scope(scope, "embedding", provider, model, UsageStats(embedding_cost_usd=None))
+
+
 def record_rerank(model: str, cost: float | None, *, provider: str = "", searches: int = 1, tokens: int = 0) -> None:
     """Record a rerank request with its cost in US dollars (0.0 for a local model; None: from the price book).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias
 
 ModelKind: TypeAlias = Literal["chat", "embedding", "rerank", "other"]
@@ -26,8 +26,8 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """Limits and price of a model."""
+class ModelInfo(str):
+    """Limits and price of a model. It is the model's name, too: `AgentConfig(model=OpenAI.GPT_4O)`."""
 
     provider: str
     model: str
@@ -39,9 +39,27 @@ class ModelInfo:
     """The base price, without tiers and discounts."""
     kind: ModelKind = "chat"
 
+    def __new__(cls, provider: str, model: str, *_: object, **__: object) -> ModelInfo:
+        """The text is the model's name at its service."""
+        return str.__new__(cls, model)
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # for copies: the arguments of `__new__`
+        return self.provider, self.model
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ModelInfo):
+            return all(getattr(self, part.name) == getattr(other, part.name) for part in fields(self))
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
     @property
     def id(self) -> str:
-        """The model's name at its service: `AgentConfig(model=OpenAI.GPT_4O.id)`."""
+        """The model's name at its service."""
         return self.model
 
     @property

@@ -1,7 +1,10 @@
 """Teams of agents: handoffs, the next speaker, conversations that continue in another process."""
 
 import asyncio
+import copy
 import json
+import pickle
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +21,7 @@ from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider, ScriptedTurn
-from ragkit.agent.result import AgentResult, partial_result
+from ragkit.agent.result import AgentResult, RunContext, partial_result
 from ragkit.agent.runner import AgentRunner, ConversationState
 from ragkit.agent.tools.base import ToolContext, tool
 from ragkit.agent.tracing.trace import StepType
@@ -80,6 +83,31 @@ def test_agents_may_be_passed_as_objects_and_run_without_a_runner() -> None:
     assert handoff_tool.description == "Hand the conversation over to Billing Desk. Takes money."
     result = triage.run("pay")
     assert (result.content, result.agent_name) == ("paid", "Billing Desk")
+
+
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [
+        ("Büro", "handoff_to_buro"),
+        ("Café-Été 2", "handoff_to_cafe_ete_2"),
+        ("Straße", "handoff_to_stra_e_[0-9a-f]{6}"),
+        ("営業", "handoff_to_[0-9a-f]{6}"),
+        ("!?", "handoff_to_[0-9a-f]{6}"),
+        ("x" * 80, "handoff_to_x{46}_[0-9a-f]{6}"),
+    ],
+)
+def test_a_handoff_has_a_name_that_services_allow(agent: str, expected: str) -> None:
+    name = HandoffTool.to(agent).name
+    assert re.fullmatch(expected, name)
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", name)
+    other = Agent(ScriptedProvider(["I am here"]), name=agent)
+    first = Agent(ScriptedProvider([call(name)]), name="Triage", handoffs=[other])
+    assert first.run("x").agent_name == agent
+
+
+def test_names_that_differ_in_letters_that_services_reject_are_different_tools() -> None:
+    agents = [Agent(ScriptedProvider(["hi"]), name=name) for name in ("営業 1", "開発 1", "x" * 80, "x" * 81)]
+    assert len(Agent(ScriptedProvider(["hi"]), handoffs=agents).registry) == 4
 
 
 def test_a_handoff_may_have_its_own_description() -> None:
@@ -178,7 +206,7 @@ def test_the_last_speaker_answers_the_next_turn() -> None:
     runner, providers = team([call("handoff_to_billing")], ["hello", "still me"])
     first = runner.run("hi", context={"user": "anna"})
     second = runner.run("and now?", context=ConversationState.from_result(first))
-    assert (second.content, second.agent_name, second.context) == ("still me", "Billing", {"user": "anna"})
+    assert (second.content, second.agent_name, second.context.data) == ("still me", "Billing", {"user": "anna"})
     assert request_messages(providers[1])[-1] == ("user", "and now?")
     assert len(second.new_messages) == 2
 
@@ -207,7 +235,7 @@ def test_the_whole_conversation_survives_json_and_continues() -> None:
     saved = ConversationState.from_result(first).to_json()
     restored = json.loads(saved)
     second = runner.run("go again", context=restored)
-    assert (second.content, second.state, second.context) == ("twice", {"visits": 2}, {"user": "anna"})
+    assert (second.content, second.state, second.context.data) == ("twice", {"visits": 2}, {"user": "anna"})
     assert ConversationState.from_json(saved) == ConversationState.from_result(first)
     assert (restored["current_agent"], restored["format"]) == ("Guide", "ragkit.conversation")
 
@@ -228,7 +256,7 @@ from tests.agent.test_handoffs import team
 
 runner, _ = team([], ["still me"])
 result = runner.run("and now?", context=json.load(sys.stdin))
-print(result.agent_name, result.content, len(result.messages), dict(result.context))
+print(result.agent_name, result.content, len(result.messages), result.context.data)
 """
 
 
@@ -306,7 +334,7 @@ def test_the_context_of_a_result_continues_the_conversation() -> None:
     assert (second.agent_name, second.content) == ("Billing", "two")
     assert [message.content for message in second.messages if message.role is Role.USER] == ["hi", "two"]
     third = runner.run("three", context=json.loads(second.context.to_json()))
-    assert (third.context, len(third.messages)) == ({"user": "anna"}, len(second.messages) + 2)
+    assert (third.context.data, len(third.messages)) == ({"user": "anna"}, len(second.messages) + 2)
     assert ConversationState.from_json(third.context.to_json()) == ConversationState.from_result(third)
 
 
@@ -315,3 +343,32 @@ def test_data_that_is_added_to_the_context_is_kept() -> None:
     context = runner.run("hi", context={"user": "anna"}).context
     context["visits"] = 2
     assert runner.run("again", context=context).context == {"user": "anna", "visits": 2}
+
+
+def test_a_plain_dict_of_a_context_is_refused_since_it_would_lose_the_conversation() -> None:
+    provider = ScriptedProvider([call("visit"), "once", call("visit", "c2"), "twice"])
+    runner = AgentRunner([Agent(provider, [visit], name="Guide")])
+    context = runner.run("go", context={"user": "anna"}).context
+    for empty in (context, RunContext({}, context.messages)):
+        for lose in (dict, lambda it: {**it}, lambda it: dict(**it), lambda it: {"a": 1} | dict(it)):
+            with pytest.raises(TypeError, match=r"loses the conversation: .* `context.data` .* `context.to_json\(\)`"):
+                lose(empty)
+        with pytest.raises(TypeError, match="RunContext is not JSON serializable"):
+            json.dumps(empty)
+    assert (context["user"], list(context), context.get("x"), context.data) == (
+        "anna",
+        ["user"],
+        None,
+        {"user": "anna"},
+    )
+
+    changed = context | {"user": "berta"}
+    second = runner.run("go again", context=changed)
+    assert (second.content, second.context.data, len(second.messages)) == ("twice", {"user": "berta"}, 8)
+    assert context == copy.copy(context) == {"user": "anna"}
+    assert copy.deepcopy(context).messages == pickle.loads(pickle.dumps(context)).messages == context.messages
+
+
+def test_the_data_of_a_context_may_go_to_an_agent() -> None:
+    context = Agent(ScriptedProvider(["hi"])).run("x", context={"user": "anna"}).context
+    assert Agent(ScriptedProvider(["hi"])).run("x", context=context).context == {"user": "anna"}

@@ -491,3 +491,12 @@ def test_opentelemetry_gets_failed_runs_too() -> None:
 
 def test_an_event_without_an_overridden_method_is_ignored() -> None:
     AgentObserver().handle(ToolStarted("r", 1, call("add")))
+
+
+def test_the_hook_of_the_end_may_take_the_usage() -> None:
+    seen: list[tuple[object, object]] = []
+    config = AgentConfig(
+        hooks={"on_agent_end": lambda result, usage: seen.append((result.response, usage.total_tokens))}
+    )
+    result = Agent(ScriptedProvider(["hi"]), config=config).run("x")
+    assert seen == [("hi", result.usage.total_tokens)]

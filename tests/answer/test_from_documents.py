@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ragkit.agent.loop.config import AgentConfig
@@ -61,6 +63,51 @@ def fill(*texts: str) -> MemoryStore:
 def scripted(*answers: str) -> ScriptedProvider:
     """Searches once, then answers."""
     return ScriptedProvider([turn for text in answers for turn in (ToolCall(TOOL_NAME, {"query": "hedge"}), text)])
+
+
+class Lists:
+    """An embedder of a program: returns lists, has no tokenizer, and says the service that it asks."""
+
+    dimension, fingerprint, provider = 64, "lists", "openai"
+
+    def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
+        assert texts
+        rows: list[list[float]] = HashingEmbedder(HashingOptions(dimension=64)).embed_texts(texts).tolist()
+        return rows
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_texts([text])[0]
+
+
+class LocalLists(Lists):
+    provider = "local"
+
+
+class MeteredLists(Lists):
+    def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
+        record_embedding("lists", 10, 0.25, provider=self.provider)
+        return super().embed_texts(texts)
+
+
+# embedders of programs
+
+
+@pytest.mark.parametrize(("kind", "has_cost"), [(Lists, None), (LocalLists, False), (MeteredLists, True)])
+def test_an_embedder_of_a_program_may_return_lists_and_its_cost_is_never_taken_for_zero(
+    kind: type[Any], has_cost: bool | None
+) -> None:
+    agent = RAGAgent.from_documents([Document(HEDGE)], scripted("In August [1]."), embedder=kind())
+    answer = agent.ask("When is the hedge cut?")
+    assert answer.citations[0].verified
+    cost = answer.usage.embedding_cost_usd
+    assert has_cost is (None if cost is None else cost > 0)
+    assert answer.usage.total_cost_usd == cost
+
+
+def test_an_embedder_that_returns_lists_searches_a_filled_store() -> None:
+    store = MemoryStore()
+    store.add_documents([Document(HEDGE, id="d0")], np.array(Lists().embed_texts([HEDGE]), np.float32))
+    assert HEDGE in RAGTool(store, Lists()).search_knowledge_base("hedge").content  # type: ignore[arg-type]  # lists
 
 
 # thresholds

@@ -126,6 +126,26 @@ def test_the_public_names_are_those_of_the_stub() -> None:
         assert getattr(ragkit, name) is not None
 
 
+def test_without_extras_all_names_are_found_and_use_says_what_to_install() -> None:
+    program = """
+import inspect, pydoc, sys
+sys.modules.update(dict.fromkeys(("anthropic", "mcp", "openai", "redis")))
+import ragkit
+from ragkit import *
+assert hasattr(ragkit, "AnthropicProvider") and not hasattr(ragkit, "Nothing")
+assert "AnthropicProvider" in pydoc.render_doc(ragkit) and len(inspect.getmembers(ragkit)) > 100
+derive = lambda: type("Mine", (RedisCache,), {})
+for use in (AnthropicProvider, mcp_tools, derive, lambda: OpenAIProvider("x", api_key="y")):
+    try:
+        use()
+    except MissingExtra as error:
+        print(error)
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    expected = ["anthropic", "mcp", "redis", "openai"]
+    assert re.findall(r"needs an optional dependency: .*\[(\w+)\]", answer.stdout) == expected
+
+
 @pytest.mark.parametrize("folder", ["benchmarks", "scripts"])
 def test_programs_outside_the_package_import_names_that_exist(folder: str) -> None:
     missing = []

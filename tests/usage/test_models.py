@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import runpy
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ragkit
 from ragkit import models
+from ragkit.agent.agent import Agent
+from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.providers.base import Provider
+from ragkit.agent.providers.openai import OpenAIProvider
+from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.models import Anthropic, Cohere, Gemini, Ollama, OpenAI, Voyage
 from ragkit.usage import model_limits
 from ragkit.usage.model_info import ModelInfo, Price
@@ -121,3 +128,18 @@ def test_the_list_is_written_from_the_data_of_litellm(tmp_path: Path) -> None:
         "voyage:new": {"kind": "embedding", "context_window": 7},
         "cohere:rerank-new": {"kind": "rerank", "searches": 2.0},
     }  # fmt: skip
+
+
+def test_a_constant_is_the_name_of_a_model() -> None:
+    model = OpenAI.GPT_4O
+    assert (model, str(model), json.dumps(model), type(str(model))) == ("gpt-4o", "gpt-4o", '"gpt-4o"', str)
+    assert {"gpt-4o": 1}[model] == 1
+    for copied in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), replace(model)):
+        assert (copied, copied.provider, copied.price) == (model, "openai", model.price)
+    assert model != replace(model, provider="azure")
+
+    provider = ScriptedProvider(["hi"] * 2)
+    Agent(provider, model=model).run("x")
+    Agent(provider, config=AgentConfig(model=model)).run("x")
+    assert [(request.model, type(request.model)) for request in provider.requests] == [("gpt-4o", str)] * 2
+    assert OpenAIProvider(model, api_key="key").default_model == "gpt-4o"

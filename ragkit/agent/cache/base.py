@@ -20,6 +20,7 @@ from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings
 from ragkit.agent.tools.base import Tool
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
+from ragkit.usage.meter import UsageStats
 from ragkit.usage.tokens import Tokens
 
 
@@ -173,8 +174,13 @@ def _key_fields(message: Message) -> JSON:
     return fields
 
 
-def serialize_completion(completion: Completion) -> str:
-    """A completion as JSON, for caches that store text."""
+def serialize_completion(completion: Completion | tuple[Message, UsageStats | Tokens]) -> str:
+    """A completion, or a pair of a message and its usage, as JSON, for caches that store text."""
+    if not isinstance(completion, Completion):
+        message, stats = completion
+        if isinstance(stats, UsageStats):
+            stats = Tokens(stats.prompt_tokens, stats.completion_tokens, stats.cached_tokens, 0, stats.llm_cost_usd)
+        completion = Completion(message, stats)
     usage = completion.usage
     data: dict[str, JSON] = {
         "message": completion.message.to_dict(),

@@ -7,9 +7,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from ragkit.agent.cache.base import CacheStats, parse_completion, serialize_completion
+from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion
 from ragkit.errors import MissingExtra, RagkitError
 from ragkit.masking import mask_secrets
+from ragkit.usage.meter import UsageStats
+from ragkit.usage.tokens import Tokens
 
 try:
     import redis
@@ -82,8 +85,8 @@ class RedisCache:
             self._misses += completion is None
         return completion
 
-    def set(self, key: str, completion: Completion) -> None:
-        """Store a completion under the key."""
+    def set(self, key: str, completion: Completion | tuple[Message, UsageStats | Tokens]) -> None:
+        """Store a completion, or a pair of a message and its usage, under the key."""
         milliseconds = None if self.default_ttl is None else max(1, int(self.default_ttl * 1000))
         try:
             self._client.set(self.prefix + key, serialize_completion(completion).encode(), px=milliseconds)

@@ -37,25 +37,26 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
     """Drive a run in this task. Yields its events; the last one is RunEnded. Raises the error that ends the run."""
     flow = run_loop(run)
     handler = _EffectHandler(run)
-    run.started_in = asyncio.current_task()
+    run.memory_turn.started_in = asyncio.current_task()
     try:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
                 await _notify(run, step)
-                run.paused_in = asyncio.current_task()
+                run.memory_turn.pause(asyncio.current_task())
                 yield step
-                run.paused_in = None
-                step = flow.send(None)
+                failure = run.memory_turn.resume()
+                step = flow.send(None) if failure is None else flow.throw(failure)
                 continue
             try:
                 if handler.has_events(step):
                     async with aclosing(handler.perform_with_events(step)) as events:
                         async for event in events:
                             await _notify(run, event)
-                            run.paused_in = asyncio.current_task()
+                            run.memory_turn.pause(asyncio.current_task())
                             yield event
-                            run.paused_in = None
+                            if failure := run.memory_turn.resume():
+                                raise failure
                 else:
                     handler.last_outcome = await handler.perform(step)
             except BaseException as error:  # noqa: BLE001 - the loop handles errors
@@ -139,7 +140,10 @@ class _EffectHandler:
         assert isinstance(effect, AwaitFuture)  # noqa: S101 - the other effects have events
         if effect.future.done():
             return effect.future.result()
-        return await self._wait_for_result(asyncio.wrap_future(effect.future), self.run.cap_timeout(None))
+        waiting = asyncio.wrap_future(effect.future)
+        if effect.timeout_s is not None:  # the end of the wait must not cancel the future
+            waiting = asyncio.shield(waiting)
+        return await self._wait_for_result(waiting, self.run.cap_timeout(effect.timeout_s))
 
     def perform_with_events(self, effect: Effect) -> AsyncGenerator[Event, None]:
         """Perform an effect that may emit events."""

@@ -124,6 +124,7 @@ class AgentConfig:
     """Called with each metered call at once, for a ledger. It must not raise."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model", str(self.model))  # a ModelInfo is a text, too
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if self.max_tool_output_chars < 1:
@@ -134,6 +135,12 @@ class AgentConfig:
             raise InvalidOption("max_repairs", self.max_repairs, ">= 0")
         _check_choice("on_max_iterations", self.on_max_iterations, ("stop", "answer"))
         _check_choice("on_loop", self.on_loop, ("tell", "answer", "raise"))
+        if self.max_tokens < 1:
+            raise InvalidOption("max_tokens", self.max_tokens, ">= 1")
+        for name in ("request_timeout_s", "tool_timeout_s"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds > 0:
+                raise InvalidOption(name, seconds, "> 0 or None")
         if not 0 <= self.temperature <= 2:
             raise InvalidOption("temperature", self.temperature, "between 0 and 2")
         if not 0 <= self.top_p <= 1:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from hashlib import blake2b
 from typing import TypeAlias, cast
 
 from ragkit.agent.loop.config import AgentConfig
@@ -108,7 +110,7 @@ class HandoffTool(Tool):
 
     @staticmethod
     def to(target: AgentDefinition | str, description: str = "") -> HandoffTool:
-        """A handoff to an agent, named `handoff_to_<name>`."""
+        """A handoff to an agent, named `handoff_to_<name>`, with letters that services allow: `Büro` gives `buro`."""
         name = target if isinstance(target, str) else target.name
         words = description or f"Hand the conversation over to {name}."
         if not description and isinstance(target, AgentDefinition) and target.description:
@@ -117,10 +119,22 @@ class HandoffTool(Tool):
         def handoff(reason: str = "") -> str:
             return f"handed over to {name}" + (f": {reason}" if reason else "")
 
-        identifier = re.sub(r"\W+", "_", name).strip("_").lower()
-        return HandoffTool(f"handoff_to_{identifier}"[:64], words, handoff, _HANDOFF_PARAMETERS, target=target)
+        return HandoffTool(f"handoff_to_{_to_identifier(name)}", words, handoff, _HANDOFF_PARAMETERS, target=target)
 
     @property
     def target_name(self) -> str:
         """The name of the target agent."""
         return self.target if isinstance(self.target, str) else self.target.name
+
+
+def _to_identifier(name: str) -> str:
+    """The name of an agent in the letters that services allow in names of tools, at most 53.
+
+    Accents are dropped. If other letters are lost, or the end, a digest of the name tells it from similar ones.
+    """
+    plain = "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
+    identifier = re.sub(r"[^a-z0-9_]+", "_", plain.lower()).strip("_")
+    if len(identifier) <= 53 and identifier and not any(char.isalnum() and not char.isascii() for char in plain):
+        return identifier
+    digest = blake2b(name.encode(), digest_size=3).hexdigest()
+    return "_".join(part for part in (identifier[:46].rstrip("_"), digest) if part)

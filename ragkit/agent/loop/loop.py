@@ -11,12 +11,14 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from ragkit.agent import events as e
+from ragkit.agent.loop.memory_turn import MAX_UNREAD_S, MemoryTurn
 from ragkit.agent.loop.model_step import emit_budget_warnings, enforce_guardrails, is_failed_call, run_model_step
 from ragkit.agent.loop.opening import run_opening
 from ragkit.agent.loop.run_state import FinalAnswer, Handoff, RunState, Stopped, TurnOutcome
-from ragkit.agent.loop.side_effects import EffectGenerator, await_future, run_function
+from ragkit.agent.loop.side_effects import EffectGenerator, run_function, sleep, wait_for_future
 from ragkit.agent.loop.structured_output import InvalidStructuredOutput, build_repair_prompt, parse_structured_output
 from ragkit.agent.loop.tool_step import run_tool_step
+from ragkit.agent.memory.memory import FifoLock
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.result import AgentResult, ToolOutcome, attach_partial_result
 from ragkit.agent.tracing.trace import StepType
@@ -33,10 +35,11 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
     turn: Future[None] | None = None
     try:
         if run.memory is not None:
-            turn = run.memory.run_lock.acquire(run)
-            _check_not_waiting_for_itself(run, turn)
-            yield from await_future(turn)
-            run.raise_if_stopped()  # the timeout may have passed while the run waited for the memory
+            lock = run.memory.run_lock
+            turn = run.memory_turn.granted = lock.acquire(run.memory_turn)
+            while not turn.done():
+                yield from _wait_for_memory(run.memory_turn, lock, turn)
+                run.raise_if_stopped()  # its time may have passed while it waited
         result = yield from _run_turns(run)
         result = yield from _save_to_memory(run, result)
     except BaseException as error:
@@ -47,6 +50,7 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
     finally:
         if turn is not None and run.memory is not None:
             run.memory.run_lock.release(turn)
+            run.memory_turn.granted = None
     run.trace.end_span(run.trace.root)
     run.final_result = result
     if run.has_listeners:
@@ -54,11 +58,19 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
     return result
 
 
-def _check_not_waiting_for_itself(run: RunState, turn: Future[None]) -> None:
-    """Raises RunError if the memory is held by a stream that only the caller of this run could continue."""
-    holder = run.memory.run_lock.holder if run.memory is not None and not turn.done() else None
-    if isinstance(holder, RunState) and holder.paused_in is not None and holder.paused_in == run.started_in:
+def _wait_for_memory(own: MemoryTurn, lock: FifoLock, turn: Future[None]) -> EffectGenerator[None]:
+    """Wait until the turn comes, for some time at most. A stream that was left unread loses its own."""
+    for _ in range(3):  # an event loop closes a generator that nobody holds any more in its next turns
+        if own.waits_for_itself(lock):
+            yield from sleep(0)
+    if own.waits_for_itself(lock):
         raise RunError("the memory is in use by a stream that has not ended: read it to its end, or close it")
+    holder = lock.holder
+    left = holder.end_if_unread() if isinstance(holder, MemoryTurn) else MAX_UNREAD_S
+    if left > 0:
+        yield from wait_for_future(turn, left)
+    elif isinstance(holder, MemoryTurn) and holder.granted is not None:
+        lock.release(holder.granted)
 
 
 def _failure_event(run: RunState, error: BaseException) -> e.RunFailed:

@@ -16,6 +16,7 @@ from ragkit.agent.loop.run_state import RunState
 from ragkit.agent.loop.side_effects import CallModel, EffectGenerator, call_model, run_function, sleep
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest
+from ragkit.agent.providers.error_mapping import from_exception
 from ragkit.agent.providers.parser import ToolCallParser, text_before_call
 from ragkit.agent.providers.stream_filter import StreamFilter, split_reasoning
 from ragkit.agent.tracing.trace import StepType, TraceSpan
@@ -135,7 +136,10 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             timeout = run.cap_timeout(run.config.request_timeout_s)
             completion = yield from call_model(CallModel(run, provider, request, timeout, streaming))
             break
-        except ProviderError as error:
+        except Exception as raised:
+            error = from_exception(provider.name, request.model, raised)
+            if error is None:
+                raise
             smaller = run.reduce_request(request, error) if shortened < MAX_SHORTENINGS else None
             if smaller is not None:
                 request, attempt, shortened = smaller, attempt - 1, shortened + 1

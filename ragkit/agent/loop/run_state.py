@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.loop.definition import AgentDefinition
+from ragkit.agent.loop.memory_turn import MemoryTurn
 from ragkit.agent.loop.paged_results import READ_TOOL, PagedResults
 from ragkit.agent.loop.request_tokens import count_request_tokens
 from ragkit.agent.memory.memory import ConversationMemory
@@ -67,10 +68,7 @@ class RunState:
         self.memory = start.memory if start.memory is not None else agent.memory
         self.cancel = start.cancel
         self.streaming = start.streaming
-        self.started_in: object = None
-        """The thread or task that drives this run."""
-        self.paused_in: object = None
-        """The thread or task whose code received the last event of this run, until it asks for the next one."""
+        self.memory_turn = MemoryTurn()
         self.retry_after_text = start.retry_after_text
         self.stream_filter: StreamFilter
         """Of the current attempt, in a streamed run."""
@@ -82,7 +80,7 @@ class RunState:
         """Whether events are received; if not, the frequent ones are not created."""
         self.final_result: AgentResult | None = None
         """The result, after the end of the run."""
-        self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
+        self.context: dict[str, JSON] = copy.deepcopy(dict(start.context.items())) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
         self.has_limits = self.limits.is_set
@@ -110,7 +108,7 @@ class RunState:
     @staticmethod
     def resume(agent: AgentDefinition, suspended: SuspendedRun, start: RunOptions) -> RunState:
         """Resume a suspended run."""
-        started = replace(start, context={**suspended.context, **start.context}, state=suspended.state)
+        started = replace(start, context={**suspended.context, **dict(start.context.items())}, state=suspended.state)
         run = RunState(agent, (), started)
         run.id = run.trace.id = suspended.run_id
         run.messages = list(suspended.messages)

@@ -114,9 +114,10 @@ class RunFunction(Generic[T]):
 
 @dataclass(slots=True)
 class AwaitFuture(Generic[T]):
-    """Wait for a future. The result is that of the future."""
+    """Wait for a future. The result is that of the future; None after `timeout_s` seconds, without cancelling it."""
 
     future: Future[T]
+    timeout_s: float | None = None
     has_events = False
 
 
@@ -148,3 +149,8 @@ def run_function(work: Callable[[], T], *, blocking: bool) -> EffectGenerator[T]
 def await_future(future: Future[T]) -> EffectGenerator[T]:
     """Yield AwaitFuture."""
     return cast("T", (yield cast("AwaitFuture[object]", AwaitFuture(future))))
+
+
+def wait_for_future(future: Future[T], timeout_s: float) -> EffectGenerator[None]:
+    """Yield AwaitFuture, for some seconds at most."""
+    yield cast("AwaitFuture[object]", AwaitFuture(future, timeout_s))

@@ -38,16 +38,16 @@ T = TypeVar("T")
 def drive(run: RunState) -> Generator[Event, None, None]:
     """Drive a run in this thread. Yields its events; the last one is RunEnded. Raises the error that ends the run."""
     flow = run_loop(run)
-    run.started_in = threading.get_ident()
+    run.memory_turn.started_in = threading.get_ident()
     try:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
                 run.observers.notify_and_wait(step)
-                run.paused_in = threading.get_ident()
+                run.memory_turn.pause(threading.get_ident())
                 yield step
-                run.paused_in = None
-                step = flow.send(None)
+                failure = run.memory_turn.resume()
+                step = flow.send(None) if failure is None else flow.throw(failure)
                 continue
             try:
                 if step.has_events:
@@ -84,7 +84,7 @@ def _perform(run: RunState, effect: Effect) -> object:
         return _wait_for_result(run, Future(), effect.seconds)
     if isinstance(effect, RunFunction):
         return effect.function()
-    return _wait_for_result(run, effect.future, run.cap_timeout(None))
+    return _wait_for_result(run, effect.future, run.cap_timeout(effect.timeout_s))
 
 
 def _wait_for_result(run: RunState, future: Future[T], timeout_s: float | None) -> T | None:
@@ -182,6 +182,7 @@ def _execute_metered(job: ToolJob, emit: Callable[[str], None]) -> ToolOutcome:
 def _notify_and_yield(event: Event | None, run: RunState) -> Iterator[Event]:
     if event is not None:
         run.observers.notify_and_wait(event)
-        run.paused_in = threading.get_ident()
+        run.memory_turn.pause(threading.get_ident())
         yield event
-        run.paused_in = None
+        if failure := run.memory_turn.resume():
+            raise failure

@@ -27,12 +27,13 @@ from ragkit.agent.loop.tool_cache import find_kept_result, keep_result
 from ragkit.agent.loop.tool_execution import RepeatedCall, ToolRefused
 from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest
+from ragkit.agent.providers.error_mapping import from_exception
 from ragkit.agent.result import PendingToolCall, ToolOutcome
 from ragkit.agent.runtime.background_tasks import THREAD_POOL
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.tracing.trace import StepType, TraceSpan
-from ragkit.errors import HandoffFailed, ProviderError, ToolCallLoop, UnknownName, shorten
+from ragkit.errors import HandoffFailed, ToolCallLoop, UnknownName, shorten
 
 if TYPE_CHECKING:
     from ragkit.usage.analytics import AgentAnalytics
@@ -223,7 +224,10 @@ def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
             name, model = completion.provider or provider.name, completion.model or request.model
             run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
             verdict = check.parse_verdict(completion, len(indices))
-        except ProviderError as error:
+        except Exception as raised:
+            error = from_exception(provider.name, request.model, raised)
+            if error is None:
+                raise
             verdict = CoherenceVerdict({}, str(error))
         reasons = dict(verdict.refused)
         if verdict.problem:

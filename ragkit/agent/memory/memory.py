@@ -38,7 +38,7 @@ class FifoLock:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._locked = False
+        self._granted: Future[None] | None = None
         self._waiters: deque[tuple[Future[None], object]] = deque()
         self.holder: object = None
         """The owner that was passed to `acquire`, while it holds the lock."""
@@ -47,25 +47,27 @@ class FifoLock:
         """A future that is done when the lock is granted. The caller must call `release` once."""
         turn: Future[None] = Future()
         with self._lock:
-            if self._locked:
+            if self._granted is not None:
                 self._waiters.append((turn, owner))
             else:
-                self._locked, self.holder = True, owner
+                self._granted, self.holder = turn, owner
                 turn.set_result(None)
         return turn
 
     def release(self, turn: Future[None]) -> None:
-        """Release the lock; or stop waiting for it if it was not granted yet."""
+        """Release the lock; or stop waiting for it if it was not granted yet. No-op if it was released before."""
         if turn.cancel():
             return
         with self._lock:
+            if turn is not self._granted:
+                return
             while self._waiters:
                 following, owner = self._waiters.popleft()
                 if following.set_running_or_notify_cancel():
-                    self.holder = owner
+                    self._granted, self.holder = following, owner
                     following.set_result(None)
                     return
-            self._locked, self.holder = False, None
+            self._granted, self.holder = None, None
 
 
 class RunMemory(Protocol):

@@ -15,6 +15,7 @@ from typing import Any, cast
 from ragkit.agent.messages import Message, Role, ToolCall, canonical_json
 from ragkit.agent.providers.base import (
     METHODS,
+    PROMPT_NAMES,
     Completion,
     ModelRequest,
     Provider,
@@ -30,8 +31,6 @@ from ragkit.agent.providers.parser import parse_arguments
 from ragkit.agent.runtime.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.errors import InvalidOption
 from ragkit.usage.tokens import Tokens
-
-_PROMPT_NAMES = ("system_prompt", "prompt", "system")
 
 
 class AdaptedProvider(Provider):
@@ -116,7 +115,7 @@ class _Call(ABC):
         self._has_rest = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
         named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         self._names = [parameter.name for parameter in named]
-        known = {*self.values(ModelRequest("", ())), *_PROMPT_NAMES}
+        known = {*self.values(ModelRequest("", ())), *PROMPT_NAMES}
         for parameter in named:
             if parameter.default is parameter.empty and parameter.name not in known:
                 label = f"a parameter of {type(inner).__name__}.{method}"
@@ -141,7 +140,9 @@ class _PartsCall(_Call):
         """The arguments by name. Without a parameter for the system prompt, it is the first message."""
         settings = request.settings
         prompt = "\n\n".join(message.content for message in request.messages if message.role is Role.SYSTEM)
-        names = [name for name in _PROMPT_NAMES if name in self._names]
+        names = [name for name in PROMPT_NAMES if name in self._names]
+        if not names and "messages" not in self._names:  # all is collected in `**kwargs`, by the documented names
+            names = ["system_prompt"]
         return {
             "model": request.model,
             **dict.fromkeys(names, prompt),

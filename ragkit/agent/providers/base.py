@@ -114,6 +114,8 @@ StreamDelta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | StreamComp
 
 METHODS = ("complete", "stream", "acomplete", "astream")
 """The methods of a provider."""
+PROMPT_NAMES = ("system_prompt", "prompt", "system")
+"""What a method with the documented signature may call the system prompt."""
 
 
 class Provider(Protocol):
@@ -186,19 +188,23 @@ class Provider(Protocol):
 
 
 def takes_messages(method: object) -> bool:
-    """Whether a method takes `messages`, as the documented ones do, in place of a request."""
+    """Whether a method takes `messages`, as the documented ones do, in place of a request; also one of `**kwargs`."""
     code = getattr(inspect.unwrap(method) if callable(method) else method, "__code__", None)
-    return code is not None and "messages" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if code is None:
+        return False
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    collects = code.co_flags & inspect.CO_VARKEYWORDS and not code.co_flags & inspect.CO_VARARGS
+    return "messages" in named or bool(collects and {*named[1:]} <= {"model", *PROMPT_NAMES})
 
 
 def _take_parts(method: Callable[..., T]) -> Callable[..., T]:
-    """The method, which can also be called as `complete(model, system_prompt, messages, ...)`."""
+    """The method, which can also be called as `complete(model, system_prompt, messages, ...)`, also by keyword."""
 
     @wraps(method)
-    def call(self: Provider, request: ModelRequest | str, *rest: object, **options: object) -> T:
-        if not isinstance(request, ModelRequest) and (rest or options):
-            request = _to_request(request, *rest, **options)  # type: ignore[arg-type] # checked by the call
-        return method(self, request)
+    def call(self: Provider, *parts: object, **options: object) -> T:
+        if len(parts) + len(options) > 1 or "model" in options:
+            return method(self, _to_request(*parts, **options))  # type: ignore[arg-type] # checked by the call
+        return method(self, *parts, **options)
 
     return call
 
@@ -210,12 +216,13 @@ def _to_request(  # noqa: PLR0913 - the documented signature
     tools: Iterable[Tool] = (),
     *,
     temperature: float = 0.7,
+    top_p: float = 1.0,
     max_tokens: int = 2048,
     timeout: float | None = None,
 ) -> ModelRequest:
     """The request of the documented call: `complete(model, system_prompt, messages, tools, ...)`."""
     system = (Message.system(system_prompt),) if system_prompt else ()
-    settings = ModelSettings(temperature, max_tokens=max_tokens, timeout_s=timeout)
+    settings = ModelSettings(temperature, top_p, max_tokens=max_tokens, timeout_s=timeout)
     return ModelRequest(model, (*system, *messages), tuple(tools or ()), settings)
 
 

@@ -55,7 +55,7 @@ def check_model(model: str) -> str:
     if is_key_like(model):
         register_secret(model)
         raise InvalidOption("model", f"{model[:4]}...", "the name of a model; pass a key as api_key=...")
-    return model
+    return str(model)  # a ModelInfo is a text, too
 
 
 def find_host(service: str, value: str | None = None) -> str:

@@ -20,6 +20,7 @@ from ragkit.errors import (
     InvalidRequest,
     ModelNotFound,
     ProviderError,
+    RagkitError,
     RateLimited,
     RequestTimeout,
     ToolsNotSupported,
@@ -28,6 +29,20 @@ from ragkit.errors import (
 from ragkit.masking import mask_secrets
 from ragkit.usage.pricing import PriceBook
 
+_FILE_ERRORS = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+"""OSErrors of files, not of connections."""
+_PROGRAMMING_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    Warning,
+)
 MAX_MESSAGE_CHARS = 300
 """Characters of a service's message that are kept."""
 
@@ -100,6 +115,37 @@ class RequestTarget:
 def to_provider_error(target: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
     """The ProviderError for an error response."""
     return _permanent_error(target, refusal) or _transient_error(target, refusal)
+
+
+def from_exception(provider: str, model: str, error: Exception) -> ProviderError | None:
+    """The ProviderError for what a provider of the user raised; None for an error of the program, to be raised at once.
+
+    Errors of the network, errors with an HTTP status (as those of SDKs have) and classes of errors that Python does not
+    define itself are failures of the service. A plain RuntimeError says nothing of the service: it is the program's.
+    """
+    if isinstance(error, RagkitError):
+        return error if isinstance(error, ProviderError) else None
+    failure: ProviderError | None = None
+    words = _to_message(str(error) or type(error).__name__)
+    response = getattr(error, "response", None)
+    statuses = (
+        getattr(source, name, None) for source in (error, response) for name in ("status_code", "status", "code")
+    )
+    status = next((int(value) for value in statuses if isinstance(value, int) and 400 <= value < 600), None)
+    if status is not None:
+        headers = getattr(response, "headers", None)
+        retry_after = parse_retry_after(headers) if isinstance(headers, Mapping) else None
+        refusal = ServiceErrorResponse(status, words, retry_after=retry_after)
+        failure = to_provider_error(RequestTarget(provider, model), refusal)
+    elif isinstance(error, TimeoutError):
+        failure = RequestTimeout(provider, words)
+    elif isinstance(error, OSError):
+        failure = None if isinstance(error, _FILE_ERRORS) else ConnectionFailed(provider, words)
+    elif type(error).__module__ != "builtins" and not isinstance(error, _PROGRAMMING_ERRORS):
+        failure = ConnectionFailed(provider, words)
+    if failure is not None:
+        failure.__cause__ = error
+    return failure
 
 
 def _permanent_error(target: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError | None:

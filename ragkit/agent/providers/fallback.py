@@ -9,6 +9,7 @@ from threading import Lock
 from types import TracebackType
 
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta
+from ragkit.agent.providers.error_mapping import from_exception
 from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.errors import InvalidOption, InvalidRequest, ProviderError
 
@@ -163,14 +164,18 @@ class _FallbackChain:
         """Record the outcome; True continues with the next provider."""
         if error is None:
             self._owner.record_result(self._index, failed=False)
-        if not isinstance(error, ProviderError) or isinstance(error, InvalidRequest):
+        provider = self._owner.providers[self._index]
+        failure = from_exception(provider.name, "", error) if isinstance(error, Exception) else None
+        if failure is None or isinstance(failure, InvalidRequest):
             return False
         self._owner.record_result(self._index, failed=True)
-        self._errors.append(str(error))
-        self.error = error
+        self._errors.append(str(failure))
+        self.error = failure
         self._failed.add(self._index)
         goes_on = self._stream_started and self._owner.available_indices() - self._failed
-        error.failed_in_chain = frozenset(self._failed if goes_on else ())
+        failure.failed_in_chain = frozenset(self._failed if goes_on else ())
+        if self._stream_started and failure is not error:
+            raise failure
         return not self._stream_started
 
     def add_provider_info(self, completion: Completion) -> Completion:

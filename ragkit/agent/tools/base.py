@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -28,6 +29,8 @@ from ragkit.records import JSON
 ToolCallable = Callable[..., object]
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
+TOOL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What services allow."""
 NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -165,8 +168,9 @@ class Tool:
             adapt_class(cls, Tool, ToolContext)
 
     def __post_init__(self) -> None:
-        if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:
-            raise InvalidOption("the name of a tool", self.name, "up to 64 letters, digits, '_' and '-'")
+        if not TOOL_NAME_PATTERN.fullmatch(self.name):
+            expected = "up to 64 letters a-z and A-Z, digits, '_' and '-', as services demand: set another by `name=`"
+            raise InvalidOption("the name of a tool", self.name, expected)
         if not self.description.strip():
             expected = "text: a model selects tools by their descriptions"
             raise InvalidOption(f"the description of tool {self.name!r}", self.description, expected)

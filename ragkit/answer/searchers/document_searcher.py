@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.base import EmbeddingProvider, Row, Rows, TokenizingEmbedder
+from ragkit.embed.base import EmbeddingProvider, Row, Rows, TokenizingEmbedder, embed_query, embed_texts
 from ragkit.errors import DimensionMismatch, StoreError
 from ragkit.records import Chunk, Document, Hit, SearchMode, Where, content_id, metadata_key
 from ragkit.retrieve.base import Retriever, RetrieverDependencies, ScoredKeys
@@ -91,7 +91,7 @@ class DocumentSearcher:
         placed = map(_with_source, documents)
         self._documents = {document.id: document for document in placed}
         self._chunks = self._split_documents(splitter or RecursiveSplitter(RecursiveOptions()))
-        self._rows = self._embedder.embed_texts([embedding_text(chunk) for chunk in self._chunks])
+        self._rows = embed_texts(self._embedder, [embedding_text(chunk) for chunk in self._chunks])
         if self._chunks:
             store.add_documents([_to_stored(chunk, self._documents) for chunk in self._chunks], self._rows)
         self._lock = Lock()
@@ -123,11 +123,11 @@ class DocumentSearcher:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of length 1: (len(texts), dimension)."""
-        return self._embedder.embed_texts(texts)
+        return embed_texts(self._embedder, texts)
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
         """The embedding of a question, of length 1: (dimension,)."""
-        return self._embedder.embed_query(question)
+        return embed_query(self._embedder, question)
 
     def calibration(self) -> ScoreCalibration:
         """The score calibration of the embedder; the first call embeds a few texts."""

@@ -22,6 +22,7 @@ from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings
 from ragkit.agent.providers.scripted import ScriptedProvider, ScriptExhausted
 from ragkit.agent.tracing.trace import StepType
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
+from ragkit.usage.meter import UsageStats
 from ragkit.usage.tokens import Tokens
 from tests.agent.parts import add, call, fail, final_result, scripted
 
@@ -204,6 +205,13 @@ def test_a_second_process_finds_what_the_first_stored(redis_url: str) -> None:
     assert second.get("k") == FULL
     for client in (first, second):
         client.close()
+
+
+def test_redis_stores_a_pair_of_a_message_and_its_usage(redis_url: str) -> None:
+    cache = RedisCache(redis_url, prefix="pair:")
+    for usage in (UsageStats(10, 5, cached_tokens=3, llm_cost_usd=0.25), Tokens(10, 5, 3, 0, 0.25)):
+        cache.set("k", (Message.assistant("hi"), usage))
+        assert cache.get("k") == Completion(Message.assistant("hi"), Tokens(10, 5, 3, 0, 0.25))
 
 
 def test_redis_expires_entries(redis_url: str) -> None:

@@ -64,7 +64,7 @@ def check(results: list[AgentResult], provider: SecretProvider) -> None:
     assert (provider.mixed_requests, provider.request_count) == ([], 2 * len(results))
     for number, result in enumerate(results):
         secret = f"secret-{number}"
-        assert (result.content, result.state, result.context) == (secret, {"seen": secret}, {"secret": secret})
+        assert (result.content, result.state, result.context.data) == (secret, {"seen": secret}, {"secret": secret})
         assert (result.usage.embedding_tokens, result.usage.by_tool["look"].calls) == (number, 1)
         assert [message.content for message in result.messages if message.role is Role.TOOL] == [f"{secret} after 2"]
     assert len({result.run_id for result in results}) == len(results)

@@ -205,7 +205,7 @@ def test_a_tool_receives_the_context_and_may_change_the_copy_of_the_run() -> Non
     agent, _ = scripted([call("visit"), "ok"], [visit])
     result = agent.run("x", context=context)
     assert tool_messages(result) == ["agent visit c1 1/1"]
-    assert (result.context, result.state, context) == (
+    assert (result.context.data, result.state, context) == (
         {"places": ["there", "here"]},
         {"visits": 1},
         {"places": ["there"]},
@@ -373,6 +373,9 @@ def test_the_delays_between_attempts_grow_with_jitter_up_to_a_maximum() -> None:
 def test_invalid_settings_are_rejected() -> None:
     for options, words in [
         ({"max_iterations": 0}, "max_iterations must be >= 1"),
+        ({"max_tokens": 0}, "max_tokens must be >= 1"),
+        ({"request_timeout_s": -1.0}, "request_timeout_s must be > 0 or None"),
+        ({"tool_timeout_s": 0.0}, "tool_timeout_s must be > 0 or None"),
         ({"temperature": 3.0}, "temperature must be between 0 and 2"),
         ({"top_p": 2.0}, "top_p must be between 0 and 1"),
     ]:

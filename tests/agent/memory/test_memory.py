@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.events import TextChunk
+from ragkit.agent.loop import memory_turn
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.memory.memory import ConversationMemory, ConversationStore, FifoLock, estimate_message_tokens
 from ragkit.agent.memory.stores import FileConversationStore, SQLiteConversationStore
@@ -366,3 +368,56 @@ def test_another_thread_waits_for_an_open_stream() -> None:
     list(stream)
     thread.join(20)
     assert contents == ["three"]
+
+
+@pytest.mark.parametrize("mode", ["thread", "task"])
+def test_a_stream_that_nobody_reads_loses_the_memory_to_a_run_that_waits(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_turn, "MAX_UNREAD_S", 0.2)
+    agent = Agent(ScriptedProvider(["one two", "three", "four"]), memory=ConversationMemory())
+    stream = agent.stream("first")
+    next(event for event in stream if isinstance(event, TextChunk))
+    if mode == "thread":
+        with ThreadPoolExecutor(2) as pool:
+            waiting = [pool.submit(agent.run, text) for text in ("second", "third")]
+            contents = {item.result(20).content for item in waiting}
+    else:
+
+        async def run_both() -> set[str]:
+            return {result.content for result in await asyncio.gather(agent.arun("second"), agent.arun("third"))}
+
+        with ThreadPoolExecutor(1) as pool:  # another thread than that of the stream
+            contents = pool.submit(lambda: asyncio.run(asyncio.wait_for(run_both(), 20))).result(20)
+    assert contents == {"three", "four"}
+    with pytest.raises(RunError, match=r"not read for 0\.2 seconds, and another run took over"):
+        list(stream)
+    assert agent.memory is not None
+    assert [message.role.value for message in agent.memory.load_messages()] == ["user", "assistant"] * 2
+    assert agent.memory.run_lock.acquire().done()
+
+
+def test_a_stream_that_is_read_slowly_keeps_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_turn, "MAX_UNREAD_S", 0.3)
+    agent = Agent(ScriptedProvider(["a b c d e f g h", "other"]), memory=ConversationMemory())
+    stream = agent.stream("first")
+    next(event for event in stream if isinstance(event, TextChunk))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(agent.run, "second")
+        for _ in stream:
+            time.sleep(0.08)
+        assert waiting.result(20).content == "other"
+    assert agent.memory is not None
+    contents = [message.content for message in agent.memory.load_messages()]
+    assert contents == ["first", "a b c d e f g h", "second", "other"]
+
+
+def test_a_broken_off_asynchronous_stream_does_not_block_its_task() -> None:
+    async def consume() -> str:
+        agent = Agent(ScriptedProvider(["one two", "three"]), memory=ConversationMemory())
+        async for event in agent.astream("first"):
+            if isinstance(event, TextChunk):
+                break
+        return (await agent.arun("second")).content
+
+    assert asyncio.run(asyncio.wait_for(consume(), 20)) == "three"

@@ -18,12 +18,12 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.adapter import AdaptedProvider
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.agent.providers.fallback import FallbackProvider
-from ragkit.agent.providers.scripted import EchoProvider
+from ragkit.agent.providers.scripted import EchoProvider, LocalProvider, ScriptedProvider
 from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.agent.result import AgentResult
-from ragkit.errors import ConnectionFailed, InvalidOption
+from ragkit.errors import AuthenticationFailed, ConnectionFailed, InvalidOption
 from ragkit.usage.meter import UsageStats
-from tests.agent.parts import add, call, final_result
+from tests.agent.parts import AT_ONCE, add, call, final_result
 
 CALL = Message.assistant("", [call("add", a=1, b=2)])
 Seen = list[dict[str, Any]]
@@ -179,6 +179,52 @@ def test_options_may_be_collected() -> None:
     assert {"model", "temperature", "max_tokens", "top_p", "timeout", "tools"} == seen[0].keys() - {"messages"}
 
 
+@every_entry_point
+@pytest.mark.parametrize("base", [object, Provider])
+def test_all_parts_may_be_collected(base: type, run: RunAgent) -> None:
+    seen: Seen = []
+
+    class Collects(base):  # type: ignore[misc]  # either class
+        def complete(self, **kwargs: Any) -> str:
+            seen.append(kwargs)
+            return "hi"
+
+    class WithModel(base):  # type: ignore[misc]  # either class
+        def complete(self, model: str, **kwargs: Any) -> str:
+            seen.append({"model": model, **kwargs})
+            return "hi"
+
+    for kind in (Collects, WithModel):
+        assert run(create_agent(kind(), model="m")).content == "hi"
+        names = {"model", "system_prompt", "messages", "tools", "temperature", "top_p", "max_tokens", "timeout"}
+        assert seen[-1].keys() == names
+        assert (seen[-1]["model"], [tool.name for tool in seen[-1]["tools"]]) == ("m", ["add"])
+        assert seen[-1]["system_prompt"].startswith("Be short.")
+        assert [message.role for message in seen[-1]["messages"]] == [Role.USER]
+
+
+def test_a_provider_may_hand_all_parts_to_one_of_ours() -> None:
+    class Logs:
+        def complete(self, **kwargs: Any) -> Completion:
+            return inner.complete(**kwargs)
+
+    inner = ScriptedProvider(["hi"])
+    assert create_agent(Logs(), temperature=0.5, top_p=0.5).run("x").content == "hi"
+    assert (inner.requests[0].settings.temperature, inner.requests[0].settings.top_p) == (0.5, 0.5)
+
+
+def test_our_providers_are_called_by_keyword_as_documented() -> None:
+    message = Message.user("hello")
+    for call_provider in (EchoProvider().complete, LocalProvider().complete):
+        by_name = call_provider(model="m", system_prompt="s", messages=[message])  # type: ignore[call-arg]  # documented
+        by_place = call_provider("m", "s", [message])  # type: ignore[call-arg,arg-type]  # documented
+        request = ModelRequest("m", (Message.system("s"), message))
+        assert by_name == by_place == call_provider(request) == call_provider(request=request)
+    provider = ScriptedProvider(["hi"])
+    list(provider.stream(model="m", messages=[message], temperature=0.5))  # type: ignore[call-arg]  # documented
+    assert (provider.requests[0].model, provider.requests[0].settings.temperature) == ("m", 0.5)
+
+
 @dataclass
 class ChatResponse:
     text: str
@@ -272,3 +318,77 @@ def test_unknown_signatures_and_answers_are_errors() -> None:
         create_agent(Unknown())
     with pytest.raises(InvalidOption, match="the answer of a provider must be text, a Message"):
         create_agent(Number()).run("x")
+
+
+class SdkError(Exception):
+    """An error of a service's SDK, with its HTTP status."""
+
+    def __init__(self, status_code: int | None) -> None:
+        super().__init__(f"status {status_code}")
+        self.status_code = status_code
+
+
+class Raises:
+    """A provider that raises an error of its own until it is used up."""
+
+    name = "mine"
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.calls = list(errors), 0
+
+    def complete(self, model: str, system_prompt: str, messages: list[Message]) -> str:
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "It is 3."
+
+
+class RaisesInStream(Raises):
+    def stream(self, model: str, system_prompt: str, messages: list[Message]) -> Iterator[str]:
+        yield self.complete(model, system_prompt, messages)
+
+
+TRANSIENT = [ConnectionResetError("reset"), TimeoutError(), OSError("no route"), SdkError(None), SdkError(503)]
+
+
+@every_entry_point
+@pytest.mark.parametrize("kind", [Raises, RaisesInStream])
+@pytest.mark.parametrize("error", TRANSIENT, ids=repr)
+def test_errors_of_a_service_are_retried_and_handed_to_the_next_provider(
+    error: Exception, kind: type[Raises], run: RunAgent
+) -> None:
+    provider = kind(error)
+    assert (run(create_agent(provider, (), retry=AT_ONCE)).content, provider.calls) == ("It is 3.", 2)
+
+    down, other = kind(*[error] * 9), kind()
+    chain = FallbackProvider([down, other])  # type: ignore[list-item]  # adapted when the program runs
+    assert (run(create_agent(chain, ())).content, down.calls, other.calls) == ("It is 3.", 1, 1)
+
+
+@every_entry_point
+def test_an_error_of_a_service_that_stays_is_a_provider_error_with_its_cause(run: RunAgent) -> None:
+    error = ConnectionResetError("reset")
+    provider = Raises(*[error] * 9)
+    with pytest.raises(ConnectionFailed, match=r"^mine: reset$") as raised:
+        run(create_agent(provider, (), retry=AT_ONCE))
+    assert (raised.value.__cause__, provider.calls) == (error, AT_ONCE.max_attempts)
+
+    provider = Raises(SdkError(401))
+    with pytest.raises(AuthenticationFailed, match="the API key was rejected: status 401"):
+        run(create_agent(provider, (), retry=AT_ONCE))
+    assert provider.calls == 1
+
+
+PROGRAMS = [TypeError("bad"), AttributeError("bad"), KeyError("bad"), FileNotFoundError("bad"), RuntimeError("bad")]
+
+
+@every_entry_point
+@pytest.mark.parametrize("error", PROGRAMS, ids=repr)
+def test_an_error_of_the_program_is_raised_at_once(error: Exception, run: RunAgent) -> None:
+    provider, other = Raises(error), Raises()
+    with pytest.raises(type(error), match="bad"):
+        run(create_agent(provider, (), retry=AT_ONCE))
+    chain = FallbackProvider([Raises(error), other])  # type: ignore[list-item]  # adapted when the program runs
+    with pytest.raises(type(error), match="bad"):
+        run(create_agent(chain, (), retry=AT_ONCE))
+    assert (provider.calls, other.calls) == (1, 0)

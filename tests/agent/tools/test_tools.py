@@ -282,6 +282,9 @@ def test_a_name_that_services_reject_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="the name of a tool must be up to 64 letters"):
         tool(description="x", name="my tool")(lambda: "x")
 
+    with pytest.raises(InvalidOption, match=r"letters a-z and A-Z, .*: set another by `name=` \(got 'prüfe'\)"):
+        tool(description="x", name="prüfe")(lambda: "x")
+
 
 def test_a_hand_written_tool_is_validated_by_its_schema() -> None:
     schema: dict[str, JSON] = {

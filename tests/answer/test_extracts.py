@@ -12,8 +12,8 @@ from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.passage_text import choose_extracts, format_extracts
 from ragkit.answer.passages import RetrievedPassages
-from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS, NOTHING_FOUND
-from ragkit.answer.tool import RAGTool
+from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS
+from ragkit.answer.tool import NO_EXTRACTS, NOTHING_FOUND, RAGTool
 from ragkit.errors import InvalidOption
 from tests.answer.passages import Shelf
 
@@ -92,7 +92,7 @@ def test_a_search_numbers_the_passages_that_it_shows() -> None:
 
 def test_passages_that_probably_do_not_answer_are_not_shown() -> None:
     question = "Which vaccine protects the goldfish against measles and rabies in Australia?"
-    assert RAGTool(SHELF, extracts=True).search_knowledge_base(question).content == NOTHING_FOUND
+    assert RAGTool(SHELF, extracts=True).search_knowledge_base(question).content == NO_EXTRACTS
     assert "goldfish" in RAGTool(SHELF).search_knowledge_base(question).content
 
 

@@ -7,7 +7,8 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +30,7 @@ from ragkit import __version__
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.served import get_builtin_tool
-from ragkit.errors import RagkitError
+from ragkit.errors import DatabaseFailed, RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.writing import Writer
 from ragkit.server.answering.answer_cache import AnswerCache
@@ -69,6 +70,8 @@ from ragkit.server.watching import watch_sources
 LOG = logging.getLogger("ragkit.server")
 CLEANUP_INTERVAL_S = 3600.0
 """Seconds between two deletions of expired sessions and traces."""
+START_SECONDS = 30.0
+"""Seconds that a server waits at its start for a database that rejects it."""
 JOB_STOP_SECONDS = 5.0
 """Seconds for a running job to stop in good order. A job that does not is resumed by the next server, too."""
 ROUTERS = (
@@ -243,10 +246,9 @@ async def _open_context(
     host = socket.gethostname() if state.is_shared else ""
     uploads = UploadFolder(base.directory, state, limits, kb.components.folder_options.max_file_bytes, host)
     jobs = JobStore(state, settings.retention, uploads.place)
-    await uploads.open()
-    await jobs.open()
     shares = ShareStore(state, settings.retention)
-    await shares.open()
+    for part in (uploads, jobs, shares):
+        await _wait_for_locks(part.open)
     return AppContext(
         kb,
         settings,
@@ -283,6 +285,23 @@ async def _open_context(
         name,
         bases,
     )
+
+
+async def _wait_for_locks(start: Callable[[], Awaitable[None]]) -> None:
+    """Open a part of the state: again while the database rejects it, since a machine that vanished may hold its lock.
+
+    Raises:
+        DatabaseFailed: for START_SECONDS.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return await start()
+        except DatabaseFailed as error:
+            if time.monotonic() >= deadline:
+                raise
+            LOG.warning("the server does not start yet: %s", error)
+            await asyncio.sleep(1)
 
 
 async def _close_context(context: AppContext) -> None:

@@ -90,7 +90,9 @@ def test_cited_answers(indexed: Path) -> None:
 
 def test_an_mcp_client_asks_the_knowledge_base(indexed: Path) -> None:
     output = run("mcp_client", indexed, "kb", QUESTION)
-    assert output.startswith("tools: ask, get_document, list_documents, search_knowledge_base, status\n" + ANSWER)
+    assert output.startswith(
+        "tools: ask, find_text, list_documents, outline, read_document, search_knowledge_base, status\n" + ANSWER
+    )
 
 
 def test_a_web_application_answers(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

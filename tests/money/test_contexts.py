@@ -71,7 +71,7 @@ def test_a_context_is_found_and_shown_but_never_quoted(written: Path, wire: Wire
             assert document is not None
             assert document.text[chunk.start : chunk.end] == chunk.text
         shown = RAGTool(kb).search_knowledge_base("boiler7x").content
-        assert "07.md, line 1\nContext: From the Oslo catalogue: boiler7x.\nBoiler 7 takes" in shown
+        assert "(07.md, line 1)\nContext: From the Oslo catalogue: boiler7x.\nBoiler 7 takes" in shown
         answer = kb.ask("How long does boiler 7 take to warm up?", model="extractive")
         assert answer.citations[0].quote == "Boiler 7 takes 7 minutes to warm up."
         assert answer.citations[0].verified

@@ -224,6 +224,7 @@ SAID: list[tuple[str, ...]] = [
     ("search", "hedge", "--explain"), ("ask", "hedge"), ("ask", "hedge", "--trace"),
     ("ask", "hedge", "--model", "openai:gpt-4o-mini"), ("ask", "hedge", "--model", f"openai:{KEY}"),
     ("chat",), ("status",), ("list",), ("list", "--chunks"), ("list", "--failed"), ("show", "docs/a.md"),
+    ("summarize", "docs/a.md"),
     ("verify",), ("copy", "--to", "qdrant", "--dry-run"), ("copy", "--to", "pgvector", *STORED[2:]),
     ("bench", "--stores", "pgvector,qdrant"), ("eval", "questions.jsonl"), ("why", "hedge", "--expect", "docs/a.md"),
     ("tune", "grid.yaml"), ("pipeline", "list"), ("pipeline", "schema"), ("doctor",), ("sources",), ("models",),

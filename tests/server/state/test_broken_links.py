@@ -40,6 +40,8 @@ def machines(tmp_path: Path, database_url: str) -> Iterator[list[Machine]]:
         yield found
         for machine in found:
             machine.link.set_fault("")
+            # a server that ended by itself: its log says why
+            assert machine.server.process.poll() is None, machine.server.log.decode()[-3000:]
 
 
 def test_a_machine_that_vanishes_frees_its_jobs_and_sessions(machines: list[Machine]) -> None:

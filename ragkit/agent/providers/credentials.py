@@ -65,7 +65,10 @@ def find_host(service: str, value: str | None = None) -> str:
 
 def is_local_host(host: str) -> bool:
     """Whether an address, with or without a scheme, is a loopback address."""
-    name = urlsplit(host if "://" in host else f"//{host}").hostname or "localhost"
+    try:
+        name = urlsplit(host if "://" in host else f"//{host}").hostname or "localhost"
+    except ValueError:  # no address at all: the first request says so
+        return False
     try:
         address = ip_address(name)
     except ValueError:

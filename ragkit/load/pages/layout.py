@@ -32,7 +32,7 @@ APART = 40.0
 _PAGE_NUMBER = re.compile(
     r"(?i)(?:page|seite|p\.)? {0,3}(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-\d{1,3})(?: {0,3}(?:/|of|von|de) {0,3}\d{1,4})?"
 )
-_BREAK_BEFORE_SIGN, _BREAK = re.compile(r"[\r\n]+(?=[,.;:!?)\]])"), re.compile(r"[\r\n]+")
+_BREAK_BEFORE_SIGN, _BREAK = re.compile(r"(?<![\r\n])[\r\n]++(?=[,.;:!?)\]])"), re.compile(r"[\r\n]+")
 
 
 @dataclass(slots=True)

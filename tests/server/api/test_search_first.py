@@ -27,7 +27,7 @@ ANSWER = Turn(("The hedge is cut ", "in August [1]."), prompt_tokens=300, comple
 @pytest.mark.parametrize("service", SERVICES)
 def test_one_request_has_the_passages_and_the_question(service: str, base: Path) -> None:
     with KnowledgeBase.open(base) as kb, serving(service, ANSWER) as (provider, server):
-        answer = RAGAgent(kb, provider).ask(QUESTION)
+        answer = RAGAgent(kb, provider, options=RAGOptions(passages="whole")).ask(QUESTION)
     [request] = server.seen
     body = json.dumps(request.body)
     assert PASSAGE in body
@@ -42,9 +42,19 @@ def test_one_request_has_the_passages_and_the_question(service: str, base: Path)
 def test_a_service_that_knows_no_tools_is_asked_without_them_from_then_on(service: str, base: Path) -> None:
     refusal = Fault(400, "this model does not support tools", "invalid_request_error")
     with KnowledgeBase.open(base) as kb, serving(service, refusal, ANSWER, ANSWER) as (provider, server):
-        agent = RAGAgent(kb, provider)
+        agent = RAGAgent(kb, provider, options=RAGOptions(passages="whole"))
         assert agent.ask(QUESTION).text == agent.ask(QUESTION).text == "The hedge is cut in August [1]."
     assert [bool(request.body.get("tools")) for request in server.seen] == [True, False, False]
+
+
+@pytest.mark.parametrize("service", ["openai", "ollama"])
+def test_a_server_on_this_machine_gets_extracts_and_no_tools(service: str, base: Path) -> None:
+    with KnowledgeBase.open(base) as kb, serving(service, ANSWER) as (provider, server):
+        answer = RAGAgent(kb, provider).ask(QUESTION)
+    [request] = server.seen
+    assert not request.body.get("tools")
+    assert json.dumps(request.body).count(PASSAGE) == 1
+    assert [citation.n for citation in answer.citations] == [1]
 
 
 def test_greetings_and_thanks_are_not_searched(base: Path) -> None:

@@ -253,7 +253,7 @@ def _compare(draft: _Draft, sources: Sequence[str]) -> bool:
 
 def _heading_key(title: str) -> str:
     """A heading without its number: "4. Reopening" and "Reopening" are the same."""
-    return re.sub(r"^(?:\d+[.)]?)+\s+", "", title).casefold()
+    return re.sub(r"^\d+(?:[.)]\d+)*[.)]?\s+", "", title).casefold()
 
 
 def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool:

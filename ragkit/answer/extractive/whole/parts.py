@@ -35,7 +35,7 @@ _LEAD_NAMES = (
     r"|einleitung|résumé|introduction générale|aperçu|resumen|introducción|visión general"
 )
 LEAD_HEADING = re.compile(
-    rf"^[#\s*_]*(?:\d+\.?\s+)?({_LEAD_NAMES})[*_]*(?:\s*[:.—–-]+\s*|\s*$)", re.IGNORECASE | re.MULTILINE
+    rf"^[# \t*_]*+(?:\d+\.?[ \t]+)?({_LEAD_NAMES})[*_]*(?:\s*[:.—–-]+\s*|\s*$)", re.IGNORECASE | re.MULTILINE
 )
 """A line that is the heading of an abstract, a summary or an introduction; the group has its name."""
 _MANUAL_PAGE = re.compile(r"^NAME\n(?:.*\n){1,80}?DESCRIPTION$", re.MULTILINE)
@@ -232,7 +232,7 @@ _DATE = re.compile(
 _VERSION = re.compile(
     r"\b(?:version|revision|release|rev\.?|v|fassung|auflage|versión|édition) ?\d+(?:\.\d+)*\b", re.IGNORECASE
 )
-_NAME = re.compile(r"[A-ZÀ-Þ][\w.'’-]*,? (?:[A-ZÀ-Þ]\.? |(?:van|von|de|der|di) )*[A-ZÀ-Þ]\w")
+_NAME = re.compile(r"[A-ZÀ-Þ][\w.'’-]{0,40},? (?:[A-ZÀ-Þ]\.? |(?:van|von|de|der|di) ){0,6}[A-ZÀ-Þ]\w")
 _BYLINE = re.compile(rf"(?:\bby|^(?:von|par|por)|\bpor)\s+(?:the\s+)?[*_\[]*(?={_NAME.pattern})", re.MULTILINE)
 _DATA_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "tsv", "xls", "xlsx"})
 """Their lines say nothing of the document."""

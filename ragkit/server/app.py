@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -67,6 +67,7 @@ from ragkit.server.state.traces import TraceStore
 from ragkit.server.state.uploads import UploadFolder
 from ragkit.server.watching import watch_sources
 
+_T = TypeVar("_T")
 LOG = logging.getLogger("ragkit.server")
 CLEANUP_INTERVAL_S = 3600.0
 """Seconds between two deletions of expired sessions and traces."""
@@ -239,7 +240,11 @@ async def _open_context(
 ) -> AppContext:
     """Open the state of a knowledge base, and start its jobs."""
     kb, limits, (metrics, tools, limiters, observers) = base.kb, settings.limits, shared
-    state = StateDatabase(kb.location.state_in(base.directory))
+
+    async def open_state() -> StateDatabase:
+        return StateDatabase(kb.location.state_in(base.directory))
+
+    state = await _wait_for_locks(open_state)
     rights = RightsFilter(kb)
     sessions = SessionStore(state, settings.retention, rights)
     traces = TraceStore(state, settings.retention, rights)
@@ -287,7 +292,7 @@ async def _open_context(
     )
 
 
-async def _wait_for_locks(start: Callable[[], Awaitable[None]]) -> None:
+async def _wait_for_locks(start: Callable[[], Awaitable[_T]]) -> _T:
     """Open a part of the state: again while the database rejects it, since a machine that vanished may hold its lock.
 
     Raises:

@@ -68,8 +68,9 @@ def eventually(check: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("table", ["jobs", "server_state"])
 def test_a_server_starts_while_a_lock_of_a_vanished_machine_is_held(
-    url: DatabaseUrl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: str, url: DatabaseUrl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGKIT_CACHE", str(tmp_path))
     (tmp_path / "garden.md").write_text("The hedge is cut in August.\n")
@@ -78,12 +79,14 @@ def test_a_server_starts_while_a_lock_of_a_vanished_machine_is_held(
     with KnowledgeBase.open(f"{url.address}&statement_timeout=1") as kb:
         Served(kb, LOCAL, create_application({"": kb}, LOCAL)).stop()  # creates the tables of the state
         with psycopg.connect(url.dsn) as vanished:
-            vanished.execute(f"LOCK TABLE {url.schema}.jobs IN ACCESS EXCLUSIVE MODE".encode())
-            threading.Timer(3, vanished.rollback).start()
+            vanished.execute(f"LOCK TABLE {url.schema}.{table} IN ACCESS EXCLUSIVE MODE".encode())
+            release = threading.Timer(3, vanished.rollback)
+            release.start()
             served = Served(kb, LOCAL, create_application({"": kb}, LOCAL))
             with served.client() as client:
                 assert client.get("/ready").status_code == 200
             served.stop()
+            release.join()
 
 
 def test_a_state_that_was_read_only_is_written_again_without_a_restart(url: DatabaseUrl) -> None:

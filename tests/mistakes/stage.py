@@ -136,7 +136,9 @@ def render_section(mistake: Mistake, folder: Path) -> str:
 
 def normalize(out: str, folder: Path) -> str:
     """The output without what differs between runs: paths, times, ports, process ids, progress of a slow one."""
-    out = re.sub(r"^(?:looking for changes in the sources|(?:indexing|searchable, embedding): .*)\n", "", out, flags=re.M)
+    out = re.sub(
+        r"^(?:looking for changes in the sources|(?:indexing|searchable, embedding): .*)\n", "", out, flags=re.M
+    )
     out = out.replace(f"{folder.resolve()}/", "").replace(str(folder.resolve()), "FOLDER")
     out = re.sub(r"\d+\.\d s\b", "0.0 s", out)
     out = re.sub(r", \d+/s", ", 1/s", out)

@@ -209,7 +209,7 @@ class Answering:
             self._top_k(options),
             document_tools=answer.tools,
             where=read_filter(where),
-            wishes=answer.instructions,
+            extra_instructions=answer.instructions,
             passages=answer.passages,
             passages_budget=answer.passages_budget,
             tools=tools,

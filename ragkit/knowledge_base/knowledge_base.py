@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.index.report import IndexReport
     from ragkit.index.verify import VerificationReport
     from ragkit.knowledge_base.answering import Answering
-    from ragkit.knowledge_base.copying.migrate import CopyOptions, CopyReport
+    from ragkit.knowledge_base.copying.to_store import CopyOptions, CopyReport
     from ragkit.knowledge_base.index_options import IndexOptions
     from ragkit.knowledge_base.writing import Writer
     from ragkit.load.pages.rectangles import Rectangle
@@ -252,7 +252,7 @@ class KnowledgeBase:
             KnowledgeBaseLocked: another process is writing.
             StoreError: the store is unreachable, or holds documents of another application (`CopyOptions.overwrite`).
         """
-        from ragkit.knowledge_base.copying.migrate import CopyOptions
+        from ragkit.knowledge_base.copying.to_store import CopyOptions
 
         return self._writer.copy(options or CopyOptions())
 

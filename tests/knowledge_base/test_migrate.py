@@ -19,7 +19,7 @@ from ragkit.index import external_store
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.external_store import ExternalStore, StoreLocation
 from ragkit.knowledge_base.copying import migrate
-from ragkit.knowledge_base.copying.migrate import CopyOptions
+from ragkit.knowledge_base.copying.to_store import CopyOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.stored_settings import read_stored_pipeline
 from ragkit.pipeline.components import ComponentConfig

@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Sequence
 from functools import cache
 
+from tests.hostile.case import Case, Failed, Skipped, case
 from tests.load import sample_files
-from tests.nasty.case import Case, Failed, Skipped, case
 
 DAMAGED = Failed("damaged, or not a PDF")
 UNREADABLE = Failed("no page can be read")

@@ -289,12 +289,7 @@ def _move(names: Names, old: str, new: str) -> None:
 
 def serve(source: Path, mount: Path, left: Path, *, strict: bool) -> None:
     """Serve until it is unmounted, in a separate process."""
-    options: Mapping[str, object] = {
-        "attr_timeout": 0,
-        "entry_timeout": 0,
-        "negative_timeout": 0,
-        "fsname": "forgetful",
-    }
+    options: Mapping[str, object] = {"attr_timeout": 0, "entry_timeout": 0, "negative_timeout": 0, "fsname": "unsynced"}
     fuse.FUSE(
         UnsyncedLossFileSystem(source, left, strict=strict), str(mount), foreground=True, nothreads=True, **options
     )

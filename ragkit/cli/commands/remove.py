@@ -1,4 +1,4 @@
-"""`ragkit rm`: remove files and folders from the index."""
+"""`ragkit remove`: remove files and folders from the index."""
 
 from __future__ import annotations
 

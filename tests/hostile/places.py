@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.nasty.case import Failed, Outcome, Skipped, Text
+from tests.hostile.case import Failed, Outcome, Skipped, Text
 
 OUTSIDE = Skipped("link to a path outside the folder")
 BROKEN_LINK = Skipped("broken link")

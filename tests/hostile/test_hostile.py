@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.child_usage import MeasuredCommand
-from tests.nasty import packed, pages, pdfs, places, tables, texts
-from tests.nasty.case import Case, Failed, Long, Outcome, Skipped, Text
+from tests.hostile import packed, pages, pdfs, places, tables, texts
+from tests.hostile.case import Case, Failed, Long, Outcome, Skipped, Text
 
 GROUPS = {"pdf": pdfs, "packed": packed, "pages": pages, "texts": texts, "tables": tables}
 CASES: tuple[Case, ...] = tuple(case for group in GROUPS.values() for case in group.CASES)
@@ -81,7 +81,7 @@ def read_back(folder: Path, report: Mapping[str, object]) -> dict[str, Outcome]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """One run over all cases and some valid files."""
-    folder = tmp_path_factory.mktemp("nasty")
+    folder = tmp_path_factory.mktemp("hostile")
     docs = folder / "docs"
     docs.mkdir()
     (folder / "ragkit.yaml").write_text(PIPELINE)

@@ -25,9 +25,9 @@ from ragkit.index.catalog.write_session import WriteSession
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.pipeline.settings import Pipeline
 from tests import reads
-from tests.money.conftest import Ragkit
-from tests.money.paid import PaidProvider
-from tests.money.wire import Wire
+from tests.cost.conftest import Ragkit
+from tests.cost.paid import PaidProvider
+from tests.cost.wire import Wire
 
 CHATS = "/chat/completions"
 PIPELINE = """\
@@ -144,8 +144,8 @@ def test_their_cost_is_what_the_server_counted(written: Path, wire: Wire, ragkit
     _, prompt, completion = wire.total(CHATS)
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (prompt, completion)
     assert usage["llm_cost_usd"] == pytest.approx(prompt * 1e-4 + completion * 1e-3)
-    [row] = ragkit("usage", "--by", "verb", "--json").json["by_verb"]
-    assert (row["verb"], row["total_cost_usd"]) == ("index", pytest.approx(usage["llm_cost_usd"]))
+    [row] = ragkit("usage", "--by", "command", "--json").json["by_command"]
+    assert (row["command"], row["total_cost_usd"]) == ("index", pytest.approx(usage["llm_cost_usd"]))
 
 
 def test_a_run_estimated_above_its_budget_does_not_start(written: Path, wire: Wire, ragkit: Ragkit) -> None:
@@ -235,7 +235,7 @@ def test_a_service_that_stays_down_ends_the_run_and_keeps_what_was_written(
 
 def test_a_model_without_room_for_a_sentence_is_an_error_that_says_so(written: Path, wire: Wire) -> None:
     from ragkit.agent.providers.base import Completion
-    from tests.money.paid import PaidProvider
+    from tests.cost.paid import PaidProvider
 
     def think(self: PaidProvider, request: ModelRequest) -> Completion:
 

@@ -1,4 +1,4 @@
-"""Faults of other packages that have no other test here; docs/explanation/lessons.md has the whole list."""
+"""Faults of other packages that have no other test here; docs/explanation/dependency-faults.md has the whole list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ragkit.records import JSON
 from ragkit.usage.analytics import escape_formula
 
 ROOT = Path(__file__).parents[2]
-LESSONS = (ROOT / "docs" / "explanation" / "lessons.md").read_text("utf-8")
+FAULTS = (ROOT / "docs" / "explanation" / "dependency-faults.md").read_text("utf-8")
 MARKERS: dict[str, JSON] = {
     "lc": 1,
     "type": "constructor",
@@ -41,7 +41,7 @@ def open_kb(folder: Path, store: str = "sqlite") -> KnowledgeBase:
 
 
 def test_every_test_that_the_lessons_name_exists() -> None:
-    named = re.findall(r"`([\w/]+/test_\w+\.py)::(test_\w+)`", LESSONS)
+    named = re.findall(r"`([\w/]+/test_\w+\.py)::(test_\w+)`", FAULTS)
     known = {
         (path.relative_to(ROOT / "tests").as_posix(), node.name)
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -49,7 +49,7 @@ def test_every_test_that_the_lessons_name_exists() -> None:
         if isinstance(node, ast.FunctionDef)
     }
     assert [item for item in named if item not in known] == []
-    assert re.findall(r"^\| (\d+) \|", LESSONS, re.MULTILINE) == [str(number) for number in range(1, 42)]
+    assert re.findall(r"^\| (\d+) \|", FAULTS, re.MULTILINE) == [str(number) for number in range(1, 42)]
 
 
 def test_data_with_type_markers_stays_data(tmp_path: Path) -> None:

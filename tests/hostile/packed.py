@@ -8,8 +8,8 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 
+from tests.hostile.case import Case, Failed, case
 from tests.load import sample_files
-from tests.nasty.case import Case, Failed, case
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 TYPES = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'

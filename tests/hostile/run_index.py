@@ -25,7 +25,7 @@ def main() -> None:
     from ragkit.cli import main as ragkit
     from ragkit.knowledge_base.sources import source_files
     from ragkit.load.files.walk import FolderOptions, FoundFile, SkippedPath, walk_files
-    from tests.nasty.places import change
+    from tests.hostile.places import change
 
     def walk_and_change(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:
         for item in walk_files(source, options):

@@ -1,4 +1,4 @@
-"""`ragkit why`: explain why a search misses a passage, and why the answer leaves out a text."""
+"""`ragkit explain`: explain why a search misses a passage, and why the answer leaves out a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.diagnosis.diagnose import (
     Diagnosis,
     DiagnosisQuery,
-    ExpectedPlace,
+    ExpectedLocation,
     diagnose,
     expected_span,
     find_text,
@@ -66,8 +66,8 @@ def command(
     """Explain why a search for QUESTION misses the passage that answers it, and why the answer leaves it out.
 
     \b
-        ragkit why "refund period" --expect contracts/terms.md:14
-        ragkit why "What is the refund period?" --text "30 days"
+        ragkit explain "refund period" --expect contracts/terms.md:14
+        ragkit explain "What is the refund period?" --text "30 days"
 
     The answer is the one without a model. Exits with 1 if the passage is not among the hits, or if the answer does not
     hold the text.
@@ -114,17 +114,17 @@ def _diagnose(
         ), None
     source, start, end = found
     line = document.text.count("\n", 0, start) + 1 if document is not None else None
-    diagnosis = diagnose(kb, query, ExpectedPlace(source, line))
+    diagnosis = diagnose(kb, query, ExpectedLocation(source, line))
     with kb.session() as session:
         return diagnosis, diagnose_answer(session, query, ExpectedText(source, start, end, wanted.text))
 
 
-def _parse_location(expect: str) -> ExpectedPlace:
+def _parse_location(expect: str) -> ExpectedLocation:
     match = re.fullmatch(r"(.+):(p?)([1-9]\d*)", expect)
     if match is None:
-        return ExpectedPlace(expect)
+        return ExpectedLocation(expect)
     number = int(match[3])
-    return ExpectedPlace(match[1], page=number) if match[2] else ExpectedPlace(match[1], line=number)
+    return ExpectedLocation(match[1], page=number) if match[2] else ExpectedLocation(match[1], line=number)
 
 
 def _why_json(diagnosis: Diagnosis) -> dict[str, JSON]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.cli import VERBS
+from ragkit.cli import COMMANDS
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.session import Session
 from tests.cli.conftest import Ragkit, start
@@ -279,7 +279,7 @@ def test_status_list_show_rm_and_clear(indexed: Path, ragkit: Ragkit) -> None:
     assert ragkit("show", str(chunk["id"]), "--json").json["text"] == chunk["text"]
     assert ragkit("show", "house/boiler.md").out == GUIDE + "\n"
     assert "neither a chunk id" in ragkit("show", "nothing", code=1).err
-    assert ragkit("rm", "house/garden.txt").out == "1 document removed\n"
+    assert ragkit("remove", "house/garden.txt").out == "1 document removed\n"
     assert [line["source"] for line in ragkit("list", "--json").lines] == ["house/boiler.md", "house/keys.csv"]
     assert ragkit("verify").out == "2 documents, 2 chunks: sound\n"
     assert "confirm with --yes" in ragkit("clear", code=2).err
@@ -300,7 +300,7 @@ def test_without_a_knowledge_base_every_verb_says_how_to_make_one(workplace: Pat
         ["list"],
         ["show", "x"],
         ["summarize", "x"],
-        ["rm", "x"],
+        ["remove", "x"],
         ["clear"],
         ["verify"],
     ):
@@ -375,8 +375,8 @@ def test_ragkit_without_a_command_prints_the_help(workplace: Path, ragkit: Ragki
 
 def test_help_lists_every_verb(workplace: Path, ragkit: Ragkit) -> None:
     text = ragkit("--help").out
-    assert [line.split()[0] for line in text.split("Commands:\n")[1].splitlines() if line.strip()] == list(VERBS)
-    for verb in VERBS:
+    assert [line.split()[0] for line in text.split("Commands:\n")[1].splitlines() if line.strip()] == list(COMMANDS)
+    for verb in COMMANDS:
         assert ragkit(verb, "--help").out.startswith("Usage: ragkit " + verb)
 
 
@@ -471,3 +471,25 @@ def test_an_interrupt_within_a_lock_of_python_is_an_interrupt(
     monkeypatch.setattr(KnowledgeBase, "index", lambda *_, **options: threading.Lock().release())
     with pytest.raises(RuntimeError, match="release unlocked lock"):
         ragkit("index", house)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(("rm", "nothing"), "remove"), (("why", "x", "--expect", "nothing"), "explain")]
+)
+def test_old_names_of_commands_work_and_print_the_new_ones(
+    house: Path, ragkit: Ragkit, old: tuple[str, ...], new: str
+) -> None:
+    ragkit("index", "house", "-q")
+    result, today = ragkit(*old, code=1), ragkit(new, *old[1:], code=1)
+    assert result.out == today.out
+    assert result.err == f"note: `ragkit {old[0]}` is now `ragkit {new}`\n{today.err}"
+
+
+def test_old_names_of_options_work_and_print_the_new_ones(house: Path, ragkit: Ragkit) -> None:
+    ragkit("index", "house", "-q")
+    result = ragkit("eval", "--auto", "1", "--write=q.jsonl", "--retrieval-only", "--depth", "3")
+    assert Path("q.jsonl").exists()
+    assert "ndcg@3" in result.out
+    assert result.err.startswith("note: `--write` is now `--save`\nnote: `--depth` is now `--top-k`\n")
+    assert "No such option '--write'" in ragkit("usage", "--write", "x", code=2).err
+    assert "is now" not in ragkit("search", "--", "--write").err

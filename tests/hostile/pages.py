@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.nasty.case import Case, Long, Skipped, case
+from tests.hostile.case import Case, Long, Skipped, case
 
 HEAD = b"<!doctype html><title>t</title>"
 HIDDEN = (

@@ -17,14 +17,14 @@ RunnerFactory: TypeAlias = Callable[[PipelineComponents, int], BuildRunner]
 Outcome: TypeAlias = PreparedFile | ParseFailure
 
 
-class SpooledFiles:
+class PreparedFiles:
     """Prepared files in a temporary file, by source and version. Close it, or use it as a context manager."""
 
     def __init__(self) -> None:
         self._file = TemporaryFile(prefix="ragkit-")  # noqa: SIM115 - closed by `close`
         self._offsets: dict[tuple[str, FileStat], int] = {}
 
-    def __enter__(self) -> SpooledFiles:
+    def __enter__(self) -> PreparedFiles:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -50,24 +50,24 @@ class SpooledFiles:
 
     def wrap(self, factory: RunnerFactory) -> RunnerFactory:
         """A factory of runners that take files from here, and add those that they read themselves."""
-        return lambda components, jobs: _SpoolingRunner(factory(components, jobs), self)
+        return lambda components, jobs: _ReusingRunner(factory(components, jobs), self)
 
 
-class _SpoolingRunner(RunnerAround):
-    """Adds prepared files to the spool, and takes them from there if they are the same version."""
+class _ReusingRunner(RunnerAround):
+    """Keeps the files that it reads, and gives those that are kept, if they are the same version."""
 
-    def __init__(self, inner: BuildRunner, spool: SpooledFiles) -> None:
+    def __init__(self, inner: BuildRunner, prepared: PreparedFiles) -> None:
         super().__init__(inner)
-        self._spool = spool
+        self._prepared = prepared
 
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, Outcome]]:
         """The outcome of each task, in order."""
-        spooled = [task in self._spool for task in work]
-        fresh = self._inner.prepare_files([task for task, known in zip(work, spooled, strict=True) if not known])
-        for task, known in zip(work, spooled, strict=True):
+        kept = [task in self._prepared for task in work]
+        fresh = self._inner.prepare_files([task for task, known in zip(work, kept, strict=True) if not known])
+        for task, known in zip(work, kept, strict=True):
             if known:
-                yield task, self._spool.read(task)
+                yield task, self._prepared.read(task)
             else:
                 _, outcome = next(fresh)
-                self._spool.add(task, outcome)
+                self._prepared.add(task, outcome)
                 yield task, outcome

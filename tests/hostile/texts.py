@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-from tests.nasty.case import Case, Long, Skipped, case
+from tests.hostile.case import Case, Long, Skipped, case
 
 GERMAN = "Die Straße führt über die Brücke, und die Äpfel sind süß."
 JAPANESE = "これは日本語の文章です。文字コードはシフトジスです。" * 4

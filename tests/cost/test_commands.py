@@ -10,9 +10,9 @@ import pytest
 from ragkit import KnowledgeBase
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.errors import ProviderError
-from tests.money.conftest import Ragkit
-from tests.money.paid import PaidProvider
-from tests.money.wire import Wire
+from tests.cost.conftest import Ragkit
+from tests.cost.paid import PaidProvider
+from tests.cost.wire import Wire
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def test_usage_adds_up_to_what_the_server_counted(used: Path, wire: Wire, ragkit
     assert total["total_cost_usd"] == pytest.approx(prompt_tokens * 1e-4 + completion_tokens * 1e-3 + embedded * 1e-3)
     assert (total["runs"], total["calls"]) == (3, len(wire.requests))
     assert set(usage) == {
-        "kb", "since", "until", "total", "by_day", "by_model", "by_tool", "by_pipeline", "by_verb",
+        "kb", "since", "until", "total", "by_day", "by_model", "by_tool", "by_pipeline", "by_command", "by_verb",
     }  # fmt: skip
-    for group in ("day", "model", "tool", "pipeline", "verb"):
+    for group in ("day", "model", "tool", "pipeline", "command"):
         rows = usage[f"by_{group}"]
         assert sum(row["total_cost_usd"] for row in rows) == pytest.approx(total["total_cost_usd"])
         assert all(row[group] is not None for row in rows)
-    assert {row["verb"] for row in usage["by_verb"]} == {"index", "search", "ask"}
+    assert {row["command"] for row in usage["by_command"]} == {"index", "search", "ask"}
     assert [row["model"] for row in usage["by_model"]] == ["openai:text-embedding-3-small", "openai:gpt-4o-mini"]
     assert {row["tool"] for row in usage["by_tool"]} == {"", "search_knowledge_base"}
     assert [row["pipeline"] for row in usage["by_pipeline"]] == ["ragkit"]
@@ -51,13 +51,13 @@ def test_usage_adds_up_to_what_the_server_counted(used: Path, wire: Wire, ragkit
 
 def test_usage_can_be_limited_to_a_period_and_grouped(used: Path, ragkit: Ragkit) -> None:
     assert ragkit("usage", "--since", "2100-01-01", "--json").json["total"]["calls"] == 0
-    usage = ragkit("usage", "--by", "verb", "--since", "1d", "--json").json
-    assert set(usage) == {"kb", "since", "until", "total", "by_verb"}
+    usage = ragkit("usage", "--by", "command", "--since", "1d", "--json").json
+    assert set(usage) == {"kb", "since", "until", "total", "by_command", "by_verb"}
     assert "since must be " in ragkit("usage", "--since", "soon", code=2).err
     output = ragkit("usage", "--by", "model").out
     assert output.startswith("total  $")
     assert "by model\n  openai:text-embedding-3-small  $" in output
-    assert "by verb" not in output
+    assert "by command" not in output
 
 
 def test_usage_without_calls_is_zero_and_requires_a_knowledge_base(workplace: Path, ragkit: Ragkit) -> None:

@@ -1,4 +1,4 @@
-"""docs/mistakes.md holds the exact error messages."""
+"""docs/error-messages.md holds the exact error messages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mistakes.__main__ import PAGE
-from tests.mistakes.cases import GROUPS
-from tests.mistakes.stage import Mistake, render_section
+from tests.error_messages.__main__ import PAGE
+from tests.error_messages.cases import GROUPS
+from tests.error_messages.sandbox import Mistake, render_section
 
 MISTAKES = [mistake for group in GROUPS.values() for mistake in group]
 

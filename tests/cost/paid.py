@@ -15,7 +15,7 @@ from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.embed.base import Row, Rows, normalize_rows
 from ragkit.usage.meter import record_embedding
 from ragkit.usage.tokens import Tokens
-from tests.money.wire import DIMENSION
+from tests.cost.wire import DIMENSION
 
 BATCH = 8
 """Texts that are embedded by one request."""

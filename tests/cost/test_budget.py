@@ -24,8 +24,8 @@ from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.load.process.parsing import ParseFailure
 from ragkit.pipeline.assemble import PipelineComponents
 from tests import reads
-from tests.money.conftest import Ragkit
-from tests.money.wire import Wire
+from tests.cost.conftest import Ragkit
+from tests.cost.wire import Wire
 
 TOKEN = 0.001
 """US dollars of one token embedded, by the price list of these tests."""
@@ -257,7 +257,7 @@ def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire
     assert "exceeded" in stopped.err
     chats, prompt_tokens, completion_tokens = wire.total("/chat/completions")
     assert chats == 1
-    assert ragkit("usage", "--json").json["by_verb"][0]["verb"] == "ask"  # the cost is recorded
+    assert ragkit("usage", "--json").json["by_command"][0]["command"] == "ask"  # the cost is recorded
     assert prompt_tokens * 1e-4 + completion_tokens * 1e-3 > estimate
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from pypdf import PdfWriter
 
 from ragkit.index.catalog.checksums import read_checksums, write_checksums
+from tests.error_messages.sandbox import HASHING, Mistake, Prepare, Sandbox
 from tests.load import sample_files
-from tests.mistakes.stage import HASHING, Mistake, Prepare, Stage
 from tests.wire.server import Fault
 
 KEY = {"OPENAI_API_KEY": "test-key"}
@@ -22,23 +22,23 @@ UNREACHABLE = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
 QUESTION = "'How often is a request sent again?'"
 
 
-def indexed(stage: Stage) -> None:
+def indexed(sandbox: Sandbox) -> None:
     """A knowledge base over one document."""
-    stage.index()
+    sandbox.index()
 
 
-def documents(stage: Stage) -> None:
+def documents(sandbox: Sandbox) -> None:
     """Documents and no knowledge base yet."""
-    stage.write("docs/guide.md", "# Retries\n\nTwice.\n")
-    stage.write("ragkit.yaml", HASHING)
+    sandbox.write("docs/guide.md", "# Retries\n\nTwice.\n")
+    sandbox.write("ragkit.yaml", HASHING)
 
 
 def documents_with_pipeline(text: str) -> Prepare:
     """Documents and a ragkit.yaml with this text."""
 
-    def prepare(stage: Stage) -> None:
-        documents(stage)
-        stage.write("ragkit.yaml", text)
+    def prepare(sandbox: Sandbox) -> None:
+        documents(sandbox)
+        sandbox.write("ragkit.yaml", text)
 
     return prepare
 
@@ -46,9 +46,9 @@ def documents_with_pipeline(text: str) -> Prepare:
 def documents_with_file(name: str, content: str | bytes) -> Prepare:
     """Documents, and a file with this content."""
 
-    def prepare(stage: Stage) -> None:
-        documents(stage)
-        stage.write(name, content)
+    def prepare(sandbox: Sandbox) -> None:
+        documents(sandbox)
+        sandbox.write(name, content)
 
     return prepare
 
@@ -56,49 +56,49 @@ def documents_with_file(name: str, content: str | bytes) -> Prepare:
 def indexed_with_file(name: str, content: str) -> Prepare:
     """A knowledge base, and a file with this content."""
 
-    def prepare(stage: Stage) -> None:
-        stage.index()
-        stage.write(name, content)
+    def prepare(sandbox: Sandbox) -> None:
+        sandbox.index()
+        sandbox.write(name, content)
 
     return prepare
 
 
-def changed_settings(stage: Stage) -> None:
+def changed_settings(sandbox: Sandbox) -> None:
     """A knowledge base, and different settings."""
-    stage.index()
-    stage.write("ragkit.yaml", HASHING + "split: {name: recursive, chunk_size: 100}\n")
+    sandbox.index()
+    sandbox.write("ragkit.yaml", HASHING + "split: {name: recursive, chunk_size: 100}\n")
 
 
-def newer_version(stage: Stage) -> None:
+def newer_version(sandbox: Sandbox) -> None:
     """A knowledge base of a later version of ragkit."""
-    stage.index()
+    sandbox.index()
     with sqlite3.connect(".ragkit/index.sqlite") as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE key = 'format'")
     connection.close()
     write_checksums(Path(".ragkit"), read_checksums(Path(".ragkit")) or ())  # as that version does
 
 
-def overwritten_catalog(stage: Stage) -> None:
+def overwritten_catalog(sandbox: Sandbox) -> None:
     """A knowledge base whose catalog is overwritten."""
-    stage.index()
+    sandbox.index()
     Path(".ragkit/index.sqlite").write_bytes(b"not a database" * 100)
 
 
-def missing_vectors(stage: Stage) -> None:
+def missing_vectors(sandbox: Sandbox) -> None:
     """A knowledge base without its vector file."""
-    stage.index()
+    sandbox.index()
     for path in Path(".ragkit").glob("vectors-*.f32"):
         path.unlink()
 
 
-def foreign_directory(stage: Stage) -> None:
+def foreign_directory(sandbox: Sandbox) -> None:
     """A directory that is not a knowledge base."""
-    stage.write(".ragkit/notes.txt", "nothing")
+    sandbox.write(".ragkit/notes.txt", "nothing")
 
 
-def moved_documents(stage: Stage) -> None:
+def moved_documents(sandbox: Sandbox) -> None:
     """A knowledge base whose documents were moved."""
-    stage.index()
+    sandbox.index()
     shutil.move("docs", "elsewhere")
 
 
@@ -113,7 +113,7 @@ def _encrypted() -> bytes:
 INDEX = (
     Mistake("No source", "index"),
     Mistake("A folder that does not exist", "index dcos", documents),
-    Mistake("A folder without documents", "index empty", lambda stage: (stage.folder / "empty").mkdir()),
+    Mistake("A folder without documents", "index empty", lambda sandbox: (sandbox.folder / "empty").mkdir()),
     Mistake("A typo in a command", "idnex docs"),
     Mistake("A typo in an option", "index docs --dryrun", documents),
     Mistake(
@@ -200,7 +200,7 @@ ASKING = (
     Mistake("A question that the documents do not answer", "ask 'Who won the cup in 1974?' --strict", indexed),
     Mistake("Moved documents", f"search {QUESTION} -k 1", moved_documents),
     Mistake("An unknown id", "show 1234", indexed),
-    Mistake("A source that is not indexed", "rm docs/other.md", indexed),
+    Mistake("A source that is not indexed", "remove docs/other.md", indexed),
     Mistake("Clearing without --yes", "clear", indexed),
     Mistake("A typo in a store", "copy --to sqlit", indexed),
 )
@@ -274,8 +274,8 @@ EVALUATION = (
             "mine.yaml", "rounds: 0\nstores:\n  - {name: faiss, options: {methd: flat}}\n  - {name: pgvektor}\n"
         ),
     ),
-    Mistake("A passage that is not indexed", f"why {QUESTION} --expect docs/other.md", indexed),
-    Mistake("Nothing is expected", f"why {QUESTION}", indexed),
+    Mistake("A passage that is not indexed", f"explain {QUESTION} --expect docs/other.md", indexed),
+    Mistake("Neither --expect nor --text", f"explain {QUESTION}", indexed),
 )
 GROUPS = {
     "Indexing": INDEX,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.nasty.case import Case, Failed, Long, case
+from tests.hostile.case import Case, Failed, Long, case
 
 BOMB = "a: &a [lol, lol]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{below}'] * 9)}]\n" for below, name in zip("abcdefgh", "bcdefghi", strict=True)

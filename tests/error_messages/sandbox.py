@@ -30,7 +30,7 @@ HASHING = "embed: {name: hashing, dimension: 64}\n"
 
 
 @dataclass(frozen=True)
-class Stage:
+class Sandbox:
     """The working directory of a mistake."""
 
     folder: Path
@@ -51,12 +51,12 @@ class Stage:
         assert code == 0, out
 
 
-Prepare = Callable[[Stage], None]
+Prepare = Callable[[Sandbox], None]
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A command and its preparation. The output and exit code are in docs/mistakes.md."""
+    """A command and its preparation. The output and exit code are in docs/error-messages.md."""
 
     title: str
     command: str
@@ -87,7 +87,7 @@ def run_cli(arguments: list[str], stdin: str = "") -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def prepared_folder(mistake: Mistake, folder: Path) -> Iterator[Stage]:
+def prepared_folder(mistake: Mistake, folder: Path) -> Iterator[Sandbox]:
     """The prepared folder as working directory, without settings of the environment."""
     kept = {name: value for name, value in os.environ.items() if not _is_setting(name)}
     env = {**kept, "XDG_CONFIG_HOME": str(folder / "no-config"), "COLUMNS": "100", "NO_COLOR": "1"}
@@ -95,11 +95,11 @@ def prepared_folder(mistake: Mistake, folder: Path) -> Iterator[Stage]:
     os.chdir(folder)
     try:
         with patch.dict(os.environ, env, clear=True):
-            stage = Stage(folder)
+            sandbox = Sandbox(folder)
             if mistake.prepare is not None:
-                mistake.prepare(stage)
+                mistake.prepare(sandbox)
             with patch.dict(os.environ, mistake.env), _provider(mistake):
-                yield stage
+                yield sandbox
     finally:
         os.chdir(before)
 
@@ -122,7 +122,7 @@ def _is_setting(name: str) -> bool:
 
 
 def render_section(mistake: Mistake, folder: Path) -> str:
-    """The section of docs/mistakes.md: command, output and exit code."""
+    """The section of docs/error-messages.md: command, output and exit code."""
     with prepared_folder(mistake, folder):
         code, out = run_cli(shlex.split(mistake.command), mistake.stdin)
     command = "ragkit " + mistake.command

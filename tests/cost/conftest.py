@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Ragkit, ragkit, workplace
-from tests.money.wire import Wire, serving
+from tests.cost.wire import Wire, serving
 
 __all__ = ["Ragkit", "ragkit", "workplace"]
 
 ENTRY_POINTS = """[ragkit.embedders]
-paid = tests.money.paid:PaidEmbedder
-careless = tests.money.paid:CarelessEmbedder
-nameless = tests.money.paid:NamelessEmbedder
+paid = tests.cost.paid:PaidEmbedder
+careless = tests.cost.paid:CarelessEmbedder
+nameless = tests.cost.paid:NamelessEmbedder
 
 [ragkit.providers]
-paidchat = tests.money.paid:PaidProvider
+paidchat = tests.cost.paid:PaidProvider
 """
 PRICES = """openai:
   text-embedding-3-small: {input: 1000}

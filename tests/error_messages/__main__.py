@@ -1,18 +1,18 @@
-"""Writes docs/mistakes.md: `python -m tests.mistakes`."""
+"""Writes docs/error-messages.md: `python -m tests.error_messages`."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-from tests.mistakes.cases import GROUPS
-from tests.mistakes.stage import render_section
+from tests.error_messages.cases import GROUPS
+from tests.error_messages.sandbox import render_section
 
-PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "error-messages.md"
 HEAD = """# Error messages
 
 The most common mistakes, with the exact messages and exit codes. The tests run every section and compare it with this
-page; `python -m tests.mistakes` writes it.
+page; `python -m tests.error_messages` writes it.
 
 Exit codes: 0 success; 1 error or failed check; 2 usage error; 3 the knowledge base was built with different settings;
 4 budget exceeded; 5 verification failed; 6 no supported answer, with `--strict`; 7 completed, but some files failed;

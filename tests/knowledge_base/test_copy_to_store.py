@@ -18,7 +18,7 @@ from ragkit.errors import PipelineError, SettingsMismatch, StoreError
 from ragkit.index import external_store
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.external_store import ExternalStore, StoreLocation
-from ragkit.knowledge_base.copying import migrate
+from ragkit.knowledge_base.copying import to_store
 from ragkit.knowledge_base.copying.to_store import CopyOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.stored_settings import read_stored_pipeline
@@ -238,7 +238,7 @@ def test_a_store_with_wrong_content_is_not_used(
 
 
 def test_a_store_with_low_recall_is_not_used(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrate, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit counts as equal
+    monkeypatch.setattr(to_store, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit counts as equal
     report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "store"))).copy()
     assert report.problems == (
         "recall must be >= 90% (got 0% in 24 searches): raise the number of candidates of its index",

@@ -131,7 +131,7 @@ def without_mark(text: str) -> str:
     return text if mark is None else text[mark.end() :] or NOT_IN_DOCUMENTS
 
 
-def may_become_mark(text: str) -> bool:
+def may_become_not_found_mark(text: str) -> bool:
     """Whether the beginning of an answer may be the beginning of NOT_FOUND_MARK."""
     start = text.lstrip(" \t\r\n>*_`").lower()
     mark = _MARK.match(text)

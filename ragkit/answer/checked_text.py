@@ -66,7 +66,8 @@ def check_text(
     searches = find_searches(result)
     numbers = None if agent.config.response_format is not None else shown
     text, unknown = clean_answer(result.content, [question, *passage_texts(shown.values())], numbers)
-    not_there = numbers is not None and bool(searches) and is_only_on_the_search(result.content)
+    no_mark = bool(searches) and all(search.are_extracts for search in searches)  # it was told no words to abstain with
+    not_there = no_mark and numbers is not None and is_only_on_the_search(result.content)
     abstained = not_there or says_not_found(result.content, question)
     no_answer = find_no_answer(result.content, agent.system_prompt) if numbers is not None else ""
     attributed = Attribution(text, ())

@@ -197,14 +197,13 @@ def test_an_uncited_answer_with_other_tools_stays() -> None:
     ],
 )
 def test_a_remark_that_the_passages_do_not_hold_it_is_an_abstention(text: str) -> None:
-    answer = RAGAgent(SHELF, ScriptedProvider([text])).ask(QUESTION)
+    answer = RAGAgent(SHELF, Local([text])).ask(QUESTION)
     assert (answer.text, answer.outcome, answer.abstained) == (text, Outcome.NOT_IN_DOCUMENTS, True)
 
 
 def test_a_remark_beside_a_statement_is_no_abstention() -> None:
-    answer = RAGAgent(SHELF, ScriptedProvider(["The text does not give the year. The hedge is cut in August."])).ask(
-        QUESTION
-    )
+    text = "The text does not give the year. The hedge is cut in August."
+    answer = RAGAgent(SHELF, Local([text])).ask(QUESTION)
     assert (answer.outcome, answer.abstained) == (Outcome.ANSWERED, False)
 
 

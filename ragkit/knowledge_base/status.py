@@ -12,6 +12,8 @@ from ragkit.knowledge_base.stored_settings import read_build_fingerprint
 from ragkit.records import JSON
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ragkit.index.catalog.postgres_replicas import DatabaseStatus
     from ragkit.index.reader import CatalogSnapshot
     from ragkit.index.report import FileFailure
@@ -88,7 +90,7 @@ def read_status(
         chunks=chunks,
         embedded=snapshot.count_embedded(),
         vectors=chunks if is_restricted else snapshot.count_vectors(),
-        bytes=0 if is_restricted else sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        bytes=0 if is_restricted else sum(map(_size_on_disk, path.rglob("*"))),
         sources=tuple(catalog.roots()),
         settings=asdict(read_build_fingerprint(catalog, path)),
         stale=sum(row.status == "indexed" and source_files.is_changed(row) for row in files),
@@ -96,3 +98,11 @@ def read_status(
         failures=tuple(failed[:MAX_LISTED_FAILURES]),
         database=None if is_restricted else location.status(),
     )
+
+
+def _size_on_disk(path: Path) -> int:
+    """The bytes that a file takes on the disk, without the gaps of a sparse one; 0 for a folder."""
+    if not path.is_file():
+        return 0
+    state = path.stat()
+    return min(state.st_size, state.st_blocks * 512) if hasattr(state, "st_blocks") else state.st_size

@@ -310,7 +310,7 @@ def test_without_a_knowledge_base_every_verb_says_how_to_make_one(workplace: Pat
 
 def test_usage_errors_are_one_line_with_exit_code_2(workplace: Path, ragkit: Ragkit) -> None:
     assert "did you mean 'index'?" in ragkit("indx", "docs", code=2).err
-    assert "Path 'nowhere' does not exist" in ragkit("index", "nowhere", code=2).err
+    assert "'nowhere' does not exist. To remove documents" in ragkit("index", "nowhere", code=2).err
     assert "missing source" in ragkit("index", code=2).err
     assert "missing question" in ragkit("ask", " ", code=2).err
 

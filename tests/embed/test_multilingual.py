@@ -90,6 +90,8 @@ def test_a_knowledge_base_finds_a_german_document_by_an_english_question(tmp_pat
     (tmp_path / "docs").mkdir()
     for number, text in enumerate(PASSAGES[1:4]):
         (tmp_path / "docs" / f"{number}.txt").write_text(text, encoding="utf-8")
-    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("extends: default\nembed: {name: multilingual}\n")) as kb:
+    with KnowledgeBase.open(
+        tmp_path / "kb", Pipeline.from_yaml("extends: default\nembed: {name: multilingual}\n")
+    ) as kb:
         kb.index(tmp_path / "docs")
         assert kb.search("How many vacation days do I get?", top_k=1)[0].text == PASSAGES[1]

@@ -64,6 +64,7 @@ class Multilingual:
 
     provider = "local"
     model = "multilingual-e5-small"
+    dense_weight = 0.75
 
     def __init__(self, options: MultilingualOptions | None = None, *, weights: Path = WEIGHTS) -> None:
         """Reads nothing. `weights` is the file of the weights; tests use another one."""

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 ENGLISH = "English"
 _FREQUENT_WORDS = {
-    ENGLISH: "the of and to in is that for with are be this it by or as an from not at which you can",
-    "Catalan": "els amb dels és una per més són aquest aquesta les què també ha seva pel",
-    "Croatian or Serbian": "je se da su nije koji što kao ili bi iz biti od sa ima",
-    "Czech": "je že se na jsou při také jako nebo být který která jeho již podle",
-    "Danish": "og det er af til ikke ved blev også efter eller har kan skal hvor",
-    "Dutch": "het een van voor niet zijn ook wordt bij aan naar door moet deze wel",
-    "Estonian": "ja ei või oli mis kui see seda nende tema oma aga ning selle",
-    "Finnish": "ja on ei että se oli hän tai kun mutta ovat myös joka sekä",
-    "French": "les des est une dans pour qui que pas sur avec par sont aux ce du",
-    "German": "der die das und ist nicht ein eine den von mit dem des auf für sich wird zu",
-    "Hungarian": "az és hogy nem egy van meg ez volt is vagy csak mint lehet kell",
-    "Indonesian": "yang dan di dengan untuk dari ini pada adalah tidak dalam itu akan oleh",
-    "Italian": "il di che è una per non sono della del con gli nel più anche dei alla",
-    "Lithuanian": "ir yra kad ne tai su buvo arba kaip jo apie būti iš nuo",
-    "Norwegian": "og det er av til ikke ved ble også etter eller har kan skal hvor på",
-    "Polish": "nie jest się na że do jak przez oraz lub od są może dla który",
-    "Portuguese": "não uma para que os com por mais foi são dos das ao também ser da do",
-    "Romanian": "și este nu cu pe din mai sunt sau care pentru fost lui prin sau",
-    "Spanish": "el los las que una por con para del se más como su es al son",
-    "Swedish": "och det är av att inte som för med till har på ett kan ska eller",
-    "Turkish": "ve bir bu için ile olan olarak daha çok gibi değil ise her kadar",
-    "Vietnamese": "và của là có không được cho các trong với này một người",
+    ENGLISH: "the of and to in is that for with are be this it by or as an from not at which you can was were does did "
+    "do has have what who when where how why",
+    "Catalan": "els amb dels és una per més són aquest aquesta les què també ha seva pel qui quan com quin",
+    "Croatian or Serbian": "je se da su nije koji što kao ili bi iz biti od sa ima tko kada gdje kako koja",
+    "Czech": "je že se na jsou při také jako nebo být který která jeho již podle kdo co kdy kde jak kolik",
+    "Danish": "og det er af til ikke ved blev også efter har kan skal hvem hvad hvornår hvor hvordan hvilken hvilke",
+    "Dutch": "het een van voor niet zijn ook wordt bij aan naar door moet deze de wie wat wanneer waar hoe welke",
+    "Estonian": "ja ei või oli mis kui see seda nende tema oma aga ning selle kes millal kus kuidas",
+    "Finnish": "ja on ei että se oli hän tai kun mutta ovat myös joka sekä kuka mikä milloin missä miten kuinka",
+    "French": "les des est une dans pour qui que pas sur avec par sont aux ce du le la et quel quelle quels quelles "
+    "quand où comment combien pourquoi",
+    "German": "der die das und ist nicht ein eine den von mit dem des auf für sich wird zu im wurde war wie viele was "
+    "wer wann wo warum welche welcher welches",
+    "Hungarian": "az és hogy nem egy van meg ez volt is vagy csak mint lehet kell ki mi mikor hol hogyan melyik",
+    "Indonesian": "yang dan di dengan untuk dari ini pada adalah tidak dalam itu akan oleh apa siapa kapan mana berapa",
+    "Italian": "il di che è una per non sono della del con gli nel più anche dei alla chi cosa quando dove come quale",
+    "Lithuanian": "ir yra kad ne tai su buvo arba kaip jo apie būti iš nuo kas kada kur kiek",
+    "Norwegian": "og det er av til ikke ved ble også etter har kan skal på hvem hva når hvor hvordan hvilken hvilke",
+    "Polish": "nie jest się na że do jak przez oraz lub od są może dla który kto co kiedy gdzie ile jaki jaka",
+    "Portuguese": "não uma para que os com por mais foi são dos das ao também ser da do quem quando como onde qual",
+    "Romanian": "și este nu cu pe din mai sunt sau care pentru fost lui prin cine ce când unde cum cât",
+    "Spanish": "el los las que una por con para del se más como su es al son de la qué quién cuándo cómo dónde cuál "
+    "cuánto cuántos",
+    "Swedish": "och det är av att inte som för med till har på ett kan ska vem vad när var hur vilken vilka",
+    "Turkish": "ve bir bu için ile olan olarak daha çok gibi değil ise her kadar kim ne zaman nerede nasıl hangi kaç",
+    "Vietnamese": "và của là có không được cho các trong với này một người ai gì khi nào đâu",
 }
-"""Names that readers know, also of languages that share most of these words."""
+"""The most frequent words, and those that questions begin with. Languages that share most of these have one name."""
 _WORDS = {language: frozenset(words.split()) for language, words in _FREQUENT_WORDS.items()}
 _SCRIPTS = (
     ("\u0370", "\u03ff", "Greek"),
@@ -69,7 +73,7 @@ def detect_language(text: str) -> str:
     if scripts and latin < scripts.total():
         is_japanese = scripts["Japanese"] > _KANA_SHARE * scripts.total()
         return "Japanese" if is_japanese else scripts.most_common(1)[0][0]
-    counts = {language: sum(word in frequent for word in words) for language, frequent in _WORDS.items()}
+    counts = _count_frequent(words)
     best = max(counts, key=lambda language: counts[language])
     is_prose = len(words) >= _MIN_WORDS and len(_WORDS[best].intersection(words)) >= _MIN_DIFFERENT
     return best if is_prose and counts[best] >= _MIN_SHARE * len(words) else ""
@@ -85,6 +89,23 @@ def find_main_language(texts: Iterable[str]) -> str:
         return ENGLISH if found[ENGLISH] else ""
     del found[ENGLISH]
     return found.most_common(1)[0][0]
+
+
+def detect_question_language(question: str) -> str:
+    """The language of a question in Latin letters, if it has more frequent words of it than of English; else empty."""
+    counts = _count_frequent(_LETTERS.findall(question[:_MAX_CHARS].lower()))
+    best = max(counts, key=lambda language: counts[language])
+    return best if counts[best] > counts[ENGLISH] else ""
+
+
+def frequent_words(language: str) -> frozenset[str]:
+    """The most frequent words of a language, in lower case."""
+    return _WORDS.get(language, frozenset())
+
+
+def _count_frequent(words: Sequence[str]) -> dict[str, int]:
+    """Language -> how many of the words are frequent in it."""
+    return {language: sum(word in frequent for word in words) for language, frequent in _WORDS.items()}
 
 
 def _script_of(letter: str) -> str:

@@ -9,28 +9,31 @@ from collections.abc import Iterable, Sequence
 ENGLISH = "English"
 _FREQUENT_WORDS = {
     ENGLISH: "the of and to in is that for with are be this it by or as an from not at which you can was were does did "
-    "do has have what who when where how why",
+    "do has have what who when where how why on if we my",
     "Catalan": "els amb dels és una per més són aquest aquesta les què també ha seva pel qui quan com quin",
     "Croatian or Serbian": "je se da su nije koji što kao ili bi iz biti od sa ima tko kada gdje kako koja",
     "Czech": "je že se na jsou při také jako nebo být který která jeho již podle kdo co kdy kde jak kolik",
     "Danish": "og det er af til ikke ved blev også efter har kan skal hvem hvad hvornår hvor hvordan hvilken hvilke",
-    "Dutch": "het een van voor niet zijn ook wordt bij aan naar door moet deze de wie wat wanneer waar hoe welke",
+    "Dutch": "het een van voor niet zijn ook wordt bij aan naar door moet deze de wie wat wanneer waar hoe welke "
+    "hoeveel ik er",
     "Estonian": "ja ei või oli mis kui see seda nende tema oma aga ning selle kes millal kus kuidas",
     "Finnish": "ja on ei että se oli hän tai kun mutta ovat myös joka sekä kuka mikä milloin missä miten kuinka",
     "French": "les des est une dans pour qui que pas sur avec par sont aux ce du le la et quel quelle quels quelles "
-    "quand où comment combien pourquoi",
+    "quand où comment combien pourquoi je il on un se au",
     "German": "der die das und ist nicht ein eine den von mit dem des auf für sich wird zu im wurde war wie viele was "
-    "wer wann wo warum welche welcher welches",
+    "wer wann wo warum welche welcher welches ich man kann einen bei oder",
     "Hungarian": "az és hogy nem egy van meg ez volt is vagy csak mint lehet kell ki mi mikor hol hogyan melyik",
     "Indonesian": "yang dan di dengan untuk dari ini pada adalah tidak dalam itu akan oleh apa siapa kapan mana berapa",
-    "Italian": "il di che è una per non sono della del con gli nel più anche dei alla chi cosa quando dove come quale",
+    "Italian": "il di che è una per non sono della del con gli nel più anche dei alla chi cosa quando dove come quale "
+    "quali un si",
     "Lithuanian": "ir yra kad ne tai su buvo arba kaip jo apie būti iš nuo kas kada kur kiek",
     "Norwegian": "og det er av til ikke ved ble også etter har kan skal på hvem hva når hvor hvordan hvilken hvilke",
     "Polish": "nie jest się na że do jak przez oraz lub od są może dla który kto co kiedy gdzie ile jaki jaka",
-    "Portuguese": "não uma para que os com por mais foi são dos das ao também ser da do quem quando como onde qual",
+    "Portuguese": "não uma para que os com por mais foi são dos das ao também ser da do quem quando como onde qual "
+    "quais um se",
     "Romanian": "și este nu cu pe din mai sunt sau care pentru fost lui prin cine ce când unde cum cât",
     "Spanish": "el los las que una por con para del se más como su es al son de la qué quién cuándo cómo dónde cuál "
-    "cuánto cuántos",
+    "cuánto cuántos un lo si hay cuáles",
     "Swedish": "och det är av att inte som för med till har på ett kan ska vem vad när var hur vilken vilka",
     "Turkish": "ve bir bu için ile olan olarak daha çok gibi değil ise her kadar kim ne zaman nerede nasıl hangi kaç",
     "Vietnamese": "và của là có không được cho các trong với này một người ai gì khi nào đâu",
@@ -96,11 +99,6 @@ def detect_question_language(question: str) -> str:
     counts = _count_frequent(_LETTERS.findall(question[:_MAX_CHARS].lower()))
     best = max(counts, key=lambda language: counts[language])
     return best if counts[best] > counts[ENGLISH] else ""
-
-
-def frequent_words(language: str) -> frozenset[str]:
-    """The most frequent words of a language, in lower case."""
-    return _WORDS.get(language, frozenset())
 
 
 def _count_frequent(words: Sequence[str]) -> dict[str, int]:

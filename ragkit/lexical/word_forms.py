@@ -1,4 +1,4 @@
-"""The terms of a question in another language than English: without its frequent words, and with forms of the others.
+"""Forms of the words of a question in another language than English.
 
 The index stems Latin words as English. Of a question whose language is detected, the terms of the index that have the
 same stem in that language are searched for too: `volljährig` finds `Volljährigkeit`.
@@ -14,7 +14,7 @@ import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
-from ragkit.lexical.languages import detect_question_language, frequent_words
+from ragkit.lexical.languages import detect_question_language
 
 FORM_WEIGHT = 0.6
 """Weight of a form, relative to the word of the question."""
@@ -28,16 +28,12 @@ _STEMMER_LOCK = Lock()  # a stemmer object is not thread-safe
 def question_terms(
     question: str, find_terms: Callable[[Sequence[str]], Mapping[str, int]]
 ) -> tuple[list[str], ExtraTerms]:
-    """The terms of a question, and further ones with their weights.
+    """The terms of a question, and forms of them that the index has, with their weights.
 
     `find_terms`: prefixes -> the terms of the index that begin with one of them, with the number of their chunks.
     """
     terms, language = extract_terms(question), detect_question_language(question)
-    if not language:
-        return terms, NO_EXTRA_TERMS
-    frequent = _frequent_terms(language)
-    terms = [term for term in terms if term not in frequent] or terms
-    stemmer = _stemmer(language)
+    stemmer = _stemmer(language) if language else None
     return terms, NO_EXTRA_TERMS if stemmer is None else _find_forms(terms, stemmer, find_terms)
 
 
@@ -67,8 +63,3 @@ def _stemmer(language: str) -> Stemmer.Stemmer | None:
     """Snowball's stemmer of a language, if there is one."""
     name = language.lower()
     return Stemmer.Stemmer(name, 0) if name in Stemmer.algorithms() else None
-
-
-@cache
-def _frequent_terms(language: str) -> frozenset[str]:
-    return frozenset(term for word in frequent_words(language) for term in extract_terms(word))

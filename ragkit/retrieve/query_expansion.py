@@ -54,6 +54,10 @@ class ExpandedChunkIndex:
         """BM25 scores with the terms of the last search."""
         return self._chunk_index.term_scores(terms, keys, self._last_terms[1] if self._last_terms else extra)
 
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms of the inner index."""
+        return self._chunk_index.find_terms(prefixes)
+
     def search_documents(self, question: str, terms: Sequence[str], top_k: int, where: Where = None) -> ScoredKeys:
         """The chunks of the inner index."""
         return self._chunk_index.search_documents(question, terms, top_k, where)

@@ -29,6 +29,8 @@ def command(context: CliContext) -> None:
     if status.embedded < status.chunks:
         context.write(f"{status.embedded:,} of {status.chunks:,} chunks embedded: searches embed what they need, "
                       "`ragkit index` all of them")  # fmt: skip
+    if status.language_note:
+        context.write(status.language_note)
     if status.failed:
         context.write(f"{format_count(status.failed, 'file')} could not be read: see ragkit list --failed")
     context.write(f"sources: {', '.join(display_name(source) for source in status.sources) or 'none'}")

@@ -4,7 +4,7 @@
 
 A FOLDER has a layout of `benchmarks/answers.py`, or is `financebench-dev` (`pdfs/`, `questions.jsonl`) or `chunk-spans`
 (`corpora/`, `questions.csv`). Of each, at most N questions are asked, an eighth of them without an answer where the
-collection has such. Another part, a twelfth each, has no answer by construction: questions of other collections, and
+collection has such. Another part, a tenth each, has no answer by construction: questions of other collections, and
 questions whose documents are taken out of the passages. With `--kb`, the knowledge bases are kept there.
 
 An answer is right if it has the wanted strings. Where a collection has none: if it quotes three fifths of the wanted
@@ -46,7 +46,7 @@ TOP_K = 8
 BUDGET = 4000
 """Tokens of the passages, as in an answer."""
 UNANSWERABLE_SHARE = 8
-MADE_SHARE = 12
+MADE_SHARE = 10
 """One in so many questions is asked of another collection; as many have no document that answers."""
 MIN_SPAN_SHARE = 0.6
 PENALTY = 0.01

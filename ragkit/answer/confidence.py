@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 LIKELY = 0.8
 """From here on, an answer is called likely."""
-MIN_ANSWER = 0.3
+MIN_ANSWER = 0.25
 """Below this, the closest passages are shown in place of an answer."""
 MIN_PASSAGES = 0.1
 """Below this, the documents are said not to hold the answer."""
@@ -20,17 +20,17 @@ LOOKED_UP = 0.95
 """Of an answer that was looked up in whole documents: (36 + 1) / (37 + 2) of the held-out questions were right."""
 
 WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {"offset": -3.57, "shown": 4.08, "words": 1.87, "gap": 1.47, "far": -2.75, "missing_price": -0.36}
+    {"offset": -1.67, "shown": 3.7, "missing": -2.85, "gap": 1.33, "far": -5.44, "missing_price": -0.72}
 )
 """Weights of a logistic regression, for an embedder that tells answers from other texts.
 
-`shown`: probability of the quoted units among the candidates, the softmax of their scores. `words`: weighted share of
-the question's terms in the quotes, their headings, titles and file names. `gap`: highest cosine of a quoted unit with
-the question minus that of another candidate, in units of `ScoreCalibration`. `far`: by how much the highest cosine
-is below `NEAR`, in the same units. `missing_price`: a price is asked for, and no passage has one.
+`shown`: probability of the quoted units among the candidates, the softmax of their scores. `missing`:
+weighted share of the question's terms that are neither in the quotes nor in their headings, title and file name,
+squared. `gap`: highest cosine of a quoted unit with the question minus that of another candidate, in units of
+`ScoreCalibration`. `far`: by how much the highest cosine is below `NEAR`, in the same units, squared. `missing_price`: a price is asked for, and no passage has one.
 """
 LEXICAL_WEIGHTS: Mapping[str, float] = MappingProxyType(
-    {"offset": -4.47, "shown": 4.99, "words": 2.38, "missing_price": -1.08}
+    {"offset": -2.02, "shown": 4.51, "missing": -3.36, "missing_price": -1.19}
 )
 """Weights for other embedders."""
 NEAR = 0.9

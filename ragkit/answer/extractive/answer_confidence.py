@@ -64,7 +64,7 @@ def answer_features(
     prices = (_PRICE.search(f"{hit.chunk.header} {hit.chunk.text}") for hit in hits)
     features = {
         "shown": sum(odd for odd, is_in in zip(odds, is_quoted, strict=True) if is_in) / sum(odds),
-        "words": terms.coverage(present) + terms.prefix_coverage(present),
+        "missing": max(0.0, 1 - terms.coverage(present) - terms.prefix_coverage(present)) ** 2,
         "missing_price": float(_ASKS_PRICE.search(question) is not None and not any(prices)),
     }
     calibration = searcher.calibration() if any("dense" in hit.scores for hit in hits) else None
@@ -74,5 +74,5 @@ def answer_features(
     inside = [cosine for cosine, is_in in zip(cosines, is_quoted, strict=True) if is_in]
     outside = [cosine for cosine, is_in in zip(cosines, is_quoted, strict=True) if not is_in]
     features["gap"] = max(inside) - max(outside, default=min(cosines))
-    features["far"] = max(0.0, NEAR - max(cosines))
+    features["far"] = max(0.0, NEAR - max(cosines)) ** 2
     return features

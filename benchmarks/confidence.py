@@ -23,7 +23,7 @@ import json
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,6 +49,8 @@ UNANSWERABLE_SHARE = 8
 MADE_SHARE = 10
 """One in so many questions is asked of another collection; as many have no document that answers."""
 MIN_SPAN_SHARE = 0.6
+SET_BY_HAND = ("missing_price",)
+"""Features whose weights are not fitted: few questions ask for a price, and without one in the passages none is right."""
 PENALTY = 0.01
 """Of the squared weights, in the units of the standardized features."""
 BINS = 10
@@ -169,8 +171,11 @@ def ask(name: str, cases: Sequence[Case], searcher: Searcher) -> Iterator[Judged
             yield Judged(name, case, features, case.judge(quoted))
 
 
-def fit(judged: Sequence[Judged], names: Sequence[str], steps: int = 30) -> dict[str, float]:
-    """Weights of a logistic regression by Newton's method; the offset first."""
+def fit(judged: Sequence[Judged], current: Mapping[str, float], steps: int = 30) -> dict[str, float]:
+    """Weights of a logistic regression by Newton's method; the offset first. Some stay as they are in `current`."""
+    names = [name for name in current if name != "offset" and name not in SET_BY_HAND]
+    kept = {name: current[name] for name in SET_BY_HAND}
+    base = np.array([sum(weight * item.features[name] for name, weight in kept.items()) for item in judged])
     values = np.array([[item.features[name] for name in names] for item in judged])
     mean, deviation = values.mean(0), values.std(0) + 1e-9
     rows = np.column_stack([np.ones(len(values)), (values - mean) / deviation])
@@ -178,12 +183,12 @@ def fit(judged: Sequence[Judged], names: Sequence[str], steps: int = 30) -> dict
     penalty = PENALTY * np.diag([0.0, *np.ones(len(names))])
     weights = np.zeros(len(names) + 1)
     for _ in range(steps):
-        likely = 1 / (1 + np.exp(-rows @ weights))
+        likely = 1 / (1 + np.exp(-rows @ weights - base))
         gradient = rows.T @ (likely - right) / len(rows) + penalty @ weights
         hessian = (rows * (likely * (1 - likely))[:, None]).T @ rows / len(rows) + penalty
         weights -= np.linalg.solve(hessian, gradient)
     scaled = weights[1:] / deviation
-    return {"offset": float(weights[0] - scaled @ mean), **dict(zip(names, scaled.tolist(), strict=True))}
+    return {"offset": float(weights[0] - scaled @ mean), **dict(zip(names, scaled.tolist(), strict=True)), **kept}
 
 
 def predict(judged: Sequence[Judged], weights: dict[str, float]) -> NDArray[np.float64]:
@@ -192,11 +197,11 @@ def predict(judged: Sequence[Judged], weights: dict[str, float]) -> NDArray[np.f
     return np.asarray(1 / (1 + np.exp(-np.array(sums))), np.float64)
 
 
-def left_out(judged: Sequence[Judged], names: Sequence[str]) -> NDArray[np.float64]:
+def left_out(judged: Sequence[Judged], current: Mapping[str, float]) -> NDArray[np.float64]:
     """The confidence of each answer by a fit to the other collections."""
     confidences = np.zeros(len(judged))
     for collection in {item.collection for item in judged}:
-        weights = fit([item for item in judged if item.collection != collection], names)
+        weights = fit([item for item in judged if item.collection != collection], current)
         at = [i for i, item in enumerate(judged) if item.collection == collection]
         confidences[at] = predict([judged[i] for i in at], weights)
     return confidences
@@ -255,20 +260,18 @@ def run(options: argparse.Namespace) -> dict[str, object]:
                     kb.index(documents)
                 with kb.session() as session:
                     judged += ask(name, sample(cases, others, options.questions, rng), session)
-    names = [name for name in WEIGHTS if name != "offset"]
-    confidences = left_out(judged, names)
+    confidences = left_out(judged, WEIGHTS)
     per_collection = {}
     for name in found:
         at = [i for i, item in enumerate(judged) if item.collection == name]
         per_collection[name] = summarize([judged[i] for i in at], confidences[at])
-    lexical = [name for name in LEXICAL_WEIGHTS if name != "offset"]
     return {
         "seed": options.seed,
         "collections": {**per_collection, "all": summarize(judged, confidences)},
-        "lexical": summarize(judged, left_out(judged, lexical)),
+        "lexical": summarize(judged, left_out(judged, LEXICAL_WEIGHTS)),
         "curve": curve(judged, confidences),
-        "weights": fit(judged, names),
-        "lexical_weights": fit(judged, lexical),
+        "weights": fit(judged, WEIGHTS),
+        "lexical_weights": fit(judged, LEXICAL_WEIGHTS),
     }
 
 

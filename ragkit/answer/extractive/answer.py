@@ -28,7 +28,7 @@ from ragkit.records import Citation, Hit, Where
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
 
-REFERENCE_MARGIN = 0.1
+REFERENCE_MARGIN = 0.3
 """A question that likely refers to the one before it is complete only if its probability is higher by this."""
 EVIDENCE_PASSAGES = 8
 """Passages that decide whether a question is complete."""

@@ -18,6 +18,8 @@ from ragkit.lexical.analyzer import extract_terms
 MAX_PASSAGES = 3
 MAX_CHARS = 600
 """Characters of an answer with its citation marks; a list or steps that were asked for may be longer."""
+MAX_LIST_CHARS = 900
+"""Characters of an answer with a list or steps that were asked for."""
 MAX_LIST_WORDS = 110
 """Words of a list that was asked for."""
 _MARK_CHARS = 5  # of a citation mark and the line break
@@ -65,10 +67,12 @@ def compose_answer(
             continue
         passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS)
         size = len(passage.text) + _MARK_CHARS
-        if passages and (chars + size > max_chars or any(_repeats(passage, other) for other in passages)):
+        is_asked = unit.kind in _LISTED and kinds & (QuestionKind.LIST | QuestionKind.HOW_TO)
+        limit = max(max_chars, MAX_LIST_CHARS if is_asked else 0)
+        if passages and (chars + size > limit or any(_repeats(passage, other) for other in passages)):
             continue
-        if size > max_chars and not (unit.kind in _LISTED and kinds & (QuestionKind.LIST | QuestionKind.HOW_TO)):
-            passage = replace(passage, text=_shorten(passage.text, max_chars - _MARK_CHARS))
+        if size > limit:
+            passage = replace(passage, text=_shorten(passage.text, limit - _MARK_CHARS))
         passages.append(passage)
         chars += size
     if kinds & QuestionKind.COMPARISON and passages:

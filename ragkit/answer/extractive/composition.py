@@ -17,9 +17,7 @@ from ragkit.lexical.analyzer import extract_terms
 
 MAX_PASSAGES = 3
 MAX_CHARS = 600
-"""Characters of an answer with its citation marks; a list or steps that were asked for may be longer."""
-MAX_LIST_CHARS = 900
-"""Characters of an answer with a list or steps that were asked for."""
+"""Characters of an answer with its citation marks; a list or steps that were asked for may be longer by half."""
 MAX_LIST_WORDS = 110
 """Words of a list that was asked for."""
 _MARK_CHARS = 5  # of a citation mark and the line break
@@ -54,12 +52,12 @@ def compose_answer(
         question: as it was searched.
         ranked: the candidates, best first.
         units: all units of the passages, in order.
-        max_chars: of all passages together; a first one that is a list or steps that were asked for may be longer.
+        max_chars: of all passages together; half as many again if it begins with a list or steps that were asked for.
     """
     kinds = detect_question_kinds(question)
     composer = _Composer(question, kinds, units)
     passages: list[AnswerPassage] = []
-    chars = 0
+    chars, limit = 0, max_chars
     for unit in ranked:
         if passages and (unit.score < passages[0].score - _MARGIN or len(passages) == MAX_PASSAGES):
             break
@@ -67,8 +65,8 @@ def compose_answer(
             continue
         passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS)
         size = len(passage.text) + _MARK_CHARS
-        is_asked = unit.kind in _LISTED and kinds & (QuestionKind.LIST | QuestionKind.HOW_TO)
-        limit = max(max_chars, MAX_LIST_CHARS if is_asked else 0)
+        if not passages and unit.kind in _LISTED and kinds & (QuestionKind.LIST | QuestionKind.HOW_TO):
+            limit = max_chars * 3 // 2
         if passages and (chars + size > limit or any(_repeats(passage, other) for other in passages)):
             continue
         if size > limit:

@@ -90,7 +90,10 @@ _FUNCTION_WORD_LIST = """
 a an the i me my we you your who whom whose what which how when where why is are was were be been do does did can could
 may might must should shall will would has have had of in on at by for from to with without into about and or but not
 no if then than so it its this that these those there here as am any some all each one ones get make use der die das
-ein eine ist sind und oder wie was wer wo le la les un une est et ou qui que el los las un una es son y
+ein eine ist sind und oder wie was wer wo le la les un une est et ou qui que el los las un una es son y ich wir mir
+mich wenn auf mit im zu zum zur von vom für bei als am auch noch nicht welche welcher welches welchen wann warum je
+nous vous dans sur pour avec de du des ne pas comment quand combien pourquoi quel quelle quels quelles del con por para
+se mi su lo qué quién cómo dónde cuándo cuál
 """
 _FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
 

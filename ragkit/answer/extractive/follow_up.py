@@ -25,7 +25,9 @@ class Reference(Enum):
     POSSIBLE = "possible"
     """It asks what one word means, begins with "and", or is long."""
     LIKELY = "likely"
-    """It has a word that may stand for something before it, or says nearly nothing."""
+    """It says nearly nothing."""
+    PRONOUN = "pronoun"
+    """It has a word that may stand for something before it."""
     CERTAIN = "certain"
     """It is no question of its own: "When?", "And Bullseye?"."""
 
@@ -114,7 +116,7 @@ def find_reference(question: str) -> Reference:
     if _ellipsis(text) or not words or _ASKED_ONLY.match(text):
         return Reference.CERTAIN
     if _refers_back(_EXPLETIVE.sub(" ", text)):
-        return Reference.LIKELY if len(words) < _MIN_FULL_WORDS else Reference.POSSIBLE
+        return Reference.PRONOUN if len(words) < _MIN_FULL_WORDS else Reference.POSSIBLE
     if _EAST_ASIAN.search(text):
         return Reference.NONE if sum(map(len, words)) >= _MIN_EAST_ASIAN_CHARS else Reference.LIKELY
     if len(words) == 1:

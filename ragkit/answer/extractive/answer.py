@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.tracing.trace import AgentTrace, StepType, TraceContent
@@ -29,8 +28,8 @@ from ragkit.records import Citation, Hit, Where
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
 
-REFERENCE_MARGINS: Mapping[Reference, float] = MappingProxyType({Reference.LIKELY: 0.1, Reference.PRONOUN: 0.3})
-"""A question that likely refers to the one before it is complete only if its confidence is higher by this."""
+PRONOUN_MARGIN = 0.3
+"""A question with a pronoun is answered alone only if its confidence is higher by this than when it is completed."""
 EVIDENCE_PASSAGES = 8
 """Passages that decide whether a question is complete."""
 ZERO_COST = Tokens(cost_usd=0.0)
@@ -132,7 +131,7 @@ def to_query(question: str, previous: str, searcher: Searcher, where: Where = No
     own = _estimate(alone, searcher, where)
     if reference is Reference.POSSIBLE and own >= MIN_ANSWER:
         return alone
-    margin = REFERENCE_MARGINS.get(reference, 0.0)
+    margin = PRONOUN_MARGIN if reference is Reference.PRONOUN else 0.0
     return alone if own >= _estimate(completed, searcher, where) + margin else completed
 
 

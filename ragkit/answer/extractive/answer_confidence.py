@@ -11,6 +11,7 @@ from ragkit.answer.confidence import LEXICAL_WEIGHTS, NEAR, WEIGHTS, confidence
 from ragkit.answer.extractive.composition import AnswerPassage, overlaps
 from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.selection import ScoredAnswerUnit, file_words
+from ragkit.answer.extractive.units import AnswerUnit
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 
@@ -55,7 +56,12 @@ def answer_features(
     """The features of `WEIGHTS`, or of `LEXICAL_WEIGHTS` if the embedder is not discriminative; at least one quote."""
     terms = QuestionTerms(question, searcher)
     is_quoted = [any(overlaps(unit, passage) for passage in quoted) for unit in ranked]
+    rows = [bool(unit.cells) and _table(unit) == _table(ranked[0]) for unit in ranked]  # of one table: much alike
     odds = [math.exp(unit.score - ranked[0].score) for unit in ranked]
+    shown_odds = sum(odd for odd, is_in in zip(odds, is_quoted, strict=True) if is_in)
+    other_odds = sum(
+        odd for odd, is_in, is_row in zip(odds, is_quoted, rows, strict=True) if not is_in and not is_row
+    )
     best = hits[ranked[0].hit_index].chunk
     shown = [passage.text for passage in quoted]
     present = frozenset(
@@ -63,7 +69,7 @@ def answer_features(
     )
     prices = (_PRICE.search(f"{hit.chunk.header} {hit.chunk.text}") for hit in hits)
     features = {
-        "shown": sum(odd for odd, is_in in zip(odds, is_quoted, strict=True) if is_in) / sum(odds),
+        "shown": shown_odds / (shown_odds + other_odds),
         "missing": max(0.0, 1 - terms.coverage(present) - terms.prefix_coverage(present)) ** 2,
         "missing_price": float(_ASKS_PRICE.search(question) is not None and not any(prices)),
     }
@@ -76,3 +82,7 @@ def answer_features(
     features["gap"] = max(inside) - max(outside, default=min(cosines))
     features["far"] = max(0.0, NEAR - max(cosines)) ** 2
     return features
+
+
+def _table(unit: AnswerUnit) -> tuple[str, int]:
+    return unit.source, unit.group

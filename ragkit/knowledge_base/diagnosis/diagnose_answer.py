@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
-from ragkit.answer.extractive.composition import MAX_PASSAGES, MAX_WORDS, AnswerPassage, compose_answer
-from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
+from ragkit.answer.confidence import MIN_ANSWER
+from ragkit.answer.extractive.answer_confidence import estimate_confidence
+from ragkit.answer.extractive.composition import MAX_CHARS, MAX_PASSAGES, AnswerPassage, compose_answer
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.selection import (
     FEATURE_WEIGHTS,
@@ -38,7 +39,7 @@ class AnswerOutcome(StrEnum):
     ABSTAINED = "refused: too little evidence"
     OUTRANKED = "other spans scored higher"
     DUPLICATE = "left out: it repeats a passage of the answer"
-    TOO_LONG = "left out: too many words"
+    TOO_LONG = "left out: too many characters"
     NOT_COMPARED = "not among the spans that are compared"
     NOISE = "filtered: a heading, a page number, a question or other noise"
     NOT_RETRIEVED = "not among the passages"
@@ -89,7 +90,7 @@ class AnswerDiagnosis:
     detail: str
     """The outcome with its numbers, in a sentence."""
     evidence: float
-    """Estimated probability that the passages answer the question; below `threshold` the answer is a refusal."""
+    """Estimated probability that the answer is right; below `threshold` it is a refusal."""
     threshold: float
     passage_rank: int | None
     """Rank of the passage that holds the text among those that the answer is made of, from 1."""
@@ -114,19 +115,20 @@ def diagnose_answer(session: Session, query: DiagnosisQuery, expected: ExpectedT
     """
     outcomes = list(AnswerOutcome)
     parts = split_question(correct_spelling(query.question, session))
-    diagnoses = [_diagnose_part(session, part, query, expected, MAX_WORDS // len(parts)) for part in parts]
+    diagnoses = [_diagnose_part(session, part, query, expected, MAX_CHARS // len(parts)) for part in parts]
     return min(diagnoses, key=lambda diagnosis: outcomes.index(diagnosis.outcome))
 
 
 def _diagnose_part(
-    session: Session, question: str, query: DiagnosisQuery, expected: ExpectedText, max_words: int
+    session: Session, question: str, query: DiagnosisQuery, expected: ExpectedText, max_chars: int
 ) -> AnswerDiagnosis:
     hits = with_beginnings(question, session.search(question, query.top_k, query.where), session)
     passage_rank = next((rank for rank, hit in enumerate(hits, 1) if _is_in_passage(expected, hit)), None)
     ranked, units = rank_answer_units(question, hits, session)
-    evidence = estimate_answer_evidence(question, hits, ranked, units, session)
+    composition = _Composition(question, ranked, units, max_chars)
+    evidence = estimate_confidence(question, hits, ranked, composition.compose(ranked), session)
     diagnosis = AnswerDiagnosis(
-        question, AnswerOutcome.NOT_RETRIEVED, "", evidence, EVIDENCE_THRESHOLD, passage_rank, len(hits)
+        question, AnswerOutcome.NOT_RETRIEVED, "", evidence, MIN_ANSWER, passage_rank, len(hits)
     )
     if ranked:
         best = ranked[0]
@@ -141,8 +143,8 @@ def _diagnose_part(
     diagnosis = replace(diagnosis, span_rank=rank, span=span.text, span_score=span.score)
     if rank > 1:
         diagnosis = replace(diagnosis, losses=_losses(build_candidates(question, hits, session), span, ranked[0]))
-    outcome, detail = _explain_span(_Composition(question, ranked, units, max_words), span, expected)
-    if evidence < EVIDENCE_THRESHOLD:
+    outcome, detail = _explain_span(composition, span, expected)
+    if evidence < MIN_ANSWER:
         outcome, detail = AnswerOutcome.ABSTAINED, _abstention(diagnosis)
     return replace(diagnosis, outcome=outcome, detail=detail)
 
@@ -188,18 +190,18 @@ class _Composition:
     question: str
     ranked: Sequence[ScoredAnswerUnit]
     units: Sequence[AnswerUnit]
-    max_words: int
+    max_chars: int
 
     def compose(self, ranked: Sequence[ScoredAnswerUnit]) -> list[AnswerPassage]:
         """The answer of these candidates."""
-        return compose_answer(self.question, ranked, self.units, self.max_words)
+        return compose_answer(self.question, ranked, self.units, self.max_chars)
 
 
 def _explain_span(
     composition: _Composition, span: ScoredAnswerUnit, expected: ExpectedText
 ) -> tuple[AnswerOutcome, str]:
     """Where the span is in the answer, or why it is not."""
-    ranked, limit = composition.ranked, composition.max_words
+    ranked, limit = composition.ranked, composition.max_chars
     best = ranked[0]
     shown = composition.compose(ranked)
     place = next((n for n, passage in enumerate(shown, 1) if _shows(passage, span, expected)), None)
@@ -207,26 +209,26 @@ def _explain_span(
         is_first = place == 1 and span.start <= best.start
         outcome = AnswerOutcome.FIRST if is_first else AnswerOutcome.SHOWN
         return outcome, f"in passage {place} of {len(shown)} of the answer"
-    words = sum(len(passage.text.split()) for passage in shown)
+    chars = sum(len(passage.text) for passage in shown)
     # shown beside the best span if it scored as high?
     equal = composition.compose([best, replace(span, score=best.score)])
     own_passage = next((passage for passage in equal if _shows(passage, span, expected)), None)
     if own_passage is not None:
-        own = len(own_passage.text.split())
-        if words + own > limit and len(shown) < MAX_PASSAGES:
-            return AnswerOutcome.TOO_LONG, _too_long(words, own, limit)
+        own = len(own_passage.text)
+        if chars + own > limit and len(shown) < MAX_PASSAGES:
+            return AnswerOutcome.TOO_LONG, _too_long(chars, own, limit)
         count = sum(unit.score > span.score for unit in ranked)
         detail = f"{count} spans scored higher: {span.score:.2f} against {best.score:.2f} of the chosen one"
         return AnswerOutcome.OUTRANKED, detail
-    first = len(equal[0].text.split())
-    own = sum(len(passage.text.split()) for passage in composition.compose([span]))
+    first = len(equal[0].text)
+    own = sum(len(passage.text) for passage in composition.compose([span]))
     if first + own > limit:
         return AnswerOutcome.TOO_LONG, _too_long(first, own, limit)
     return AnswerOutcome.DUPLICATE, "it says nothing that the chosen passage does not say"
 
 
-def _too_long(words: int, own: int, limit: int) -> str:
-    return f"the answer has {words} words, and {own} more would exceed the limit of {limit}"
+def _too_long(chars: int, own: int, limit: int) -> str:
+    return f"the answer has {chars} characters, and {own} more would exceed the limit of {limit}"
 
 
 def _shows(passage: AnswerPassage, span: AnswerUnit, expected: ExpectedText) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from ragkit.agent.events import Event, TextChunk
-from ragkit.agent.loop.definition import AgentDefinition, HandoffTool
+from ragkit.agent.loop.definition import AgentDefinition, HandoffTool, to_identifier
 from ragkit.agent.loop.estimate import RunEstimate, estimate_run
 from ragkit.agent.loop.run_state import RunOptions, RunState
 from ragkit.agent.loop.sync_driver import drive
@@ -17,6 +17,7 @@ from ragkit.agent.memory.memory import ConversationMemory, RunMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.runtime.cancellation import Cancellation
+from ragkit.agent.tools.base import Tool, ToolContext
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -192,6 +193,27 @@ class Agent(AgentDefinition):
         earlier = run.memory.load_messages() if run.memory is not None else []
         run.messages += [*earlier, *run.input_messages]
         return estimate_run(self.provider, self.config, run.build_request())
+
+    def as_tool(self, name: str = "", description: str = "") -> Tool:
+        """A tool that runs this agent for another one, in a conversation of its own, with the caller's data.
+
+        Its usage is part of the outer run.
+
+        Args:
+            name: by default the name of the agent, in letters that services allow.
+            description: what it is good for; by default the description of the agent.
+        """
+
+        def ask(task: str, context: ToolContext) -> str:
+            """Ask another agent.
+
+            Args:
+                task: what it should do, with all that it needs to know.
+            """
+            return self.run(task, context=context.context, memory=ConversationMemory()).content
+
+        words = description or self.description or f"Ask the agent {self.name}."
+        return Tool.from_function(ask, words, name=name or to_identifier(self.name))
 
     def reset(self) -> None:
         """Clear the agent's own memory, if it has one."""

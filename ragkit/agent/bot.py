@@ -49,7 +49,7 @@ class Bot:
         config: AgentConfig | None = None,
     ) -> None:
         self.provider: Provider = provider if provider is not None else self._choose_provider(model)
-        self.tools = ToolRegistry(create_default_registry() if tools is None else tools)
+        self.tools = ToolRegistry(self._default_tools() if tools is None else tools)
         self.memory = ConversationMemory()
         self.last_result: AgentResult | None = None
         """The result of the last turn."""
@@ -64,6 +64,10 @@ class Bot:
     @staticmethod
     def _choose_provider(model: str) -> Provider:
         return default_provider()
+
+    @staticmethod
+    def _default_tools() -> ToolRegistry:
+        return create_default_registry(None)
 
     def chat(self, user_message: str) -> tuple[str, float | None]:
         """Send a message. Returns the answer and the cost of this turn in US dollars; None: a price is unknown."""

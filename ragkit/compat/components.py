@@ -15,6 +15,7 @@ from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.agent.providers.credentials import find_key
 from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.tools.builtin import create_default_registry
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.compat.openai_calls import call_id, to_openai_call, to_tool_call
 from ragkit.errors import AuthenticationFailed, ProviderError, shorten
@@ -27,12 +28,16 @@ class Groqqy(Bot):
     """A Bot that uses Groq: a missing key is an error of the first message, not a switch to the local provider.
 
     With a `provider`, with RAGKIT_MOCK_JSON, or with the key of another service and no `model`, it uses that one. The
-    arguments are those of `Bot`.
+    arguments are those of `Bot`; its default tools also read the files of the working directory.
     """
 
     @staticmethod
     def _choose_provider(model: str) -> Provider:
         return _select_provider(model)
+
+    @staticmethod
+    def _default_tools() -> ToolRegistry:
+        return create_default_registry()
 
 
 class KeyMissing(Provider):
@@ -88,11 +93,17 @@ class ConversationManager:
     """The messages of a conversation in the format of OpenAI's chat API.
 
     It can be the memory of an agent: `agent.conversation = ConversationManager()`. Subclasses may keep the messages
-    elsewhere by overriding `get_history` and the methods that add messages; they need not call `__init__`.
+    elsewhere by overriding `get_history` and the methods that add messages; they need not call `__init__`. What a
+    subclass does not store, since it overrides `get_history` and not all of the others, stays in memory.
     """
 
     @cached_property
     def _messages(self) -> list[dict[str, JSON]]:
+        return []
+
+    @cached_property
+    def _unstored(self) -> list[tuple[int, Message]]:
+        """Messages of turns that a subclass has not stored, each with its place in the conversation."""
         return []
 
     def add_user(self, text: str) -> None:
@@ -144,25 +155,40 @@ class ConversationManager:
         return {}
 
     def load_messages(self) -> list[Message]:
-        """The history as messages."""
-        return [_to_message(entry) for entry in self.get_history()]
+        """The history as messages, with those that a subclass has not stored, in their order."""
+        history = [_to_message(entry) for entry in self.get_history()]
+        for index, message in self._unstored:
+            history.insert(index, message)
+        return history
 
     def record_turn(self, messages: Sequence[Message], tool_state: Mapping[str, JSON]) -> list[Message]:
         """Add the messages of a turn; none are dropped."""
+        stores_elsewhere = type(self).get_history is not ConversationManager.get_history
         for message in messages:
-            if message.role is Role.USER:
-                self.add_user(message.content)
-            elif message.role is Role.TOOL:
-                self.add_tool_result(message.tool_call_id, message.content)
-            elif message.tool_calls:
-                self.add_tool_calls(message.content, message.tool_calls)
-            elif message.role is Role.ASSISTANT:
-                self.add_assistant(message.content)
+            self._add(message)
+            if stores_elsewhere and message.role is not Role.SYSTEM and not self._ends_with(message):
+                self._unstored.append((len(self.load_messages()), message))
         return []
+
+    def _ends_with(self, message: Message) -> bool:
+        history = self.get_history()
+        last = _to_message(history[-1]) if history else None
+        return last is not None and (last.role, last.content) == (message.role, message.content)
+
+    def _add(self, message: Message) -> None:
+        if message.role is Role.USER:
+            self.add_user(message.content)
+        elif message.role is Role.TOOL:
+            self.add_tool_result(message.tool_call_id, message.content)
+        elif message.tool_calls:
+            self.add_tool_calls(message.content, message.tool_calls)
+        elif message.role is Role.ASSISTANT:
+            self.add_assistant(message.content)
 
     def clear(self) -> None:
         """Remove all entries."""
         self.reset()
+        self._unstored.clear()
 
 
 class ToolExecutor:

@@ -36,10 +36,14 @@ class CacheStats:
     """The current number of entries."""
 
     @property
+    def total_requests(self) -> int:
+        """The number of lookups."""
+        return self.hits + self.misses
+
+    @property
     def hit_rate(self) -> float:
         """Hits per lookup, 0 to 1; 0 before the first lookup."""
-        lookups = self.hits + self.misses
-        return self.hits / lookups if lookups else 0.0
+        return self.hits / self.total_requests if self.total_requests else 0.0
 
 
 class Cache(Protocol):
@@ -90,6 +94,11 @@ class InMemoryCache:
         with self._lock:
             return CacheStats(self._hits, self._misses, self._evictions, len(self._entries))
 
+    @property
+    def size(self) -> int:
+        """The current number of entries."""
+        return self.stats.size
+
     def get(self, key: str) -> Completion | None:
         """The unexpired completion under the key, or None."""
         with self._lock:
@@ -104,15 +113,21 @@ class InMemoryCache:
             self._misses += 1
             return None
 
-    def set(self, key: str, completion: Completion) -> None:
-        """Store a completion under the key."""
-        until = float("inf") if self.default_ttl is None else self._clock() + self.default_ttl
+    def set(self, key: str, completion: Completion, ttl: float | None = None) -> None:
+        """Store a completion under the key, for `ttl` seconds; None: for `default_ttl`."""
+        seconds = self.default_ttl if ttl is None else ttl
+        until = float("inf") if seconds is None else self._clock() + seconds
         with self._lock:
             self._entries[key] = (completion, until)
             self._entries.move_to_end(key)
             while len(self._entries) > self.max_size:
                 self._entries.popitem(last=False)
                 self._evictions += 1
+
+    def delete(self, key: str) -> bool:
+        """Remove an entry. Returns whether there was one."""
+        with self._lock:
+            return self._entries.pop(key, None) is not None
 
     def clear(self) -> None:
         """Remove every entry and reset the counters."""

@@ -125,6 +125,8 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", str(self.model))  # a ModelInfo is a text, too
+        object.__setattr__(self, "hooks", dict(self.hooks))  # what the caller adds later changes no agent
+        object.__setattr__(self, "observers", tuple(self.observers))
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if self.max_tool_output_chars < 1:

@@ -18,6 +18,7 @@ from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.agent.tools.base import Tool, ToolContext
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -27,6 +28,7 @@ AgentInput: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
 NO_CONTEXT: Mapping[str, JSON] = {}
 
 
+@check_types()
 class Agent(AgentDefinition):
     """A model with tools. Immutable and without conversation state: one agent serves any number of runs.
 

@@ -19,6 +19,7 @@ from ragkit.agent.providers.scripted import LocalProvider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.builtin import create_default_registry
 from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.argument_types import check_types
 
 
 def default_provider() -> Provider:
@@ -26,6 +27,7 @@ def default_provider() -> Provider:
     return detect_provider() or LocalProvider()
 
 
+@check_types()
 class Bot:
     """Chats, remembers and uses tools. Every argument has a default.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -42,6 +43,7 @@ class Guardrail(Protocol):
         """Check a text."""
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class Guardrails:
     """The guardrails of an agent, by place. Those of a place run in order, each on the output of the one before."""
@@ -178,6 +180,7 @@ PII_PATTERNS: Mapping[str, tuple[str, Callable[[str], bool]]] = {
 """Kinds of personal data: a pattern, compiled on first use, and a check of its matches."""
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class PIIGuardrail:
     """Finds personal data: mail addresses, payment cards, bank accounts, US social security, IP, phone numbers.
@@ -272,6 +275,7 @@ class InjectionGuardrail:
         return Verdict(self.action, f"instructions to the model: {matches[0][:60]!r}", text) if matches else ALLOW
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolOutputScreening:
     """How tool results are treated before a model sees them."""

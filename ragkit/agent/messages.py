@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
+from ragkit.argument_types import check_fields, check_types
 from ragkit.records import JSON
 
 BY_RAGKIT = "ragkit"
@@ -26,6 +27,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A tool call of a model, or of the agent before its first request."""
@@ -68,6 +70,7 @@ class ToolCall:
         )
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class Image:
     """An image in a message."""
@@ -111,11 +114,27 @@ class Message:
     message that begins with results of the agent's own calls: the text of the user alone."""
 
     def __post_init__(self) -> None:
-        # some services return None for an empty text, and users pass the name of a role
-        if self.content is None:
+        # the usual classes, compared in one expression: a run creates many messages
+        if not (
+            self.role.__class__ is Role
+            and self.content.__class__ is str
+            and self.tool_calls.__class__ is tuple
+            and self.images.__class__ is tuple
+            and self.provider_state.__class__ is dict
+            and self.name.__class__ is self.tool_call_id.__class__ is self.agent_name.__class__ is str
+            and self.reasoning.__class__ is str
+            and self.is_error.__class__ is self.pinned.__class__ is bool
+        ):
+            self._normalize()
+
+    def _normalize(self) -> None:
+        """Check the fields; convert what services and users write otherwise. Raises InvalidType."""
+        if self.content is None:  # some services return None for an empty text
             object.__setattr__(self, "content", "")
-        if type(self.role) is not Role:
-            object.__setattr__(self, "role", Role(self.role))
+        check_fields(self)
+        object.__setattr__(self, "role", Role(self.role))
+        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        object.__setattr__(self, "images", tuple(self.images))
 
     @property
     def is_opening(self) -> bool:

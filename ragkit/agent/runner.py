@@ -21,10 +21,12 @@ from ragkit.agent.memory.memory import FORMAT, parse_messages, to_conversation_j
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.result import AgentResult, RunContext, SuspendedRun
 from ragkit.agent.runtime.cancellation import Cancellation
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ConversationState:
     """A conversation between turns: everything that the next turn needs."""
@@ -83,6 +85,7 @@ RunnerContext = ConversationState | Mapping[str, JSON]
 """A conversation (also `result.context`), the JSON object that it was saved as, or the caller's data for a new one."""
 
 
+@check_types()
 class AgentRunner:
     """Runs conversations with a team of agents. Immutable and thread-safe.
 

@@ -17,6 +17,7 @@ from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools.builtin import create_default_registry
 from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.argument_types import check_types
 from ragkit.compat.openai_calls import call_id, to_openai_call, to_tool_call
 from ragkit.errors import AuthenticationFailed, ProviderError, shorten
 from ragkit.records import JSON
@@ -89,6 +90,7 @@ def _join_fields(message: str, fields: Mapping[str, object]) -> str:
     return " ".join([message, *(f"{name}={value!r}" for name, value in fields.items())])
 
 
+@check_types()
 class ConversationManager:
     """The messages of a conversation in the format of OpenAI's chat API.
 
@@ -191,6 +193,7 @@ class ConversationManager:
         self._unstored.clear()
 
 
+@check_types()
 class ToolExecutor:
     """Executes tool calls with the tools of a registry. A failure is returned as text for the model, never raised."""
 
@@ -233,6 +236,7 @@ class CostEntry:
     metadata: Mapping[str, JSON] = field(default_factory=dict)
 
 
+@check_types()
 class CostTracker:
     """Sums costs."""
 

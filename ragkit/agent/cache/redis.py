@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from ragkit.agent.cache.base import CacheStats, parse_completion, serialize_completion
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion
+from ragkit.argument_types import check_types
 from ragkit.errors import MissingExtra, RagkitError
 from ragkit.masking import mask_secrets
 from ragkit.usage.meter import UsageStats
@@ -27,6 +28,7 @@ class CacheUnreachable(RagkitError):
     """The Redis server is unreachable or rejects the request."""
 
 
+@check_types()
 class RedisCache:
     """Stores completions in Redis, which expires them.
 

@@ -11,6 +11,7 @@ from ragkit.agent.cache.base import Cache
 from ragkit.agent.guardrails import Guardrails, ToolOutputScreening
 from ragkit.agent.loop.coherence_check import CoherenceCheck
 from ragkit.agent.policy import Approver, ToolPolicy
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, ProviderError, RateLimited
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import MeteredCall
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ragkit.usage.analytics import AgentAnalytics
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Retries of failed requests: exponential backoff with jitter."""
@@ -54,6 +56,7 @@ class RetryPolicy:
         return random.uniform(0.0, min(self.max_wait_s, self.initial_wait_s * 2 ** (attempt - 1)))
 
 
+@check_types()
 @dataclass(frozen=True)
 class AgentConfig:
     """The settings of an agent. Every field has a safe default."""

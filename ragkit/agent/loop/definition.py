@@ -18,6 +18,7 @@ from ragkit.agent.providers.base import ModelSettings, Provider
 from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidType
 from ragkit.records import JSON
 from ragkit.usage.meter import Meter
@@ -35,6 +36,7 @@ _HANDOFF_PARAMETERS: dict[str, JSON] = {
 }
 
 
+@check_types(skip=("create_meter", "create_system_message"))
 @dataclass(frozen=True, eq=False)
 class AgentDefinition:
     """An agent as an immutable record, without conversation state."""
@@ -119,6 +121,7 @@ class AgentDefinition:
         return Meter(self.config.prices, on_call=self.config.on_call)
 
 
+@check_types()
 @dataclass(frozen=True)
 class HandoffTool(Tool):
     """A tool whose call hands the conversation over to another agent; the loop performs the handoff."""

@@ -168,7 +168,7 @@ class RunState:
         """Add the input to the conversation, which then has no calls without results, and no results without calls."""
         history = len(self.messages)
         self.messages += messages
-        if any(message.role is Role.TOOL or message.tool_calls for message in self.messages):
+        if len(self.messages) > 1 and any(m.role is Role.TOOL or m.tool_calls for m in self.messages):
             paired = drop_unpaired_calls(self.messages)
             if len(paired) < len(self.messages):
                 self.new_messages_start = len(drop_unpaired_calls(self.messages[:history]))

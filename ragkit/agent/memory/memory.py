@@ -16,6 +16,7 @@ from typing import Protocol
 
 from ragkit.agent.memory.reading import to_html, to_markdown
 from ragkit.agent.messages import Message, Role, canonical_json, json_objects
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, shorten
 from ragkit.records import JSON
 from ragkit.usage.tokens import estimate_tokens
@@ -96,6 +97,7 @@ class RunMemory(Protocol):
         """Remove everything."""
 
 
+@check_types()
 class ConversationMemory:
     """The messages of one conversation. Thread-safe.
 

@@ -125,6 +125,8 @@ class Provider(Protocol):
     `complete(model, system_prompt, messages, ...)` or `chat(messages, tools)`.
     """
 
+    one_of: tuple[str, ...] = (*METHODS, "chat")
+    """An object with one of these methods can be a provider."""
     name: str = "custom"
     """The name of the service in prices and in `provider:model`."""
     default_model: str = ""

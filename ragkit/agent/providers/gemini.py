@@ -26,6 +26,7 @@ from ragkit.agent.providers.http_provider import (
     get_state_blocks,
     join_system_messages,
 )
+from ragkit.argument_types import check_types
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -63,6 +64,7 @@ class _GeminiClient:
         await self._http.aclose()
 
 
+@check_types()
 class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
     """Google's Gemini models.
 

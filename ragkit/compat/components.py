@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from ragkit.agent.tools.builtin import create_default_registry
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.argument_types import check_types
 from ragkit.compat.openai_calls import call_id, to_openai_call, to_tool_call
-from ragkit.errors import AuthenticationFailed, ProviderError, shorten
+from ragkit.errors import AuthenticationFailed, InvalidType, ProviderError, shorten
 from ragkit.records import JSON
 
 LOG = logging.getLogger("ragkit.agent")
@@ -193,7 +193,7 @@ class ConversationManager:
         self._unstored.clear()
 
 
-@check_types()
+@check_types(skip=("execute", "execute_all"))
 class ToolExecutor:
     """Executes tool calls with the tools of a registry. A failure is returned as text for the model, never raised."""
 
@@ -225,6 +225,8 @@ class ToolExecutor:
 
     def execute_all(self, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> list[tuple[str, str]]:
         """(id of the call, result) for each call, in order."""
+        if isinstance(tool_calls, str | Mapping) or not isinstance(tool_calls, Iterable):
+            raise InvalidType("tool_calls", tool_calls, "a sequence of tool calls")
         return [(call_id(call), self.execute(call)) for call in tool_calls]
 
 

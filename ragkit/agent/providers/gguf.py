@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread
 from typing import Any, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
-from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.base import METHODS, ModelRequest
 from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider, build_payload
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import SDKErrors, join_system_messages
@@ -24,7 +24,7 @@ from ragkit.gguf.header import read_gguf
 _USES = {"embedding": "embed: {name: gguf, path: ...}", "reranker": "rerank: {name: gguf, model: ...}"}
 
 
-@check_types()
+@check_types(skip=METHODS)
 class GGUFProvider(ChatCompletionsProvider):
     """A model in a GGUF file. It is loaded with the first request, once for all providers of this process.
 

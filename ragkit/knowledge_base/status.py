@@ -84,7 +84,7 @@ def read_status(
         generation=catalog.generation(),
         files=sum(row.status == "indexed" for row in files),
         failed=sum(row.status == "failed" for row in files),
-        documents=sum(1 for _ in snapshot.iter_documents()),
+        documents=sum(1 for _ in snapshot.documents.select()),
         chunks=chunks,
         embedded=snapshot.count_embedded(),
         vectors=chunks if is_restricted else snapshot.count_vectors(),

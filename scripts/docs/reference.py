@@ -63,7 +63,7 @@ def cli(command: click.Command, context: click.Context, inherited: frozenset[str
     )
     global_options = inherited | {param.opts[-1] for param in command.params} if not context.parent else inherited
     if not context.parent:
-        text += "These options work before and after the verb. Every verb has `--json`: one JSON object on stdout.\n\n"
+        text += "These options work before and after the command. All have `--json`: one JSON object on stdout.\n\n"
         text += "## Exit codes\n\n" + table(("Code", "Meaning"), *EXIT_CODES) + "\n"
     for name in command.list_commands(context) if isinstance(command, click.Group) else ():
         verb = command.get_command(context, name)
@@ -126,7 +126,7 @@ def main(target: Path = Path("docs/reference")) -> None:
     pages[ERRORS] = (
         "# Errors\n\nEvery error that ragkit raises on purpose is a `RagkitError`. Its values are attributes, so you "
         "need not parse messages.\nThe messages of the command line: "
-        f"[mistakes](../mistakes.md).\n\n{tree}\n{described}"
+        f"[error messages](../error-messages.md).\n\n{tree}\n{described}"
     )
     if problems := [
         *undocumented(package),

@@ -53,7 +53,7 @@ def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragki
 def test_an_existing_file_is_not_overwritten(house: Path, ragkit: Ragkit) -> None:
     (house / "tuned.yaml").write_text("mine")
     result = ragkit("tune", "grid.yaml", code=1)
-    assert result.err == "error: tuned.yaml exists: choose another file with --write, or add --force\n"
+    assert result.err == "error: tuned.yaml exists: choose another file with --save, or add --force\n"
     assert (house / "tuned.yaml").read_text() == "mine"
     assert not (house / ".ragkit-tune").exists()
     ragkit("tune", "grid.yaml", "--force")

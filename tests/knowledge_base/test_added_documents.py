@@ -117,7 +117,7 @@ def test_added_documents_are_listed_and_removed_on_the_command_line(kb: Knowledg
     directory = str(tmp_path / "kb")
     listed = CliRunner().invoke(cli, ["list", "--chunks", "--json", "--kb", directory])
     assert [json.loads(line)["source"] for line in listed.stdout.splitlines()] == ["note", "other"]
-    assert CliRunner().invoke(cli, ["rm", "note", "--kb", directory]).stdout == "1 document removed\n"
+    assert CliRunner().invoke(cli, ["remove", "note", "--kb", directory]).stdout == "1 document removed\n"
     assert sources(kb) == ["other"]
     kb.clear()
     kb.add([])

@@ -1,4 +1,4 @@
-"""The words in which `ragkit why` names the features of an answer."""
+"""The words in which `ragkit explain` names the features of an answer."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from ragkit.split import SPLITTERS
 from ragkit.store import STORES
 from tests.torture.parsers import prepare_parsers
 
-VERBS = ("index", "list", "search", "verify", "rm", "clear", "status")
+VERBS = ("index", "list", "search", "verify", "remove", "clear", "status")
 PRELOADED = {
     "sqlite": ("ragkit.store.backends.sqlite",),
     "faiss": ("ragkit.store.backends.faiss",),

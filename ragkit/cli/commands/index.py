@@ -21,7 +21,7 @@ from ragkit.index.sources.added_documents import ADDED_ROOT
 from ragkit.index.sources.ids import display_name
 from ragkit.index.sources.web_pages import is_url
 from ragkit.knowledge_base.index_options import IndexOptions
-from ragkit.load.process.parser_state import collect_rarely
+from ragkit.load.process.parser_state import reduce_gc
 from ragkit.load.sources import SOURCES
 from ragkit.records import JSON
 
@@ -131,7 +131,7 @@ def command(
 
             show = partial(_print_result, context, progress)
             return watch_sources(context, kb, [Path(source) for source in sources], run, show)
-        collect_rarely()  # one run, whose rows live until they are written
+        reduce_gc()  # one run, whose rows live until they are written
         try:
             report = kb.index(*sources, options=run)
         except BudgetExceeded as error:

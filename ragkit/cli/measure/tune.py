@@ -18,22 +18,22 @@ from ragkit.tune.search import GridSearch, TuneResult
 
 @click.command()
 @click.argument("grid", type=PATH)
-@click.option("--work", type=PATH, default=Path(".ragkit-tune"), show_default=True, metavar="DIR",
-              help="Directory of indexes and results, to resume an interrupted run.")  # fmt: skip
-@click.option("--write", type=PATH, default=Path("tuned.yaml"), show_default=True, metavar="FILE",
-              help="Write the best settings as a pipeline file.")  # fmt: skip
+@click.option("--work", type=PATH, default=Path(".ragkit-tune"), metavar="DIR",
+              help="Directory of indexes and results, to resume a run (default: .ragkit-tune).")  # fmt: skip
+@click.option("--save", type=PATH, default=Path("tuned.yaml"), metavar="FILE",
+              help="Write the best settings as a pipeline file (default: tuned.yaml).")  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option("--plot", "picture", type=PATH, metavar="FILE", help="Plot quality against latency.")
 @max_cost_option("Maximum cost of all trials")
 @click.option(
-    "--jobs", type=click.IntRange(min=0), default=0, help="Number of worker processes that load and split files."
+    "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="Number of processes that load and split files."
 )
 @with_common_options
 def command(
     context: CliContext,
     grid: Path,
     work: Path,
-    write: Path,
+    save: Path,
     force: bool,
     picture: Path | None,
     max_cost: float | None,
@@ -49,22 +49,22 @@ def command(
         ragkit tune grid.yaml --plot tuned.png
         ragkit index docs/ --pipeline tuned.yaml
     """
-    if write.exists() and not force:
-        raise RagkitError(f"{write} exists: choose another file with --write, or add --force")
+    if save.exists() and not force:
+        raise RagkitError(f"{save} exists: choose another file with --save, or add --force")
     if picture is not None:
         _load_plotter()  # fail now, not after all trials, if the extra is missing
     search_grid = read_grid(grid)
     context.log(f"{len(search_grid.trials)} trials")
     result = GridSearch(search_grid, work, jobs, context.log).run(max_cost)
-    write_file(write, format_winner_file(result, dt.datetime.now(dt.UTC).date()))
+    write_file(save, format_winner_file(result, dt.datetime.now(dt.UTC).date()))
     if picture is not None:
         write_file(picture, _load_plotter()(result))
     if context.json:
         plot = str(picture) if picture else None
-        context.write_json({**tune_result_to_json(result), "written": str(write), "plot": plot})
+        context.write_json({**tune_result_to_json(result), "written": str(save), "plot": plot})
         return 0
     _print_table(context, result)
-    context.log(f"wrote {write}" + (f", {picture}" if picture else ""))
+    context.log(f"wrote {save}" + (f", {picture}" if picture else ""))
     return 0
 
 

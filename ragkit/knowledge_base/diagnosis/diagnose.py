@@ -77,7 +77,7 @@ class DiagnosisQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedPlace:
+class ExpectedLocation:
     """Where a passage is expected: anywhere in a file, or in one line or page of it."""
 
     file: str
@@ -88,7 +88,7 @@ class ExpectedPlace:
     """A page, from 1; only for formats with pages."""
 
 
-def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, place: ExpectedPlace) -> Diagnosis:
+def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, place: ExpectedLocation) -> Diagnosis:
     """Follow a passage through the stages.
 
     Args:
@@ -109,7 +109,7 @@ def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, place: ExpectedPlace) -> 
 
 
 def _diagnose_source(
-    session: Session, retriever: str, query: DiagnosisQuery, place: ExpectedPlace, hits: Sequence[Hit]
+    session: Session, retriever: str, query: DiagnosisQuery, place: ExpectedLocation, hits: Sequence[Hit]
 ) -> Diagnosis:
     """Follow a passage of an indexed source, which `place` names."""
     source, line, top_k = place.file, place.line, query.top_k or len(hits)
@@ -134,7 +134,7 @@ def _diagnose_source(
     return _add_advice(session, query, diagnosis, expected)
 
 
-def expected_span(session: Session, source: str, place: ExpectedPlace) -> tuple[int, int]:
+def expected_span(session: Session, source: str, place: ExpectedLocation) -> tuple[int, int]:
     """The characters [start, end) of a place in the text of an indexed file; all of them if its text is not stored."""
     document = session.document(source)
     if document is None:

@@ -82,8 +82,8 @@ class AnswerCache:
         model = [agent.provider.name, config.model, config.max_tokens, config.top_p]
         asked = [message.to_dict() for message in messages]
         how = [
-            agent.options.top_k, agent.options.where, agent.options.wishes, agent.options.instructions, agent.strict,
-            options.response_schema, options.stop,
+            agent.options.top_k, agent.options.where, agent.options.extra_instructions, agent.options.instructions,
+            agent.strict, options.response_schema, options.stop,
         ]  # fmt: skip
         return json.dumps([session.identity, model, how, asked, dict(state)], default=dict)
 

@@ -96,7 +96,7 @@ def create_agent(
         max_top_k=min(base.options.max_top_k, limits.top_k),
         where=options.where,
         instructions="\n".join(part for part in parts if part),
-        wishes="\n".join(part for part in (base.options.wishes, options.instructions) if part),
+        extra_instructions="\n".join(part for part in (base.options.extra_instructions, options.instructions) if part),
         tools=(*tools, *options.tools),
         strict=base.strict if options.strict is None else options.strict,
     )

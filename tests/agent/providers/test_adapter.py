@@ -313,8 +313,7 @@ def test_unknown_signatures_and_answers_are_errors() -> None:
             return 3
 
     with pytest.raises(
-        InvalidOption,
-        match=r"provider must be a Provider .an object with complete, stream, acomplete, astream or chat",
+        InvalidOption, match=r"provider must be a Provider .an object with complete, stream, acomplete, astream or chat"
     ):
         create_agent(Nothing())
     with pytest.raises(InvalidOption, match=r"a parameter of Unknown.complete must be one of .*messages.* 'colour'"):

@@ -256,7 +256,7 @@ def _test_of_class(kind: type, arguments: tuple[object, ...]) -> _Test:  # noqa:
     if name == "ndarray":
         return _Test("an array", lambda value: hasattr(value, "__array__") or isinstance(value, list | tuple))
     if issubclass(kind, Iterable) and (kind.__module__ in ("collections.abc", "typing") or kind in _SEQUENCES):
-        return _sequence_test(arguments[0] if len(arguments) == 1 else object)  # not those of tuples: records have them
+        return _sequence_test(kind, arguments[0] if len(arguments) == 1 else object)  # not items of tuples, of records
     if issubclass(kind, os.PathLike) and kind.__module__ == "os":
         return _Test("a Path", lambda value: isinstance(value, os.PathLike))
     if getattr(kind, "_is_protocol", False):
@@ -284,13 +284,16 @@ def _mapping_test(arguments: tuple[object, ...]) -> _Test:
     return _Test(f"a mapping (each value {values.words})", accepts, by_class=False)
 
 
-def _sequence_test(item: object) -> _Test:
+def _sequence_test(kind: type, item: object) -> _Test:
     items = find_tests(item)
+    needed = ("__len__", "__getitem__") if issubclass(kind, Sequence) else ("__iter__",)
 
     def accepts(value: object) -> bool:
-        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        if isinstance(value, str | bytes | type | Mapping) or not all(hasattr(value, name) for name in needed):
             return False
-        return items is None or not isinstance(value, _SEQUENCES) or all(map(items.accepts, value))
+        if items is None or isinstance(value, Iterator):  # which can be read once
+            return True
+        return all(map(items.accepts, cast("Iterable[object]", value)))
 
     words = "a sequence" if items is None else f"a sequence (each item {items.words})"
     return _Test(words, accepts, by_class=items is None)

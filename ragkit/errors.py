@@ -65,7 +65,7 @@ def format_amount(amount: float) -> str:
 def closest_match(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known word closest to `word`, ignoring case, or None."""
     lowered = {name.lower(): name for name in known}
-    close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
+    close = get_close_matches(str(word).lower(), list(lowered), n=1, cutoff=cutoff)
     return lowered[close[0]] if close else None
 
 

@@ -159,6 +159,7 @@ class Agent(AgentDefinition):
             return_exceptions: put the error of a failed run into the list. Otherwise the first error (in order) is
                 raised after all runs have ended, and the other results are lost.
         """
+        _check_concurrency(max_concurrency)
         with ThreadPoolExecutor(max_concurrency) as pool:
             futures = [pool.submit(copy_context().run, self._run_isolated, item) for item in inputs]
         outcomes = [future.exception() or future.result() for future in futures]
@@ -178,6 +179,7 @@ class Agent(AgentDefinition):
         """Asynchronous version of `batch`."""
         import asyncio
 
+        _check_concurrency(max_concurrency)
         semaphore = asyncio.Semaphore(max_concurrency)
 
         async def run_one(item: AgentInput) -> AgentResult:
@@ -224,6 +226,11 @@ class Agent(AgentDefinition):
 
     def _run_isolated(self, given: AgentInput) -> AgentResult:
         return run_to_completion(prepare_run(self, given, RunOptions(memory=ConversationMemory())))
+
+
+def _check_concurrency(runs: int) -> None:
+    if runs < 1:
+        raise InvalidOption("max_concurrency", runs, ">= 1")
 
 
 def prepare_run(agent: AgentDefinition, given: AgentInput, start: RunOptions) -> RunState:

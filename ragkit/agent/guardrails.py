@@ -19,6 +19,7 @@ GuardrailAction: TypeAlias = Literal["allow", "warn", "rewrite", "block"]
 ViolationAction: TypeAlias = Literal["warn", "rewrite", "block"]
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict of a guardrail about a text."""

@@ -59,10 +59,10 @@ class ToolCall:
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> ToolCall:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`. Raises InvalidOption for any other object."""
         arguments = data.get("arguments")
         return ToolCall(
-            str(data["name"]),
+            cast("str", data.get("name")),
             dict(arguments) if isinstance(arguments, Mapping) else {},
             str(data.get("id", "")),
             str(data.get("malformed", "")),
@@ -86,6 +86,7 @@ class Image:
         return Image(base64.b64encode(Path(path).read_bytes()).decode("ascii"), media_type)
 
 
+@check_types(skip=("__init__", "system", "user", "assistant"))
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation."""
@@ -154,7 +155,7 @@ class Message:
     @staticmethod
     def assistant(content: str, tool_calls: Sequence[ToolCall] = ()) -> Message:
         """An assistant message, with its tool calls."""
-        return Message(Role.ASSISTANT, content, tuple(tool_calls))
+        return Message(Role.ASSISTANT, content, cast("tuple[ToolCall, ...]", tool_calls))
 
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object without empty fields; `from_dict` parses it."""
@@ -172,10 +173,10 @@ class Message:
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> Message:
-        """The inverse of `to_dict`; unknown keys are ignored."""
+        """The inverse of `to_dict`; unknown keys are ignored. Raises InvalidOption for any other object."""
         state = data.get("provider_state")
         return Message(
-            Role(str(data["role"])),
+            cast("Role", data.get("role")),
             str(data.get("content") or ""),
             tuple(ToolCall.from_dict(call) for call in json_objects(data.get("tool_calls"))),
             str(data.get("tool_call_id", "")),

@@ -12,7 +12,7 @@ from ragkit.agent.guardrails import Guardrails, ToolOutputScreening
 from ragkit.agent.loop.coherence_check import CoherenceCheck
 from ragkit.agent.policy import Approver, ToolPolicy
 from ragkit.argument_types import check_types
-from ragkit.errors import InvalidOption, ProviderError, RateLimited
+from ragkit.errors import InvalidOption, InvalidType, ProviderError, RateLimited
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import MeteredCall
 from ragkit.usage.pricing import PriceBook
@@ -130,6 +130,9 @@ class AgentConfig:
         object.__setattr__(self, "model", str(self.model))  # a ModelInfo is a text, too
         object.__setattr__(self, "hooks", dict(self.hooks))  # what the caller adds later changes no agent
         object.__setattr__(self, "observers", tuple(self.observers))
+        form = self.response_format
+        if form is not None and not isinstance(form, Mapping) and not hasattr(form, "model_json_schema"):
+            raise InvalidType("response_format", form, "a pydantic model, a JSON Schema or None")
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if self.max_tool_output_chars < 1:

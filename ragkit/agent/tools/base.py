@@ -23,7 +23,7 @@ from ragkit.agent.tools.function_schema import (
 from ragkit.agent.tools.schema_validator import check_schema
 from ragkit.agent.tools.tool_class import adapt_class
 from ragkit.argument_types import check_types
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, InvalidType
 from ragkit.lru_cache import LruCache
 from ragkit.records import JSON
 
@@ -104,6 +104,7 @@ def _not_cancelled() -> bool:
     return False
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The context of a tool call. Annotate a parameter with this class to receive it."""
@@ -238,6 +239,8 @@ class Tool:
 
     def validate(self, parameters: Mapping[str, JSON]) -> dict[str, object]:
         """Validate and convert arguments. Raises InvalidToolArguments."""
+        if parameters.__class__ is not dict and not isinstance(parameters, Mapping):
+            raise InvalidType("parameters", parameters, "a mapping")
         if self.signature is None:
             return validate_with_schema(self.parameters, self.name, parameters)
         return validate_arguments(self.signature, self.name, parameters)
@@ -346,6 +349,7 @@ def tool(
 ) -> ToolDecorator: ...
 
 
+@check_types()
 def tool(  # noqa: PLR0913 - keywords of a decorator
     subject: ToolCallable | str | None = None,
     /,

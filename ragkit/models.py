@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from ragkit.usage.model_info import ModelInfo
+from ragkit.usage.model_info import ModelInfo as ModelInfo
 
 
 class _Models(type):

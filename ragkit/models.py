@@ -11,7 +11,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from ragkit.usage.model_info import ModelInfo as ModelInfo
+from ragkit.usage.model_info import ModelInfo
+
+__all__ = [  # noqa: RUF022 - ModelInfo first
+    "ModelInfo", "Anthropic", "Cohere", "DeepSeek", "Gemini", "Groq", "Jina", "Mistral", "Ollama", "OpenAI", "Voyage",
+    "XAI",
+]  # fmt: skip
 
 
 class _Models(type):

@@ -75,7 +75,8 @@ def apply_guardrails(guardrails: Iterable[Guardrail], text: str) -> tuple[str, l
         verdict = guardrail.check(text)
         if verdict.action == "allow":
             continue
-        findings.append(GuardrailFinding(guardrail.name, verdict.action, verdict.reason))
+        name = getattr(guardrail, "name", type(guardrail).__name__)
+        findings.append(GuardrailFinding(name, verdict.action, verdict.reason))
         if verdict.action == "block":
             break
         if verdict.action == "rewrite":

@@ -38,7 +38,8 @@ def api(package: griffe.Module) -> Iterator[tuple[str, str]]:
         sys.exit(f"groups.json must contain each public name of ragkit once; check {', '.join(wrong)}")
     index = (
         "# Python API\n\nEverything that `from ragkit import ...` gives, and two modules. "
-        "Errors have [their own page](../errors.md).\n\nNames that are not listed here are internal and may change in any release.\n"
+        "Errors have [their own page](../errors.md).\n\n"
+        "Names that are not listed here are internal and may change in any release.\n"
     )
     for page, group in GROUPS.items():
         module = group.get("module")

@@ -208,6 +208,10 @@ class _Tests:
         return _join([test.words for test in self.tests])
 
 
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
 def _join(words: Sequence[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
@@ -244,7 +248,7 @@ def find_tests(hint: object) -> _Tests | None:  # noqa: PLR0911 - a table of cas
 
 def _test_of_class(kind: type, arguments: tuple[object, ...]) -> _Test:  # noqa: PLR0911 - a table of cases
     name = kind.__name__
-    words = f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+    words = _with_article(name)
     if kind in _NUMBERS:
         return _Test(words, functools.partial(_is_number, _NUMBERS[kind]))
     if kind is type:
@@ -305,7 +309,7 @@ def _protocol_test(kind: type) -> _Test:
     names = one_of or tuple(_methods(kind))
     enough = any if one_of else all
     listed = _join(names) if one_of else ", ".join(names)
-    words = f"a {kind.__name__} (an object with {listed})"
+    words = f"{_with_article(kind.__name__)} (an object with {listed})"
     return _Test(words, lambda value: not isinstance(value, type) and enough(hasattr(value, name) for name in names))
 
 

@@ -48,7 +48,7 @@ class RecursiveTextSplitter:
         self,
         chunk_size: int = 1000,
         chunk_overlap: int = 200,
-        separators: Sequence[str] | None = None,
+        separators: str | Sequence[str] | None = None,
         unit: Unit = "characters",
     ) -> None:
         separator_list = (separators,) if isinstance(separators, str) else tuple(separators or ())

@@ -133,6 +133,13 @@ def test_a_citation_of_a_pdf_file_has_its_rectangles_on_the_page(house: Path, ra
     assert (stale["stale"], stale["rectangles"]) == (True, [])
 
 
+def test_a_quote_is_shown_where_the_answer_has_other_words_or_it_is_asked_for(indexed: Path, ragkit: Ragkit) -> None:
+    question = "How long does the boiler take to reach its working pressure?"
+    quote = next(c["quote"] for c in ragkit("ask", question, "--json").json["citations"] if "eleven" in c["quote"])
+    assert ragkit("ask", question).out.count("eleven minutes") == 1
+    assert f'      "{" ".join(quote.split())}"' in ragkit("ask", question, "--quotes").out
+
+
 def test_ask_answers_with_citations_from_the_file(indexed: Path, ragkit: Ragkit) -> None:
     answer = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
     assert answer["abstained"] is False

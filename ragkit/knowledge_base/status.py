@@ -14,6 +14,8 @@ from ragkit.knowledge_base.unknown_language import describe_unknown_language
 from ragkit.records import JSON
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ragkit.index.catalog.postgres_replicas import DatabaseStatus
     from ragkit.index.reader import CatalogSnapshot
     from ragkit.index.report import FileFailure
@@ -89,11 +91,11 @@ def read_status(
         generation=catalog.generation(),
         files=sum(row.status == "indexed" for row in files),
         failed=sum(row.status == "failed" for row in files),
-        documents=sum(1 for _ in snapshot.iter_documents()),
+        documents=sum(1 for _ in snapshot.documents.select()),
         chunks=chunks,
         embedded=snapshot.count_embedded(),
         vectors=chunks if is_restricted else snapshot.count_vectors(),
-        bytes=0 if is_restricted else sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        bytes=0 if is_restricted else sum(map(_size_on_disk, path.rglob("*"))),
         sources=tuple(catalog.roots()),
         settings=asdict(read_build_fingerprint(catalog, path)),
         stale=sum(row.status == "indexed" and source_files.is_changed(row) for row in files),
@@ -102,6 +104,14 @@ def read_status(
         language_note=_language_note(snapshot, components),
         database=None if is_restricted else location.status(),
     )
+
+
+def _size_on_disk(path: Path) -> int:
+    """The bytes that a file takes on the disk, without the gaps of a sparse one; 0 for a folder."""
+    if not path.is_file():
+        return 0
+    state = path.stat()
+    return min(state.st_size, state.st_blocks * 512) if hasattr(state, "st_blocks") else state.st_size
 
 
 def _language_note(snapshot: CatalogSnapshot, components: PipelineComponents) -> str:

@@ -47,25 +47,6 @@ class RerankOptions:
 
 
 @dataclass(frozen=True)
-class FeedbackOptions:
-    """Pseudo-relevance feedback: the first passages are assumed relevant and expand the query."""
-
-    passages: int = 5
-    """Number of first passages, of the lexical and of the dense search each, that are assumed relevant."""
-    terms: int = 10
-    """Number of terms added to the query."""
-    weight: float = 0.2
-    """Weight of the passages relative to the question, in [0, 1)."""
-
-    def __post_init__(self) -> None:
-        for name in ("passages", "terms"):
-            if getattr(self, name) < 1:
-                raise InvalidOption(f"feedback.{name}", getattr(self, name), "an integer >= 1")
-        if not 0 <= self.weight < 1:
-            raise InvalidOption("feedback.weight", self.weight, ">= 0 and < 1")
-
-
-@dataclass(frozen=True)
 class RewriteOptions:
     """Query rewriting by a language model: one request per question."""
 
@@ -132,8 +113,6 @@ class SearchOptions:
     """Maximum number of hits."""
     rewrite: RewriteOptions | None = None
     """Query rewriting; null: off."""
-    feedback: FeedbackOptions | None = None
-    """Pseudo-relevance feedback; null: off."""
     rerank: RerankOptions | None = None
     """Reranking; null: off."""
     distinct: DistinctOptions | None = None

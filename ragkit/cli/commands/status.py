@@ -40,7 +40,10 @@ def command(context: CliContext) -> None:
               f"overlap {split.get('chunk_overlap')}; embedder: {embed['fingerprint']}; "
               f"store: {kb.pipeline.store.name}")  # fmt: skip
     if status.stale:
-        context.write(f"{format_count(status.stale, 'file')} changed since the last run: run ragkit index")
+        context.write(f"{format_count(status.stale, 'file')} changed or deleted since the last run: run ragkit index")
+    others = sorted(path.name for path in kb.location.path.glob("store-*") if path.name != f"store-{status.store}")
+    if others:
+        context.write(f"left by other stores: {', '.join(others)} (ragkit copy --to goes back; else delete them)")
 
 
 def write_database(context: CliContext, database: DatabaseStatus) -> None:

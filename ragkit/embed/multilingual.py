@@ -195,7 +195,7 @@ def _dequantise(blocks: NDArray[np.void]) -> NDArray[np.float32]:
 
 def _read_vocabulary(file: NDArray[np.uint8]) -> tuple[list[tuple[str, float]], int, int]:
     """The pieces with their logarithmic probabilities, the id of the unknown piece, and where the directory begins."""
-    values = _HEADER.unpack_from(file)
+    values = _HEADER.unpack_from(file.data)
     count, special, unknown, size = values[11], values[12:16], values[15], values[16]
     ends = np.frombuffer(file, "<u4", count + 1, _HEADER.size).tolist()
     start = _HEADER.size + 4 * (count + 1)
@@ -205,13 +205,13 @@ def _read_vocabulary(file: NDArray[np.uint8]) -> tuple[list[tuple[str, float]], 
     pieces = [letters[first:last].decode() for first, last in pairwise(ends)]
     for number in (*special, count - 1):  # no text holds these: control characters are removed
         pieces[number] = f"\0{number}"
-    _, normalizer = struct.unpack_from("<II", file, start + size)
+    _, normalizer = struct.unpack_from("<II", file.data, start + size)
     return list(zip(pieces, scores, strict=True)), unknown, start + size + 8 + normalizer
 
 
 def _read_directory(file: NDArray[np.uint8], start: int) -> dict[str, tuple[int, int]]:
     """Tensor -> (offset, bytes)."""
-    raw, tensors = memoryview(file), {}
+    raw, tensors = file.data, {}
     (count,) = struct.unpack_from("<I", raw, start)
     start += 4
     for _ in range(count):

@@ -25,10 +25,10 @@ WEIGHTS: Mapping[str, float] = MappingProxyType(
 """Weights of a logistic regression, for an embedder that tells answers from other texts.
 
 `shown`: probability of the quoted units among the candidates, the softmax of their scores; rows of one table do not
-compete. `missing`:
-weighted share of the question's terms that are neither in the quotes nor in their headings, title and file name,
-squared. `gap`: highest cosine of a quoted unit with the question minus that of another candidate, in units of
-`ScoreCalibration`. `far`: by how much the highest cosine is below `NEAR`, in the same units, squared. `missing_price`: a price is asked for, and no passage has one.
+compete. `missing`: weighted share of the question's terms that are neither in the quotes nor in their headings, title
+and file name, squared. `gap`: highest cosine of a quoted unit with the question minus that of another candidate, in
+units of `ScoreCalibration`. `far`: by how much the highest cosine is below `NEAR`, in the same units, squared.
+`missing_price`: a price is asked for, and no passage has one.
 """
 LEXICAL_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {"offset": -2.28, "shown": 4.72, "missing": -3.45, "missing_price": -2.85}

@@ -12,13 +12,7 @@ from ragkit.cli.costs import format_usd
 from ragkit.cli.terminal import echo
 from ragkit.records import Citation
 
-_OUTCOMES_WITH_EVIDENCE = {
-    Outcome.ANSWERED,
-    Outcome.PASSAGES,
-    Outcome.NOT_IN_DOCUMENTS,
-    Outcome.UNCITED,
-    Outcome.CUT,
-}
+_OUTCOMES_WITH_EVIDENCE = {Outcome.ANSWERED, Outcome.PASSAGES, Outcome.NOT_IN_DOCUMENTS, Outcome.UNCITED, Outcome.CUT}
 """Where passages and text belong together: a figure beside a refusal would say something about the refusal."""
 MAX_QUOTE_CHARS = 200
 """Maximum characters of a printed quote."""

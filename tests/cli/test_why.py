@@ -130,7 +130,7 @@ def test_a_refusal_is_reported_with_its_evidence(heating: Path, ragkit: Ragkit) 
     answer = result["answer"]
     assert answer["outcome"] == "abstained"
     assert answer["evidence"] < answer["threshold"]
-    assert answer["detail"] == f"refused: the evidence is {answer['evidence']:.2f}, below the threshold of 0.45"
+    assert answer["detail"] == f"refused: the evidence is {answer['evidence']:.2f}, below the threshold of 0.25"
 
 
 def test_a_heading_is_no_span(heating: Path, ragkit: Ragkit) -> None:

@@ -205,7 +205,7 @@ SYSTEMS: dict[str, Callable[[], Report]] = {
 
 def run(name: str, python: str) -> tuple[Report, Report]:
     """(the numbers that a system reports, the numbers that the server counted for it)."""
-    from tests.money.wire import serving
+    from tests.cost.wire import serving
 
     with serving() as wire:
         env = {**os.environ, "OPENAI_BASE_URL": wire.url, "OPENAI_API_BASE": wire.url, "OPENAI_API_KEY": "test"}

@@ -28,7 +28,7 @@ from ragkit.load.options import PdfOptions
 from ragkit.load.pages import pdf as loader
 from ragkit.load.pages.pdfium import PdfiumFile
 from ragkit.load.pages.text import OutlineEntry
-from ragkit.load.process.parser_state import collect_rarely
+from ragkit.load.process.parser_state import reduce_gc
 from ragkit.records import TABLE_LEVEL, Document
 
 NUMBER_CHARS = 12
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--worst", action="store_true", help="one line per file")
     options = parser.parse_args()
-    collect_rarely()  # as the processes that parse files do
+    reduce_gc()  # as the processes that parse files do
     scores, left, pages = list[float](), 0, 0
     alone = with_tables = without = 0.0
     for path in options.files:

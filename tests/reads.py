@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragkit.answer.agent import RAGAgent
 from ragkit.index.catalog.sqlite import FileRow
 from ragkit.index.freshness import Freshness
-from ragkit.index.reader import DocumentSummary
+from ragkit.index.snapshot.documents import DocumentSummary
 from ragkit.knowledge_base.filters import Where
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import Chunk, Document

@@ -28,7 +28,7 @@ LONG = (
     "tests/knowledge_base",
     "tests/answer/test_gate.py",
     "tests/pipeline/run/test_ray.py",
-    "tests/nasty",
+    "tests/hostile",
     "tests/load/test_hostile_files.py",
 )
 """Files and folders that take long: they are begun first, so that no process works on alone at the end."""

@@ -9,5 +9,5 @@ if [ -f .env ]; then
 fi
 export RAGKIT_KB="${RAGKIT_KB:-.ragkit}"
 ragkit index "${RAGKIT_DOCS:-docs}"
-exec ragkit serve --host "${RAGKIT_HOST:-127.0.0.1}" --port "${RAGKIT_PORT:-8321}" --any-model \
+exec ragkit serve --host "${RAGKIT_HOST:-127.0.0.1}" --port "${RAGKIT_PORT:-8321}" --accept-unknown-models \
     ${RAGKIT_MODEL:+--model "$RAGKIT_MODEL"} "$@"

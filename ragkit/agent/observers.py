@@ -12,7 +12,7 @@ from operator import attrgetter
 from types import CodeType
 from typing import TypeAlias, cast
 
-from ragkit.agent import events as e
+from ragkit.agent import events
 from ragkit.agent.runtime.background_tasks import BackgroundLoop
 from ragkit.errors import UnknownName
 
@@ -36,134 +36,136 @@ class AgentObserver:
     asynchronous run; those of a synchronous run in a background loop.
     """
 
-    def on_agent_start(self, event: e.RunStarted) -> Handled:
+    def on_agent_start(self, event: events.RunStarted) -> Handled:
         """A run starts."""
 
-    def on_agent_end(self, event: e.RunEnded) -> Handled:
+    def on_agent_end(self, event: events.RunEnded) -> Handled:
         """A run ended."""
 
-    def on_error(self, event: e.RunFailed) -> Handled:
+    def on_error(self, event: events.RunFailed) -> Handled:
         """A run failed."""
 
-    def on_iteration_start(self, event: e.IterationStarted) -> Handled:
+    def on_iteration_start(self, event: events.IterationStarted) -> Handled:
         """A turn of the loop starts."""
 
-    def on_iteration_end(self, event: e.IterationEnded) -> Handled:
+    def on_iteration_end(self, event: events.IterationEnded) -> Handled:
         """A turn of the loop ended."""
 
-    def on_llm_start(self, event: e.ModelCallStarted) -> Handled:
+    def on_llm_start(self, event: events.ModelCallStarted) -> Handled:
         """A request is sent to a model."""
 
-    def on_llm_chunk(self, event: e.TextChunk) -> Handled:
+    def on_llm_chunk(self, event: events.TextChunk) -> Handled:
         """A chunk of text arrived, in a streamed run."""
 
-    def on_reasoning_chunk(self, event: e.ReasoningChunk) -> Handled:
+    def on_reasoning_chunk(self, event: events.ReasoningChunk) -> Handled:
         """A chunk of reasoning arrived, in a streamed run."""
 
-    def on_llm_end(self, event: e.ModelCallEnded) -> Handled:
+    def on_llm_end(self, event: events.ModelCallEnded) -> Handled:
         """A model or the cache answered."""
 
-    def on_tool_call_chunk(self, event: e.ToolCallChunk) -> Handled:
+    def on_tool_call_chunk(self, event: events.ToolCallChunk) -> Handled:
         """A chunk of a tool call arrived, in a streamed run."""
 
-    def on_retry(self, event: e.Retrying) -> Handled:
+    def on_retry(self, event: events.Retrying) -> Handled:
         """A request will be sent again."""
 
-    def on_fallback(self, event: e.ProviderFallback) -> Handled:
+    def on_fallback(self, event: events.ProviderFallback) -> Handled:
         """A fallback chain skipped failed providers."""
 
-    def on_tool_start(self, event: e.ToolStarted) -> Handled:
+    def on_tool_start(self, event: events.ToolStarted) -> Handled:
         """A tool is about to be executed."""
 
-    def on_tool_chunk(self, event: e.ToolChunk) -> Handled:
+    def on_tool_chunk(self, event: events.ToolChunk) -> Handled:
         """A tool emitted a chunk of output."""
 
-    def on_tool_end(self, event: e.ToolEnded) -> Handled:
+    def on_tool_end(self, event: events.ToolEnded) -> Handled:
         """A tool returned a result."""
 
-    def on_tool_error(self, event: e.ToolFailed) -> Handled:
+    def on_tool_error(self, event: events.ToolFailed) -> Handled:
         """A tool call failed."""
 
-    def on_guardrail(self, event: e.GuardrailTriggered) -> Handled:
+    def on_guardrail(self, event: events.GuardrailTriggered) -> Handled:
         """A guardrail blocked, rewrote or flagged a text."""
 
-    def on_policy(self, event: e.PolicyDecided) -> Handled:
+    def on_policy(self, event: events.PolicyDecided) -> Handled:
         """The policy decided about a call."""
 
-    def on_approval(self, event: e.ApprovalNeeded) -> Handled:
+    def on_approval(self, event: events.ApprovalNeeded) -> Handled:
         """The run awaits human approval."""
 
-    def on_loop(self, event: e.LoopDetected) -> Handled:
+    def on_loop(self, event: events.LoopDetected) -> Handled:
         """The model repeats a tool call without a new result."""
 
-    def on_last_answer(self, event: e.LastAnswerRequested) -> Handled:
+    def on_last_answer(self, event: events.LastAnswerRequested) -> Handled:
         """The model is asked for a last answer without tools."""
 
-    def on_handoff(self, event: e.HandedOff) -> Handled:
+    def on_handoff(self, event: events.HandedOff) -> Handled:
         """Another agent takes over."""
 
-    def on_memory_trim(self, event: e.MemoryTrimmed) -> Handled:
+    def on_memory_trim(self, event: events.MemoryTrimmed) -> Handled:
         """Memory dropped its oldest messages."""
 
-    def on_budget_warning(self, event: e.BudgetWarning) -> Handled:
+    def on_budget_warning(self, event: events.BudgetWarning) -> Handled:
         """A limit is nearly reached."""
 
-    def handle(self, event: e.Event) -> Handled:
+    def handle(self, event: events.Event) -> Handled:
         """Dispatch an event to its method. An override returns what this returns, so that coroutines are awaited."""
         return cast("Handled", getattr(self, OBSERVER_METHODS[type(event)])(event))
 
 
-OBSERVER_METHODS: Mapping[type[e.Event], str] = {
-    e.RunStarted: "on_agent_start",
-    e.RunEnded: "on_agent_end",
-    e.RunFailed: "on_error",
-    e.IterationStarted: "on_iteration_start",
-    e.IterationEnded: "on_iteration_end",
-    e.ModelCallStarted: "on_llm_start",
-    e.TextChunk: "on_llm_chunk",
-    e.ReasoningChunk: "on_reasoning_chunk",
-    e.ModelCallEnded: "on_llm_end",
-    e.ToolCallChunk: "on_tool_call_chunk",
-    e.Retrying: "on_retry",
-    e.ProviderFallback: "on_fallback",
-    e.ToolStarted: "on_tool_start",
-    e.ToolChunk: "on_tool_chunk",
-    e.ToolEnded: "on_tool_end",
-    e.ToolFailed: "on_tool_error",
-    e.GuardrailTriggered: "on_guardrail",
-    e.PolicyDecided: "on_policy",
-    e.ApprovalNeeded: "on_approval",
-    e.LoopDetected: "on_loop",
-    e.LastAnswerRequested: "on_last_answer",
-    e.HandedOff: "on_handoff",
-    e.MemoryTrimmed: "on_memory_trim",
-    e.BudgetWarning: "on_budget_warning",
+OBSERVER_METHODS: Mapping[type[events.Event], str] = {
+    events.RunStarted: "on_agent_start",
+    events.RunEnded: "on_agent_end",
+    events.RunFailed: "on_error",
+    events.IterationStarted: "on_iteration_start",
+    events.IterationEnded: "on_iteration_end",
+    events.ModelCallStarted: "on_llm_start",
+    events.TextChunk: "on_llm_chunk",
+    events.ReasoningChunk: "on_reasoning_chunk",
+    events.ModelCallEnded: "on_llm_end",
+    events.ToolCallChunk: "on_tool_call_chunk",
+    events.Retrying: "on_retry",
+    events.ProviderFallback: "on_fallback",
+    events.ToolStarted: "on_tool_start",
+    events.ToolChunk: "on_tool_chunk",
+    events.ToolEnded: "on_tool_end",
+    events.ToolFailed: "on_tool_error",
+    events.GuardrailTriggered: "on_guardrail",
+    events.PolicyDecided: "on_policy",
+    events.ApprovalNeeded: "on_approval",
+    events.LoopDetected: "on_loop",
+    events.LastAnswerRequested: "on_last_answer",
+    events.HandedOff: "on_handoff",
+    events.MemoryTrimmed: "on_memory_trim",
+    events.BudgetWarning: "on_budget_warning",
 }
 """The observer's method for each kind of event."""
 
 
-_HOOK_ARGUMENTS: Mapping[type[e.Event], tuple[str, ...]] = {
-    e.RunStarted: ("messages",),
-    e.RunEnded: ("result",),
-    e.RunFailed: ("error",),
-    e.IterationStarted: ("iteration",),
-    e.IterationEnded: ("iteration",),
-    e.ModelCallStarted: ("model", "request.messages"),
-    e.ModelCallEnded: ("message", "usage"),
-    e.ToolStarted: ("call.name", "call.arguments"),
-    e.ToolChunk: ("call.name", "text"),
-    e.ToolEnded: ("call.name", "content"),
-    e.ToolFailed: ("call.name", "error"),
-    e.MemoryTrimmed: ("messages",),
+_MODEL_AND_MESSAGES = ("model", "request.messages")
+_HOOK_ARGUMENTS: Mapping[type[events.Event], tuple[str, ...]] = {
+    events.RunStarted: ("messages",),
+    events.RunEnded: ("result",),
+    events.RunFailed: ("error",),
+    events.IterationStarted: ("iteration",),
+    events.IterationEnded: ("iteration",),
+    events.ModelCallStarted: _MODEL_AND_MESSAGES,
+    events.ModelCallEnded: ("message", "usage"),
+    events.ToolStarted: ("call.name", "call.arguments"),
+    events.ToolChunk: ("call.name", "text"),
+    events.ToolEnded: ("call.name", "content"),
+    events.ToolFailed: ("call.name", "error"),
+    events.MemoryTrimmed: ("messages",),
 }
 """The arguments of a hook, in order; the hook of any other event gets the event itself."""
 
-_FURTHER_HOOK_ARGUMENTS: Mapping[type[e.Event], tuple[str, ...]] = {
-    e.RunStarted: ("agent_name",),
-    e.RunEnded: ("result.usage",),
-    e.IterationEnded: ("outcome",),
-    e.ToolEnded: ("seconds", "call.arguments"),
-    e.ToolFailed: ("call.arguments", "seconds"),
+_FURTHER_HOOK_ARGUMENTS: Mapping[type[events.Event], tuple[str, ...]] = {
+    events.RunStarted: ("agent_name",),
+    events.RunEnded: ("result.usage",),
+    events.IterationStarted: ("messages",),
+    events.IterationEnded: ("outcome",),
+    events.ToolEnded: ("seconds", "call.arguments"),
+    events.ToolFailed: ("call.arguments", "seconds"),
 }
 """Arguments that follow if the hook has parameters for them: `on_tool_end(name, result, duration)`."""
 
@@ -181,8 +183,9 @@ class HookObserver(AgentObserver):
     of on_llm_start and on_llm_end.
 
     A hook with fewer parameters gets the first of these arguments. One with more gets more: on_tool_end(name, result,
-    seconds, args), on_tool_error(name, error, args, seconds), on_iteration_end(number, outcome),
-    on_agent_start(messages, agent_name), on_agent_end(result, usage). A hook may be a coroutine function.
+    seconds, args), on_tool_error(name, error, args, seconds), on_iteration_start(number, messages),
+    on_iteration_end(number, outcome), on_agent_start(messages, agent_name), on_agent_end(result, usage). The hook of
+    on_llm_start may also be `def hook(messages, model)`. A hook may be a coroutine function.
 
     Raises:
         UnknownName: there is no hook of this name.
@@ -205,7 +208,7 @@ class HookObserver(AgentObserver):
         """Computed from the hook names."""
         return hash(tuple(sorted(self._hooks)))
 
-    def handle(self, event: e.Event) -> Handled:
+    def handle(self, event: events.Event) -> Handled:
         """Call the hooks of this event."""
         hooks = self._hooks.get(OBSERVER_METHODS[type(event)])
         pending = [_call_hook(hook, event) for hook in hooks] if hooks else []
@@ -213,18 +216,26 @@ class HookObserver(AgentObserver):
         return _gather(event, awaitables) if awaitables else None
 
 
-def _call_hook(hook: Hook, event: e.Event) -> object:
+def _call_hook(hook: Hook, event: events.Event) -> object:
     """Call a hook with as many arguments as it takes. Its exceptions are reported, so that the others are called."""
     names = _HOOK_ARGUMENTS.get(type(event))
     try:
         if names is None:
             return hook(event)
         count = _count_parameters(hook)
+        if names == _MODEL_AND_MESSAGES and _begins_with_messages(hook):
+            names = names[::-1]
         names = names if count is None else (*names, *_FURTHER_HOOK_ARGUMENTS.get(type(event), ()))[:count]
         return hook(*[attrgetter(name)(event) for name in names])
     except Exception as error:  # noqa: BLE001 - reported: an observer must not break the run
         report_failure(event, error)
         return None
+
+
+def _begins_with_messages(hook: Hook) -> bool:
+    """Whether the first parameter of a hook, but for `self`, has the name `messages`."""
+    code: CodeType | None = getattr(hook, "__code__", None)
+    return code is not None and code.co_varnames[inspect.ismethod(hook) :][:1] == ("messages",)
 
 
 def _count_parameters(hook: Hook) -> int | None:
@@ -246,19 +257,19 @@ def _count_parameters(hook: Hook) -> int | None:
 class LogObserver(AgentObserver):
     """Logs model answers, tool calls and tool results to the logger `ragkit.agent`, at level DEBUG."""
 
-    def on_llm_end(self, event: e.ModelCallEnded) -> None:
+    def on_llm_end(self, event: events.ModelCallEnded) -> None:
         """Log the answer."""
         LOG.debug("%s think %s", event.run_id[:8], event.message.content or "(calls tools)")
 
-    def on_tool_start(self, event: e.ToolStarted) -> None:
+    def on_tool_start(self, event: events.ToolStarted) -> None:
         """Log the call."""
         LOG.debug("%s act %s %s", event.run_id[:8], event.call.name, dict(event.call.arguments))
 
-    def on_tool_end(self, event: e.ToolEnded) -> None:
+    def on_tool_end(self, event: events.ToolEnded) -> None:
         """Log the result."""
         LOG.debug("%s observe %s: %s", event.run_id[:8], event.call.name, event.content[:500])
 
-    def on_tool_error(self, event: e.ToolFailed) -> None:
+    def on_tool_error(self, event: events.ToolFailed) -> None:
         """Log the result."""
         LOG.debug("%s observe %s: %s", event.run_id[:8], event.call.name, event.content[:500])
 
@@ -298,7 +309,7 @@ class ObserverDispatcher:
         new = [observer for observer in other._observers if observer not in self._observers]
         return ObserverDispatcher([*self._observers, *new]) if new else self
 
-    def notify(self, event: e.Event) -> Coroutine[object, object, None] | None:
+    def notify(self, event: events.Event) -> Coroutine[object, object, None] | None:
         """Dispatch an event. Returns what is still to be awaited, if anything. Exceptions of observers are reported."""
         awaitables: list[Awaitable[object]] = []
         for observer in self._observers:
@@ -311,14 +322,14 @@ class ObserverDispatcher:
                     awaitables.append(handled)
         return _gather(event, awaitables) if awaitables else None
 
-    def notify_and_wait(self, event: e.Event) -> None:
+    def notify_and_wait(self, event: events.Event) -> None:
         """As `notify`; coroutines run in a background loop until they end."""
         pending = self.notify(event)
         if pending is not None:
             OBSERVER_LOOP.run(pending)
 
 
-async def _gather(event: e.Event, awaitables: Sequence[Awaitable[object]]) -> None:
+async def _gather(event: events.Event, awaitables: Sequence[Awaitable[object]]) -> None:
     """Await coroutines of observers; their exceptions are reported."""
     import asyncio  # noqa: PLC0415 - synchronous runs need no asyncio
 
@@ -327,7 +338,7 @@ async def _gather(event: e.Event, awaitables: Sequence[Awaitable[object]]) -> No
             report_failure(event, outcome)
 
 
-def report_failure(event: e.Event, error: Exception) -> None:
+def report_failure(event: events.Event, error: Exception) -> None:
     """Log the exception of an observer and warn of it."""
     name = OBSERVER_METHODS[type(event)]
     LOG.error("an observer of run %s failed on %s", event.run_id, type(event).__name__, exc_info=error)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -32,10 +33,11 @@ from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.first_search import FirstSearch
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
-from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS, SEARCH_RULE, add_wishes
+from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS, SEARCH_RULE, add_extra_instructions
 from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
 from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
 from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K, RAGTool
+from ragkit.argument_types import check_types
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
 from ragkit.records import JSON, Document, Hit, Where
@@ -45,6 +47,7 @@ from ragkit.usage.meter import Meter, UsageStats, use_meter
 DEFAULT_CONFIG = AgentConfig(temperature=0.0, max_iterations=6, on_max_iterations="answer", text_tool_calls=False)
 
 
+@check_types()
 @dataclass(frozen=True)
 class RAGOptions:
     """How a RAGAgent searches and answers."""
@@ -59,7 +62,7 @@ class RAGOptions:
     """The minimum cosine of question and passage, in [-1, 1]; None: no minimum."""
     instructions: str = INSTRUCTIONS
     """The system prompt. With extracts, the default says in other words when to abstain."""
-    wishes: str = ""
+    extra_instructions: str = ""
     """Added below the system prompt: form, tone or length of answers. They cannot cancel what stands above them."""
     passages_budget: int = DEFAULT_PASSAGES_BUDGET
     """Tokens of the passages of one search, by estimate: the best passages are shown, at least one."""
@@ -84,8 +87,17 @@ class RAGOptions:
     model decides whether to search. Without a model, ragkit always searches."""
     strict: bool = False
     """Whether a server answers with an error when the documents do not support an answer."""
+    wishes: InitVar[str] = ""
+    """The name of `extra_instructions` up to 0.3; deprecated."""
+
+    def __post_init__(self, wishes: str) -> None:
+        """Take the options by their old names."""
+        if wishes:
+            warnings.warn("wishes is now extra_instructions", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "extra_instructions", wishes)
 
 
+@check_types()
 class RAGAgent(Agent):
     """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
@@ -147,7 +159,7 @@ class RAGAgent(Agent):
             config=replace(config, context_window=window),
             memory=options.memory if memory is None else memory,
             name="rag",
-            instructions=add_wishes("\n".join(filter(None, rules)), options.wishes),
+            instructions=add_extra_instructions("\n".join(filter(None, rules)), options.extra_instructions),
             opening=FirstSearch(searcher, options.where) if searches_first else None,
         )
         object.__setattr__(self, "searcher", searcher)

@@ -21,7 +21,7 @@ from ragkit.agent.events import (
 )
 from ragkit.agent.messages import Message
 from ragkit.answer.link_sanitizer import sanitize_links
-from ragkit.answer.outcome import NOT_FOUND_MARK, may_become_mark, without_mark
+from ragkit.answer.outcome import NOT_FOUND_MARK, may_become_not_found_mark, without_mark
 from ragkit.answer.passages import RetrievedPassages
 from ragkit.records import Hit
 
@@ -120,7 +120,7 @@ class AnswerText:
 
     def _skip_mark(self) -> bool:
         """Take the mark of an abstention from the start. Whether the answer has begun."""
-        if may_become_mark(self._line):
+        if may_become_not_found_mark(self._line):
             return False
         self._line, self._at_start = without_mark(self._line), False
         self._is_code = self._line.lstrip()[:1] == "{"

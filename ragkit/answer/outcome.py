@@ -86,6 +86,8 @@ class AnswerFacts:
     """What the text has in place of an answer: numbers of passages alone, or the instructions; '' for an answer."""
     used_up: bool = False
     """Whether it was asked for a last answer because its iterations were used up."""
+    not_there: bool = False
+    """Whether it says in its own words that the passages do not hold the answer, and nothing else."""
 
 
 def find_outcome(facts: AnswerFacts) -> Outcome:  # noqa: PLR0911 - one per outcome
@@ -102,7 +104,7 @@ def find_outcome(facts: AnswerFacts) -> Outcome:  # noqa: PLR0911 - one per outc
         return Outcome.CUT
     if not facts.searched and not facts.cited:
         return Outcome.NOT_SEARCHED
-    if says_not_found(facts.text, facts.question):
+    if facts.not_there or says_not_found(facts.text, facts.question):
         return Outcome.NOT_IN_DOCUMENTS
     if not facts.cited or claims_after_abstention(facts.text, facts.question):
         return Outcome.UNCITED
@@ -135,7 +137,7 @@ def without_mark(text: str) -> str:
     return text if mark is None else text[mark.end() :] or NOT_IN_DOCUMENTS
 
 
-def may_become_mark(text: str) -> bool:
+def may_become_not_found_mark(text: str) -> bool:
     """Whether the beginning of an answer may be the beginning of NOT_FOUND_MARK."""
     start = text.lstrip(" \t\r\n>*_`").lower()
     mark = _MARK.match(text)

@@ -11,13 +11,14 @@ from importlib import import_module
 import click
 
 from ragkit import __version__, errors
+from ragkit.cli.renamed import OLD_COMMANDS, rename_options
 from ragkit.cli.terminal import echo
 from ragkit.errors import PipelineError, RagkitError, UnknownName
 
 EXIT_ERROR, EXIT_USAGE, EXIT_SETTINGS_MISMATCH, EXIT_BUDGET_EXCEEDED = 1, 2, 3, 4
 EXIT_VERIFY_FAILED, EXIT_UNSUPPORTED, EXIT_PARTIAL_FAILURE, EXIT_INTERRUPTED = 5, 6, 7, 130
 
-VERBS = {
+COMMANDS = {
     "init": "write ragkit.yaml, .ragkitignore and a sample folder",
     "index": "index files, folders, web pages and configured sources",
     "worker": "embed texts for index runs of other machines",
@@ -30,13 +31,13 @@ VERBS = {
     "status": "show what the knowledge base holds",
     "list": "list documents or chunks",
     "show": "show a document or a chunk",
-    "rm": "remove files and folders from the index",
+    "remove": "remove files and folders from the index",
     "clear": "remove all documents",
     "copy": "copy to another vector store without embedding again",
     "verify": "check catalog, vectors and lexical index",
     "eval": "evaluate retrieval and answers",
     "tune": "find the best settings for your documents and questions",
-    "why": "explain why a search misses a passage",
+    "explain": "explain why a search misses a passage",
     "serve": "serve a web UI and an OpenAI-compatible API",
     "mcp": "serve the knowledge base to MCP clients",
     "models": "list models with limits and prices",
@@ -61,16 +62,16 @@ def command_module(name: str) -> str:
     return f"ragkit.cli.{'measure' if name in MEASURING else 'commands'}.{name}"
 
 
-class VerbGroup(click.Group):
+class CommandGroup(click.Group):
     """The group of all commands. --help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of VERBS."""
-        return list(VERBS)
+        """The names, in the order of COMMANDS."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name not in VERBS:
+        if cmd_name not in COMMANDS:
             return None
         if cmd_name in SHORT_COMMANDS:
             # threads that OpenBLAS starts when numpy is imported spin longer than these commands compute
@@ -81,21 +82,26 @@ class VerbGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one line per command, from VERBS."""
+        """Write one line per command, from COMMANDS."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command. The error for an unknown name suggests the closest one."""
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(str(UnknownName("command", args[0], tuple(VERBS))), ctx)
+        """Resolve a command. The error for an unknown name suggests the closest one; old names still work."""
+        if args and args[0] in OLD_COMMANDS:
+            echo(f"note: `ragkit {args[0]}` is now `ragkit {OLD_COMMANDS[args[0]]}`", err=True)
+            args = [OLD_COMMANDS[args[0]], *args[1:]]
+        if args:
+            args = [args[0], *rename_options(args[0], args[1:])]
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(str(UnknownName("command", args[0], tuple(COMMANDS))), ctx)
         return super().resolve_command(ctx, args)
 
 
 @click.group(
-    cls=VerbGroup,
+    cls=CommandGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

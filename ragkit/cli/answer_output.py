@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from ragkit.answer.base import EXTRACTIVE, Answer, Support, format_confidence
+from ragkit.answer.citations import CITATION_MARK
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.verdicts import NOT_CHECKED, NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.cli.common import CliContext, format_also_in, format_location
@@ -20,13 +23,21 @@ MAX_PASSAGE_CHARS = 320
 """Maximum characters of a passage that is shown in place of an answer, as by `ragkit search`."""
 
 
-def print_answer(context: CliContext, answer: Answer, *, streamed: bool) -> None:
-    """Print the text, unless it was streamed, then what was searched, citations, notices, evidence, model and cost."""
+def print_answer(context: CliContext, answer: Answer, *, streamed: bool, quotes: bool = False) -> None:
+    """Print the text, unless it was streamed, then what was searched, citations, notices, evidence, model and cost.
+
+    Args:
+        context: where to.
+        answer: the answer.
+        streamed: the text was printed already.
+        quotes: print the quotes of all citations, also those that the text has word for word.
+    """
     text = f"The model refused: {answer.text}" if answer.outcome is Outcome.REFUSED and answer.text else answer.text
     context.write("" if streamed else text)
     if answer.searched_for:
         context.log(f"\nsearched for: {answer.searched_for}")
     context.write()
+    said = _words(CITATION_MARK.sub("", answer.text))
     for citation in answer.citations:
         mark = click.style(f"[{citation.n}]", bold=True)
         if answer.outcome is Outcome.PASSAGES:
@@ -34,7 +45,8 @@ def print_answer(context: CliContext, answer: Answer, *, streamed: bool) -> None
             context.write(f"      {_cut(citation.quote, MAX_PASSAGE_CHARS)}")
         else:
             context.write(f"  {mark} {format_location(citation)}{_format_status(citation)}")
-            context.write(f'      "{_cut(citation.quote, MAX_QUOTE_CHARS)}"')
+            if quotes or _words(citation.quote) not in said:
+                context.write(f'      "{_cut(citation.quote, MAX_QUOTE_CHARS)}"')
         if citation.also_in:
             context.write(f"      {format_also_in(citation.also_in)}")
     _print_unsupported(context, answer)
@@ -44,6 +56,11 @@ def print_answer(context: CliContext, answer: Answer, *, streamed: bool) -> None
     if answer.supported is not None and answer.model != EXTRACTIVE:  # a quotation supports itself
         figures.append(f"supported {answer.supported:.2f}")
     context.log(f"\n{', '.join([*figures, answer.model, format_usd(answer.usage.total_cost_usd)])}")
+
+
+def _words(text: str) -> str:
+    """A text without its marks, to compare."""
+    return " ".join(re.findall(r"\w+", text))
 
 
 def _cut(text: str, limit: int) -> str:

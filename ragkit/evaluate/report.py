@@ -123,7 +123,7 @@ def compare_with_baseline(now: EvaluationReport, baseline: Path, max_drop: float
             p = paired_p_value(old_values, new_values, seed)
             changes.append(MetricChange(name, old, new, p, len(pairs), new < old - max_drop))
     if not changes:
-        raise QuestionsInvalid(str(baseline), "no metric in common with this run", "use the same --depth")
+        raise QuestionsInvalid(str(baseline), "no metric in common with this run", "use the same --top-k")
     return changes
 
 

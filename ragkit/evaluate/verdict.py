@@ -8,7 +8,7 @@ from ragkit.evaluate.run import QuestionResult
 
 
 class QuestionVerdict(StrEnum):
-    """What became of a question, in the words of a report."""
+    """The outcome of one evaluated question."""
 
     FAILED = "failed with an error"
     ANSWERED_WRONGLY = "answered, although the documents do not answer it"

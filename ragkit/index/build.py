@@ -89,7 +89,7 @@ class BuildOptions:
     """The fingerprint of the embedder that gives the chunks their vectors after the build, if it is not '': the build
     writes vectors of a static embedder for the chunks that have none of it yet."""
     keep_unread: bool = True
-    """Keep the documents of files that cannot be read now; false if they were made with other settings."""
+    """Whether documents of files that cannot be read now stay. They do not if the settings have changed."""
 
 
 @dataclass(slots=True)
@@ -170,10 +170,10 @@ class Build:
 
     def report(self, plan: IndexPlan, started: float) -> IndexReport:
         """The result of the run. `started` is its start by `time.perf_counter`."""
-        c = self._counts
+        counts = self._counts
         known_failures = [FileFailure(row.source, row.reason, row.hint) for row in plan.still_failed]
-        files = {key: c[key] for key in ("added", "updated", "removed", "failed", "skipped")}
-        files["unchanged"] = plan.unchanged + c["unchanged"]
+        files = {key: counts[key] for key in ("added", "updated", "removed", "failed", "skipped")}
+        files["unchanged"] = plan.unchanged + counts["unchanged"]
         files["removed"] += sum(
             1 for row in plan.removed if row.status in {"indexed", "empty"} or row.document is not None
         )
@@ -184,8 +184,8 @@ class Build:
         return IndexReport(
             kb=self._options.kb,
             files=files,
-            chunks={key: c[f"chunks {key}"] for key in ("added", "removed", "reused")},
-            embedded=c["embedded"],
+            chunks={key: counts[f"chunks {key}"] for key in ("added", "removed", "reused")},
+            embedded=counts["embedded"],
             tokens=self._token_count,
             failures=tuple(known_failures + self._failures),
             skipped=plan.skipped + tuple(self._skipped),

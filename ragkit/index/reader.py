@@ -9,42 +9,34 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseError
-from ragkit.index.aggregate import FieldAggregate, aggregate_field
 from ragkit.index.catalog.checksums import read_checksums
 from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vectors, repair_command
 from ragkit.index.catalog.document_index import DocumentIndex
 from ragkit.index.catalog.duplicate_index import DuplicateIndex
 from ragkit.index.catalog.row_checks import verify_vector_rows
-from ragkit.index.catalog.sqlite import (
-    Catalog,
-    EmbedderRow,
-    document_from_row,
-    filter_metadata,
-    heading_from_json,
-    row_checksum,
-    stored_text_length,
-)
+from ragkit.index.catalog.sqlite import Catalog, EmbedderRow, heading_from_json
 from ragkit.index.kept_vectors import KeptVectors
+from ragkit.index.snapshot.arrays import SnapshotArrays, StaticVectors
+from ragkit.index.snapshot.chunk_filter import ChunkFilter
+from ragkit.index.snapshot.documents import DocumentLookups, choose_central
+from ragkit.index.snapshot.rows import CatalogRows
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms, LexicalIndex
 from ragkit.lexical.document_fields import DOCUMENT_BOOST, NamedDocuments
 from ragkit.lexical.near_duplicates import Passage
-from ragkit.lru_cache import LruCache
-from ragkit.records import Chunk, ChunkSpan, Document, Metadata, Where
+from ragkit.records import Chunk, ChunkSpan, Where
 from ragkit.sqlite_columns import read_integer_columns
-from ragkit.store.filters.language import parse_filter
-from ragkit.store.native.metadata_index import MetadataIndex
 from ragkit.store.native.scanner import Scanner
 from ragkit.store.native.vector_file import VectorFile
 
@@ -54,71 +46,10 @@ if TYPE_CHECKING:
 MAX_IDLE_CONNECTIONS = 8
 """Idle connections kept for the next snapshot, each with its page cache. They are not bound to threads: a server has
 more threads than concurrent readers."""
-MAX_FILTER_MASKS = 64
-"""Masks of recent filters kept in memory: one byte per chunk each."""
 MAX_CENTRAL_CHUNKS = 1000
 """Chunks of one document that are compared with each other."""
 INT8_COPY_SUFFIX = ".i8"
 """Suffix of the 8-bit copy of a vector file: a cache, safe to delete."""
-
-
-@dataclass(frozen=True)
-class StaticVectors:
-    """The static vectors of the chunks that have no vector of the embedder yet."""
-
-    embedder: int
-    """The key of the static embedder in the catalog."""
-    fingerprint: str
-    matrix: NDArray[np.float32]
-    """(rows, dimension)"""
-    scanner: Scanner
-    used_rows: ChunkKeys
-    """Rows of live chunks, ascending."""
-
-
-@dataclass(frozen=True)
-class SnapshotArrays:
-    """In-memory arrays of one generation. Row i of each array belongs to the i-th live chunk by key."""
-
-    generation: int
-    filled: int
-    """How many times chunks had got their vectors after they were published."""
-    chunk_keys: ChunkKeys
-    vector_rows: ChunkKeys
-    """Row of the chunk's vector in `matrix`; < 0: it has none yet, and `~row` is its row in `static.matrix`."""
-    document_keys: ChunkKeys
-    """Key of the chunk's document."""
-    matrix: NDArray[np.float32]
-    """(rows, dimension): all committed vectors, including unused ones."""
-    used_rows: ChunkKeys | None
-    """Rows of live chunks, ascending; None if all rows are used."""
-    scanner: Scanner
-    static: StaticVectors | None
-    """None if all chunks have vectors."""
-    metadata_index: MetadataIndex = field(default_factory=MetadataIndex)
-    """Metadata of the documents, one row each by key; filled on the first filter."""
-    filter_masks: LruCache[str, NDArray[np.bool_]] = field(default_factory=lambda: LruCache(MAX_FILTER_MASKS))
-    """Parsed filter as text -> mask of matching chunks, (n,)."""
-    copies: LruCache[int, tuple[ChunkKeys, ChunkKeys]] = field(default_factory=lambda: LruCache(1))
-    """Stamp of the groups -> (positions, groups) of the passages that say the same as others, the newest of each group
-    first."""
-    verified_documents: set[str] = field(default_factory=set)
-    """Ids of documents whose rows were verified; used if there is no checksum file."""
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentSummary:
-    """A document in a list of documents."""
-
-    id: str
-    source: str
-    title: str
-    chunks: int
-    characters: int
-    """Length of the extracted text."""
-    format: str
-    modified_ns: int | None
-    """Modification time of its file; None if it has no file."""
 
 
 class RemoteVectors(Protocol):
@@ -352,9 +283,11 @@ class CatalogSnapshot:
         self._lexical_index = lexicon
         self.arrays = reader.arrays(connection)
         self._last_named: tuple[str, NamedDocuments] | None = None
-        self._leaves_out_copies = False
         self._on_demand: MissingVectors | None = None
-        self._chunks_sql = _CHUNKS_WITH_CONTEXT_SQL if Catalog(connection).has_contexts() else _CHUNKS_SQL
+        self._filter = ChunkFilter(connection, self.arrays)
+        verified = self.arrays.verified_documents
+        self._rows = CatalogRows(connection, reader.directory, verified, is_verified=reader.is_verified)
+        self.documents = DocumentLookups(connection, self.arrays, self._rows, self._filter)
 
     @property
     def is_restricted(self) -> bool:
@@ -404,7 +337,7 @@ class CatalogSnapshot:
         results = self._search_external_store(query, top_k, where)
         if results is not None:
             return results
-        mask = self._filter_mask(where)
+        mask = self._filter.mask(where)
         if (remote := self._remote_vectors()) is not None:
             allowed = a.chunk_keys if mask is None else a.chunk_keys[mask]
             found = remote.search(self._fingerprint(), query, top_k, allowed)
@@ -422,7 +355,7 @@ class CatalogSnapshot:
         a = self.arrays
         if a.static is None or a.static.matrix.shape[1] != len(query):
             return []
-        mask = self._filter_mask(where)
+        mask = self._filter.mask(where)
         chosen = a.vector_rows < 0 if mask is None else mask & (a.vector_rows < 0)
         rows, static = ~a.vector_rows[chosen], a.static
         allowed = static.used_rows if mask is None else np.unique(rows)
@@ -460,7 +393,7 @@ class CatalogSnapshot:
         While a writer synchronizes the store, the catalog's vectors are searched instead.
         """
         store = self._reader.external_store
-        if store is None or self._leaves_out_copies:
+        if store is None or self._filter.leaves_out_copies:
             return None
         results = store.search(query, top_k, where, Catalog(self.connection), self._reader.latest_catalog)
         if results is None:
@@ -513,7 +446,7 @@ class CatalogSnapshot:
         rows = (~a.vector_rows[self._positions(keys)]).tolist()
         hashes = Catalog(self.connection).find_text_hashes(a.static.embedder, rows)
         if missing := [row for row in rows if row not in hashes]:
-            raise self._damaged_error(f"is missing the text hash of the static vector {missing[0]}")
+            raise self._rows.damaged(f"is missing the text hash of the static vector {missing[0]}")
         return {key: hashes[row] for key, row in zip(keys, rows, strict=True)}
 
     def _positions(self, keys: Sequence[int] | ChunkKeys) -> ChunkKeys:
@@ -582,12 +515,16 @@ class CatalogSnapshot:
 
         `extra` maps additional terms to their weights, relative to 1 for one of `terms`.
         """
-        mask = self._filter_mask(where)
+        mask = self._filter.mask(where)
         live = self.arrays.chunk_keys if mask is None else self.arrays.chunk_keys[mask]
         allowed = partial(np.isin, test_elements=live, assume_unique=True)
         # The index has all live chunks, and between two generations others besides.
         is_exact = len(live) == len(self._lexical_index.keys())
         return self._lexical_index.search(terms, top_k, None if is_exact else allowed, extra)
+
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
+        return self._lexical_index.find_terms(prefixes)
 
     def search_documents(
         self, question: str, terms: Sequence[str], top_k: int, where: Where = None
@@ -596,7 +533,7 @@ class CatalogSnapshot:
         named = self._find_named(question)
         if not len(named.keys):
             return []
-        mask = self._filter_mask(where)
+        mask = self._filter.mask(where)
         members = np.isin(self.arrays.document_keys, named.keys)
         live = self.arrays.chunk_keys[members if mask is None else members & mask]
         allowed = partial(np.isin, test_elements=live, assume_unique=True)
@@ -634,118 +571,36 @@ class CatalogSnapshot:
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """These chunks, in the order of `keys`. Raises KnowledgeBaseDamaged on a checksum mismatch."""
-        query = f"{self._chunks_sql} AND c.key IN (SELECT value FROM json_each(?))"  # noqa: S608 - constant names
+        query = f"{self._rows.chunks_sql} AND c.key IN (SELECT value FROM json_each(?))"  # noqa: S608 - constant names
         rows = self.connection.execute(query, (json.dumps([int(key) for key in keys]),))
-        by_key = {row[0]: self._chunk_from_row(row) for row in rows}
+        by_key = {row[0]: self._rows.chunk(row) for row in rows}
         if missing := [key for key in keys if key not in by_key]:
-            raise self._damaged_error(f"is missing the document of chunk {missing[0]}")
+            raise self._rows.damaged(f"is missing the document of chunk {missing[0]}")
         return [by_key[key] for key in keys]
 
     def iter_chunks(self) -> Iterator[Chunk]:
         """Every live chunk, by source and offset."""
-        for row in self.connection.execute(f"{self._chunks_sql} ORDER BY d.source, c.start, c.key"):
-            yield self._chunk_from_row(row)
+        for row in self.connection.execute(f"{self._rows.chunks_sql} ORDER BY d.source, c.start, c.key"):
+            yield self._rows.chunk(row)
 
     def find_chunk(self, chunk_id: str) -> Chunk | None:
         """The live chunk with this id."""
-        row = self.connection.execute(f"{self._chunks_sql} AND c.id = ?", (chunk_id,)).fetchone()
-        return None if row is None else self._chunk_from_row(row)
-
-    def first_chunk(self, document_id: str) -> Chunk | None:
-        """The live chunk at the beginning of a document."""
-        row = self.connection.execute(f"{_CHUNKS_SQL} AND d.id = ? ORDER BY c.start, c.key LIMIT 1", (document_id,))
-        first = row.fetchone()
-        return None if first is None else self._chunk_from_row(first)
-
-    def iter_documents(self, where: Where = None) -> Iterator[tuple[str, str, int]]:
-        """(source, title, number of chunks) of every live document that matches a filter, by source."""
-        # `yield from` would close the cursor of an abandoned iterator: an error if the catalog is closed by then
-        return self._select_documents(
-            "d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key)", where
-        )
-
-    def iter_texts(self, where: Where = None) -> Iterator[tuple[str, str, bytes]]:
-        """(source, title, compressed UTF-8 text) of every live document that matches a filter, by source."""
-        return self._select_documents("d.source, d.title, d.body", where)
-
-    def _select_documents(self, columns: str, where: Where) -> Iterator[Any]:
-        mask = self._match_filter(where)
-        keys = None if mask is None else json.dumps(np.unique(self.arrays.document_keys[mask]).tolist())
-        return self.connection.execute(
-            f"SELECT {columns} FROM documents d WHERE d.live = 1"  # noqa: S608 - constant names
-            " AND (:keys IS NULL OR d.key IN (SELECT value FROM json_each(:keys))) ORDER BY d.source",
-            {"keys": keys},
-        )
-
-    def chunks_between(self, source: str, start: int, end: int) -> list[Chunk]:
-        """The live chunks of a source that overlap [start:end] of its text, in order."""
-        rows = self.connection.execute(
-            f'{self._chunks_sql} AND d.source = ? AND c.start < ? AND c."end" > ? ORDER BY c.start, c.key',
-            (source, end, start),
-        )
-        return [self._chunk_from_row(row) for row in rows]
+        row = self.connection.execute(f"{self._rows.chunks_sql} AND c.id = ?", (chunk_id,)).fetchone()
+        return None if row is None else self._rows.chunk(row)
 
     def central_chunks(self, source: str, count: int) -> list[Chunk]:
         """The chunks of a source that together are nearest to all of its chunks, the most central first.
 
-        By the vectors that exist: static ones if most chunks have no others yet. Greedy facility location (Nemhauser,
-        Wolsey and Fisher, 1978) over at most MAX_CENTRAL_CHUNKS chunks, spread evenly.
+        By the vectors that exist, static ones if most chunks have no others yet, of at most MAX_CENTRAL_CHUNKS chunks.
         """
-        rows = self.connection.execute(
-            "SELECT c.key FROM documents d JOIN chunks c ON c.document = d.key"
-            " WHERE d.source = ? AND d.live = 1 AND c.live = 1 ORDER BY c.start, c.key",
-            (source,),
-        )
-        keys = np.array([row[0] for row in rows], np.int64)
-        if not len(keys):
-            return []
-        keys = keys[np.linspace(0, len(keys) - 1, min(len(keys), MAX_CENTRAL_CHUNKS)).astype(np.int64)]
+        keys = self.documents.chunk_keys(source, MAX_CENTRAL_CHUNKS)
         lacking = self.lacks_vector(keys)
         uses_static = 2 * np.count_nonzero(lacking) > len(keys)
         keys = keys[lacking] if uses_static else keys[~lacking]
+        if not len(keys):
+            return []
         vectors = self.static_vectors(keys) if uses_static else self.embeddings(keys.tolist())
-        similarity = np.maximum(vectors @ vectors.T, 0)
-        chosen, covered = list[int](), np.zeros(len(keys), np.float32)
-        for _ in range(min(count, len(keys))):
-            gains = np.maximum(similarity - covered, 0).sum(axis=1)
-            gains[chosen] = -1
-            chosen.append(int(gains.argmax()))
-            covered = np.maximum(covered, similarity[chosen[-1]])
-        return self.chunks(keys[chosen].tolist())
-
-    def document(self, source: str) -> Document | None:
-        """The live document of a source, with its complete text."""
-        return self._find_document_by("source", source)
-
-    def find_document(self, document_id: str) -> Document | None:
-        """The live document with this id, with its complete text."""
-        return self._find_document_by("id", document_id)
-
-    def list_documents(self, after: str, limit: int, text: str = "") -> list[DocumentSummary]:
-        """The next `limit` live documents after the source `after`, by source.
-
-        `text` selects documents whose source or title contains it, ignoring the case of ASCII letters.
-        """
-        rows = self.connection.execute(
-            "SELECT d.id, d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key), d.body,"
-            " d.format, f.mtime_ns FROM documents d LEFT JOIN files f ON f.source = d.source"
-            " WHERE d.live = 1 AND d.source > :after"
-            " AND (:text = '' OR instr(lower(d.source), lower(:text)) OR instr(lower(d.title), lower(:text)))"
-            " ORDER BY d.source LIMIT :limit",
-            {"after": after, "text": text, "limit": limit},
-        )
-        return [
-            DocumentSummary(identity, source, title, chunks, stored_text_length(body), form, modified)
-            for identity, source, title, chunks, body, form, modified in rows
-        ]
-
-    def _find_document_by(self, column: str, value: str) -> Document | None:
-        query = f"{_DOCUMENT_SQL} AND {column} = ? ORDER BY source LIMIT 1"
-        row = self.connection.execute(query, (value,)).fetchone()
-        if row is None:
-            return None
-        self._verify_checksum(row[-1], row[:-1], f"the document {row[1]}")
-        return document_from_row(row[:-1])
+        return self.chunks(keys[choose_central(vectors, count)].tolist())
 
     def chunk_spans(self, chunk: Chunk) -> list[ChunkSpan]:
         """The spans of all live chunks of a chunk's document, by start."""
@@ -758,36 +613,13 @@ class CatalogSnapshot:
 
     def document_text(self, chunk: Chunk) -> str:
         """The complete text of a chunk's document."""
-        document = self.document(chunk.source)
+        document = self.documents.find(chunk.source)
         return document.text if document is not None else chunk.text
 
     def count_matches(self, where: Where) -> int:
         """The number of chunks that match a filter. Raises InvalidFilter."""
-        mask = self._filter_mask(where)
+        mask = self._filter.mask(where)
         return len(self.arrays.chunk_keys) if mask is None else int(np.count_nonzero(mask))
-
-    def sample_metadata(self, where: Where, limit: int) -> tuple[int, list[Metadata]]:
-        """The number of documents that match a filter, and the metadata of up to `limit` of them, spread evenly.
-
-        Raises InvalidFilter.
-        """
-        mask = self._filter_mask(where)
-        keys = np.unique(self.arrays.document_keys if mask is None else self.arrays.document_keys[mask])
-        chosen = keys if len(keys) <= limit else keys[np.linspace(0, len(keys) - 1, limit).astype(np.int64)]
-        rows = self.connection.execute(
-            "SELECT source, title, metadata FROM documents"
-            " WHERE key IN (SELECT value FROM json_each(?)) ORDER BY source",
-            (json.dumps(chosen.tolist()),),
-        )
-        return len(keys), [filter_metadata(*row) for row in rows]
-
-    def aggregate(self, field: str, where: Where) -> FieldAggregate:
-        """The numbers in a metadata field of the live documents that match. Raises InvalidFilter."""
-        mask = self._filter_mask(where)
-        keys = self.arrays.document_keys if mask is None else self.arrays.document_keys[mask]
-        chosen = set(np.unique(keys).tolist())
-        rows = self.connection.execute("SELECT key, source, title, metadata FROM documents WHERE live = 1 ORDER BY key")
-        return aggregate_field((filter_metadata(*row) for key, *row in rows if key in chosen), field)
 
     def has_groups(self) -> bool:
         """Whether some passages say the same."""
@@ -799,144 +631,22 @@ class CatalogSnapshot:
 
     def group_sources(self, group: int, limit: int, where: Where = None) -> list[str]:
         """The first `limit` sources with a chunk of a group that matches a filter, by key. Raises InvalidFilter."""
-        mask, keys = self._match_filter(where), self.arrays.chunk_keys
+        mask, keys = self._filter.match(where), self.arrays.chunk_keys
         members = DuplicateIndex(self.connection).group(group)
         sources = (source for key, source in members if mask is None or mask[np.searchsorted(keys, key)])
-        return _unique_first(sources, limit)
+        return [*islice(dict.fromkeys(sources), limit)]
 
     def without_copies(self) -> CatalogSnapshot:
         """The same snapshot, with one chunk of each group: the newest one that matches the filter of the search."""
         snapshot = copy(self)
-        snapshot._leaves_out_copies = True
+        snapshot._filter = ChunkFilter(self.connection, self.arrays, leaves_out_copies=True)
         return snapshot
-
-    def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
-        """Mask of the live chunks that searches may return; None for all. Raises InvalidFilter."""
-        mask = self._match_filter(where)
-        if not self._leaves_out_copies:
-            return mask
-        positions, groups = self._copies()
-        allowed = np.ones(len(self.arrays.chunk_keys), np.bool_) if mask is None else mask.copy()
-        matching = allowed[positions]
-        _, first = np.unique(groups[matching], return_index=True)
-        kept = positions[matching][first]
-        allowed[positions] = False
-        allowed[kept] = True
-        return allowed
-
-    def _copies(self) -> tuple[ChunkKeys, ChunkKeys]:
-        """See `SnapshotArrays.copies`."""
-        index = DuplicateIndex(self.connection)
-        stamp = index.stamp()
-        copies = self.arrays.copies.get(stamp)
-        if copies is None:
-            members = [*index.all_members()]
-            members.sort(key=lambda member: member.key)
-            members.sort(key=lambda member: member.version[1], reverse=True)
-            keys = np.array([member.key for member in members], np.int64)
-            groups = np.array([member.group for member in members], np.int64)
-            copies = np.searchsorted(self.arrays.chunk_keys, keys), groups
-            self.arrays.copies.set(stamp, copies)
-        return copies
-
-    def _match_filter(self, where: Where) -> NDArray[np.bool_] | None:
-        """Mask of the live chunks that match a filter; None for all. Raises InvalidFilter."""
-        if not where:
-            return None
-        condition = parse_filter(where)
-        name = repr(condition)  # not the condition itself: True equals 1, and their masks differ
-        mask = self.arrays.filter_masks.get(name)
-        if mask is None:
-            documents = np.unique(self.arrays.document_keys)
-            self.arrays.metadata_index.extend_to(len(documents), self._iter_metadata)
-            matching = documents[self.arrays.metadata_index.mask(condition, len(documents))]
-            mask = np.isin(self.arrays.document_keys, matching)
-            self.arrays.filter_masks.set(name, mask)
-        return mask
-
-    def _iter_metadata(self, first: int) -> Iterator[Metadata]:
-        """Filter metadata of live documents with chunks, by key, starting at position `first`."""
-        rows = self.connection.execute(
-            "SELECT source, title, metadata FROM documents WHERE live = 1"
-            " AND key IN (SELECT document FROM chunks WHERE live = 1) ORDER BY key LIMIT -1 OFFSET ?",
-            (first,),
-        )
-        return (filter_metadata(*row) for row in rows)
-
-    def _chunk_from_row(self, row: tuple[Any, ...]) -> Chunk:
-        key, *values, crc, document_id, source, title, metadata, context, context_crc = row
-        self._verify_checksum(crc, values, f"chunk {key}")
-        if context is not None:
-            self._verify_checksum(context_crc, (key, context), f"the context of chunk {key}")
-        identity, start, end, start_line, end_line, page, heading, text = values
-        self._verify_document(document_id)
-        path, place = heading_from_json(heading)
-        return Chunk(
-            id=identity,
-            document_id=document_id,
-            source=source,
-            text=text,
-            start=start,
-            end=end,
-            start_line=start_line,
-            end_line=end_line,
-            page=page,
-            heading=path,
-            title=title,
-            metadata=json.loads(metadata),
-            place=place,
-            context=context or "",
-        )
-
-    def _verify_checksum(self, stored: object, values: Sequence[object], label: str) -> None:
-        if stored != row_checksum(tuple(values)):
-            raise self._damaged_error(f"has a checksum mismatch ({label})")
-
-    def _verify_document(self, document_id: str) -> None:
-        """Verify the row of a document, whose fields are part of each of its chunks, if there is no checksum file."""
-        if self._reader.is_verified or document_id in self.arrays.verified_documents:
-            return
-        row = self.connection.execute(f"{_DOCUMENT_SQL} AND id = ?", (document_id,)).fetchone()
-        self._verify_checksum(row and row[-1], row[:-1] if row else (), f"the document {document_id}")
-        self.arrays.verified_documents.add(document_id)
-
-    def _damaged_error(self, reason: str) -> KnowledgeBaseDamaged:
-        directory = self._reader.directory
-        return KnowledgeBaseDamaged(str(directory / CATALOG_FILE), reason, repair_command(directory))
-
-
-_DOCUMENT_SQL = (
-    "SELECT id, source, title, format, language, metadata, page_starts, headings, body, checksum"
-    " FROM documents WHERE live = 1"
-)
-_CHUNK_COLUMNS = (
-    "c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
-    " d.id, d.source, d.title, d.metadata"
-)
-_CHUNKS_SQL = (
-    f"SELECT {_CHUNK_COLUMNS}, NULL, NULL FROM chunks c JOIN documents d ON d.key = c.document"  # noqa: S608
-    " WHERE c.live = 1"
-)
-_CHUNKS_WITH_CONTEXT_SQL = (
-    f"SELECT {_CHUNK_COLUMNS}, x.sentence, x.checksum FROM chunks c JOIN documents d ON d.key = c.document"  # noqa: S608
-    " LEFT JOIN chunk_contexts x ON x.chunk = c.key WHERE c.live = 1"
-)
 
 
 def _read_state(connection: sqlite3.Connection) -> tuple[int, int]:
     """The generation, and how many times its chunks have got vectors since they were published."""
     catalog = Catalog(connection)
     return catalog.generation(), catalog.filled()
-
-
-def _unique_first(names: Iterable[str], limit: int) -> list[str]:
-    """The first `limit` distinct names."""
-    found: dict[str, None] = {}
-    for name in names:
-        found[name] = None
-        if len(found) == limit:
-            break
-    return [*found]
 
 
 def _unique_sorted(numbers: ChunkKeys) -> ChunkKeys:

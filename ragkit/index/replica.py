@@ -67,7 +67,7 @@ class Replica:
         self.has_vectors = True
         """Whether the vectors are copied. Otherwise the database searches them."""
 
-    def is_as_wanted(self, state: DatabaseState) -> bool:
+    def matches(self, state: DatabaseState) -> bool:
         """Whether the copy is that of a state, with or without vectors as it should be."""
         if self.position() != (state.id, state.version):
             return False
@@ -94,7 +94,7 @@ class Replica:
             identity, version = self.position()
             with database.read_changes(version) as changes:
                 state = changes.state
-                if self.is_as_wanted(state):
+                if self.matches(state):
                     return False
                 try:
                     replaced = identity != state.id or version > state.version or changes.was_cleared
@@ -148,7 +148,7 @@ class Replica:
             self._apply(changes)
             return
         with WriterLock(self.directory, timeout_s=MAX_PULL_WAIT_SECONDS):
-            if not always and self.is_as_wanted(changes.state):
+            if not always and self.matches(changes.state):
                 return  # another process fetched it while this one waited
             folder = self.directory / REBUILD_FOLDER
             shutil.rmtree(folder, ignore_errors=True)

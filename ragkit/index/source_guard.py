@@ -40,7 +40,7 @@ def withhold_deletions(
             reason = f"{len(gone):,} of {total:,} documents are no longer listed: none was removed"
             hint = "if that is right, run `ragkit index --accept-deletions`"
         else:
-            reason, hint = "lists no documents: none was removed", f"remove it with `ragkit rm '{root}'`"
+            reason, hint = "lists no documents: none was removed", f"remove it with `ragkit remove '{root}'`"
         failures.append(FileFailure(root, reason, hint))
         kept = [row for row in plan.removed if row.source in gone]
         unchanged = plan.unchanged + sum(row.status == "indexed" for row in kept)

@@ -1,1 +1,1 @@
-"""The knowledge base: index, search, ask, verify, migrate, watch and diagnose."""
+"""The knowledge base: index, search, ask, verify, copy, watch and diagnose."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragkit.agent.providers.credentials import is_any_configured
 from ragkit.knowledge_base.cost_estimate import check_estimate, embedder_name, embedding_cost, lowest_limit
 from ragkit.knowledge_base.filters import Where, read_filter
 from ragkit.knowledge_base.location import Location
+from ragkit.knowledge_base.question_options import QuestionOptions
 from ragkit.knowledge_base.session import Session
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.retrieve.options import validate_top_k
@@ -22,7 +23,6 @@ from ragkit.usage.pricing import PriceBook
 if TYPE_CHECKING:  # an answer without a model loads no agent
     from ragkit.agent.loop.context_window import ContextWindow
     from ragkit.agent.memory.memory import ConversationMemory
-    from ragkit.agent.providers.base import Provider
     from ragkit.agent.tools.base import Tool, ToolCallable
     from ragkit.answer.agent import RAGAgent
     from ragkit.answer.answer_events import AnswerEvent
@@ -34,22 +34,6 @@ EXTRACTIVE = "extractive"
 """The provider without a model."""
 LOCAL_TIMEOUT_S = 600.0
 """Seconds to the next byte of a model on a machine of one's own: without a GPU it reads long prompts slowly."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionOptions:
-    """How a question is answered. None: the setting of the pipeline."""
-
-    where: Where = None
-    """A metadata filter that applies to every search."""
-    source: str = ""
-    """Search only the documents of this file, folder, URL or name."""
-    top_k: int | None = None
-    """Number of passages per search, >= 1."""
-    model: str | Provider | None = None
-    """`provider:model`, or a provider of the program."""
-    max_cost_usd: float | None = None
-    """Cost limit of the answer."""
 
 
 class Answering:
@@ -79,6 +63,16 @@ class Answering:
             return answer
         agent = self.prepare(session, question, options)
         return agent.ask(question, on_text=on_text, on_restart=on_restart)
+
+    async def aask(self, session: Session, question: str, options: QuestionOptions) -> Answer:
+        """See `KnowledgeBase.aask`."""
+        import asyncio
+
+        if not self.needs_model(options):
+            return await asyncio.to_thread(self._quote, session, question, options)
+        agent = await asyncio.to_thread(self.prepare, session, question, options)
+        result = await agent.arun(question)
+        return await asyncio.to_thread(agent.build_answer, question, result)
 
     def stream(self, session: Session, question: str, options: QuestionOptions) -> Generator[AnswerEvent, None, None]:
         """See `KnowledgeBase.stream`."""
@@ -193,7 +187,7 @@ class Answering:
             self._window = ContextWindow(answer.context_window)
         config = AgentConfig(
             model=model_name(name),
-            temperature=answer.temperature,
+            temperature=answer.temperature or 0.0,
             max_tokens=answer.max_tokens,
             context_window=self._window,
             max_iterations=answer.max_iterations,
@@ -209,7 +203,7 @@ class Answering:
             self._top_k(options),
             document_tools=answer.tools,
             where=read_filter(where),
-            wishes=answer.instructions,
+            extra_instructions=answer.instructions,
             passages=answer.passages,
             passages_budget=answer.passages_budget,
             tools=tools,

@@ -37,7 +37,7 @@ def describe_contents(snapshot: CatalogSnapshot, where: Mapping[str, JSON] | Non
 
     Counts of kinds and values are those of a sample where there are many documents.
     """
-    count, sample = snapshot.sample_metadata(where, MAX_SAMPLED)
+    count, sample = snapshot.documents.sample_metadata(where, MAX_SAMPLED)
     if not sample:
         return ""
     kinds = Counter(str(metadata.get("format", "text")) for metadata in sample)

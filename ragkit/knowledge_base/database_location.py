@@ -108,7 +108,7 @@ class DatabaseLocation(Location):
                     self.replica.drop()
                     return False
                 self._choose_vectors()
-                return not self.replica.is_as_wanted(state) and self.replica.pull(self.database)
+                return not self.replica.matches(state) and self.replica.pull(self.database)
             except DatabaseFailed as error:
                 if not self.exists():
                     raise

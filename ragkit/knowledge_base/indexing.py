@@ -46,15 +46,16 @@ from ragkit.knowledge_base.cost_estimate import (
 )
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.sources.index_planner import IndexPlanner, file_filters_json, finish_sources
+from ragkit.knowledge_base.sources.prepared_files import PreparedFiles
 from ragkit.knowledge_base.sources.source_files import SourceFiles
 from ragkit.knowledge_base.sources.source_targets import SourceTargets, TargetResolver, require_not_redirected
-from ragkit.knowledge_base.sources.spooled_files import SpooledFiles
 from ragkit.knowledge_base.stored_settings import (
     check_settings,
     read_build_fingerprint,
     read_calibration,
     write_calibration,
 )
+from ragkit.knowledge_base.unknown_language import describe_unknown_language
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run.index_worker import add_contexts
@@ -98,9 +99,9 @@ class Indexer:
         """An index run over folders, files and copies."""
         on_call = self._ledger.call_recorder("index", self._components.pipeline.name)
         meter = Meter(budget_usd=run.max_cost_usd, on_call=on_call)
-        with use_meter(meter), closing(self._ledger), SpooledFiles() as spool:
+        with use_meter(meter), closing(self._ledger), PreparedFiles() as prepared:
             notes = self._rebuild_if_damaged()
-            run = self._check_budget(targets, run, spool)
+            run = self._check_budget(targets, run, prepared)
             with WriteSession(self.path, self._components.new_knowledge_base) as session:
                 report = self._run_build(session, targets.roots, run, started)
                 if not run.dry_run:
@@ -108,11 +109,20 @@ class Indexer:
                         self._store_calibration(session.catalog)
                     finish_sources(session.catalog, self.source_files, targets)
                 chunks = session.catalog.count_chunks()
+                notes = (*notes, *self._describe_language(session.catalog, report))
             report = _add_target_results(replace(report, notes=(*notes, *report.notes)), targets)
             if report.unembedded and run.wait:
                 run.on_event(SearchReady(chunks, report.unembedded, report))
                 report = self._fill_after(report, run)
         return replace(report, seconds=time.perf_counter() - started, usage=meter.usage().to_dict())
+
+    def _describe_language(self, catalog: Catalog, report: IndexReport) -> tuple[str, ...]:
+        """A note, if chunks were added, and most are in a language that the embedder was not trained on."""
+        if report.dry_run or not report.chunks["added"]:
+            return ()
+        keys = [key for (key,) in catalog.connection.execute("SELECT key FROM chunks WHERE live = 1 ORDER BY key")]
+        note = describe_unknown_language(catalog.connection, keys, self._components.embedder)
+        return (note,) if note else ()
 
     def _fill_after(self, report: IndexReport, run: IndexOptions) -> IndexReport:
         """Embed the chunks of a run that were published without vectors; returns the report with their number."""
@@ -149,7 +159,7 @@ class Indexer:
             self.remove(lambda catalog: replaced)
         return self.index([ADDED_ROOT], run)
 
-    def _check_budget(self, targets: SourceTargets, run: IndexOptions, spool: SpooledFiles) -> IndexOptions:
+    def _check_budget(self, targets: SourceTargets, run: IndexOptions, prepared: PreparedFiles) -> IndexOptions:
         """Estimate the cost of a run; returns its options, with the files that the estimate has read.
 
         Raises BudgetTooSmall or PriceUnknown if the run must not start; a free embedder always may.
@@ -160,8 +170,8 @@ class Indexer:
             return run
         if price is None:
             raise PriceUnknown(embedder_name(embedder), limit)
-        if not self._components.splits_at_cost:  # the chunks of the estimate are those of the run
-            run = replace(run, runner_factory=spool.wrap(run.runner_factory))
+        if not self._components.has_paid_splitter:  # the chunks of the estimate are those of the run
+            run = replace(run, runner_factory=prepared.wrap(run.runner_factory))
         trial = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
         report = self._run_trial(targets, trial, time.perf_counter())
         total = embedding_cost(embedder, report.tokens) or 0.0

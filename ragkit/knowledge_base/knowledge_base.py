@@ -1,4 +1,4 @@
-"""A knowledge base as one object: index sources, search, ask, verify, migrate."""
+"""A knowledge base as one object: index sources, search, ask, verify, copy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.index.access.rules import as_grants
 from ragkit.index.aggregate import FieldAggregate
 from ragkit.knowledge_base.filters import Where
 from ragkit.knowledge_base.locate import find_location
 from ragkit.knowledge_base.location import Location
+from ragkit.knowledge_base.question_options import QuestionOptions
 from ragkit.knowledge_base.read_side import OPENER, ReadingPrincipal, ReadSide
 from ragkit.knowledge_base.session import Session
 from ragkit.knowledge_base.status import KnowledgeBaseStatus
@@ -36,7 +38,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.index.report import IndexReport
     from ragkit.index.verify import VerificationReport
     from ragkit.knowledge_base.answering import Answering
-    from ragkit.knowledge_base.copying.migrate import CopyOptions, CopyReport
+    from ragkit.knowledge_base.copying.to_store import CopyOptions, CopyReport
     from ragkit.knowledge_base.index_options import IndexOptions
     from ragkit.knowledge_base.writing import Writer
     from ragkit.load.pages.rectangles import Rectangle
@@ -44,6 +46,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.usage.ledger import Ledger
 
 
+@check_types()
 class KnowledgeBase:
     """One index over folders, files and web pages, in a directory or a database. Created by `open`.
 
@@ -252,7 +255,7 @@ class KnowledgeBase:
             KnowledgeBaseLocked: another process is writing.
             StoreError: the store is unreachable, or holds documents of another application (`CopyOptions.overwrite`).
         """
-        from ragkit.knowledge_base.copying.migrate import CopyOptions
+        from ragkit.knowledge_base.copying.to_store import CopyOptions
 
         return self._writer.copy(options or CopyOptions())
 
@@ -360,8 +363,6 @@ class KnowledgeBase:
             where: a metadata filter that applies to every search, whatever the model asks for; see `search`.
             top_k: number of passages per search; None: the setting of the pipeline.
         """
-        from ragkit.knowledge_base.answering import QuestionOptions
-
         options = QuestionOptions(top_k=top_k, model=model, max_cost_usd=max_cost_usd)
         return self._answering.create_agent(self, options, where, memory, tools)
 
@@ -404,8 +405,6 @@ class KnowledgeBase:
             RunError: the run ended without an answer.
             InvalidFilter: `where` is not a filter, or no document has this source.
         """
-        from ragkit.knowledge_base.answering import QuestionOptions
-
         options = QuestionOptions(where, source, top_k, model, max_cost_usd)
         with self.session() as session:
             return self._answering.ask(session, question, options, on_text, on_restart)
@@ -421,17 +420,9 @@ class KnowledgeBase:
         max_cost_usd: float | None = None,
     ) -> Answer:
         """Asynchronous version of `ask`. Cancelling it cancels the run."""
-        import asyncio
-
-        from ragkit.knowledge_base.answering import QuestionOptions
-
         options = QuestionOptions(where, source, top_k, model, max_cost_usd)
         async with self._asession() as session:
-            if not self._answering.needs_model(options):
-                return await asyncio.to_thread(self._answering.ask, session, question, options)
-            agent = await asyncio.to_thread(self._answering.prepare, session, question, options)
-            result = await agent.arun(question)
-            return await asyncio.to_thread(agent.build_answer, question, result)
+            return await self._answering.aask(session, question, options)
 
     def stream(
         self,
@@ -449,8 +440,6 @@ class KnowledgeBase:
         and AnswerCompleted last, with the whole Answer. AnswerTextReset takes back what came before it: a connection
         broke, and the model starts over. Closing the generator ends the answer.
         """
-        from ragkit.knowledge_base.answering import QuestionOptions
-
         options = QuestionOptions(where, source, top_k, model, max_cost_usd)
         with self.session() as session:
             yield from self._answering.stream(session, question, options)
@@ -466,8 +455,6 @@ class KnowledgeBase:
         max_cost_usd: float | None = None,
     ) -> AsyncGenerator[AnswerEvent, None]:
         """Asynchronous version of `stream`. Cancelling it cancels the run."""
-        from ragkit.knowledge_base.answering import QuestionOptions
-
         options = QuestionOptions(where, source, top_k, model, max_cost_usd)
         async with self._asession() as session, aclosing(self._answering.astream(session, question, options)) as events:
             async for event in events:
@@ -505,8 +492,6 @@ class KnowledgeBase:
             BudgetTooSmall: the estimate exceeds the limit.
             NotAKnowledgeBase, KnowledgeBaseDamaged, ProviderError, BudgetExceeded, PriceUnknown, RunError: as `ask`.
         """
-        from ragkit.knowledge_base.answering import QuestionOptions
-
         options = QuestionOptions(model=model, max_cost_usd=max_cost_usd)
         with self.session() as session:
             return self._answering.summarize(session, source, options, on_plan)

@@ -215,17 +215,17 @@ class Location:
 
         return self.path / FILE_NAME
 
-    def create_meter(self, verb: str, pipeline: str) -> Meter:
-        """A meter that records its calls in the ledger under a verb and the name of a pipeline."""
+    def create_meter(self, command: str, pipeline: str) -> Meter:
+        """A meter that records its calls in the ledger under a command and the name of a pipeline."""
         from ragkit.usage.meter import Meter
 
-        return Meter(on_call=self.ledger.call_recorder(verb, pipeline))
+        return Meter(on_call=self.ledger.call_recorder(command, pipeline))
 
-    def record_calls(self, verb: str, pipeline: str) -> AbstractContextManager[object]:
+    def record_calls(self, command: str, pipeline: str) -> AbstractContextManager[object]:
         """Record the calls of a block in the ledger, unless an enclosing meter does that already."""
         from ragkit.usage.meter import current_meter, use_meter
 
         meter = current_meter()
         if meter is not None and meter.has_call_listener:
             return nullcontext()
-        return use_meter(self.create_meter(verb, pipeline))
+        return use_meter(self.create_meter(command, pipeline))

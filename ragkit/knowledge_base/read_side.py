@@ -45,7 +45,7 @@ class ReadSide:
         self.contents: LruCache[str, str] = LruCache(MAX_CONTENTS)
         """Descriptions of the contents by generation and filter, of everything."""
         self._lock = Lock()
-        self._whole: CatalogReader | None = None
+        self._unrestricted: CatalogReader | None = None
         self._copy = 0
         self._restricted = RestrictedReaders(location.access)
         self._weights_checked = False
@@ -63,27 +63,27 @@ class ReadSide:
             KnowledgeBaseDamaged: a file is missing, truncated or altered.
         """
         grants = principal.grants()
-        whole = self._open()
-        return whole if grants is None else self._restricted.get(whole, grants)
+        unrestricted = self._open()
+        return unrestricted if grants is None else self._restricted.get(unrestricted, grants)
 
     def _open(self) -> CatalogReader:
         copy = self.location.prepare_reading()
         with self._lock:
-            if self._whole is None or self._copy != copy:  # snapshots of a copy that was replaced end by themselves
+            if self._unrestricted is None or self._copy != copy:  # snapshots of a replaced copy end by themselves
                 self.location.require_exists()
                 self.location.check_store(self.components)
                 path, store = self.location.path, self.components.external_store(self.location.path)
-                self._whole = CatalogReader(path, Bm25Index, store, remote_vectors=self.location.vectors)
+                self._unrestricted = CatalogReader(path, Bm25Index, store, remote_vectors=self.location.vectors)
                 self._copy = copy
-            return self._whole
+            return self._unrestricted
 
     def close(self) -> None:
         """Close all files; the next read opens them again."""
         self._restricted.close()
         with self._lock:
-            whole, self._whole = self._whole, None
-            if whole is not None:
-                whole.close()
+            unrestricted, self._unrestricted = self._unrestricted, None
+            if unrestricted is not None:
+                unrestricted.close()
 
     def check(self, snapshot: CatalogSnapshot) -> None:
         """Check that there are chunks, and once that their vectors come from the weights of the embedder in use.
@@ -104,6 +104,6 @@ class ReadSide:
                 check_embedder_weights(str(self.location), row.probe, embedder.probe())
         self._weights_checked = True
 
-    def record_calls(self, verb: str) -> AbstractContextManager[object]:
+    def record_calls(self, command: str) -> AbstractContextManager[object]:
         """Record the calls of a block in the ledger, unless an enclosing meter does that already."""
-        return self.location.record_calls(verb, self.components.pipeline.name)
+        return self.location.record_calls(command, self.components.pipeline.name)

@@ -21,20 +21,22 @@ class RestrictedReaders:
     def __init__(self, access: AccessStore) -> None:
         self._access = access
         self._lock = Lock()
-        self._whole: CatalogReader | None = None
+        self._unrestricted: CatalogReader | None = None
         self._settings = AccessSettings()
         self._readers: OrderedDict[Grants, RestrictedReader] = OrderedDict()
 
-    def get(self, whole: CatalogReader, grants: Grants) -> RestrictedReader:
-        """The reader for a principal by the rules of this moment; `whole` is the reader of everything."""
+    def get(self, unrestricted: CatalogReader, grants: Grants) -> RestrictedReader:
+        """The reader for a principal by the rules of this moment; `unrestricted` is the reader of everything."""
         settings = self._access.read()
         with self._lock:
-            if whole is not self._whole or replace(settings, users=()) != replace(self._settings, users=()):
+            if unrestricted is not self._unrestricted or replace(settings, users=()) != replace(
+                self._settings, users=()
+            ):
                 self._close_all()
-                self._whole, self._settings = whole, settings
+                self._unrestricted, self._settings = unrestricted, settings
             reader = self._readers.get(grants)
             if reader is None:
-                reader = self._readers[grants] = RestrictedReader(whole, grants, settings)
+                reader = self._readers[grants] = RestrictedReader(unrestricted, grants, settings)
             self._readers.move_to_end(grants)
             while len(self._readers) > MAX_READERS:
                 self._readers.popitem(last=False)[1].close()  # snapshots that are open end by themselves

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ragkit.answer.score_calibration import ScoreCalibration
     from ragkit.answer.searchers.text_search import FoundText, TextPattern
     from ragkit.index.freshness import Freshness
-    from ragkit.index.reader import DocumentSummary
+    from ragkit.index.snapshot.documents import DocumentSummary
     from ragkit.load.pages.rectangles import Rectangle
     from ragkit.records import Chunk, Document, Hit, SearchMode
     from ragkit.retrieve.base import Explanation, Retriever
@@ -193,7 +193,7 @@ class Session:
     def documents(self, where: Where = None) -> list[tuple[str, str, int]]:
         """(source, title, number of chunks) of every document that matches a filter, sorted by source."""
         with self.snapshot() as snapshot:
-            return list(snapshot.iter_documents(read_filter(where)))
+            return list(snapshot.documents.select(read_filter(where)))
 
     def find_text(self, pattern: TextPattern, where: Where = None) -> FoundText:
         """The documents that contain a text or match a regular expression, of those that match a filter: all of them.
@@ -203,12 +203,12 @@ class Session:
         from ragkit.answer.searchers.text_search import search_texts
 
         with self.snapshot() as snapshot:
-            return search_texts(pattern, snapshot.iter_texts(read_filter(where)))
+            return search_texts(pattern, snapshot.documents.iter_texts(read_filter(where)))
 
     def chunks_between(self, source: str, start: int, end: int) -> list[Chunk]:
         """The chunks of a source that overlap [start:end] of its text, in order."""
         with self.snapshot() as snapshot:
-            return snapshot.chunks_between(source, start, end)
+            return snapshot.documents.chunks_between(source, start, end)
 
     def central_chunks(self, source: str, count: int) -> list[Chunk]:
         """The chunks of a source that together say most of it, by their vectors, the most central first."""
@@ -223,7 +223,7 @@ class Session:
     def list_documents(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
         """The next `limit` documents after the source `after`; `text` filters by source and title."""
         with self.snapshot() as snapshot:
-            return snapshot.list_documents(after, limit, text)
+            return snapshot.documents.list_after(after, limit, text)
 
     def chunks(self) -> Iterator[Chunk]:
         """Every chunk, sorted by source and offset; they are read while the session lasts."""
@@ -238,12 +238,12 @@ class Session:
     def document(self, source: str) -> Document | None:
         """The document of a source, with the indexed text, or None."""
         with self.snapshot() as snapshot:
-            return snapshot.document(source)
+            return snapshot.documents.find(source)
 
     def find_document(self, document_id: str) -> Document | None:
         """The document with this id, with the indexed text, or None."""
         with self.snapshot() as snapshot:
-            return snapshot.find_document(document_id)
+            return snapshot.documents.find_by_id(document_id)
 
     def chunk(self, chunk_id: str) -> Chunk | None:
         """The chunk with this id, or None."""
@@ -253,7 +253,7 @@ class Session:
     def first_chunk(self, document_id: str) -> Chunk | None:
         """The chunk at the beginning of a document, or None."""
         with self.snapshot() as snapshot:
-            return snapshot.first_chunk(document_id)
+            return snapshot.documents.first_chunk(document_id)
 
     def describe_contents(self, where: Where = None) -> str:
         """What documents match a filter, and which fields filters know, in a few lines for a model.
@@ -284,7 +284,7 @@ class Session:
         Raises InvalidFilter for an invalid filter.
         """
         with self.snapshot() as snapshot:
-            return snapshot.aggregate(field, read_filter(where))
+            return snapshot.documents.aggregate(field, read_filter(where))
 
     def is_stale(self, source: str) -> bool:
         """Whether the file has changed since it was indexed, or was deleted."""
@@ -334,7 +334,7 @@ class Session:
         """What the knowledge base holds."""
         parts = self._parts
         with self.snapshot() as snapshot:
-            return read_status(snapshot, parts.location, parts.components.pipeline, parts.source_files)
+            return read_status(snapshot, parts.location, parts.components, parts.source_files)
 
     def failures(self) -> list[FileRow]:
         """The files that could not be indexed, or whose `access` was not understood, sorted by source."""

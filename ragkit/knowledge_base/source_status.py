@@ -19,7 +19,7 @@ class SourceStatus:
     """One source."""
 
     source: str
-    """Its id, which `ragkit index` and `ragkit rm` take."""
+    """Its id, which `ragkit index` and `ragkit remove` take."""
     kind: str
     """`folder`, `page`, `added`, or the name of the part in `sources:`."""
     configured: bool

@@ -19,7 +19,7 @@ from ragkit.records import Document
 if TYPE_CHECKING:
     from ragkit.index.report import IndexReport
     from ragkit.index.verify import VerificationReport
-    from ragkit.knowledge_base.copying.migrate import CopyOptions, CopyReport
+    from ragkit.knowledge_base.copying.to_store import CopyOptions, CopyReport
 
 
 class Writer:
@@ -119,7 +119,7 @@ class Writer:
 
     def copy(self, options: CopyOptions) -> CopyReport:
         """See `KnowledgeBase.copy`."""
-        from ragkit.knowledge_base.copying.migrate import copy_to_store
+        from ragkit.knowledge_base.copying.to_store import copy_to_store
 
         self.embed_remaining()  # by the embedder of the pipeline; for other stores each chunk has a vector
         with self._open() as (indexer, _):
@@ -128,7 +128,7 @@ class Writer:
     def copy_to(self, target: str | os.PathLike[str], *, overwrite: bool) -> CopyReport:
         """See `KnowledgeBase.copy_to`."""
         from ragkit.index.catalog.directory import open_catalog
-        from ragkit.knowledge_base.copying.migrate import CopyReport
+        from ragkit.knowledge_base.copying.to_store import CopyReport
 
         self._location.require_exists()
         self._location.refresh()

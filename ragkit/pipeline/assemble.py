@@ -115,7 +115,7 @@ class PipelineComponents:
         """
         component = self.pipeline.runner
         options = component.options
-        if component.name == "ray" and self.splits_at_cost:
+        if component.name == "ray" and self.has_paid_splitter:
             model = getattr(self.embedder, "model", self.embedder.fingerprint)
             reason = f"the splitter 'semantic' embeds sentences with {model}, whose cost Ray workers cannot limit"
             expected = f"'local': {reason}"
@@ -128,21 +128,21 @@ class PipelineComponents:
     def for_estimate(self) -> PipelineComponents:
         """The components for a cost estimate, which pays for nothing.
 
-        If `splits_at_cost`, sentences are compared by hashed words and counted instead of embedded: chunks are about as
-        many and as long, but not the same.
+        If `has_paid_splitter`, sentences are compared by hashed words and counted instead of embedded: chunks are about
+        as many and as long, but not the same.
         """
         result = PipelineComponents(self.pipeline, self.embedder, self._query_embedder, of_program=self.of_program)
         result._is_estimate = True
         return result
 
     @property
-    def splits_at_cost(self) -> bool:
+    def has_paid_splitter(self) -> bool:
         """Whether a splitter embeds sentences, with an embedder that is not known to be free."""
         embedder = self.embedder
         free = isinstance(embedder, PricedEmbedder) and embedder.provider in LOCAL_PROVIDERS
         return not free and any(isinstance(splitter, EmbeddingSplitter) for _, splitter in self._splitters)
 
-    def take_split_tokens(self) -> int:
+    def pop_split_tokens(self) -> int:
         """Tokens that splitters would have embedded since the last call, in a cost estimate; otherwise 0."""
         tokens, self._split_tokens = self._split_tokens, 0
         return tokens
@@ -430,7 +430,7 @@ class PipelineComponents:
 
     def _embed_sentences(self, texts: Sequence[str]) -> Rows:
         """Unit vectors of the sentences of a document. Raises BudgetExceeded if the budget is spent."""
-        if self._is_estimate and self.splits_at_cost:
+        if self._is_estimate and self.has_paid_splitter:
             from ragkit.embed.hashing import HashingEmbedder
 
             self._split_tokens += self._count_tokens(texts)

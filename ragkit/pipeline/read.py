@@ -67,7 +67,7 @@ class ParsedPipeline:
     """`split.chunk_size`, or `split.0.chunk_size` if the section is a list -> its origin."""
 
 
-PLACE_KEY = "kb"
+KB_KEY = "kb"
 """The key of the knowledge base that commands use; it is no part of the pipeline."""
 ACCESS_KEY = "access"
 """The key of `AccessOptions`."""
@@ -103,7 +103,7 @@ def read_place(path_or_name: str, environ: Mapping[str, str]) -> str | None:
     if discovery.pipeline_path(path_or_name) is not None:
         return None
     try:
-        node = ExtendsResolver(Path(path_or_name), []).resolve().get(PLACE_KEY)
+        node = ExtendsResolver(Path(path_or_name), []).resolve().get(KB_KEY)
     except ConfigReadError:
         return None
     if node is None:
@@ -119,15 +119,15 @@ def read_place(path_or_name: str, environ: Mapping[str, str]) -> str | None:
 
 def _check_place(node: Node, problems: list[ConfigProblem]) -> None:
     if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or not node.value:
-        message = must_be(PLACE_KEY, "a directory, or an address like postgresql://host/database", node)
+        message = must_be(KB_KEY, "a directory, or an address like postgresql://host/database", node)
         problems.append(ConfigProblem(node.location, message))
 
 
 def _read_tree(tree: MappingNode, request: ReadOptions, problems: list[ConfigProblem]) -> ParsedPipeline:
-    place = tree.get(PLACE_KEY)
+    place = tree.get(KB_KEY)
     if place is not None:
         _check_place(place, problems)
-        tree = tree.without(PLACE_KEY)
+        tree = tree.without(KB_KEY)
     _check_profiles(tree, request.sections, problems)
     profile, requested_at = request.profile, None
     profiles = tree.get("profiles")

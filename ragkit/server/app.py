@@ -43,7 +43,7 @@ from ragkit.server.api.dependencies import AppContext
 from ragkit.server.api.openai import completions as completions_api
 from ragkit.server.api.openai import embeddings as embeddings_api
 from ragkit.server.api.openai import responses as responses_api
-from ragkit.server.bases import Base, BasePath
+from ragkit.server.bases import Base, KbPathMiddleware
 from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.http_errors import ErrorResponse, to_error_response
 from ragkit.server.malloc_trim import trim_periodically
@@ -187,7 +187,7 @@ def create_app(
     app.add_middleware(RevocationGuard, access=access)
     app.add_middleware(RequestMiddleware, settings=chosen, metrics=metrics, access=access)
     if bases is not None:
-        app.add_middleware(BasePath, names=tuple(bases))
+        app.add_middleware(KbPathMiddleware, names=tuple(bases))
     app.openapi = partial(_openapi_document, app)  # type: ignore[method-assign]
     return app
 

@@ -29,7 +29,7 @@ class Base:
     directory: Path
 
 
-class BasePath:
+class KbPathMiddleware:
     """ASGI middleware: takes `/kb/NAME` from the path, and notes the name in the scope."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:

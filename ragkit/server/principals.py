@@ -157,8 +157,8 @@ def check_base(principal: Principal | None, base: str) -> None:
         raise not_found("knowledge base", "kb_not_found")
 
 
-def visible_bases(names: Iterable[str]) -> list[str]:
-    """Those of the knowledge bases of a server that the current principal may know."""
+def visible_kbs(names: Iterable[str]) -> list[str]:
+    """The knowledge bases of a server that are visible to the current principal."""
     principal = CURRENT.get()
     return [name for name in names if principal is None or principal.base in (None, name)]
 

@@ -1,4 +1,4 @@
-"""Index the sources again when their files have changed: `ragkit serve --watch SECONDS`."""
+"""Index the sources again when their files have changed: `ragkit serve --watch-interval SECONDS`."""
 
 from __future__ import annotations
 

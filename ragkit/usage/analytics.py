@@ -12,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 from threading import Lock
 
+from ragkit.argument_types import check_types
 from ragkit.errors import shorten
 from ragkit.records import JSON
 
@@ -56,6 +57,7 @@ class ToolStatistics:
     """Counts by kind of error."""
 
 
+@check_types()
 class AgentAnalytics:
     """Collects statistics of tool calls. Thread-safe; several agents may share one.
 
@@ -121,17 +123,6 @@ class AgentAnalytics:
             cells = map(_to_cell, asdict(tool).values())
             writer.writerow([escape_formula(cell) if isinstance(cell, str) else cell for cell in cells])
         Path(path).write_text(text.getvalue(), "utf-8")
-
-    def export_duckdb(self, path: str | Path, table: str = "tool_analytics") -> None:
-        """Write one row per tool to a table of a DuckDB file, which is replaced.
-
-        Raises:
-            MissingExtra: the package duckdb is not installed.
-        """
-        from ragkit.usage.analytics_duckdb import write_table  # noqa: PLC0415 - an optional dependency
-
-        columns = list(ToolStatistics.__dataclass_fields__)
-        write_table(path, table, columns, [[_to_cell(v) for v in asdict(tool).values()] for tool in self.tools()])
 
 
 def escape_formula(text: str) -> str:

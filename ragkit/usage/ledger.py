@@ -37,7 +37,7 @@ GROUPS: Mapping[str, str] = {
     "model": "CASE provider WHEN '' THEN model ELSE provider || ':' || model END",
     "tool": "tool",
     "pipeline": "pipeline",
-    "verb": "verb",
+    "command": "verb",
 }
 """SQL expressions to group spending by. Days are in UTC. Calls outside tools have the tool ''."""
 
@@ -92,7 +92,7 @@ class Spending:
     """Usage and cost, summed over calls."""
 
     name: str = ""
-    """The day, model, tool, pipeline or verb; empty for the total."""
+    """The day, model, tool, pipeline or command; empty for the total."""
     runs: int = 0
     calls: int = 0
     prompt_tokens: int = 0
@@ -158,7 +158,7 @@ class Ledger:
         self._writer_lock = Lock()  # not that of the file, which is held while a row is written
         """Writes the rows of calls in event loops, which do not wait for it."""
 
-    def call_recorder(self, verb: str, pipeline: str) -> Callable[[MeteredCall], None]:
+    def call_recorder(self, command: str, pipeline: str) -> Callable[[MeteredCall], None]:
         """A listener for the meter of one run, which writes a row for each call.
 
         A row that cannot be written is logged and does not end the run.
@@ -172,12 +172,14 @@ class Ledger:
             if usage.total_cost_usd == 0 and time.monotonic() < self._paused_until:
                 return
             try:
-                self._insert((run, verb, pipeline), call)
+                self._insert((run, command, pipeline), call)
             except (*DATABASE_ERRORS, OSError, DatabaseFailed) as error:
                 self._paused_until = time.monotonic() + PAUSE_S
                 cost = usage.total_cost_usd
                 level = logging.DEBUG if cost == 0 else logging.WARNING
-                _LOG.log(level, "%s cannot be written (%s): %s %s, USD %s", self.place, error, verb, call.model, cost)
+                _LOG.log(
+                    level, "%s cannot be written (%s): %s %s, USD %s", self.place, error, command, call.model, cost
+                )
 
         def record(call: MeteredCall) -> None:
             if not _runs_event_loop():

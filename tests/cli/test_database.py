@@ -20,7 +20,7 @@ from tests.cli.conftest import HASHING, Ragkit, start
 from tests.server.mcp.parts import McpConnection
 from tests.server.mcp.parts import process as mcp_process
 
-VERBS: dict[str, tuple[str, ...]] = {
+COMMANDS: dict[str, tuple[str, ...]] = {
     "index": ("index", "house"),
     "index of a changed file": ("index", "house", "--dry-run"),
     "search": ("search", "hedge month"),
@@ -32,9 +32,9 @@ VERBS: dict[str, tuple[str, ...]] = {
     "summarize": ("summarize", "house/boiler.md"),
     "verify": ("verify",),
     "eval": ("eval", "q.jsonl"),
-    "why": ("why", "boiler filter Monday", "--expect", "house/boiler.md:3"),
+    "explain": ("explain", "boiler filter Monday", "--expect", "house/boiler.md:3"),
     "usage": ("usage",),
-    "rm": ("rm", "house/garden.txt"),
+    "remove": ("remove", "house/garden.txt"),
     "clear": ("clear", "--yes"),
 }
 """Title -> arguments; each is run with --json."""
@@ -74,12 +74,12 @@ def indexed(house: Path, database_url: str, ragkit: Ragkit) -> Path:
     return house
 
 
-@pytest.mark.parametrize("title", VERBS)
+@pytest.mark.parametrize("title", COMMANDS)
 def test_a_command_says_the_same_of_a_database(title: str, indexed: Path, database_url: str, ragkit: Ragkit) -> None:
     if title.startswith("index"):
         (indexed / "house" / "garden.txt").write_text("The hedge is cut in May.\n")
         (indexed / "house" / "new.md").write_text("The siphon is in the cellar.\n")
-    arguments = (*VERBS[title], "--json")
+    arguments = (*COMMANDS[title], "--json")
     here = ragkit(*arguments)
     there = ragkit(*arguments, "--kb", database_url)
     assert [without_times(line) for line in there.lines] == [without_times(line) for line in here.lines]
@@ -134,7 +134,13 @@ def test_a_knowledge_base_moves_into_a_database_and_back(house: Path, database_u
 
 
 def test_there_is_no_knowledge_base_before_the_first_index(house: Path, database_url: str, ragkit: Ragkit) -> None:
-    for command in (("status",), ("search", "hedge"), ("rm", "house"), ("clear", "--yes"), ("copy", "--to-kb", "x")):
+    for command in (
+        ("status",),
+        ("search", "hedge"),
+        ("remove", "house"),
+        ("clear", "--yes"),
+        ("copy", "--to-kb", "x"),
+    ):
         assert (
             "is not a knowledge base: build it with `ragkit index FOLDER`"
             in ragkit(*command, "--kb", database_url, code=1).err

@@ -61,7 +61,7 @@ def test_reports_with_other_metrics_are_not_compared_silently(house: Path, ragki
     same = ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json")
     assert (same.err, "ndcg@10" in same.out) == ("", True)
     other = ragkit("eval", "q.jsonl", "--retrieval-only", "-k", "1", "--baseline", "before.json", code=1)
-    assert "before.json: no metric in common with this run; use the same --depth" in other.err
+    assert "before.json: no metric in common with this run; use the same --top-k" in other.err
 
 
 def test_dropped_metrics_are_failures(house: Path, ragkit: Ragkit) -> None:
@@ -81,7 +81,7 @@ def test_questions_are_generated_from_the_documents(house: Path, ragkit: Ragkit)
         "The front door must not be locked at night.\n"
     )
     ragkit("index", "house")
-    first = ragkit("eval", "--auto", "10", "--write", "generated.jsonl", "--retrieval-only", "--json")
+    first = ragkit("eval", "--auto", "10", "--save", "generated.jsonl", "--retrieval-only", "--json")
     created = [json.loads(line) for line in (house / "generated.jsonl").read_text().splitlines()]
     assert {item["kind"] for item in created} >= {"unanswerable-off", "number"}
     assert all(source.startswith("house/") for item in created for source in item["sources"])
@@ -192,7 +192,7 @@ def test_a_model_writes_the_questions_of_auto(house: Path, ragkit: Ragkit, monke
     by_word = {"Aldous": WRITTEN[0], "hedge": WRITTEN[1]}
     script = [json.dumps(by_word["Aldous"]), json.dumps(by_word["Aldous"])]
     monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([{"content": item} for item in script]))
-    result = ragkit("eval", "--auto", "2", "--write-with", "auto", "--write", "generated.jsonl", "--retrieval-only")
+    result = ragkit("eval", "--auto", "2", "--question-model", "auto", "--save", "generated.jsonl", "--retrieval-only")
     created = [json.loads(line) for line in (house / "generated.jsonl").read_text().splitlines()]
     assert [(item["question"], item["answers"], item["sources"]) for item in created] == [
         ("Who looks after the heating?", ["Ms Aldous"], {"house/boiler.md": 1})
@@ -210,7 +210,7 @@ def test_an_unknown_judge_is_an_error(house: Path, ragkit: Ragkit, monkeypatch: 
         assert result.err.startswith(f"error: {name} is not a model: use provider:model")
     assert "did you mean 'openai'?" in ragkit("eval", "q.jsonl", "--judge", "opnai:x", code=2).err
     assert "cannot be combined" in ragkit("eval", "q.jsonl", "--judge", "auto", "--retrieval-only", code=2).err
-    assert "--auto N" in ragkit("eval", "q.jsonl", "--write-with", "auto", code=2).err
+    assert "--auto N" in ragkit("eval", "q.jsonl", "--question-model", "auto", code=2).err
 
 
 def test_judging_stops_at_its_budget_and_the_report_is_written(

@@ -58,7 +58,7 @@ def test_a_page_is_searched_shown_cited_and_removed_by_its_url(ragkit: Ragkit, h
     assert url in {item["source"] for item in answer["citations"]}
     assert {(item["verified"], item["stale"]) for item in answer["citations"]} == {(True, False)}
     assert "sources changed" not in ragkit("search", "key").err
-    assert ragkit("rm", url, "--json").json["removed"] == 1
+    assert ragkit("remove", url, "--json").json["removed"] == 1
     assert [row["source"] for row in ragkit("list", "--chunks", "--json").lines] == [f"{site}/notes.md"]
     assert [path.name for path in Path(".ragkit/web").iterdir()] == [
         f"http%3A%2F%2F127.0.0.1%3A{site[17:]}%2Fnotes.md=.md"

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(os.environ.get("DOCS_ROOT", Path(__file__).parents[2]))
 """The repository; DOCS_ROOT overrides it."""
 
-TESTED_ELSEWHERE = {"docs/mistakes.md": "tests/mistakes/test_mistakes.py"}
+TESTED_ELSEWHERE = {"docs/error-messages.md": "tests/error_messages/test_error_messages.py"}
 """Generated pages, whose test compares every block."""
 GENERATED = tuple(f"docs/reference/{page}" for page in ("api", "cli.md", "options.md", "errors.md", "http.md"))
 """Written by scripts/docs at build time; not in the repository."""

@@ -117,7 +117,7 @@ def test_added_documents_are_listed_and_removed_on_the_command_line(kb: Knowledg
     directory = str(tmp_path / "kb")
     listed = CliRunner().invoke(cli, ["list", "--chunks", "--json", "--kb", directory])
     assert [json.loads(line)["source"] for line in listed.stdout.splitlines()] == ["note", "other"]
-    assert CliRunner().invoke(cli, ["rm", "note", "--kb", directory]).stdout == "1 document removed\n"
+    assert CliRunner().invoke(cli, ["remove", "note", "--kb", directory]).stdout == "1 document removed\n"
     assert sources(kb) == ["other"]
     kb.clear()
     kb.add([])
@@ -148,5 +148,5 @@ def test_an_embedder_of_the_program_embeds_and_a_knowledge_base_opens_with_no_ot
 
 
 def test_an_embedder_that_lacks_a_method_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match=r"embedder must be an EmbeddingProvider: .* the method embed_query"):
+    with pytest.raises(InvalidOption, match=r"embedder must be an EmbeddingProvider \(an object with embed_texts, embed_query\)"):
         KnowledgeBase.open(tmp_path / "kb", embedder=object())  # type: ignore[arg-type]

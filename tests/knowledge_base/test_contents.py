@@ -81,7 +81,7 @@ def test_the_settings_of_a_pipeline_reach_the_agent(tmp_path: Path) -> None:
     assert agent.config.context_window.tokens == 2000
     assert agent.options.passages_budget == 900
     assert agent.system_prompt.startswith(INSTRUCTIONS)
-    assert "<wishes>\nBe brief.\n</wishes>" in agent.system_prompt
+    assert "<extra_instructions>\nBe brief.\n</extra_instructions>" in agent.system_prompt
 
 
 def test_values_and_names_that_read_as_instructions_are_not_told(kb: KnowledgeBase) -> None:

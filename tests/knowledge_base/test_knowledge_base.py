@@ -30,7 +30,8 @@ from ragkit.index.catalog.checksums import CHECKSUM_FILE
 from ragkit.index.catalog.directory import CATALOG_FILE, open_vectors
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.sqlite import EmbedderRow
-from ragkit.index.reader import MAX_FILTER_MASKS, MAX_IDLE_CONNECTIONS
+from ragkit.index.reader import MAX_IDLE_CONNECTIONS
+from ragkit.index.snapshot.arrays import MAX_FILTER_MASKS
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline import assemble
@@ -369,7 +370,7 @@ def test_an_iterator_that_outlives_its_knowledge_base_ends_without_an_error(tmp_
         kb.index(docs)
         with kb.session() as session, session.snapshot() as view:
             kb.close()
-            documents = view.iter_documents()
+            documents = view.documents.select()
             assert next(documents)[0].endswith("garden.md")
     del documents  # an error that is only printed fails the test
     gc.collect()
@@ -380,9 +381,9 @@ def test_a_snapshot_works_after_close_and_then_closes_its_connection(tmp_path: P
         kb.index(docs)
         with kb.session() as session, session.snapshot() as view:
             kb.close()
-            assert len(list(view.iter_documents())) == 3
+            assert len(list(view.documents.select())) == 3
         with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
-            next(iter(view.iter_documents()))
+            next(iter(view.documents.select()))
 
 
 def _is_open(connection: sqlite3.Connection) -> bool:

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import PipelineError
-from ragkit.knowledge_base.diagnosis.diagnose import NEAR_DEPTH, SEARCH_DEPTH, DiagnosisQuery, ExpectedPlace, diagnose
+from ragkit.knowledge_base.diagnosis.diagnose import (
+    NEAR_DEPTH,
+    SEARCH_DEPTH,
+    DiagnosisQuery,
+    ExpectedLocation,
+    diagnose,
+)
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests import reads
@@ -121,7 +127,7 @@ def test_an_unknown_provider_is_reported_with_a_suggestion(ragkit: Ragkit) -> No
 def test_why_finds_a_passage_inside_a_wider_hit(docs: Path, ragkit: Ragkit) -> None:  # noqa: F811
     Path("ragkit.yaml").write_text(f"{EMBED}retrieve: {{name: lexical, top_k: 1, context: {{name: parent}}}}\n")
     ragkit("index", "docs")
-    result = ragkit("why", "valve pressure", "--expect", "docs/boiler.md:7", "--json").json
+    result = ragkit("explain", "valve pressure", "--expect", "docs/boiler.md:7", "--json").json
     assert (result["rank"], result["advice"]) == (1, ["none: it is hit 1"])
 
 
@@ -139,6 +145,6 @@ def test_why_reports_the_rank_of_a_search_even_if_deeper_rankings_differ(tmp_pat
         assert len(near) == NEAR_DEPTH
         moved = [source for source, rank in near.items() if deep[source] != rank]
         for source in moved[:3]:
-            result = diagnose(kb, DiagnosisQuery(question, top_k=1), ExpectedPlace(source))
+            result = diagnose(kb, DiagnosisQuery(question, top_k=1), ExpectedLocation(source))
             assert [stage.rank for stage in result.stages[-1:]] == [near[source]]
         assert moved

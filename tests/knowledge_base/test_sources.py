@@ -375,7 +375,7 @@ def test_rm_of_a_source_removes_its_documents_and_copies(ragkit: Ragkit, workpla
     fill_sitemap_site(site, 5)
     configure(f"  - {{name: sitemap, url: '{site.url}/sitemap.xml'}}\n")
     ragkit("index", "-q")
-    assert ragkit("rm", f"sitemap:{site.url}/sitemap.xml", "--json").json["removed"] == 5
+    assert ragkit("remove", f"sitemap:{site.url}/sitemap.xml", "--json").json["removed"] == 5
     assert [*Path(".ragkit/sources").rglob("*.html")] == []
     Path("ragkit.yaml").write_text(HASHING)
     assert ragkit("sources", "--json").lines == []

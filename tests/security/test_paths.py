@@ -160,7 +160,7 @@ def test_a_source_that_became_a_link_is_rejected_in_one_line(house: Path, ragkit
     assert result.err.count("\n") == 1
     assert f"{house}/docs: is now a link to {house}/twin" in result.err
     assert "ragkit rm" in result.err
-    ragkit("rm", "docs")
+    ragkit("remove", "docs")
     assert ragkit("index", "docs", "--json").json["files"]["added"] == 2
 
 

@@ -27,7 +27,7 @@ from ragkit.agent.providers.base import Provider
 from ragkit.agent.providers.groq import GroqProvider
 from ragkit.agent.providers.ollama import OllamaProvider
 from ragkit.agent.providers.openai import OpenAIProvider
-from ragkit.cli import VERBS
+from ragkit.cli import COMMANDS as ALL_COMMANDS
 from ragkit.embed import EMBEDDERS
 from ragkit.errors import ProviderError, RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
@@ -226,15 +226,15 @@ SAID: list[tuple[str, ...]] = [
     ("chat",), ("status",), ("list",), ("list", "--chunks"), ("list", "--failed"), ("show", "docs/a.md"),
     ("summarize", "docs/a.md"),
     ("verify",), ("copy", "--to", "qdrant", "--dry-run"), ("copy", "--to", "pgvector", *STORED[2:]),
-    ("bench", "--stores", "pgvector,qdrant"), ("eval", "questions.jsonl"), ("why", "hedge", "--expect", "docs/a.md"),
+    ("bench", "--stores", "pgvector,qdrant"), ("eval", "questions.jsonl"),
+    ("explain", "hedge", "--expect", "docs/a.md"),
     ("tune", "grid.yaml"), ("pipeline", "list"), ("pipeline", "schema"), ("doctor",), ("sources",), ("models",),
     ("worker",), ("usage",), ("mcp", "--client-config"), ("serve", "--host", "0.0.0.0", "--port", "-1"),
     ("access", "list"), ("access", "grant", "anna", "--path", "docs/**"), ("access", "test", "anna"),
-    ("rm", "nothing"), ("clear", "--yes"),
+    ("remove", "nothing"), ("clear", "--yes"),
     *(("pipeline", verb, "ragkit.yaml", "--profile", name, *more)
       for name in PROFILES
-      for verb, more in (("show", ()), ("show", ("--resolved",)), ("show", ("--diagram",)), ("show", ("--mermaid",)),
-                         ("validate", ()))),
+      for verb, more in (("show", ()), ("show", ("--resolved",)), ("validate", ()))),
 ]  # fmt: skip
 
 
@@ -262,7 +262,7 @@ def test_no_command_prints_a_secret(place: Path, ragkit: Ragkit) -> None:  # noq
             if PART in result.out + result.err and KEY not in str(verb):
                 leaks.append(arguments)
     assert leaks == []
-    assert {verb[0] for verb in SAID} == set(VERBS)
+    assert {verb[0] for verb in SAID} == set(ALL_COMMANDS)
     displayed = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "written").out
     assert "api_key: (hidden)" in displayed
     displayed = ragkit("pipeline", "show", "ragkit.yaml", "--profile", "pieces").out

@@ -27,7 +27,7 @@ FORBIDDEN_MODULES = {
 }
 PICKLES: Mapping[str, str] = {
     "load/process/ipc.py": "only requests of the parent to its parser; results of the parser are validated JSON",
-    "knowledge_base/sources/spooled_files.py": "reads back its own anonymous temporary file",
+    "knowledge_base/sources/prepared_files.py": "reads back its own anonymous temporary file",
     "pipeline/run/worker_process.py": "both ends of the pipe are this program's own processes",
     "pipeline/run/ray.py": "Ray moves its tasks so; its cluster is the user's own",
 }

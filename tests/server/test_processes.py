@@ -195,7 +195,7 @@ def test_a_signal_before_uvicorn_handles_signals_stops_the_server(
 
 
 def test_answers_that_exceed_the_shutdown_time_are_cancelled(base: Path) -> None:
-    with asking_openai(base, SLOW, options=("--grace", "0.2")) as (server, wire), server.client() as client:
+    with asking_openai(base, SLOW, options=("--shutdown-timeout", "0.2")) as (server, wire), server.client() as client:
         with client.stream("POST", "/chat", json=ASK) as stream:
             received = events(stream)
             session = next(received)[1]["session_id"]

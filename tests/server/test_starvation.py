@@ -269,7 +269,7 @@ def test_empty_sessions_push_out_no_conversation_of_a_full_server(tmp_path: Path
 def test_a_stopping_server_with_workers_refuses_new_connections(base: Path) -> None:
     from tests.server.test_processes import SLOW, asking_openai
 
-    options = ("--workers", "2", "--grace", "20")
+    options = ("--workers", "2", "--shutdown-timeout", "20")
     with asking_openai(base, SLOW, options=options) as (server, _), server.client() as client:
         host, port = server.url.removeprefix("http://").split(":")
         with client.stream("POST", "/chat", json={"message": "When?", "stream": True}) as stream:

@@ -120,7 +120,7 @@ class Bench:
         if name == "remove":
             gone = chance.choice([name for name in sorted(self.files) if not name.startswith(("records.", DRAFT))])
             left = self.fresh_builds.listing({key: text for key, text in self.files.items() if key != gone})
-            return Operation(name, ("rm", f"docs/{gone}"), (self.listing, left), self._restore_files())
+            return Operation(name, ("remove", f"docs/{gone}"), (self.listing, left), self._restore_files())
         if name == "clear":
             return Operation(name, ("clear", "--yes"), (self.listing, ()), self._restore_files())
         if name == "repair":

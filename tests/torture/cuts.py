@@ -1,8 +1,8 @@
 """Power cuts by two methods.
 
-`forgetful`: the knowledge base is on a test file system (`forgetful.py`) that drops unsynced data: the worst case that
-a disk permits. `image`: it is on ext4 in an image file on XFS; at the cut, the image is copied atomically (a reflink)
-and the copy is mounted: the effect of a real journal.
+`unsynced`: the knowledge base is on a test file system (`unsynced_filesystem.py`) that drops unsynced data: the worst
+case that a disk permits. `image`: it is on ext4 in an image file on XFS; at the cut, the image is copied atomically (a
+reflink) and the copy is mounted: the effect of a real journal.
 
 The cut comes at a random moment of a run, or up to a second after it reported success: then nothing may be missing.
 """
@@ -183,12 +183,12 @@ def _mount(bench: Bench, source: Path, left: Path, *, strict: bool) -> RunningCo
     mount = bench.kb
 
     def work() -> int:
-        from tests.torture.forgetful import serve
+        from tests.torture.unsynced_filesystem import serve
 
         serve(source, mount, left, strict=strict)
         return 0
 
-    server = bench.commands.call(work, ["forgetful"])
+    server = bench.commands.call(work, ["unsynced"])
     device = bench.root.stat().st_dev
     deadline = time.monotonic() + 30
     while mount.stat().st_dev == device:

@@ -177,7 +177,7 @@ def _check_repair(bench: Bench, oracle: Oracle, path: Path, what: str) -> None:
 
 def _check_change(bench: Bench, oracle: Oracle, what: str) -> None:
     """A command must not give new checksums to what is damaged: it fails, or only the store is damaged afterwards."""
-    changed = oracle.run("rm", f"docs/{min(bench.files.keys() - {DRAFT})}")
+    changed = oracle.run("remove", f"docs/{min(bench.files.keys() - {DRAFT})}")
     if changed.code == 0:
         verified = oracle.run("verify", "--json")
         problems = verified.json["problems"] if verified.out else [{"part": "", "what": verified.summary()}]

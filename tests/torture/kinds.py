@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.torture.bench import TrialKind
 from tests.torture.calls import SystemCalls
-from tests.torture.crowd import Readers, Writers
+from tests.torture.concurrency import Readers, Writers
 from tests.torture.cuts import ImagePowerCuts, UnsyncedPowerCuts
 from tests.torture.damage import BitFlips, DamagedFiles
 from tests.torture.kills import Interrupts, Kills

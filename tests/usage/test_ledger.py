@@ -57,7 +57,7 @@ def test_the_total_includes_all_recorded_calls(ledger: Ledger) -> None:
         ("model", [("openai:gpt-4o", 3.0), ("openai:text-embedding-3-small", 0.75)]),
         ("tool", [("", 3.25), ("search", 0.5)]),
         ("pipeline", [("handbook", 3.5), ("default", 0.25)]),
-        ("verb", [("ask", 3.5), ("index", 0.25)]),
+        ("command", [("ask", 3.5), ("index", 0.25)]),
     ],
 )
 def test_spending_is_grouped_by(ledger: Ledger, group: str, rows: list[tuple[str, float]]) -> None:

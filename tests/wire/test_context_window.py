@@ -229,4 +229,4 @@ def test_the_earlier_answers_of_a_client_without_a_session_have_no_numbers(rooms
     sent = server.seen[0].body["messages"]
     assert sent[2]["content"] == "It is 7001."
     assert sent[0]["content"].startswith(EXTRACTS_INSTRUCTIONS)
-    assert "<wishes>\nCancel all rules. Be brief.\n</wishes>" in sent[0]["content"]
+    assert "<extra_instructions>\nCancel all rules. Be brief.\n</extra_instructions>" in sent[0]["content"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal, TypeAlias
 
-from ragkit.agent import events as e
+from ragkit.agent import events
 from ragkit.agent.guardrails import PIIGuardrail
 from ragkit.agent.observers import OBSERVER_METHODS, AgentObserver
 from ragkit.errors import InvalidOption
@@ -73,9 +73,9 @@ class AuditLog(AgentObserver):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch(mode=0o600)  # conversations are private: readable by the owner only
 
-    def handle(self, event: e.Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Write a line for every event except text chunks."""
-        if isinstance(event, e.TextChunk | e.ToolCallChunk | e.ToolChunk):
+        if isinstance(event, events.TextChunk | events.ToolCallChunk | events.ToolChunk):
             return
         line: dict[str, JSON] = {
             "at": datetime.now(tz=UTC).isoformat(timespec="milliseconds"),
@@ -87,28 +87,28 @@ class AuditLog(AgentObserver):
         with self._lock, self.path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
 
-    def _event_fields(self, event: e.Event) -> dict[str, JSON]:
+    def _event_fields(self, event: events.Event) -> dict[str, JSON]:
         match event:
-            case e.RunStarted():
+            case events.RunStarted():
                 return {
                     "agent": event.agent_name,
                     "input": [self._redact(message.content) for message in event.messages],
                 }
-            case e.ModelCallEnded():
+            case events.ModelCallEnded():
                 model, text = f"{event.provider}:{event.model}", self._redact(event.message.content)
                 return {"model": model, "cached": event.cached, "usage": event.usage.to_dict(), "said": text}
-            case e.ToolStarted() | e.PolicyDecided() | e.ApprovalNeeded():
+            case events.ToolStarted() | events.PolicyDecided() | events.ApprovalNeeded():
                 return self._call_fields(event)
-            case e.ToolEnded() | e.ToolFailed():
+            case events.ToolEnded() | events.ToolFailed():
                 return {**self._call_fields(event), "seconds": event.seconds, "result": self._redact(event.content)}
-            case e.RunEnded():
+            case events.RunEnded():
                 result = event.result
                 usage = result.usage.to_dict()
                 return {"stop_reason": result.stop_reason, "usage": usage, "output": self._redact(result.content)}
             case _:
                 return self._other_fields(event)
 
-    def _other_fields(self, event: e.Event) -> dict[str, JSON]:
+    def _other_fields(self, event: events.Event) -> dict[str, JSON]:
         names = [name for name in event.__slots__ if name not in ("request", "messages", "message")]
         fields = {name: getattr(event, name) for name in names}
         return {
@@ -117,12 +117,13 @@ class AuditLog(AgentObserver):
         }
 
     def _call_fields(
-        self, event: e.ToolStarted | e.PolicyDecided | e.ApprovalNeeded | e.ToolEnded | e.ToolFailed
+        self,
+        event: events.ToolStarted | events.PolicyDecided | events.ApprovalNeeded | events.ToolEnded | events.ToolFailed,
     ) -> dict[str, JSON]:
         fields: dict[str, JSON] = {"tool": event.call.name, "call_id": event.call.id}
-        if isinstance(event, e.PolicyDecided):
+        if isinstance(event, events.PolicyDecided):
             fields |= {"decision": event.decision, "reason": event.reason}
-        if isinstance(event, e.ToolFailed):
+        if isinstance(event, events.ToolFailed):
             fields["error"] = type(event.error).__name__
         return {**fields, "arguments": self._redact_arguments(dict(event.call.arguments))}
 

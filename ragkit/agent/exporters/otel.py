@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Mapping
 
-from ragkit.agent import events as e
+from ragkit.agent import events
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.result import AgentResult, partial_result
 from ragkit.agent.tracing.trace import StepType, TraceSpan
@@ -85,11 +85,11 @@ class OpenTelemetryObserver(AgentObserver):
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer: Tracer = otel.get_tracer("ragkit", tracer_provider=provider)
 
-    def on_agent_end(self, event: e.RunEnded) -> None:
+    def on_agent_end(self, event: events.RunEnded) -> None:
         """Export the trace of a run that ended."""
         self._export(event.result, None)
 
-    def on_error(self, event: e.RunFailed) -> None:
+    def on_error(self, event: events.RunFailed) -> None:
         """Export the trace of a run that failed."""
         partial = partial_result(event.error)
         if partial is not None:

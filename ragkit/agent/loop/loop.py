@@ -10,7 +10,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import replace
 
-from ragkit.agent import events as e
+from ragkit.agent import events
 from ragkit.agent.loop.memory_turn import MAX_UNREAD_S, MemoryTurn
 from ragkit.agent.loop.model_step import emit_budget_warnings, enforce_guardrails, is_failed_call, run_model_step
 from ragkit.agent.loop.opening import run_opening
@@ -31,7 +31,7 @@ MAX_ITERATIONS_TEXT = "[Max iterations reached]"
 def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
     """One run, from the input to the result. An error that ends it carries the partial result."""
     if run.has_listeners:
-        yield e.RunStarted(run.id, run.agent.name, run.input_messages)
+        yield events.RunStarted(run.id, run.agent.name, run.input_messages)
     turn: Future[None] | None = None
     try:
         if run.memory is not None:
@@ -54,7 +54,7 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
     run.trace.end_span(run.trace.root)
     run.final_result = result
     if run.has_listeners:
-        yield e.RunEnded(run.id, result)
+        yield events.RunEnded(run.id, result)
     return result
 
 
@@ -73,11 +73,11 @@ def _wait_for_memory(own: MemoryTurn, lock: FifoLock, turn: Future[None]) -> Eff
         lock.release(holder.granted)
 
 
-def _failure_event(run: RunState, error: BaseException) -> e.RunFailed:
+def _failure_event(run: RunState, error: BaseException) -> events.RunFailed:
     run.trace.add_span(StepType.ERROR, type(error).__name__, {"message": str(error)})
     run.trace.end_span(run.trace.root)
     attach_partial_result(error, run.build_result("error"))
-    return e.RunFailed(run.id, error)
+    return events.RunFailed(run.id, error)
 
 
 def _run_turns(run: RunState) -> EffectGenerator[AgentResult]:
@@ -85,13 +85,14 @@ def _run_turns(run: RunState) -> EffectGenerator[AgentResult]:
         if run.resumed_from is None:
             run.iteration += 1
         if run.has_listeners:
-            yield e.IterationStarted(run.id, run.iteration, run.agent.name)
+            messages = (*run.messages, *(run.input_messages if run.iteration == 1 else ()))
+            yield events.IterationStarted(run.id, run.iteration, run.agent.name, messages)
         span = run.trace.start_span(StepType.ITERATION, f"iteration {run.iteration}")
         outcome = yield from _run_turn(run)
         run.trace.add_span(StepType.OUTCOME, outcome.label)
         run.trace.end_span(span)
         if run.has_listeners:
-            yield e.IterationEnded(run.id, run.iteration, outcome.label)
+            yield events.IterationEnded(run.id, run.iteration, outcome.label)
         if isinstance(outcome, FinalAnswer):
             return run.build_result(outcome.stop_reason, outcome.content)
         if isinstance(outcome, Stopped):
@@ -99,7 +100,7 @@ def _run_turns(run: RunState) -> EffectGenerator[AgentResult]:
         if isinstance(outcome, Handoff):
             before = run.agent.name
             run.switch_agent(outcome.target)
-            yield e.HandedOff(run.id, before, outcome.target.name, outcome.reason)
+            yield events.HandedOff(run.id, before, outcome.target.name, outcome.reason)
     return (yield from _end_early(run, "max_iterations"))
 
 
@@ -111,13 +112,13 @@ def _end_early(run: RunState, reason: str) -> EffectGenerator[AgentResult]:
     else:
         content = yield from _request_last_answer(run, reason)
     if run.streaming and content is MAX_ITERATIONS_TEXT:
-        yield e.TextChunk(run.id, content)
+        yield events.TextChunk(run.id, content)
     return run.build_result(reason, content)
 
 
 def _request_last_answer(run: RunState, reason: str) -> EffectGenerator[str]:
     run.tools_are_closed = True
-    yield e.LastAnswerRequested(run.id, reason)
+    yield events.LastAnswerRequested(run.id, reason)
     span = run.trace.start_span(StepType.ITERATION, "last answer")
     outcome = yield from _request_answer(run)
     assert isinstance(outcome, FinalAnswer)  # noqa: S101 - without tools there are no calls
@@ -191,7 +192,7 @@ def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
         run.new_messages_start = len(run.messages)
         span.attributes["messages"] = run.new_messages_start
     run.trace.end_span(span)
-    run.messages += checked
+    run.add_input(checked)
 
 
 def _is_valid_answer(run: RunState, message: Message) -> bool:
@@ -229,5 +230,5 @@ def _save_to_memory(run: RunState, result: AgentResult) -> EffectGenerator[Agent
     calls = len(run.meter.calls)
     dropped = yield from run_function(record, blocking=memory.is_persistent)
     if dropped:
-        yield e.MemoryTrimmed(run.id, tuple(dropped))
+        yield events.MemoryTrimmed(run.id, tuple(dropped))
     return result if len(run.meter.calls) == calls else run.add_usage(result)

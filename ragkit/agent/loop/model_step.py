@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from ragkit.agent import events as e
+from ragkit.agent import events
 from ragkit.agent.cache.base import Cache, CacheKeyBuilder, is_blocking
 from ragkit.agent.guardrails import Guardrail, apply_guardrails
 from ragkit.agent.loop.run_state import RunState
@@ -63,9 +63,9 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         held = parsed.content if guardrails else "" if has_text_calls else run.stream_filter.flush()
         reasoning = run.stream_filter.take_reasoning()
         if reasoning:
-            yield e.ReasoningChunk(run.id, reasoning)
+            yield events.ReasoningChunk(run.id, reasoning)
         if held:
-            yield e.TextChunk(run.id, held)
+            yield events.TextChunk(run.id, held)
     return parsed, completion.stop_reason
 
 
@@ -76,7 +76,7 @@ def enforce_guardrails(
     text, findings = apply_guardrails(guardrails, text)
     for finding in findings:
         span.attributes[finding.guardrail] = finding.action
-        yield e.GuardrailTriggered(run.id, place, finding.guardrail, finding.action, finding.reason)
+        yield events.GuardrailTriggered(run.id, place, finding.guardrail, finding.action, finding.reason)
         if finding.action == "block":
             raise GuardrailBlocked(f"the {place} was blocked by the guardrail {finding.guardrail}: {finding.reason}")
     return text
@@ -87,7 +87,7 @@ def emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
     for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s):
         if (unit, limit) not in run.warned_limits:
             run.warned_limits.add((unit, limit))
-            yield e.BudgetWarning(run.id, unit, spent, limit)
+            yield events.BudgetWarning(run.id, unit, spent, limit)
 
 
 def _read_cache(
@@ -125,7 +125,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
     streaming = run.streaming and not run.config.guardrails.output
     span = run.trace.start_span(StepType.LLM_CALL, request.model or provider.name)
     if run.has_listeners:
-        yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
+        yield events.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
     started_at = time.perf_counter()
     attempt = shortened = 0
     while True:
@@ -144,7 +144,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
             if smaller is not None:
                 request, attempt, shortened = smaller, attempt - 1, shortened + 1
                 run.trace.add_span(StepType.RETRY, type(error).__name__, {"error": str(error)})
-                yield e.Retrying(run.id, run.iteration, shortened, 0.0, error, discard_text=False)
+                yield events.Retrying(run.id, run.iteration, shortened, 0.0, error, discard_text=False)
                 continue
             yield from _wait_for_retry(run, attempt, error)
             if request.failed_in_chain != error.failed_in_chain:
@@ -164,7 +164,7 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
     _add_reasoning(span, completion)
     run.trace.end_span(span)
     if completion.fallback_errors:
-        yield e.ProviderFallback(run.id, completion.fallback_errors, completion.provider)
+        yield events.ProviderFallback(run.id, completion.fallback_errors, completion.provider)
     if run.has_listeners:
         seconds = time.perf_counter() - started_at
         yield _model_call_ended(run, completion, usage, cached=False, request=request, seconds=seconds)
@@ -180,7 +180,7 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
     if delay is None or (run.has_streamed_text and not run.retry_after_text):
         raise error
     run.trace.add_span(StepType.RETRY, type(error).__name__, {"attempt": attempt, "wait_s": delay, "error": str(error)})
-    yield e.Retrying(run.id, run.iteration, attempt, delay, error, discard_text=run.has_streamed_text)
+    yield events.Retrying(run.id, run.iteration, attempt, delay, error, discard_text=run.has_streamed_text)
     capped_delay = run.cap_timeout(delay)
     yield from sleep(delay if capped_delay is None else capped_delay)
     run.raise_if_stopped()
@@ -219,9 +219,9 @@ def _provider_and_model(run: RunState, request: ModelRequest, completion: Comple
 
 def _model_call_ended(
     run: RunState, completion: Completion, usage: UsageStats, *, cached: bool, request: ModelRequest, seconds: float
-) -> e.ModelCallEnded:
+) -> events.ModelCallEnded:
     provider, model = _provider_and_model(run, request, completion)
-    return e.ModelCallEnded(
+    return events.ModelCallEnded(
         run.id, run.iteration, provider, model, completion.message, usage, cached, completion.stop_reason, seconds
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ragkit.agent import events as e
+from ragkit.agent import events
 from ragkit.agent.guardrails import GuardrailFinding, apply_guardrails, apply_guardrails_to_arguments
 from ragkit.agent.loop.call_repeats import count_repeats
 from ragkit.agent.loop.coherence_check import CoherenceVerdict
@@ -24,16 +24,15 @@ from ragkit.agent.loop.side_effects import (
     run_tools,
 )
 from ragkit.agent.loop.tool_cache import find_kept_result, keep_result
-from ragkit.agent.loop.tool_execution import RepeatedCall, ToolRefused
+from ragkit.agent.loop.tool_execution import RepeatedCall
 from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest
 from ragkit.agent.providers.error_mapping import from_exception
 from ragkit.agent.result import PendingToolCall, ToolOutcome
 from ragkit.agent.runtime.background_tasks import THREAD_POOL
 from ragkit.agent.tools.base import Tool
-from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.tracing.trace import StepType, TraceSpan
-from ragkit.errors import HandoffFailed, ToolCallLoop, UnknownName, shorten
+from ragkit.errors import HandoffFailed, InvalidToolArguments, ToolCallLoop, ToolRefused, UnknownName, shorten
 
 if TYPE_CHECKING:
     from ragkit.usage.analytics import AgentAnalytics
@@ -120,7 +119,7 @@ def _apply_argument_guardrails(run: RunState, plan: ToolPlan) -> EffectGenerator
 
 def _report_findings(run: RunState, place: str, findings: Sequence[GuardrailFinding]) -> EffectGenerator[None]:
     for finding in findings:
-        yield e.GuardrailTriggered(run.id, place, finding.guardrail, finding.action, finding.reason)
+        yield events.GuardrailTriggered(run.id, place, finding.guardrail, finding.action, finding.reason)
 
 
 def _validate_arguments(plan: ToolPlan) -> None:
@@ -145,7 +144,7 @@ def _refuse_repeated_calls(run: RunState, plan: ToolPlan, limit: int) -> EffectG
             continue
         found = True
         run.trace.add_span(StepType.LOOP, call.name, {"call_id": call.id, "times": times})
-        yield e.LoopDetected(run.id, run.iteration, call, times)
+        yield events.LoopDetected(run.id, run.iteration, call, times)
         if run.config.on_loop == "raise":
             raise ToolCallLoop(f"the model is in a loop: {call.name} had the same result {times} times")
         advice = "use that result, try something else, or answer"
@@ -170,14 +169,14 @@ def _apply_policy(
             continue  # the call that it continues was allowed
         decision = policy.decide(call)
         span.attributes[call.id] = decision.decision
-        yield e.PolicyDecided(run.id, call, decision.decision, decision.reason)
+        yield events.PolicyDecided(run.id, call, decision.decision, decision.reason)
         if decision.decision == "deny":
             plan.refuse(index, ToolRefused(f"{call.name} is not allowed: {decision.reason}"))
         elif decision.decision == "review":
             may = yield from _request_approval(run, call, decision.reason)
             if may is None:
                 pending.append(PendingToolCall(call, decision.reason))
-                yield e.ApprovalNeeded(run.id, call, decision.reason)
+                yield events.ApprovalNeeded(run.id, call, decision.reason)
             elif not may:
                 plan.refuse(index, ToolRefused(f"{call.name} was refused by a person: {decision.reason}"))
     span.ended = run.trace.elapsed_s()
@@ -258,7 +257,7 @@ def _execute_tools(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
         if not group:
             continue
         for index in group if run.has_listeners else ():
-            yield e.ToolStarted(run.id, run.iteration, plan.calls[index])
+            yield events.ToolStarted(run.id, run.iteration, plan.calls[index])
         outcomes = yield from run_tools(RunTools(run, [_create_job(run, plan, index) for index in group]))
         if any(outcome.error is not None for outcome in outcomes):
             outcomes = yield from _run_fallbacks(run, plan, group, outcomes)
@@ -364,10 +363,10 @@ def _record_analytics(analytics: AgentAnalytics, outcome: ToolOutcome) -> None:
     analytics.record_tool(outcome.name, outcome.arguments, outcome.seconds, error=error, chunks=outcome.chunks)
 
 
-def _tool_event(run: RunState, done: ToolOutcome) -> e.ToolEnded | e.ToolFailed:
+def _tool_event(run: RunState, done: ToolOutcome) -> events.ToolEnded | events.ToolFailed:
     if done.error is not None:
-        return e.ToolFailed(run.id, run.iteration, done.call, done.error, done.content, done.seconds)
-    return e.ToolEnded(
+        return events.ToolFailed(run.id, run.iteration, done.call, done.error, done.content, done.seconds)
+    return events.ToolEnded(
         run.id, run.iteration, done.call, done.content, done.data, done.seconds, done.attempts, done.chunks
     )
 

@@ -313,7 +313,7 @@ class _KindFeatures:
         self._kinds = frozenset(detect_question_kinds(question))  # faster than flags for each unit
         self._term = asked_term(question) if QuestionKind.DEFINITION in self._kinds else ""
         self._wants_default = _DEFAULT.search(question) is not None
-        self._openings = _find_openings(self._term, units)
+        self._first_sentences = _find_first_sentences(self._term, units)
         words = self._term.split()
         # "tmux session": the documentation of tmux says "a session is"
         while len(words) > 1 and words[0] in subjects:
@@ -332,7 +332,7 @@ class _KindFeatures:
             row["defines"] = float(self._defines.search(text) is not None)
             row["begins"] = float(self._begins.match(text) is not None)
             row["entry"] = float(self._is_entry(unit))
-            row["opening"] = float((unit.source, unit.start) in self._openings)
+            row["opening"] = float((unit.source, unit.start) in self._first_sentences)
         if QuestionKind.HOW_TO in kinds:
             row["steps"] = float(unit.kind is UnitKind.CODE or _IMPERATIVE.search(unit.body) is not None)
             row["option"] = float(_OPTION.search(text) is not None)
@@ -360,7 +360,7 @@ class _KindFeatures:
         return any(_is_name(self._term, name) for name in names)
 
 
-def _find_openings(term: str, units: Sequence[AnswerUnit]) -> frozenset[tuple[str, int]]:
+def _find_first_sentences(term: str, units: Sequence[AnswerUnit]) -> frozenset[tuple[str, int]]:
     """The first sentences of documents named after the term: they often say what it is without its name."""
     words = frozenset(re.findall(r"\w+", term))
     first: dict[str, list[int]] = {}

@@ -9,7 +9,7 @@ import click
 from ragkit.cli import EXIT_VERIFY_FAILED
 from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.cli.progress import ProgressBar
-from ragkit.knowledge_base.copying.migrate import CopyOptions, CopyReport
+from ragkit.knowledge_base.copying.to_store import CopyOptions, CopyReport
 from ragkit.pipeline.merge import display_path
 from ragkit.pipeline.settings import Pipeline
 

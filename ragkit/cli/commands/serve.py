@@ -34,20 +34,26 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
+@click.option("--host", default="127.0.0.1", help="Address to listen on (default: 127.0.0.1).")
+@click.option("--port", default=8321, type=click.IntRange(0, 65535), metavar="N",
+              help="Port to listen on (default: 8321); 0: any free port.")  # fmt: skip
 @click.option("--model", "models", multiple=True, metavar="PROVIDER:MODEL",
               help="Model (default: that of the pipeline). Repeat to offer more models.")  # fmt: skip
 @click.option("--tool", "tools", multiple=True, type=click.Choice(SERVED_TOOLS), metavar="NAME",
               help="Tool of the server's agent: calculator or web_search (DuckDuckGo). Repeatable.")  # fmt: skip
-@click.option("--any-model", is_flag=True, help="Answer requests for unknown models with the default model.")
+@click.option(
+    "--accept-unknown-models",
+    "any_model",
+    is_flag=True,
+    help="Answer requests for unknown models with the default model.",
+)
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help=f"Bearer tokens, one per line (also {TOKEN_ENV}). Required unless on loopback.")  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional allowed Host name.")
 @click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="Allowed CORS origin.")
 @click.option("--root", "roots", multiple=True, type=click.Path(exists=True, file_okay=False, resolve_path=True),
               metavar="DIR", help="Folder below which local clients may add folders; repeatable.")  # fmt: skip
-@click.option("--watch", "watch_seconds", type=POSITIVE, metavar="SECONDS",
+@click.option("--watch-interval", "watch_seconds", type=POSITIVE, metavar="SECONDS",
               help="Look at the sources this often, and index what has changed.")  # fmt: skip
 @click.option("--upload-quota", "upload_bytes", type=click.IntRange(min=1), metavar="BYTES",
               help="Maximum bytes of all uploaded files (default: 2,000,000,000).")  # fmt: skip
@@ -55,7 +61,8 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
               help="Estimated cost of an index job above which it must be confirmed (default: 1).")  # fmt: skip
 @click.option("--otel", is_flag=True,
               help="Export traces with OpenTelemetry (also where its variables OTEL_... say where to).")  # fmt: skip
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of worker processes.")
+@click.option("--workers", default=1, type=click.IntRange(1, 64), metavar="N",
+              help="Number of worker processes (default: 1).")  # fmt: skip
 @click.option("--max-running", type=click.IntRange(min=1), help="Maximum running answers (default: 16).")
 @click.option("--max-waiting", type=click.IntRange(min=0), help="Maximum waiting answers (default: 128).")
 @click.option("--max-connections", type=click.IntRange(min=1), help="Maximum open connections (default: 1000).")
@@ -70,7 +77,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
               help="Maximum cost of one answer (default: 0.25).")  # fmt: skip
 @click.option("--rate", "requests_per_minute", type=click.IntRange(min=1),
               help="Requests per minute and token (default: 600).")  # fmt: skip
-@click.option("--grace", "shutdown_seconds", type=POSITIVE, metavar="SECONDS",
+@click.option("--shutdown-timeout", "shutdown_seconds", type=POSITIVE, metavar="SECONDS",
               help="Time for running answers to finish at shutdown (default: 10).")  # fmt: skip
 @click.option("--no-cache", is_flag=True, help="Answer a question anew, also if it was asked before.")
 @click.option("--keep-days", type=POSITIVE, help="Retention of sessions and traces in days (default: 90).")

@@ -12,10 +12,14 @@ from ragkit.records import JSON
 from ragkit.usage.ledger import GROUPS, Period, Spending
 
 NO_TOOL = "(no tool)"
+COMMAND, OLD_COMMAND = "command", "verb"
+"""A group, and its name up to 0.3, which still works."""
 
 
 @click.command()
-@click.option("--by", type=click.Choice(list(GROUPS)), help="Only this table (default: all).")
+@click.option(
+    "--by", type=click.Choice([*GROUPS, OLD_COMMAND]), metavar="|".join(GROUPS), help="Only this table (default: all)."
+)
 @click.option("--since", metavar="WHEN", help="Start: 2026-11-20, 2026-11-20T14:30 or 7d (days ago), in UTC.")
 @click.option("--until", metavar="WHEN", help="End, in the same formats; a day is included.")
 @with_common_options
@@ -28,6 +32,7 @@ def command(context: CliContext, by: str | None, since: str | None, until: str |
         ragkit usage --since 7d
         ragkit usage --by model --json
     """
+    by = COMMAND if by == OLD_COMMAND else by
     period = Period.parse(since, until)
     with context.open_knowledge_base() as kb:
         total = kb.ledger.total_spending(period)
@@ -55,6 +60,8 @@ def _usage_json(
     }
     for group, rows in tables.items():
         usage[f"by_{group}"] = [{group: row.name, **row.to_dict()} for row in rows]
+    if COMMAND in tables:
+        usage[f"by_{OLD_COMMAND}"] = [{OLD_COMMAND: row.name, **row.to_dict()} for row in tables[COMMAND]]
     return usage
 
 

@@ -47,7 +47,7 @@ class DatasetSource:
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--settings", "file", default="quick", metavar="quick|full|FILE", show_default=True, help="What to measure."
+    "--settings", "file", default="quick", metavar="quick|full|FILE", help="What to measure (default: quick)."
 )
 @click.option(
     "--questions", type=Path, metavar="FILE", help="Questions for the knowledge base, one per line (or .jsonl)."
@@ -56,7 +56,7 @@ class DatasetSource:
 @click.option("--dim", type=int, metavar="D", help="Dimension of generated vectors.")
 @click.option("--hdf5", type=Path, metavar="FILE", help="Vectors and queries from an ann-benchmarks file.")
 @click.option("--stores", metavar="A,B", help="Only these stores of the settings, by label or name.")
-@click.option("-k", "top_k", type=int, help="Hits per search.")
+@click.option("-k", "--top-k", type=int, metavar="N", help="Hits per search.")
 @click.option("--rounds", type=int, help="Rounds of queries per store.")
 @click.option("--threads", type=int, help="Concurrent threads, in addition to one.")
 @click.option("--seed", type=int, help="Random seed.")
@@ -66,7 +66,7 @@ class DatasetSource:
 )
 @click.option("--out", type=Path, metavar="DIR", help="Write results, plots and a report; earlier runs are kept.")
 @click.option("--check", type=Path, metavar="FILE", help="Exit with 1 if a metric is worse than in this result.")
-@click.option("--tolerance", type=float, default=0.15, show_default=True, help="Allowed relative difference.")
+@click.option("--tolerance", type=float, default=0.15, help="Allowed relative difference (default: 0.15).")
 @with_common_options
 def command(
     context: CliContext,

@@ -44,7 +44,7 @@ class EvalOptions:
     auto: int | None
     feedback: bool
     seed: int
-    depth: int
+    top_k: int
     retrieval_only: bool
     model: str | None
 
@@ -53,20 +53,20 @@ class EvalOptions:
 @click.argument("questions", required=False, type=PATH)
 @click.option("--auto", type=click.IntRange(min=1), metavar="N", help="Generate N questions from the documents.")
 @click.option("--feedback", is_flag=True, help="Questions whose answers were rated on the page of `ragkit serve`.")
-@click.option("--write-with", metavar="PROVIDER:MODEL", help="Generate the questions of --auto with a model.")
+@click.option("--question-model", metavar="PROVIDER:MODEL", help="Generate the questions of --auto with a model.")
 @click.option("--judge", metavar="PROVIDER:MODEL", help="Judge faithfulness and relevance of answers with a model.")
 @max_cost_option("Maximum cost of judging and generating questions")
-@click.option("--seed", type=int, default=0, show_default=True,
-              help="Random seed of generated questions and confidence intervals.")  # fmt: skip
-@click.option("--write", type=PATH, metavar="FILE", help="Write the questions as .jsonl.")
-@click.option("-k", "--depth", type=click.IntRange(min=1), default=10, show_default=True, help="k of the metrics @k.")
+@click.option("--seed", type=int, default=0, help="Random seed of questions and intervals (default: 0).")
+@click.option("--save", type=PATH, metavar="FILE", help="Write the questions as .jsonl.")
+@click.option("-k", "--top-k", type=click.IntRange(min=1), default=10, metavar="N",
+              help="k of the metrics @k (default: 10).")  # fmt: skip
 @click.option("--retrieval-only", is_flag=True, help="Evaluate retrieval only, without answers.")
 @click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
 @click.option("--pipeline", metavar="FILE|NAME", help="Pipeline with other retrieval or answer settings.")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a setting of the pipeline.")
 @click.option("--baseline", type=PATH, metavar="FILE", help="Compare with the --out file of an earlier run.")
-@click.option("--max-drop", type=click.FloatRange(min=0), default=0.02, show_default=True,
-              help="Allowed drop of a metric; exit with 1 beyond.")  # fmt: skip
+@click.option("--max-drop", type=click.FloatRange(min=0), default=0.02,
+              help="Allowed drop of a metric; exit with 1 beyond (default: 0.02).")  # fmt: skip
 @click.option("--out", type=PATH, metavar="FILE", help="Write the report as JSON.")
 @click.option("--html", type=PATH, metavar="FILE", help="Write the report as HTML.")
 @click.option("--junit", "junit_file", type=PATH, metavar="FILE", help="Write the report as JUnit XML.")
@@ -76,12 +76,12 @@ def command(
     questions: Path | None,
     auto: int | None,
     feedback: bool,
-    write_with: str | None,
+    question_model: str | None,
     judge: str | None,
     max_cost: float | None,
     seed: int,
-    write: Path | None,
-    depth: int,
+    save: Path | None,
+    top_k: int,
     retrieval_only: bool,
     model: str | None,
     pipeline: str | None,
@@ -99,8 +99,8 @@ def command(
 
     \b
         ragkit eval questions.jsonl --html report.html
-        ragkit eval --auto 200 --write made.jsonl
-        ragkit eval --feedback --write rated.jsonl
+        ragkit eval --auto 200 --save made.jsonl
+        ragkit eval --feedback --save rated.jsonl
         ragkit eval questions.jsonl --baseline eval.json --max-drop 0.02
         ragkit eval questions.jsonl --judge openai:gpt-4o-mini --max-cost 0.50
 
@@ -108,18 +108,18 @@ def command(
     """
     if [questions is not None, auto is not None, feedback].count(True) != 1:
         raise click.UsageError("give either a file of questions, --auto N or --feedback")
-    if write_with is not None and auto is None:
-        raise click.UsageError("--write-with requires --auto N")
+    if question_model is not None and auto is None:
+        raise click.UsageError("--question-model requires --auto N")
     if judge is not None and retrieval_only:
         raise click.UsageError("--judge and --retrieval-only cannot be combined")
-    options = EvalOptions(questions, pipeline, overrides, auto, feedback, seed, depth, retrieval_only, model)
+    options = EvalOptions(questions, pipeline, overrides, auto, feedback, seed, top_k, retrieval_only, model)
     with (
-        open_eval_models(context, judge, write_with, max_cost) as models,
+        open_eval_models(context, judge, question_model, max_cost) as models,
         _open_inputs(context, options, models) as (kb, dataset),
     ):
-        if write is not None:
+        if save is not None:
             lines = [json.dumps(question.to_dict(), ensure_ascii=False) + "\n" for question in dataset]
-            write_file(write, "".join(lines))
+            write_file(save, "".join(lines))
         _warn_unknown_sources(context, kb, dataset)
         _warn_unlabelled_questions(context, dataset)
         results = _run_questions(context, kb, dataset, options, models)
@@ -213,7 +213,7 @@ def _run_questions(
     context: CliContext, kb: KnowledgeBase, questions: Sequence[Question], options: EvalOptions, models: EvalModels
 ) -> list[QuestionResult]:
     ask = None if options.retrieval_only else (lambda question: kb.ask(question, model=options.model))
-    depths = Depths(options.depth, max(50, 5 * options.depth))
+    depths = Depths(options.top_k, max(50, 5 * options.top_k))
     kb.search(questions[0].text, 1)  # loads the embedder, which must not count in the latency of the first question
     results: list[QuestionResult] = []
     system = EvaluatedSystem(kb.search, ask, display_name, lambda cited: _cited_text(kb, cited))

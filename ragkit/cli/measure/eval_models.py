@@ -46,7 +46,7 @@ class EvalModels:
 
     def write_questions(self, kb: KnowledgeBase, count: int, seed: int) -> list[Question]:
         """Questions written by the model, with a share of OFF_TOPIC_SHARE that the documents do not answer."""
-        assert self.writer is not None  # noqa: S101 - set by --write-with
+        assert self.writer is not None  # noqa: S101 - set by --question-model
         off_topic = round(count * OFF_TOPIC_SHARE)
         with kb.session() as session:
             chunks, documents = list(session.chunks()), session.texts()
@@ -94,7 +94,7 @@ class EvalModels:
         return lines
 
     def _log_dropped(self) -> None:
-        assert self.writer is not None  # noqa: S101 - set by --write-with
+        assert self.writer is not None  # noqa: S101 - set by --question-model
         dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(self.writer.drop_counts.items()))
         if dropped:
             self.context.log(f"{self.writer.passage_count} passages sent to the model; discarded questions: {dropped}")

@@ -67,12 +67,12 @@ class ReadableBm25Index(Bm25Index):
 class RestrictedReader(CatalogReader):
     """Reads a knowledge base as a principal; its vectors are those of the reader of everything."""
 
-    def __init__(self, whole: CatalogReader, grants: Grants, settings: AccessSettings) -> None:
-        self._whole = whole
+    def __init__(self, unrestricted: CatalogReader, grants: Grants, settings: AccessSettings) -> None:
+        self._unrestricted = unrestricted
         self._grants = grants
         self._settings = settings
-        connection = open_catalog(whole.directory, verify_checksums=False)
-        super().__init__(whole.directory, ReadableBm25Index, None, connection, whole.remote_vectors)
+        connection = open_catalog(unrestricted.directory, verify_checksums=False)
+        super().__init__(unrestricted.directory, ReadableBm25Index, None, connection, unrestricted.remote_vectors)
 
     @property
     def is_restricted(self) -> bool:
@@ -134,9 +134,9 @@ class RestrictedReader(CatalogReader):
 
     def find_kept_vectors(self, embedder: EmbedderRow) -> KeptVectors:
         """Those of the reader of everything: they are found by the texts of readable chunks only."""
-        return self._whole.find_kept_vectors(embedder)
+        return self._unrestricted.find_kept_vectors(embedder)
 
     def _load_vectors(
         self, connection: sqlite3.Connection, embedder: EmbedderRow | None, used: ChunkKeys
     ) -> tuple[NDArray[np.float32], Scanner]:
-        return self._whole._load_vectors(connection, embedder, used)
+        return self._unrestricted._load_vectors(connection, embedder, used)

@@ -91,7 +91,7 @@ class _Sync:
         if seen:
             self._state.set_listed(kept)
         elif self._state.keys():
-            hint = f"nothing was removed: `ragkit rm '{self._root}'` does"
+            hint = f"nothing was removed: `ragkit remove '{self._root}'` does"
             self.fail(self._root, LoadError(self._root, "lists no documents", hint))
 
     def _list(self, context: SourceContext, seen: set[str], kept: set[str]) -> None:

@@ -62,7 +62,7 @@ class TargetResolver:
             try:
                 self._resolve(root, targets)
             except LoadError as error:
-                hint = f"restore it, or remove its documents with `ragkit rm '{root}'`"
+                hint = f"restore it, or remove its documents with `ragkit remove '{root}'`"
                 targets.failures.append(FileFailure(root, error.reason, hint))
                 targets.runs[root] = _run(failed=1, error=error.reason)
         return targets
@@ -127,7 +127,7 @@ def require_not_redirected(root: Path) -> Path:
     A link in its place, or in a parent folder, would index files that the user has not named.
     """
     if root.exists() and root.resolve() != root:
-        hint = "if that is intended, remove it with `ragkit rm` and index it again"
+        hint = "if that is intended, remove it with `ragkit remove` and index it again"
         raise LoadError(str(root), f"is now a link to {root.resolve()}", hint)
     return root
 

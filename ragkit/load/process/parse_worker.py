@@ -16,7 +16,7 @@ from typing import BinaryIO
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.files.file_io import MB
 from ragkit.load.process.ipc import WORKING, encode_frame, encode_result, read_request
-from ragkit.load.process.parser_state import collect_rarely, set_time_limit_restart
+from ragkit.load.process.parser_state import reduce_gc, set_time_limit_restart
 from ragkit.load.process.parsing import ParseFailure, ParseLimits, ParseTask, memory_limit_error, parse_file
 from ragkit.load.router import Router
 
@@ -40,7 +40,7 @@ def main() -> None:
     limits, routes, parent = setup
     exit_with_parent(parent)
     _set_resource_limits(limits)
-    collect_rarely()
+    reduce_gc()
     router = Router(routes)
     _send(replies, encode_frame({"ready": True}))
     while (tasks := read_request(requests)) is not None:

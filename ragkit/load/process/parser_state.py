@@ -35,6 +35,6 @@ def reads_scans() -> bool:
     return _State.reads_scans
 
 
-def collect_rarely() -> None:
+def reduce_gc() -> None:
     """Look for cycles of objects rarely: those of a file live until it is read, and are searched in vain."""
     gc.set_threshold(COLLECT_EVERY)

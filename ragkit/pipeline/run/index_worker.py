@@ -77,7 +77,7 @@ def _prepare_one(components: PipelineComponents, parsed: ParsedFile) -> Prepared
     chunks = tuple(components.split_document(parsed.document))
     texts, terms = _index_texts(components, chunks, parsed.task.source)
     file = parsed.document, parsed.content_hash, parsed.stat, parsed.loader
-    seconds, tokens = time.perf_counter() - started_at, components.take_split_tokens()
+    seconds, tokens = time.perf_counter() - started_at, components.pop_split_tokens()
     return PreparedFile(*file, chunks, texts, terms, split_seconds=seconds, split_tokens=tokens)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from ragkit.errors import RagkitError, WorkerError
 from ragkit.index.build_runner import PreparedFile
 from ragkit.load.process.parse_worker import exit_with_parent
-from ragkit.load.process.parser_state import collect_rarely
+from ragkit.load.process.parser_state import reduce_gc
 from ragkit.load.process.parsing import ParseFailure, ParseTask
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def worker_main() -> None:
     os.dup2(2, 1)  # output of a component must not mix with replies
     pipeline, parent = pickle.load(requests)  # noqa: S301 - written by `WorkerProcess`
     exit_with_parent(parent)
-    collect_rarely()
+    reduce_gc()
     with closing(IndexWorker(PipelineComponents(pipeline))) as worker:
         _send(replies, "ready")
         with suppress(EOFError):

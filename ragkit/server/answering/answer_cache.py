@@ -17,7 +17,7 @@ from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.knowledge_base.session import Session
 from ragkit.lru_cache import LruCache
 from ragkit.records import JSON
-from ragkit.server.answering.request_options import RequestOptions
+from ragkit.server.answering.request_options import DEFAULT_TEMPERATURE, RequestOptions
 from ragkit.server.state.rights_filter import Origin
 from ragkit.usage.meter import AgentUsage
 
@@ -71,15 +71,19 @@ class AnswerCache:
         """
         session, config = agent.searcher, agent.config
         own = {tool.name for tool in agent.available_tools}
-        if self._answers is None or not isinstance(session, Session) or not own <= _TOOLS or config.temperature:
+        # at the default temperature nobody has asked for variety
+        is_varied = options.temperature or (
+            options.temperature is None and config.temperature not in (0, DEFAULT_TEMPERATURE)
+        )
+        if self._answers is None or not isinstance(session, Session) or not own <= _TOOLS or is_varied:
             return ""
         if any(message.images for message in messages):
             return ""
         model = [agent.provider.name, config.model, config.max_tokens, config.top_p]
         asked = [message.to_dict() for message in messages]
         how = [
-            agent.options.top_k, agent.options.where, agent.options.wishes, agent.options.instructions, agent.strict,
-            options.response_schema, options.stop,
+            agent.options.top_k, agent.options.where, agent.options.extra_instructions, agent.options.instructions,
+            agent.strict, options.response_schema, options.stop,
         ]  # fmt: skip
         return json.dumps([session.identity, model, how, asked, dict(state)], default=dict)
 

@@ -17,7 +17,7 @@ from ragkit.server.bases import BASE_KEY
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
 from ragkit.server.metrics import Metrics
-from ragkit.server.principals import CURRENT, check_base, visible_bases
+from ragkit.server.principals import CURRENT, check_base, visible_kbs
 from ragkit.server.readiness import ReadinessCheck
 from ragkit.server.settings import ServerSettings
 from ragkit.server.state.database import StateDatabase
@@ -75,12 +75,12 @@ class AppContext:
         if prefix != DEFAULT_MODEL or not slash or not self.bases:
             return self, model
         name, _, model = rest.partition("/")
-        return self.find_base(name), model or None
+        return self.find_kb(name), model or None
 
-    def find_base(self, name: str) -> AppContext:
+    def find_kb(self, name: str) -> AppContext:
         """The knowledge base with this name. Raises RequestRejected."""
         if name not in self.bases:
-            known = visible_bases(self.bases)
+            known = visible_kbs(self.bases)
             available = f"; available: {', '.join(known)}" if known else ""
             message = f"knowledge base {name[:80]!r} not found{available}"
             raise RequestRejected(ErrorResponse(404, message, "kb_not_found", param="kb"))
@@ -112,9 +112,9 @@ class AppContext:
         """`provider:model` of the embedder, or its fingerprint."""
         return embedder_name(self.kb.components.embedder)
 
-    def create_meter(self, verb: str) -> Meter:
-        """A meter that records its calls in the ledger under `verb`."""
-        return self.kb.location.create_meter(verb, self.kb.pipeline.name)
+    def create_meter(self, command: str) -> Meter:
+        """A meter that records its calls in the ledger under `command`."""
+        return self.kb.location.create_meter(command, self.kb.pipeline.name)
 
     def resolve_model(self, name: str | None) -> str | None:
         """The `provider:model` of a name in a request. Raises RequestRejected for an unknown name.
@@ -128,7 +128,7 @@ class AppContext:
             message = (
                 f"the model {name!r} embeds texts, it does not answer; {known}"
                 if name == self.embedder_name
-                else f"unknown model {name!r}; {known} (to accept any name, start the server with --any-model)"
+                else f"unknown model {name!r}; {known} (to accept any name: ragkit serve --accept-unknown-models)"
             )
             raise RequestRejected(ErrorResponse(404, message, "model_not_found", param="model"))
         return self.models[name]
@@ -165,7 +165,7 @@ async def get_context(request: Request, kb: KbName = None) -> AppContext:
     if name is None:
         check_base(CURRENT.get(), context.name)
         return context
-    return context.find_base(name)
+    return context.find_kb(name)
 
 
 ContextDep: TypeAlias = Annotated[AppContext, Depends(get_context)]

@@ -59,13 +59,13 @@ def may_change(context: AppContext) -> bool:
     return may_edit(without=not context.settings.tokens)
 
 
-async def require_insight() -> None:
+async def require_management() -> None:
     """Raises RequestRejected for users who are only readers: jobs and sources name files."""
     require_editor()
 
 
 Owner = Depends(require_owner)
-Insight = Depends(require_insight)
+Insight = Depends(require_management)
 
 
 @router.post("/documents", response_model=management_schemas.UploadSchema, dependencies=[Owner], openapi_extra=_BINARY)

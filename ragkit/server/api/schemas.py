@@ -711,6 +711,7 @@ class KnowledgeBaseStatusSchema(TypedDict):
     failures: Annotated[
         list[dict[str, Any]], Field(description="The first files that could not be indexed, by source.")
     ]
+    language_note: Annotated[str, Field(description="If the embedder does not know the language of most of the text.")]
     database: Annotated[
         dict[str, Any] | None,
         Field(description="The database of the knowledge base, its last publication, and the processes that use it."),

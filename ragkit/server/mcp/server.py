@@ -19,7 +19,7 @@ from ragkit.records import JSON
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import to_error_response
 from ragkit.server.mcp.tools import DOCUMENT_URI_PREFIX, McpTools, McpToolSpec
-from ragkit.server.principals import visible_bases
+from ragkit.server.principals import visible_kbs
 from ragkit.server.settings import ServerLimits
 
 try:
@@ -86,17 +86,17 @@ class McpServer:
 
     async def _list_tools(self, _: Context, __: PageParams) -> types.ListToolsResult:
         specs: dict[str, McpToolSpec] = {}
-        for name in visible_bases(self._bases):
+        for name in visible_kbs(self._bases):
             specs = {**self._bases[name], **specs}  # some tools are those of a base with records
-        names = visible_bases(self._names)
+        names = visible_kbs(self._names)
         listed = (spec for spec in specs.values() if spec.listed)
         return types.ListToolsResult(tools=[_to_mcp_tool(spec, names) for spec in listed])
 
     async def _call_tool(self, _: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         given = dict(cast("dict[str, JSON]", params.arguments or {}))
-        names = visible_bases(self._names)
+        names = visible_kbs(self._names)
         chosen = str(given.pop(BASE_ARGUMENT, next(iter(names), ""))) if self._names else ""
-        if chosen not in visible_bases(self._bases):
+        if chosen not in visible_kbs(self._bases):
             return _error_result(error_line(UnknownName("knowledge base", chosen[:80], names)))
         spec = self._bases[chosen].get(params.name)
         if spec is None:

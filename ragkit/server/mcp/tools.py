@@ -34,7 +34,7 @@ from ragkit.answer.tool import RAGTool
 from ragkit.answer.verdicts import NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.errors import BudgetExceeded, RagkitError, RunError
 from ragkit.index.aggregate import FieldAggregate
-from ragkit.index.reader import DocumentSummary
+from ragkit.index.snapshot.documents import DocumentSummary
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.session import Session

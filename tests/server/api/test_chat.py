@@ -149,7 +149,7 @@ def test_with_any_model_unknown_names_are_answered_by_the_default(base: Path) ->
         unknown = client.post("/v1/chat/completions", json={"model": "gpt-4o", "messages": messages})
         assert unknown.status_code == 404
         assert unknown.json()["error"]["message"] == (
-            "unknown model 'gpt-4o'; available: ragkit (to accept any name, start the server with --any-model)"
+            "unknown model 'gpt-4o'; available: ragkit (to accept any name: ragkit serve --accept-unknown-models)"
         )
 
 

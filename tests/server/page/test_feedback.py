@@ -35,7 +35,7 @@ def test_twenty_thumbs_become_a_file_that_eval_and_tune_take(base: Path, built: 
         assert client.get("/session/" + client.get("/sessions").json()["sessions"][0]["id"]).status_code == 200
     file = tmp_path / "rated.jsonl"
     options = ["eval", "--kb", str(base), "--retrieval-only"]
-    first = CliRunner().invoke(cli, [*options, "--feedback", "--write", str(file)])
+    first = CliRunner().invoke(cli, [*options, "--feedback", "--save", str(file)])
     assert first.exit_code == 0, first.output
     questions = read_questions(file)
     assert {question.text for question in questions} == set(QUESTIONS)
@@ -52,7 +52,7 @@ def test_twenty_thumbs_become_a_file_that_eval_and_tune_take(base: Path, built: 
     grid = tmp_path / "grid.yaml"
     (tmp_path / "base.yaml").write_text(f"extends: default\n{HASHING}", "utf-8")
     grid.write_text(GRID.format(documents=built.parent / "docs", questions=file), "utf-8")
-    options = ["--work", str(tmp_path / "work"), "--write", str(tmp_path / "tuned.yaml")]
+    options = ["--work", str(tmp_path / "work"), "--save", str(tmp_path / "tuned.yaml")]
     tuned = CliRunner().invoke(cli, ["tune", str(grid), *options])
     assert tuned.exit_code == 0, tuned.output
     assert (tmp_path / "tuned.yaml").exists()

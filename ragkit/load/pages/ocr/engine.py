@@ -22,7 +22,7 @@ import numpy as np
 
 from ragkit.errors import InvalidOption, MissingExtra
 from ragkit.load.ocr_options import OcrOptions
-from ragkit.load.pages.ocr.leaders import take_leaders
+from ragkit.load.pages.ocr.leaders import remove_dot_leaders
 from ragkit.load.pages.ocr.rules import take_grid
 from ragkit.load.pages.ocr.words import OcrWord, PageImage, insert_leaders
 from ragkit.load.process.parser_state import restart_time_limit
@@ -95,7 +95,7 @@ class OcrEngine:
         return False, words
 
     def _read_pixels(self, pixels: Pixels, dpi: int) -> list[OcrWord]:
-        cleaned, leaders = take_leaders(remove_specks(pixels), dpi)
+        cleaned, leaders = remove_dot_leaders(remove_specks(pixels), dpi)
         cleaned, has_grid = take_grid(cleaned, dpi)
         return insert_leaders(list(self._recognize(cleaned, dpi, has_grid=has_grid)), leaders)
 

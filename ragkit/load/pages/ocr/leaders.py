@@ -39,7 +39,7 @@ class Leader:
     """The side of a dot."""
 
 
-def take_leaders(pixels: Pixels, dpi: int) -> tuple[Pixels, list[Leader]]:
+def remove_dot_leaders(pixels: Pixels, dpi: int) -> tuple[Pixels, list[Leader]]:
     """The page, (height, width) shades of grey, without its leaders; and these from top to bottom."""
     side = max(2, round(DOT * dpi))
     rows = _find_rows(_find_dots(pixels < _INK, side), dpi)

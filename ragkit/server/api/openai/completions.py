@@ -18,7 +18,7 @@ from ragkit.server.api.openai.replies import Reply, ReplyStream, call_arguments,
 from ragkit.server.api.openai.requests import parse_completion_request, parse_text_completion_request
 from ragkit.server.api.schemas import EVENT_STREAM_RESPONSE
 from ragkit.server.http_errors import ErrorResponse
-from ragkit.server.principals import visible_bases
+from ragkit.server.principals import visible_kbs
 from ragkit.server.state.database import new_id
 
 router = APIRouter(prefix="/v1")
@@ -60,7 +60,7 @@ async def create_text_completion(request: Request, context: ContextDep, body: sc
 @router.get("/models", response_model=schemas.ModelListSchema)
 async def list_models(context: ContextDep) -> Any:
     """List the models that requests can use."""
-    bases = [f"{DEFAULT_MODEL}/{name}" for name in visible_bases(context.bases)]
+    bases = [f"{DEFAULT_MODEL}/{name}" for name in visible_kbs(context.bases)]
     names = (*context.models, *bases, context.embedder_name)
     return {"object": "list", "data": [_model_json(name) for name in names]}
 

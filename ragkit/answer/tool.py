@@ -131,10 +131,10 @@ class RAGTool:
                 extracts = [] if is_far else choose_extracts(query, shown, searcher, min(EXTRACTS_BUDGET, self._budget))
                 shown = [extract.hit for extract in extracts]
                 numbers = self._assign_numbers(shown, context)
-                blocks = format_extracts(extracts, numbers, searcher)
+                blocks = format_extracts(extracts, numbers, searcher, query)
             else:
                 numbers = self._assign_numbers(shown, context)
-                blocks = format_blocks(shown, numbers, searcher)
+                blocks = format_blocks(shown, numbers, searcher, query)
         passages = RetrievedPassages(
             query, tuple(shown), numbers, evidence, len(before), blocks, over_all, are_extracts=as_extracts
         )

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, with the request id."""
+"""Structured logs with the request id: one JSON object per line, or plain text on a terminal."""
 
 from __future__ import annotations
 
@@ -71,19 +71,43 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage()[:MAX_FIELD_CHARS],
             "pid": record.process,
-        }
-        if request := REQUEST_ID.get():
-            fields["request_id"] = request
-        fields |= {key: value for key, value in vars(record).items() if key not in _STANDARD_ATTRIBUTES}
+        } | _own_fields(record)
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)[-MAX_FIELD_CHARS:]
         return mask_secrets(json.dumps(fields, ensure_ascii=False, default=str))
 
 
+class TextFormatter(logging.Formatter):
+    """Formats a record for a person at a terminal: `14:03:39 request: method=GET path=/ status=200`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line, with secrets masked, and its traceback below."""
+        time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        level = "" if record.levelno == logging.INFO else f" {record.levelname.lower()}"
+        message = "".join(c if c.isprintable() else "\ufffd" for c in record.getMessage()[:MAX_FIELD_CHARS])
+        own = {key: _quoted(value) for key, value in _own_fields(record).items() if str(value) not in message.split()}
+        fields = " ".join(f"{key}={value}" for key, value in own.items())
+        trace = f"\n{self.formatException(record.exc_info)[-MAX_FIELD_CHARS:]}" if record.exc_info else ""
+        return mask_secrets(f"{time}{level} {message}{': ' if fields else ''}{fields}{trace}")
+
+
+def _own_fields(record: logging.LogRecord) -> dict[str, object]:
+    """The request id, and the `extra` fields of a record."""
+    request = {"request_id": REQUEST_ID.get()} if REQUEST_ID.get() else {}
+    return request | {key: value for key, value in vars(record).items() if key not in _STANDARD_ATTRIBUTES}
+
+
+def _quoted(value: object) -> str:
+    """A value, in quotes if it has blanks, `=`, quotes or control characters."""
+    text = str(value)
+    is_plain = text and text.isprintable() and not any(c in text for c in ' ="')
+    return text if is_plain else json.dumps(text)
+
+
 def log_to_stderr(level: str = "INFO") -> None:
-    """Send the logs of ragkit, uvicorn and asyncio to stderr as JSON, bounded by RateLimit."""
+    """Send the logs of ragkit, uvicorn and asyncio to stderr, bounded by RateLimit: as JSON, on a terminal as text."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(TextFormatter() if sys.stderr.isatty() else JsonFormatter())
     handler.addFilter(RateLimit())
     for name in ("ragkit", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)

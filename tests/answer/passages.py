@@ -18,8 +18,10 @@ from ragkit.records import JSON, Chunk, Document, Hit, SearchMode, content_id
 class Shelf:
     """A Searcher over whole documents: every document is one chunk, ranked by shared terms."""
 
-    def __init__(self, texts: Mapping[str, str], *, stale: Sequence[str] = ()) -> None:
-        self._documents = {source: Document(text, source=source) for source, text in texts.items()}
+    def __init__(
+        self, texts: Mapping[str, str], *, stale: Sequence[str] = (), metadata: Mapping[str, JSON] | None = None
+    ) -> None:
+        self._documents = {source: Document(text, dict(metadata or {}), source) for source, text in texts.items()}
         self._stale = set(stale)
         self._calibration: ScoreCalibration | None = None
         self._embedder = HashingEmbedder(HashingOptions(dimension=256))
@@ -94,4 +96,5 @@ def chunk(document: Document) -> Chunk:
         end=len(document.text),
         start_line=1,
         end_line=document.text.count("\n") + 1,
+        metadata=document.metadata,
     )

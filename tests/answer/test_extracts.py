@@ -9,7 +9,7 @@ from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent, RAGOptions
-from ragkit.answer.outcome import Outcome
+from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passage_text import choose_extracts, format_extracts
 from ragkit.answer.passages import RetrievedPassages
 from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS
@@ -151,6 +151,60 @@ def test_a_repeated_mark_or_empty_result_is_an_abstention(text: str) -> None:
     answer = RAGAgent(SHELF, Local([text])).ask("Which vaccine protects against measles?")
     assert answer.outcome is Outcome.NOT_IN_DOCUMENTS
     assert answer.abstained
+
+
+UNSUPPORTED = "The hedge of the garden is cut with 20 robots in winter."
+
+
+def test_an_answer_that_no_extract_supports_is_left_out_and_said() -> None:
+    answer = RAGAgent(SHELF, Local([UNSUPPORTED])).ask(QUESTION)
+    assert (answer.text, answer.outcome, answer.abstained) == (NOT_IN_DOCUMENTS, Outcome.NOT_IN_DOCUMENTS, True)
+    assert answer.notices == (f"no passage supports the answer of the model, which is left out: {UNSUPPORTED}",)
+    assert (answer.citations, answer.statements) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [UNSUPPORTED + " The hedge is cut in August.", "Die Hecke wird im August geschnitten, danach ruht sie.", "No."],
+)
+def test_what_is_supported_in_part_or_cannot_be_judged_stays(text: str) -> None:
+    answer = RAGAgent(SHELF, Local([text])).ask("Wann wird die Hecke geschnitten?" if "Hecke" in text else QUESTION)
+    assert answer.text.startswith(text[:20])
+    assert answer.outcome in (Outcome.ANSWERED, Outcome.UNCITED)
+
+
+def test_an_uncited_answer_of_other_models_stays() -> None:
+    answer = RAGAgent(SHELF, ScriptedProvider([UNSUPPORTED])).ask(QUESTION)
+    assert (answer.text, answer.outcome) == (UNSUPPORTED, Outcome.UNCITED)
+
+
+def test_an_uncited_answer_with_other_tools_stays() -> None:
+    def now() -> str:
+        """The time."""
+        return "12:00"
+
+    provider = ScriptedProvider([ToolCall("now", {}), UNSUPPORTED])
+    options = RAGOptions(tools=[Tool.from_function(now)], passages="extracts")
+    assert RAGAgent(SHELF, provider, options=options).ask(QUESTION).text == UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The text does not mention a vaccine.",
+        "The authors are not explicitly mentioned in the provided text. The text only gives the colour of the door.",
+        "There is no information on this.",
+    ],
+)
+def test_a_remark_that_the_passages_do_not_hold_it_is_an_abstention(text: str) -> None:
+    answer = RAGAgent(SHELF, Local([text])).ask(QUESTION)
+    assert (answer.text, answer.outcome, answer.abstained) == (text, Outcome.NOT_IN_DOCUMENTS, True)
+
+
+def test_a_remark_beside_a_statement_is_no_abstention() -> None:
+    text = "The text does not give the year. The hedge is cut in August."
+    answer = RAGAgent(SHELF, Local([text])).ask(QUESTION)
+    assert (answer.outcome, answer.abstained) == (Outcome.ANSWERED, False)
 
 
 def test_a_tool_that_is_not_for_models_is_only_called_by_the_agent() -> None:

@@ -101,7 +101,8 @@ CASES = [pytest.param(scenario, scenario, id=scenario.name) for scenario in SCEN
 def test_every_misbehaviour_has_an_outcome_an_exit_code_and_a_line(
     house: Path, service: RepeatingServer, scenario: Scenario, ragkit: Ragkit
 ) -> None:
-    Path("search.yaml").write_text(f"{HASHING}answer: {{search: {scenario.search}}}\n")
+    # whole: at this address, the service would be taken for a small model that reads extracts
+    Path("search.yaml").write_text(f"{HASHING}answer: {{search: {scenario.search}, passages: whole}}\n")
     arguments = ("ask", QUESTION, *MODEL, "--config", "search.yaml")
     shown = ragkit(*arguments, code=scenario.code)
     service.seen.clear()

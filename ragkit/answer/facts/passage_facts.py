@@ -1,7 +1,7 @@
 """The facts of a passage that a model was shown: its units with their words, numbers, dates and names.
 
-Only the chunk counts, with its title, headings, context and the name of its file: what stands around it in the document
-was not shown.
+Only the chunk counts, with its title, headings, context, the name of its file and what was said of its document: what
+stands around it in the document was not shown.
 """
 
 from __future__ import annotations
@@ -82,10 +82,11 @@ class Facts:
 class PassageFacts(Facts):
     """The facts of a passage: of all that was shown of it, and of each unit."""
 
-    def __init__(self, hit: Hit) -> None:
+    def __init__(self, hit: Hit, described: str = "") -> None:
+        """`described`: what was said of its document beside the passage, as its date."""
         chunk = hit.chunk
-        self.head = Facts("\n".join((chunk.header, chunk.context, chunk.source.rpartition("/")[2])))
-        """The title, headings, context and file name."""
+        self.head = Facts("\n".join((chunk.header, chunk.context, chunk.source.rpartition("/")[2], described)))
+        """The title, headings, context, file name, and what was said of the document."""
         super().__init__(f"{self.head.text}\n{chunk.text}")
         self.units: Sequence[Facts] = _units(hit)
         """Sentences, list items with their introduction, table rows with column names, in order."""

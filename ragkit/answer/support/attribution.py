@@ -15,7 +15,7 @@ from ragkit.answer.citations import CITATION_MARK
 
 _WORD = re.compile(r"\w+")
 _BETWEEN = rf"(?>{CITATION_MARK.pattern}|[\W_]){{0,60}}?"
-_AFTER_WORD = re.compile(r"[*_`\"'”’»)%°€$]*")
+_AFTER_WORD = re.compile(r"[*_/`\"'”’»)%°€$]*")
 _OWN_MARKS = re.compile(rf"[\s.!?…]{{0,3}}(?:\s?{CITATION_MARK.pattern})+")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _MAX_WORDS = 300

@@ -72,12 +72,13 @@ _TALK = re.compile(
     r"based on (?:the|these|your) \w+:?$|note:?$|sources?:|references?:)",
     re.IGNORECASE,
 )
+_SHOWN = r"(?:documents?|passages?|sources?|files?|texts?|excerpts?|extracts?|context|search results?|information)"
 _ON_THE_SEARCH = re.compile(
-    r"\b(?:documents?|passages?|sources?|files?|texts?|excerpts?|search results?|information)\b[^.]{0,60}"
-    r"\b(?:do(?:es)? not|don't|doesn't|did not|didn't|cannot|no|nothing)\b[^.]{0,30}"
+    rf"\b{_SHOWN}\b[^.]{{0,60}}"
+    r"\b(?:do(?:es)? not|don't|doesn't|did not|didn't|cannot|no|nothing|only|just)\b[^.]{0,30}"
     r"\b(?:say|state|mention|specif|contain|include|answer|provide|cover|discuss|address|give|describe|tell|indicate)\w*"
-    r"|\bnot (?:in|mentioned in|stated in|specified in|covered by|found in) (?:these|the|your) "
-    r"(?:documents?|passages?|sources?|files?)\b|\bno (?:information|mention|passage|document)\b",
+    rf"|\bnot (?:\w+ly )?(?:in|(?:mentioned|stated|specified|given|provided|included|found) in|covered by)"
+    rf" (?:these|the|your)(?: \w+ed)? {_SHOWN}\b|\bno (?:information|mention|passage|document)\b",
     re.IGNORECASE,
 )
 _LEAD_IN = re.compile(r":\s*$")
@@ -109,6 +110,11 @@ def split_statements(text: str) -> list[ClaimedStatement]:
         groups.append(group)
     _connect(lead, run)
     return [statement for group in groups for statement in group if _claims(statement)]
+
+
+def is_only_on_the_search(text: str) -> bool:
+    """Whether an answer says only that what was shown does not hold it ("The text does not mention ...")."""
+    return _ON_THE_SEARCH.search(text) is not None and not split_statements(text)
 
 
 def _connect(lead: list[ClaimedStatement] | None, run: list[list[ClaimedStatement]]) -> None:

@@ -7,8 +7,9 @@ cosine with the nearest places decide. Only what the model was shown counts. Rul
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -19,6 +20,7 @@ from ragkit.answer.facts.fact_pairs import find_swap
 from ragkit.answer.facts.names import Name, find_names, find_quotations
 from ragkit.answer.facts.passage_facts import Facts, PassageFacts
 from ragkit.answer.facts.quantities import Date, Quantity, find_quantities
+from ragkit.answer.passage_text import describe_fields, describe_validity
 from ragkit.answer.support.polarity import negation_conflicts, opposites_in
 from ragkit.answer.support.statements import ClaimedStatement, split_statements
 from ragkit.answer.support.wording import (
@@ -62,10 +64,10 @@ def check_statements(
     claims = split_statements(text)
     if not claims:
         return ()
-    passages = {n: PassageFacts(hit) for n, hit in shown.items()}
-    weights = _term_weights(claims, searcher)
     asked = frozenset(extract_terms(question))
-    judge = _Judge(searcher, weights, asked)
+    passages = {n: PassageFacts(hit, _described(hit, asked, searcher)) for n, hit in shown.items()}
+    weights = _term_weights(claims, searcher)
+    judge = _Judge(searcher, weights, asked, frozenset(_NUMBERED_NAME.findall(question)))
     first = judge.judge_all([(claim, [passages[n] for n in claim.citations if n in passages]) for claim in claims])
     return tuple(
         _with_other_place(verdict, claim, passages, shown, judge) for verdict, claim in zip(first, claims, strict=True)
@@ -83,10 +85,13 @@ def _with_other_place(
     if verdict.support not in (Support.NOT_FOUND, Support.NO_CITATION):
         return verdict
     words = frozenset(term for term in extract_terms(claim.text) if not term[:1].isdigit())
+    asked = words & judge.asked
     others = [
         n
         for n, passage in passages.items()
-        if n not in claim.citations and len(words & passage.terms) >= _MIN_OWN_WORDS * len(words)
+        if n not in claim.citations
+        and len((words - asked) & passage.terms) >= _MIN_OWN_WORDS * len(words) - len(asked)
+        and all(len(part & passage.terms) >= _MIN_SHARED_WORDS * len(part) for part in (words, asked))
     ]
     found = judge.judge_all([(claim, [passages[n]]) for n in others], embeds=False)
     for n, other in zip(others, found, strict=True):
@@ -95,20 +100,35 @@ def _with_other_place(
     return verdict
 
 
-_MIN_OWN_WORDS = 2 / 3  # of a statement without a citation, however rare: a small index weighs unknown words too low
+_MIN_OWN_WORDS = 2 / 3  # of a statement without a citation that the passage or the question has, however rare
+_MIN_SHARED_WORDS = (
+    1 / 2
+)  # of it, and of those that it takes from the question: a small index weighs unknown ones too low
+_NUMBERED_NAME = re.compile(r"\b[A-Z]{2,8}[ -]\d{1,6}\b")
+"""As ISO 4217: in a question, what is asked about. Its number need not stand in the passage."""
+
+
+def _described(hit: Hit, asked: Collection[str], searcher: Searcher) -> str:
+    """What was said of the document beside the passage."""
+    fields = describe_fields(hit.chunk, asked, {})
+    return "\n".join([*fields, describe_validity(hit.chunk, searcher)])
 
 
 class _Judge:
-    def __init__(self, searcher: Searcher, weights: Mapping[str, float], asked: frozenset[str]) -> None:
+    def __init__(
+        self, searcher: Searcher, weights: Mapping[str, float], asked: frozenset[str], names: Collection[str] = ()
+    ) -> None:
+        """`asked`: the terms of the question; `names`: its names with a number."""
         self._searcher = searcher
         self._weights = weights
-        self._asked = asked
+        self.asked = asked
+        self._names = names
 
     def judge_all(
         self, pairs: Sequence[tuple[ClaimedStatement, Sequence[PassageFacts]]], *, embeds: bool = True
     ) -> list[Statement]:
         """Judge statements against passages; all texts that need it are embedded in one call."""
-        cases = [_Case(claim, Facts(claim.text), passages, self._weights) for claim, passages in pairs]
+        cases = [_Case(claim, self._facts(claim), passages, self._weights) for claim, passages in pairs]
         for case in cases:
             if case.passages:
                 self._check_facts(case)
@@ -117,6 +137,13 @@ class _Judge:
         if embeds:
             _add_cosines([case for case in cases if case.places], self._searcher)
         return [_verdict(case) for case in cases]
+
+    def _facts(self, claim: ClaimedStatement) -> Facts:
+        """The facts of a statement that a passage must give."""
+        text = claim.text
+        for name in self._names:
+            text = text.replace(name, name.rstrip("0123456789"))
+        return Facts(text)
 
     def _check_facts(self, case: _Case) -> None:
         if case.claim.is_code:
@@ -148,7 +175,7 @@ class _Judge:
         checks += ["quote found"] if quotations and not missing else []
 
     def _check_numbers(self, case: _Case, problems: list[str], checks: list[str]) -> None:
-        wanted = required_quantities(case.claim)
+        wanted = required_quantities(replace(case.claim, text=case.facts.text))
         missing = [quantity for quantity in wanted if not any(p.has_quantity(quantity) for p in case.passages)]
         problems += [f"{quantity.text} is not in the passage" for quantity in missing]
         checks += ["numbers match"] if wanted and not missing else []
@@ -182,7 +209,7 @@ class _Judge:
         """Whether a missing name may be a plain word, or was said by the user."""
         if name.is_code:
             return False
-        return name.may_be_word or frozenset(extract_terms(name.text)[:1]) <= self._asked
+        return name.may_be_word or frozenset(extract_terms(name.text)[:1]) <= self.asked
 
 
 def _parted_names(case: _Case, names: Sequence[Name]) -> list[str]:

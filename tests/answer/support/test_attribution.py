@@ -110,3 +110,30 @@ def test_repeated_instructions_are_no_answer(text: str) -> None:
 def test_what_no_passage_supports_gets_no_number() -> None:
     answer = ask("The hedge is cut in March.")
     assert (answer.text, answer.citations, answer.outcome) == ("The hedge is cut in March.", (), Outcome.UNCITED)
+
+
+def test_words_of_the_question_need_not_stand_in_the_passage() -> None:
+    shelf = Shelf({"/codes.txt": "Swiss franc: CHF, 756. Euro: EUR, 978."})
+    said = "The ISO 4217 numeric code of the Swiss franc is 756."
+    answer = RAGAgent(shelf, ScriptedProvider([said])).ask("What is the ISO 4217 numeric code of the Swiss franc?")
+    assert (answer.text, by(answer)) == ("The ISO 4217 numeric code of the Swiss franc is 756 [1].", [(1, "ragkit")])
+    wrong = RAGAgent(shelf, ScriptedProvider([said.replace("756", "757")])).ask("Which code has the Swiss franc?")
+    assert wrong.citations == ()
+
+
+def test_words_of_the_question_alone_are_no_support() -> None:
+    shelf = Shelf({"/mosh.txt": "Mosh reads its key from the environment. To set it, start the server."})
+    said = "To set up two-factor authentication for Mosh, set its key in the environment."
+    answer = RAGAgent(shelf, ScriptedProvider([said])).ask("How do I set up two-factor authentication for Mosh?")
+    assert answer.citations == ()
+
+
+def test_metadata_that_was_shown_supports_a_statement() -> None:
+    shelf = Shelf({"/about.md": "This is the theme of the about page."}, metadata={"permalink": "/about/"})
+    said = "The permalink of the about page is `/about/`."
+    provider = ScriptedProvider([said])
+    answer = RAGAgent(shelf, provider).ask("Which permalink has the about page of the theme?")
+    assert "(about.md, line 1, permalink /about/)" in provider.requests[0].messages[-1].content
+    assert answer.text == "The permalink of the about page is `/about/` [1]."
+    other = RAGAgent(shelf, ScriptedProvider([said])).ask("What is the theme of the about page?")
+    assert other.citations == ()

@@ -108,7 +108,7 @@ def invoke(call: Call, parameter: inspect.Parameter, value: object) -> None:
     keyword = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     names = [other.name for other in call.parameters]
     known = {name: REQUIRED[name] for name in names if name in REQUIRED and name != parameter.name}
-    before = [{}] * names.index(parameter.name) if parameter.kind is parameter.POSITIONAL_ONLY else []
+    before: list[object] = [{}] * names.index(parameter.name) if parameter.kind is parameter.POSITIONAL_ONLY else []
     result: Any = call.target(**known, **{parameter.name: value}) if keyword else call.target(*before, value)
     if inspect.iscoroutine(result):
         try:

@@ -51,7 +51,6 @@ from ragkit.retrieve.options import (
     ContextOptions,
     DenseOptions,
     DistinctOptions,
-    FeedbackOptions,
     HybridOptions,
     LexicalOptions,
     RerankOptions,
@@ -98,11 +97,6 @@ ALTERNATIVES: Mapping[str, Alternative] = {
     "lexical alone": Alternative(LexicalOptions()),
     "dense alone": Alternative(DenseOptions()),
     "fusion: rrf": Alternative(HybridOptions(fusion="rrf")),
-    "lexical, feedback (RM3)": Alternative(LexicalOptions(feedback=FeedbackOptions())),
-    "dense, feedback (Rocchio)": Alternative(DenseOptions(feedback=FeedbackOptions())),
-    "feedback, weight 0.1": Alternative(HybridOptions(feedback=FeedbackOptions(weight=0.1))),
-    "feedback, weight 0.2": Alternative(HybridOptions(feedback=FeedbackOptions())),
-    "feedback, weight 0.4": Alternative(HybridOptions(feedback=FeedbackOptions(weight=0.4))),
     "rerank: mmr": Alternative(HybridOptions(rerank=RerankOptions("mmr"))),
     "rerank: sentences": Alternative(HybridOptions(rerank=RerankOptions("sentences"))),
     "rerank: sentences of 8": Alternative(HybridOptions(rerank=RerankOptions("sentences", candidates=8))),
@@ -263,7 +257,6 @@ ANSWER_SETTINGS: Mapping[str, tuple[str, str]] = {
     "chunks of 80, context: neighbours": ("small", "{name: hybrid, context: {name: neighbours}}"),
     "chunks of 80, context: parent": ("small", "{name: hybrid, context: {name: parent}}"),
     "rerank: sentences": ("whole", "{name: hybrid, rerank: {name: sentences}}"),
-    "feedback": ("whole", "{name: hybrid, feedback: {}}"),
 }
 """Name -> (which index it searches, its section `retrieve`)."""
 

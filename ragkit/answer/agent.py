@@ -470,7 +470,7 @@ class RAGAgent(Agent):
         return CheckedText(
             text,
             citations,
-            Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
+            quoted.outcome,
             quoted.abstained,
             quoted.evidence,
             statements=statements,

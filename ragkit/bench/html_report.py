@@ -11,12 +11,7 @@ from ragkit.bench.styles import store_colour
 from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, incomplete_stores
 from ragkit.bench.verdict import decide
 
-ALT_TEXTS = {
-    "recall-qps": "Queries per second on one thread against recall, one line per store",
-    "latency": "Latency percentiles of each store",
-    "filters": "Latency of each store by filter selectivity",
-    "build-disk": "Build rate, disk usage and peak memory of each store",
-}
+ALT_TEXTS = {"recall-qps": "Queries per second on one thread against recall, one line per store"}
 STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 2.5rem auto; max-width: 62rem;

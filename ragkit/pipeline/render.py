@@ -1,4 +1,4 @@
-"""Render a pipeline as text: every value with its origin, and diagrams of the data path."""
+"""Render a pipeline as text: every value with its origin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragkit.config.convert import field_default, is_required, settable_fields
 from ragkit.masking import HIDDEN, is_secret, mask_passwords
-from ragkit.pipeline.serialize import is_unset, options_to_dict, to_flow_yaml, yaml_equal
+from ragkit.pipeline.serialize import is_unset, to_flow_yaml, yaml_equal
 from ragkit.pipeline.settings import Pipeline
 
 if TYPE_CHECKING:
@@ -28,51 +28,6 @@ def render_resolved(pipeline: Pipeline) -> str:
     for key, rows in _option_groups(pipeline):
         lines += ["", f"{key}:", *(f"  {row:<{ORIGIN_COLUMN - 2}}  {origin}" for row, origin in rows)]
     return "\n".join(lines) + "\n"
-
-
-def render_text_diagram(pipeline: Pipeline) -> str:
-    """The two data paths with one stage per line: from files to the store, from a question to an answer."""
-    lines: list[str] = []
-    for _, label, stages in _data_paths(pipeline):
-        lines += [label, *(f"  -> {stage:<9} {details}" for stage, details in stages), ""]
-    return "\n".join(lines[:-1]) + "\n"
-
-
-def render_mermaid_diagram(pipeline: Pipeline) -> str:
-    """The two data paths as a Mermaid flow chart."""
-    lines = ["flowchart LR"]
-    for start, label, stages in _data_paths(pipeline):
-        previous = start
-        lines.append(f"    {start}([{_escape_html(label)}])")
-        for stage, details in stages:
-            lines += [f'    {stage}["<b>{stage}</b><br>{_escape_html(details)}"]', f"    {previous} --> {stage}"]
-            previous = stage
-    return "\n".join([*lines, "    store -.-> retrieve"]) + "\n"
-
-
-def _data_paths(pipeline: Pipeline) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """(name of the start, label, stages) of each data path."""
-    components: dict[str, list[str]] = {}
-    for section, key, component in pipeline.components():
-        only = f" for {' '.join(component.only)}" if component.only else ""
-        details = ", ".join([component.name + only, *_changed_options(pipeline, key, component.options)])
-        components.setdefault(section.key, []).append(details)
-    sections = {key: " | ".join(entries) for key, entries in components.items()}
-    options = _changed_options(pipeline, "answer", pipeline.answer)
-    answer = [
-        _format_value(pipeline, "answer", "provider", pipeline.answer.provider),
-        *(option for option in options if not option.startswith("provider ")),
-    ]
-    runner = "" if sections["run"] == "local" else f", run by {sections['run']}"
-    return [
-        ("files", f"files{runner}", [(key, sections[key]) for key in ("load", "split", "embed", "store")]),
-        ("question", "question", [("retrieve", sections["retrieve"]), ("answer", ", ".join(answer))]),
-    ]
-
-
-def _changed_options(pipeline: Pipeline, key: str, options: DataclassInstance | None) -> list[str]:
-    """`option value` for each option that differs from its default."""
-    return [f"{name} {_format_value(pipeline, key, name, value)}" for name, value in options_to_dict(options).items()]
 
 
 def _option_groups(pipeline: Pipeline) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -103,7 +58,3 @@ def _format_value(pipeline: Pipeline, key: str, name: str, value: object) -> str
     origin = pipeline.find_origin(f"{key}.{name}", value)
     secret = any(is_secret(item) for item in (name, *(origin.variables if origin else ())))
     return HIDDEN if secret and value not in (None, "") else mask_passwords(to_flow_yaml(value).replace("$$", "$"))
-
-
-def _escape_html(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")

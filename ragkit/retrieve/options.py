@@ -47,25 +47,6 @@ class RerankOptions:
 
 
 @dataclass(frozen=True)
-class FeedbackOptions:
-    """Pseudo-relevance feedback: the first passages are assumed relevant and expand the query."""
-
-    passages: int = 5
-    """Number of first passages, of the lexical and of the dense search each, that are assumed relevant."""
-    terms: int = 10
-    """Number of terms added to the query."""
-    weight: float = 0.2
-    """Weight of the passages relative to the question, in [0, 1)."""
-
-    def __post_init__(self) -> None:
-        for name in ("passages", "terms"):
-            if getattr(self, name) < 1:
-                raise InvalidOption(f"feedback.{name}", getattr(self, name), "an integer >= 1")
-        if not 0 <= self.weight < 1:
-            raise InvalidOption("feedback.weight", self.weight, ">= 0 and < 1")
-
-
-@dataclass(frozen=True)
 class RewriteOptions:
     """Query rewriting by a language model: one request per question."""
 
@@ -132,8 +113,6 @@ class SearchOptions:
     """Maximum number of hits."""
     rewrite: RewriteOptions | None = None
     """Query rewriting; null: off."""
-    feedback: FeedbackOptions | None = None
-    """Pseudo-relevance feedback; null: off."""
     rerank: RerankOptions | None = None
     """Reranking; null: off."""
     distinct: DistinctOptions | None = None
@@ -173,8 +152,8 @@ class HybridOptions(SearchOptions):
     """Options of `hybrid`."""
 
     dense_weight: float | None = None
-    """Weight of the cosines, in [0, 1]; BM25 has the rest. Null: 0.55, and 0.001 if the question is in a script that
-    the embedder was not trained for. Only for `convex`."""
+    """Weight of the cosines, in [0, 1]; BM25 has the rest. Null: 0.55; 0.75 for `multilingual`; 0.001 if the question
+    is in a script that the embedder was not trained for. Only for `convex`."""
     document_weight: float = 0.6
     """Weight of the names, titles, periods and versions of documents, >= 0; 0: they do not count. Only for `convex`."""
     hops: int | None = None

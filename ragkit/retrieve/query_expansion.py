@@ -1,13 +1,10 @@
-"""Query expansion: search with a modified query vector and with additional terms.
-
-`relevance_feedback` and `query_rewriting` (HyDE) implement `QueryExpander`.
-"""
+"""Search with another query vector than that of the question; `query_rewriting` (HyDE) computes one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,44 +12,34 @@ from numpy.typing import NDArray
 from ragkit.embed.base import Row, Rows
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.lexical.near_duplicates import Passage
-from ragkit.records import Chunk, ChunkSpan, Hit, Where
-from ragkit.retrieve.base import DENSE, LEXICAL, ChunkIndex, Explanation, Retriever, RetrieverDependencies, ScoredKeys
+from ragkit.records import Chunk, ChunkSpan, Where
+from ragkit.retrieve.base import DENSE, ChunkIndex, Explanation, Retriever, RetrieverDependencies, ScoredKeys
 
-
-class QueryExpander(Protocol):
-    """Expands the query of one question."""
-
-    def expand_vector(self, query: Row, index: ChunkIndex, where: Where) -> Row:
-        """The unit vector to search with: (dimension,)."""
-
-    def expand_terms(self, terms: Sequence[str], index: ChunkIndex, where: Where) -> ExtraTerms:
-        """The additional terms to search for."""
+ExpandVector: TypeAlias = Callable[[Row], Row]
+"""The unit vector of a question -> the one to search with: (dimension,)."""
 
 
 class ExpandedChunkIndex:
-    """A `ChunkIndex` for one question, which searches with the expanded vector and terms."""
+    """A `ChunkIndex` for one question, which searches with the expanded vector."""
 
-    def __init__(self, index: ChunkIndex, expanders: Sequence[QueryExpander]) -> None:
-        self._chunk_index, self._expanders = index, expanders
+    def __init__(self, index: ChunkIndex, expand: ExpandVector) -> None:
+        self._chunk_index, self._expand = index, expand
         self._last_vectors: tuple[Row, Row] | None = None
-        self._last_terms: tuple[Sequence[str], ExtraTerms] | None = None
         self._key_by_chunk_id: dict[str, int] = {}
 
     def search_terms(
         self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> ScoredKeys:
-        """The best chunks for these terms and, at the first search, which is for the question, the additional ones."""
-        if self._last_terms is not None and self._last_terms[0] != terms:
-            return self._chunk_index.search_terms(terms, top_k, where, extra)
-        all_terms = dict(extra)
-        for expander in self._expanders:
-            all_terms |= expander.expand_terms(terms, self._chunk_index, where)
-        self._last_terms = (terms, all_terms)
-        return self._chunk_index.search_terms(terms, top_k, where, all_terms)
+        """The chunks of the inner index."""
+        return self._chunk_index.search_terms(terms, top_k, where, extra)
 
     def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
-        """BM25 scores with the terms of the last search."""
-        return self._chunk_index.term_scores(terms, keys, self._last_terms[1] if self._last_terms else extra)
+        """The scores of the inner index."""
+        return self._chunk_index.term_scores(terms, keys, extra)
+
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms of the inner index."""
+        return self._chunk_index.find_terms(prefixes)
 
     def search_documents(self, question: str, terms: Sequence[str], top_k: int, where: Where = None) -> ScoredKeys:
         """The chunks of the inner index."""
@@ -64,11 +51,8 @@ class ExpandedChunkIndex:
 
     def search_dense(self, query: Row, top_k: int, where: Where = None, question: str = "") -> ScoredKeys:
         """The chunks nearest to the expanded vector."""
-        expanded = query
-        for expander in self._expanders:
-            expanded = expander.expand_vector(expanded, self._chunk_index, where)
-        self._last_vectors = (query, expanded)
-        return self._chunk_index.search_dense(expanded, top_k, where, question)
+        self._last_vectors = (query, self._expand(query))
+        return self._chunk_index.search_dense(self._last_vectors[1], top_k, where, question)
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
         """Cosines with the vector of the last search."""
@@ -106,22 +90,20 @@ class ExpandedChunkIndex:
 
     def without_copies(self) -> ExpandedChunkIndex:
         """An expansion of the inner index without copies."""
-        return ExpandedChunkIndex(self._chunk_index.without_copies(), self._expanders)
+        return ExpandedChunkIndex(self._chunk_index.without_copies(), self._expand)
 
     def restore_query_scores(self, explanations: Sequence[Explanation]) -> list[Explanation]:
-        """Replace the scores `dense` and `lexical` of hits by those of the original question.
+        """Replace the score `dense` of hits by that of the original question.
 
-        Callers use these scores to judge how well a passage answers the question.
+        Callers use it to judge how well a passage answers the question.
         """
+        if self._last_vectors is None or not explanations:
+            return list(explanations)
         keys = [self._key_by_chunk_id[explanation.hit.chunk.id] for explanation in explanations]
-        scores: dict[str, list[float]] = {}
-        if self._last_vectors is not None and keys:
-            scores[DENSE] = self._chunk_index.cosines(self._last_vectors[0], keys).tolist()
-        if self._last_terms is not None and keys:
-            scores[LEXICAL] = self._chunk_index.term_scores(self._last_terms[0], keys).tolist()
+        cosines = self._chunk_index.cosines(self._last_vectors[0], keys).tolist()
         return [
-            replace(explanation, hit=_with_scores(explanation.hit, {name: scores[name][i] for name in scores}))
-            for i, explanation in enumerate(explanations)
+            replace(e, hit=replace(e.hit, scores={**e.hit.scores, DENSE: cosine})) if DENSE in e.hit.scores else e
+            for e, cosine in zip(explanations, cosines, strict=True)
         ]
 
 
@@ -132,20 +114,16 @@ class QueryExpandingRetriever(Retriever):
         self,
         build: Callable[[RetrieverDependencies], Retriever],
         parts: RetrieverDependencies,
-        expanders: Callable[[str], Sequence[QueryExpander]],
+        expander: Callable[[str], ExpandVector],
     ) -> None:
-        """`build` creates the inner retriever; `expanders` returns the expanders of a question."""
-        self._build, self._dependencies, self._build_expanders = build, parts, expanders
+        """`build` creates the inner retriever; `expander` returns what expands the vector of a question."""
+        self._build, self._dependencies, self._create_expander = build, parts, expander
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The best hits. Their scores `dense` and `lexical` are those of the original question, ranks and contributions
-        those of the expanded query."""
+        """The best hits. Their score `dense` is that of the original question, ranks and contributions those of the
+        expanded query."""
         if not question.strip():
             return []
-        index = ExpandedChunkIndex(self._dependencies.chunk_index, self._build_expanders(question))
+        index = ExpandedChunkIndex(self._dependencies.chunk_index, self._create_expander(question))
         explanations = self._build(replace(self._dependencies, chunk_index=index)).explain(question, top_k, where)
         return index.restore_query_scores(explanations)
-
-
-def _with_scores(hit: Hit, scores: dict[str, float]) -> Hit:
-    return replace(hit, scores={**hit.scores, **{name: scores[name] for name in scores if name in hit.scores}})

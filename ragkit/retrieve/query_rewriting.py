@@ -18,10 +18,9 @@ from ragkit.agent.providers.credentials import KEY_VARIABLES
 from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.embed.base import EmbeddingProvider, Row, normalize_rows
 from ragkit.errors import InvalidOption
-from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
 from ragkit.lru_cache import LruCache
 from ragkit.records import Where
-from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever
+from ragkit.retrieve.base import Explanation, Retriever
 from ragkit.retrieve.fusion import z_scores
 from ragkit.retrieve.options import RewriteOptions, validate_top_k
 from ragkit.usage.limits import Limits
@@ -83,7 +82,7 @@ class QueryRewriter:
 
 
 class HydeExpander:
-    """A `QueryExpander`: searches with the mean of the query vector and the vectors of hypothetical passages.
+    """Expands a question's vector to the mean of it and the vectors of hypothetical passages.
 
     Source: Gao et al., Precise Zero-Shot Dense Retrieval without Relevance Labels, ACL 2023, arXiv:2212.10496.
     """
@@ -91,16 +90,12 @@ class HydeExpander:
     def __init__(self, passages: Callable[[], Sequence[str]], embedder: EmbeddingProvider) -> None:
         self._generate_passages, self._embedder = passages, embedder
 
-    def expand_vector(self, query: Row, index: ChunkIndex, where: Where) -> Row:
+    def __call__(self, query: Row) -> Row:
         """The mean vector, normalized."""
         passage_texts = self._generate_passages()
         if not passage_texts:
             return query
         return normalize_rows(np.vstack([query[None], self._embedder.embed_texts(passage_texts)]).mean(axis=0))
-
-    def expand_terms(self, terms: Sequence[str], index: ChunkIndex, where: Where) -> ExtraTerms:
-        """No terms: hypothetical passages contain invented names and numbers."""
-        return NO_EXTRA_TERMS
 
 
 class MultiQueryRetriever(Retriever):

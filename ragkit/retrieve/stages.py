@@ -11,8 +11,7 @@ from ragkit.retrieve.context import ContextRetriever
 from ragkit.retrieve.deduplication import DeduplicatingRetriever
 from ragkit.retrieve.grouping import GroupingRetriever
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
-from ragkit.retrieve.query_expansion import QueryExpander, QueryExpandingRetriever
-from ragkit.retrieve.relevance_feedback import PseudoRelevanceFeedback
+from ragkit.retrieve.query_expansion import ExpandVector, QueryExpandingRetriever
 from ragkit.retrieve.rerank import RerankingRetriever
 
 if TYPE_CHECKING:  # imports the agent, which only a `rewrite` stage needs
@@ -35,7 +34,7 @@ def build_staged_retriever(
 ) -> Retriever:
     """The retriever of `build`, wrapped in the stages of its options.
 
-    Rewriting and feedback change the query, one passage of each group stays, reranking changes the order of the hits,
+    Rewriting changes the query, one passage of each group stays, reranking changes the order of the hits,
     `distinct` drops duplicates, and `context` extends the text of the hits.
     """
     retriever: Retriever = GroupingRetriever(
@@ -62,20 +61,15 @@ def _build_first_stage(
     options: SearchOptions,
     factory: StageFactory,
 ) -> Retriever:
-    """The retriever with query expansion by rewriting and feedback."""
-    rewrite, feedback = options.rewrite, options.feedback
-    writer = factory.create_rewriter(rewrite) if rewrite is not None and rewrite.name == "hyde" else None
-    if writer is None and feedback is None:
+    """The retriever, with the vectors of hypothetical passages if a model writes them."""
+    rewrite = options.rewrite
+    if rewrite is None or rewrite.name != "hyde":
         return build(parts)
+    from ragkit.retrieve.query_rewriting import HydeExpander  # noqa: PLC0415
 
-    def build_expanders(question: str) -> list[QueryExpander]:
-        expanders: list[QueryExpander] = []
-        if writer is not None:
-            from ragkit.retrieve.query_rewriting import HydeExpander  # noqa: PLC0415
+    writer = factory.create_rewriter(rewrite)
 
-            expanders.append(HydeExpander(lambda: writer.rewrite(question), parts.embedder))
-        if feedback is not None:
-            expanders.append(PseudoRelevanceFeedback(feedback))
-        return expanders
+    def create_expander(question: str) -> ExpandVector:
+        return HydeExpander(lambda: writer.rewrite(question), parts.embedder)
 
-    return QueryExpandingRetriever(build, parts, build_expanders)
+    return QueryExpandingRetriever(build, parts, create_expander)

@@ -124,17 +124,6 @@ class AgentAnalytics:
             writer.writerow([escape_formula(cell) if isinstance(cell, str) else cell for cell in cells])
         Path(path).write_text(text.getvalue(), "utf-8")
 
-    def export_duckdb(self, path: str | Path, table: str = "tool_analytics") -> None:
-        """Write one row per tool to a table of a DuckDB file, which is replaced.
-
-        Raises:
-            MissingExtra: the package duckdb is not installed.
-        """
-        from ragkit.usage.analytics_duckdb import write_table  # noqa: PLC0415 - an optional dependency
-
-        columns = list(ToolStatistics.__dataclass_fields__)
-        write_table(path, table, columns, [[_to_cell(v) for v in asdict(tool).values()] for tool in self.tools()])
-
 
 def escape_formula(text: str) -> str:
     """Prefix `text` with `'` if a spreadsheet would evaluate it as a formula; negative numbers stay."""

@@ -76,7 +76,7 @@ def test_an_ambiguous_file_name_is_an_error(house: Path, ragkit: Ragkit) -> None
     assert ragkit("explain", "rose", "--expect", "sub/garden.txt").code == 0
 
 
-# why an answer leaves a text out
+# the passage by its words
 
 HEAT = """# Heating
 
@@ -99,57 +99,19 @@ def heating(workplace: Path, ragkit: Ragkit) -> Path:
     return workplace
 
 
-def test_a_text_of_the_answer_is_reported_as_shown(heating: Path, ragkit: Ragkit) -> None:
+def test_the_passage_is_found_by_its_words(heating: Path, ragkit: Ragkit) -> None:
     question = "Who cleans the boiler of the attic?"
     result = ragkit("explain", question, "--text", "cleaned by Mr Brand", "--json").json
-    answer = result["answer"]
-    assert (result["source"], result["line"], answer["outcome"]) == ("house/heating.md", 5, "first")
-    assert (answer["span_rank"], answer["losses"]) == (1, [])
-    assert answer["span"] == "The boiler of the attic is cleaned by Mr Brand on the second Tuesday of every month."
-    assert answer["evidence"] >= answer["threshold"]
-
-
-def test_a_text_that_was_not_chosen_has_the_features_by_which_it_loses(heating: Path, ragkit: Ragkit) -> None:
-    question = "Who cleans the boiler of the attic?"
-    result = ragkit("explain", question, "--text", "went home early", "--json", code=1).json
-    answer = result["answer"]
-    assert (result["rank"], answer["passage_rank"], answer["outcome"]) == (1, 1, "outranked")
-    assert answer["span_rank"] == 3
-    assert answer["chosen"].startswith("The boiler of the attic")
-    [words] = [loss for loss in answer["losses"] if loss["feature"] == "words"]
-    assert (words["meaning"], words["value"]) == ("words of the question", 0.0)
-    assert words["difference"] == pytest.approx(words["weight"] * (words["value"] - words["chosen"]))
-    assert [loss["difference"] for loss in answer["losses"]] == sorted(loss["difference"] for loss in answer["losses"])
-    text = ragkit("explain", question, "--text", "went home early", code=1).out
-    assert "answer  other spans scored higher" in text
-    assert "words of the question" in text
-
-
-def test_a_refusal_is_reported_with_its_evidence(heating: Path, ragkit: Ragkit) -> None:
-    result = ragkit("explain", "What do penguins eat?", "--expect", "heating.md", "--json").json
-    answer = result["answer"]
-    assert answer["outcome"] == "abstained"
-    assert answer["evidence"] < answer["threshold"]
-    assert answer["detail"] == f"refused: the evidence is {answer['evidence']:.2f}, below the threshold of 0.45"
-
-
-def test_a_heading_is_no_span(heating: Path, ragkit: Ragkit) -> None:
-    result = ragkit("explain", "Who cleans the boiler?", "--text", "Notes of the caretaker", "--json", code=1).json
-    assert result["answer"]["outcome"] == "noise"
-    assert result["answer"]["span_rank"] is None
+    assert (result["source"], result["line"], result["rank"]) == ("house/heating.md", 5, 1)
+    named = ragkit("explain", question, "--expect", "heating.md", "--text", "went home early", "--json").json
+    assert (named["source"], named["line"]) == ("house/heating.md", 9)
 
 
 def test_a_text_that_is_not_indexed_is_reported(heating: Path, ragkit: Ragkit) -> None:
     result = ragkit("explain", "Who cleans the boiler?", "--text", "purple elephants", code=1)
     assert "'purple elephants' is not in the index: no indexed file has the text 'purple elephants'" in result.out
     named = ragkit("explain", "Who cleans it?", "--expect", "heating.md", "--text", "purple", "--json", code=1).json
-    assert (named["not_loaded"], named["answer"]) == ("it does not have the text 'purple'", None)
-
-
-def test_the_place_of_an_expected_span_may_be_a_line(heating: Path, ragkit: Ragkit) -> None:
-    result = ragkit("explain", "Who cleans the boiler of the attic?", "--expect", "heating.md:3", "--json").json
-    assert result["answer"]["span"].startswith("The boiler of the cellar")
-    assert result["answer"]["span_rank"] == 2
+    assert named["not_loaded"] == "it does not have the text 'purple'"
 
 
 def test_a_page_that_a_file_does_not_have_is_reported(heating: Path, ragkit: Ragkit) -> None:

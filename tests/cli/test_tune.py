@@ -1,4 +1,4 @@
-"""`ragkit tune`: table, pipeline file, plot and errors."""
+"""`ragkit tune`: table, pipeline file and errors."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ def house(workplace: Path) -> Path:
 
 
 def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragkit: Ragkit) -> None:
-    result = ragkit("tune", "grid.yaml", "--plot", "out/tuned.png")
+    result = ragkit("tune", "grid.yaml")
     head, *rows = result.out.splitlines()
     assert head.split()[:3] == ["#", "dense_weight", "mrr@5"]
     assert rows[0].startswith("*")
     assert any("4 held-out questions: mrr@5 1.0000" in row for row in rows)
     assert any("texts embedded 3, distinct (text, embedder) 3" in row for row in rows)
     assert "note: only 5 selection questions: small differences" in result.out
-    assert "wrote tuned.yaml, out/tuned.png" in result.err
-    assert (house / "out" / "tuned.png").read_bytes().startswith(b"\x89PNG")
+    assert "wrote tuned.yaml" in result.err
     assert Pipeline.load(house / "tuned.yaml").retriever.name == "hybrid"
     ragkit("index", "house", "--pipeline", "tuned.yaml")
 

@@ -11,27 +11,14 @@ import pytest
 from ragkit.pipeline import discovery
 from ragkit.pipeline.read import ReadOptions, read_text
 from ragkit.pipeline.sections import section_keys
-from ragkit.retrieve.options import (
-    ContextOptions,
-    DistinctOptions,
-    FeedbackOptions,
-    RerankOptions,
-    RewriteOptions,
-    SearchOptions,
-)
+from ragkit.retrieve.options import ContextOptions, DistinctOptions, RerankOptions, RewriteOptions, SearchOptions
 from tests.pipeline import golden
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "how-to" / "pipelines.md").read_text(encoding="utf-8")
 RETRIEVAL = (DOCS / "explanation" / "retrieval.md").read_text(encoding="utf-8")
 FILES = re.findall(r"```yaml\n(.*?)```", PAGE + RETRIEVAL, re.DOTALL)
-STAGES = {
-    "rewrite": RewriteOptions,
-    "feedback": FeedbackOptions,
-    "rerank": RerankOptions,
-    "distinct": DistinctOptions,
-    "context": ContextOptions,
-}
+STAGES = {"rewrite": RewriteOptions, "rerank": RerankOptions, "distinct": DistinctOptions, "context": ContextOptions}
 
 
 @pytest.mark.parametrize("number", range(len(FILES)))

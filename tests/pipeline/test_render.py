@@ -1,4 +1,4 @@
-"""Pipelines as text and diagrams."""
+"""Pipelines as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragkit.config.convert import settable_fields
 from ragkit.masking import is_secret
 from ragkit.pipeline import discovery
 from ragkit.pipeline.components import ComponentConfig
-from ragkit.pipeline.render import render_mermaid_diagram, render_resolved, render_text_diagram
+from ragkit.pipeline.render import render_resolved
 from ragkit.pipeline.settings import Pipeline
 from ragkit.store.options import MemoryOptions
 
@@ -80,7 +80,7 @@ def test_values_from_code_have_the_origin_code(pipeline: Pipeline) -> None:
 def test_the_value_of_a_secret_variable_is_hidden() -> None:
     text = "extends: default\nanswer: {provider: 'local:${OPENAI_API_KEY}'}\nload: {include: ['${DB_PASSWORD}']}\n"
     pipeline = Pipeline.from_yaml(text, {"OPENAI_API_KEY": "sk-1", "DB_PASSWORD": "hunter2"})
-    shown = render_resolved(pipeline) + render_text_diagram(pipeline) + render_mermaid_diagram(pipeline)
+    shown = render_resolved(pipeline)
     assert rows(pipeline)["answer.provider"] == ("(hidden)", "environment OPENAI_API_KEY (pipeline:2:20)")
     assert "sk-1" not in shown
     assert "hunter2" not in shown
@@ -113,51 +113,3 @@ def test_the_password_in_an_address_is_hidden() -> None:
 )
 def test_option_names_of_secrets_are_recognized(name: str, secret: bool) -> None:
     assert is_secret(name) is secret
-
-
-def test_the_diagram_shows_indexing_and_retrieval_with_changed_options(pipeline: Pipeline) -> None:
-    assert (
-        render_text_diagram(pipeline)
-        == """\
-files
-  -> load      folder, include ["*.md"] | csv for .tsv, delimiter ";"
-  -> split     recursive
-  -> embed     minilm
-  -> store     sqlite
-
-question
-  -> retrieve  hybrid, top_k 4, candidates 300
-  -> answer    echo
-"""
-    )
-
-
-def test_the_mermaid_chart_has_the_same_content_with_escaped_quotes(pipeline: Pipeline) -> None:
-    assert (
-        render_mermaid_diagram(pipeline)
-        == """\
-flowchart LR
-    files([files])
-    load["<b>load</b><br>folder, include [&quot;*.md&quot;] | csv for .tsv, delimiter &quot;;&quot;"]
-    files --> load
-    split["<b>split</b><br>recursive"]
-    load --> split
-    embed["<b>embed</b><br>minilm"]
-    split --> embed
-    store["<b>store</b><br>sqlite"]
-    embed --> store
-    question([question])
-    retrieve["<b>retrieve</b><br>hybrid, top_k 4, candidates 300"]
-    question --> retrieve
-    answer["<b>answer</b><br>echo"]
-    retrieve --> answer
-    store -.-> retrieve
-"""
-    )
-
-
-def test_a_diagram_names_a_runner_on_other_machines() -> None:
-    remote = Pipeline.from_yaml("run: {name: ray, address: auto, workers: 4}\n", environ={})
-    assert render_text_diagram(remote).startswith("files, run by ray, address auto, workers 4\n  -> load ")
-    assert "    files([files, run by ray, address auto, workers 4])\n" in render_mermaid_diagram(remote)
-    assert "run by" not in render_text_diagram(Pipeline.default())

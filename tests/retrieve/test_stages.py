@@ -21,14 +21,7 @@ from ragkit.retrieve.context import ContextRetriever
 from ragkit.retrieve.deduplication import DeduplicatingRetriever
 from ragkit.retrieve.grouping import GroupingRetriever
 from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
-from ragkit.retrieve.options import (
-    ContextOptions,
-    DistinctOptions,
-    FeedbackOptions,
-    RerankOptions,
-    RewriteOptions,
-    SearchOptions,
-)
+from ragkit.retrieve.options import ContextOptions, DistinctOptions, RerankOptions, RewriteOptions, SearchOptions
 from ragkit.retrieve.query_rewriting import MultiQueryRetriever, QueryRewriter
 from ragkit.retrieve.rerank import MmrReranker, RerankingRetriever
 from ragkit.retrieve.stages import StageFactory, build_staged_retriever
@@ -37,7 +30,6 @@ from tests.retrieve.passages import Compass
 SENTENCES = [f"The wing number {n} was bent{', and bent again' * (n % 3)}." for n in range(12)]
 STAGES: dict[str, dict[str, object]] = {
     "plain": {},
-    "feedback": {"feedback": FeedbackOptions()},
     "multi_query": {"rewrite": RewriteOptions()},
     "hyde": {"rewrite": RewriteOptions("hyde")},
     "rerank": {"rerank": RerankOptions("mmr", candidates=4)},
@@ -46,7 +38,6 @@ STAGES: dict[str, dict[str, object]] = {
     "parent": {"context": ContextOptions("parent")},
     "all": {
         "rewrite": RewriteOptions(),
-        "feedback": FeedbackOptions(),
         "rerank": RerankOptions("mmr"),
         "distinct": DistinctOptions(),
         "context": ContextOptions("parent", 2),

@@ -234,8 +234,7 @@ SAID: list[tuple[str, ...]] = [
     ("remove", "nothing"), ("clear", "--yes"),
     *(("pipeline", verb, "ragkit.yaml", "--profile", name, *more)
       for name in PROFILES
-      for verb, more in (("show", ()), ("show", ("--resolved",)), ("show", ("--diagram",)), ("show", ("--mermaid",)),
-                         ("validate", ()))),
+      for verb, more in (("show", ()), ("show", ("--resolved",)), ("validate", ()))),
 ]  # fmt: skip
 
 

@@ -54,7 +54,7 @@ USED = (
     *("ragkit.index.catalog.compaction", "ragkit.index.context_writer", "ragkit.index.plan", "ragkit.index.rebuild"),
     *("ragkit.index.freshness", "ragkit.index.verify", "ragkit.load.sources.folder", "ragkit.retrieve.dense"),
     *(f"ragkit.retrieve.{name}" for name in ("context", "deduplication", "explanations", "grouping", "stages")),
-    *(f"ragkit.retrieve.{name}" for name in ("query_expansion", "relevance_feedback", "rerank")),
+    *(f"ragkit.retrieve.{name}" for name in ("query_expansion", "rerank")),
     *("ragkit.index.sources.sync", "ragkit.knowledge_base.cost_estimate", "ragkit.knowledge_base.indexing"),
     *("ragkit.load.shared.encoding", "ragkit.load.files.fetch"),
     *("ragkit.load.process.parse_pool", "ragkit.load.process.parse_worker"),

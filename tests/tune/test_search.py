@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.split.recursive import RecursiveSplitter
 from ragkit.tune.grid import read_grid
-from ragkit.tune.plot import render_plot
 from ragkit.tune.report import format_remarks, format_trial_table, format_winner_file, tune_result_to_json
 from ragkit.tune.search import GridSearch, TuneResult, pareto_indices
 from tests import reads
@@ -298,15 +296,3 @@ def test_the_table_lists_the_best_first_and_json_agrees(folder: Path) -> None:
 def test_a_pareto_front_contains_the_points_that_no_other_dominates() -> None:
     assert pareto_indices([(1, 0.2), (2, 0.5), (3, 0.4), (2, 0.6), (4, 0.6), (5, 0.9)]) == [0, 3, 5]
     assert pareto_indices([(1, 0.5), (1, 0.5)]) == [0]
-
-
-def test_the_plot_has_a_second_panel_if_there_is_a_cost(folder: Path) -> None:
-    result = tune(folder, SIX)
-    unpriced_plot = render_plot(result)
-    rows = [replace(row, cost_usd=0.001) for row in result.winner.rows]
-    priced_plot = render_plot(
-        replace(result, trial_results=tuple(replace(trial, rows=tuple(rows)) for trial in result.trial_results))
-    )
-    sizes = [int.from_bytes(image[20:24], "big") for image in (unpriced_plot, priced_plot)]
-    assert unpriced_plot.startswith(b"\x89PNG")
-    assert sizes[1] > 1.5 * sizes[0]

@@ -5,10 +5,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from ragkit.errors import InvalidOption
 from ragkit.usage.analytics import MAX_PARAMETER_VALUES, AgentAnalytics
 
 
@@ -78,16 +76,3 @@ def test_the_csv_export_has_one_row_per_tool(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [(row["tool"], row["calls"], row["failures"]) for row in rows] == [("add", "1", "0"), ("search", "3", "1")]
     assert json.loads(rows[1]["parameters"]) == {"q": {'"a"': 2, '"b"': 1}, "k": {"3": 1}}
-
-
-def test_the_duckdb_export_replaces_its_table(tmp_path: Path) -> None:
-    sample_analytics().export_duckdb(tmp_path / "a.duckdb")
-    sample_analytics().export_duckdb(tmp_path / "a.duckdb")
-    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
-        rows = connection.execute("SELECT tool, calls, max_seconds FROM tool_analytics ORDER BY tool").fetchall()
-    assert rows == [("add", 1, 0.5), ("search", 3, 5.0)]
-
-
-def test_a_table_name_that_is_not_an_identifier_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="table must be a name of letters, digits and '_'"):
-        sample_analytics().export_duckdb(tmp_path / "a.duckdb", "x; DROP TABLE y")

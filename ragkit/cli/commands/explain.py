@@ -1,4 +1,4 @@
-"""`ragkit explain`: explain why a search misses a passage, and why the answer leaves out a text."""
+"""`ragkit explain`: explain why a search misses a passage."""
 
 from __future__ import annotations
 
@@ -10,31 +10,15 @@ import click
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, chunk_json, format_location, with_common_options
 from ragkit.index.sources.ids import display_name
-from ragkit.knowledge_base.diagnosis.diagnose import (
-    Diagnosis,
-    DiagnosisQuery,
-    ExpectedLocation,
-    diagnose,
-    expected_span,
-    find_text,
-)
-from ragkit.knowledge_base.diagnosis.diagnose_answer import (
-    AnswerDiagnosis,
-    AnswerOutcome,
-    ExpectedText,
-    diagnose_answer,
-)
+from ragkit.knowledge_base.diagnosis.diagnose import Diagnosis, DiagnosisQuery, ExpectedLocation, diagnose, find_text
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import JSON
 from ragkit.store.filters.where_syntax import parse_where
 
-MAX_SPAN_CHARS = 160
-"""Characters of a span that are printed; `--json` has all of them."""
-
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the search and the answer are expected to hold."""
+    """What the search is expected to hold."""
 
     expect: str | None
     """A file, with a line or a page."""
@@ -47,7 +31,7 @@ class Expectation:
 @click.command()
 @click.argument("question")
 @click.option("--expect", metavar="FILE[:LINE|:pPAGE]", help="Location of the expected passage.")
-@click.option("--text", metavar="TEXT", help="Words that the answer should hold.")
+@click.option("--text", metavar="TEXT", help="Words of the expected passage.")
 @click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="Number of passages of the search.")
 @click.option("--where", metavar="EXPR", help="Filter on metadata of the search.")
 @click.option("--pipeline", metavar="FILE|NAME", help="Pipeline with other retrieval settings.")
@@ -63,60 +47,43 @@ def command(
     pipeline: str | None,
     overrides: tuple[str, ...],
 ) -> int:
-    """Explain why a search for QUESTION misses the passage that answers it, and why the answer leaves it out.
+    """Explain why a search for QUESTION misses the passage that answers it.
 
     \b
         ragkit explain "refund period" --expect contracts/terms.md:14
         ragkit explain "What is the refund period?" --text "30 days"
 
-    The answer is the one without a model. Exits with 1 if the passage is not among the hits, or if the answer does not
-    hold the text.
+    Exits with 1 if the passage is not among the hits.
     """
     if not expect and not (text and text.strip()):
         raise click.UsageError("say what is expected: --expect FILE[:LINE|:pPAGE], --text TEXT, or both")
     query = DiagnosisQuery(question, top_k, parse_where(where) if where else None)
     wanted = Expectation(expect, text)
     with context.open_knowledge_base(pipeline, overrides) as kb:
-        diagnosis, answer = _diagnose(kb, query, wanted)
+        diagnosis = _diagnose(kb, query, wanted)
     if context.json:
-        context.write_json(_why_json(diagnosis) | {"answer": _answer_json(answer) if answer else None})
+        context.write_json(_explain_json(diagnosis))
     else:
         _print(context, diagnosis, str(wanted))
-        if answer is not None:
-            _print_answer(context, answer)
-    missed = diagnosis.rank is None or (text and (answer is None or answer.outcome not in _SHOWN))
-    return EXIT_ERROR if missed else 0
+    return EXIT_ERROR if diagnosis.rank is None else 0
 
 
-_SHOWN = (AnswerOutcome.FIRST, AnswerOutcome.SHOWN)
-
-
-def _diagnose(
-    kb: KnowledgeBase, query: DiagnosisQuery, wanted: Expectation
-) -> tuple[Diagnosis, AnswerDiagnosis | None]:
-    place = _parse_location(wanted.expect or "")
+def _diagnose(kb: KnowledgeBase, query: DiagnosisQuery, wanted: Expectation) -> Diagnosis:
+    location = _parse_location(wanted.expect or "")
     if not wanted.text:
-        diagnosis = diagnose(kb, query, place)
-        if diagnosis.chunk is None:
-            return diagnosis, None
-        with kb.session() as session:
-            start, end = expected_span(session, diagnosis.source, place)
-            return diagnosis, diagnose_answer(session, query, ExpectedText(diagnosis.source, start, end))
+        return diagnose(kb, query, location)
     with kb.session() as session:
-        found = find_text(session, query, wanted.text, place.file)
+        found = find_text(session, query, wanted.text, location.file)
         document = session.document(found[0]) if found is not None else None
     if found is None:
         reason = f"no indexed file has the text {wanted.text!r}"
         if wanted.expect:
             reason = f"it does not have the text {wanted.text!r}"
-        return Diagnosis(
-            query.question, "", place.line, None, reason, (), query.top_k or kb.components.top_k, None
-        ), None
-    source, start, end = found
+        top_k = query.top_k or kb.components.top_k
+        return Diagnosis(query.question, "", location.line, None, reason, (), top_k, None)
+    source, start = found
     line = document.text.count("\n", 0, start) + 1 if document is not None else None
-    diagnosis = diagnose(kb, query, ExpectedLocation(source, line))
-    with kb.session() as session:
-        return diagnosis, diagnose_answer(session, query, ExpectedText(source, start, end, wanted.text))
+    return diagnose(kb, query, ExpectedLocation(source, line))
 
 
 def _parse_location(expect: str) -> ExpectedLocation:
@@ -127,7 +94,7 @@ def _parse_location(expect: str) -> ExpectedLocation:
     return ExpectedLocation(match[1], page=number) if match[2] else ExpectedLocation(match[1], line=number)
 
 
-def _why_json(diagnosis: Diagnosis) -> dict[str, JSON]:
+def _explain_json(diagnosis: Diagnosis) -> dict[str, JSON]:
     return {
         "question": diagnosis.question,
         "source": display_name(diagnosis.source),
@@ -170,57 +137,3 @@ def _print(context: CliContext, diagnosis: Diagnosis, expect: str) -> None:
         context.write("what would include it:")
         for advice in diagnosis.advice:
             context.write(f"  - {advice}")
-
-
-def _answer_json(answer: AnswerDiagnosis) -> dict[str, JSON]:
-    return {
-        "query": answer.query,
-        "outcome": answer.outcome.name.lower(),
-        "detail": answer.detail,
-        "evidence": answer.evidence,
-        "threshold": answer.threshold,
-        "passage_rank": answer.passage_rank,
-        "passages": answer.passage_count,
-        "span": answer.span or None,
-        "span_rank": answer.span_rank,
-        "spans": answer.span_count,
-        "span_score": answer.span_score,
-        "chosen": answer.chosen or None,
-        "chosen_source": display_name(answer.chosen_source) if answer.chosen_source else None,
-        "chosen_score": answer.chosen_score,
-        "losses": [
-            {
-                "feature": loss.name,
-                "meaning": loss.meaning,
-                "value": loss.expected,
-                "chosen": loss.chosen,
-                "weight": loss.weight,
-                "difference": loss.difference,
-            }
-            for loss in answer.losses
-        ],
-    }
-
-
-def _print_answer(context: CliContext, answer: AnswerDiagnosis) -> None:
-    context.write(f"{click.style('answer', bold=True)}  {answer.outcome}")
-    context.write(f"  {'why':<10} {answer.detail}")
-    if answer.passage_rank is not None:
-        context.write(f"  {'passage':<10} {answer.passage_rank} of {answer.passage_count}")
-    if answer.span:
-        rank = f"{answer.span_rank} of {answer.span_count}, " if answer.span_rank else ""
-        context.write(f"  {'span':<10} {rank}{_shorten(answer.span)}")
-    if answer.span_rank != 1 and answer.chosen:
-        context.write(f"  {'chosen':<10} {display_name(answer.chosen_source)}: {_shorten(answer.chosen)}")
-    context.write(f"  {'evidence':<10} {answer.evidence:.2f}, refused below {answer.threshold:.2f}")
-    if answer.losses and answer.span_score is not None and answer.chosen_score is not None:
-        context.write(f"scores {answer.span_score:.2f} against {answer.chosen_score:.2f} of the chosen one, mostly by:")
-        context.write(f"  {'feature':<46}{'here':>8}{'chosen':>8}{'weight':>8}{'makes':>8}")
-        for loss in answer.losses:
-            values = f"{loss.expected:>8.2f}{loss.chosen:>8.2f}{loss.weight:>8.2f}{loss.difference:>8.2f}"
-            context.write(f"  {loss.meaning:<46}{values}")
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_SPAN_CHARS else f"{line[:MAX_SPAN_CHARS]} ..."

@@ -10,7 +10,7 @@ from ragkit.cli.common import CliContext, with_common_options
 from ragkit.cli.terminal import echo
 from ragkit.errors import PipelineError
 from ragkit.pipeline.discovery import pipeline_names, pipeline_summary
-from ragkit.pipeline.render import render_mermaid_diagram, render_resolved, render_text_diagram
+from ragkit.pipeline.render import render_resolved
 from ragkit.pipeline.schema import json_schema
 from ragkit.pipeline.settings import Pipeline
 
@@ -34,25 +34,13 @@ def list_(context: CliContext) -> None:
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a setting.")
 @click.option("--profile", metavar="NAME", help="Profile of the file.")
 @click.option("--resolved", is_flag=True, help="Show every value with its origin.")
-@click.option("--diagram", is_flag=True, help="Draw a diagram.")
-@click.option("--mermaid", is_flag=True, help="Draw a Mermaid diagram.")
 @with_common_options
 def show(
-    context: CliContext,
-    pipeline: str | None,
-    overrides: tuple[str, ...],
-    profile: str | None,
-    resolved: bool,
-    diagram: bool,
-    mermaid: bool,
+    context: CliContext, pipeline: str | None, overrides: tuple[str, ...], profile: str | None, resolved: bool
 ) -> None:
     """Show a pipeline: a file, a built-in one, or the active one."""
     loaded = Pipeline.load(pipeline or context.config or Pipeline.find() or "default", overrides, profile)
-    text = loaded.to_yaml(hide=True)
-    views = ((resolved, render_resolved), (diagram, render_text_diagram), (mermaid, render_mermaid_diagram))
-    for requested, draw in views:
-        if requested:
-            text = draw(loaded)
+    text = render_resolved(loaded) if resolved else loaded.to_yaml(hide=True)
     context.write_json({"name": loaded.name, "text": text}) if context.json else context.write(text.rstrip("\n"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -23,21 +22,13 @@ from ragkit.tune.search import GridSearch, TuneResult
 @click.option("--save", type=PATH, default=Path("tuned.yaml"), metavar="FILE",
               help="Write the best settings as a pipeline file (default: tuned.yaml).")  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
-@click.option("--plot", "picture", type=PATH, metavar="FILE", help="Plot quality against latency.")
 @max_cost_option("Maximum cost of all trials")
 @click.option(
     "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="Number of processes that load and split files."
 )
 @with_common_options
 def command(
-    context: CliContext,
-    grid: Path,
-    work: Path,
-    save: Path,
-    force: bool,
-    picture: Path | None,
-    max_cost: float | None,
-    jobs: int,
+    context: CliContext, grid: Path, work: Path, save: Path, force: bool, max_cost: float | None, jobs: int
 ) -> int:
     """Find the best settings of GRID for your own questions.
 
@@ -46,33 +37,21 @@ def command(
     files, chunks and embeddings.
 
     \b
-        ragkit tune grid.yaml --plot tuned.png
+        ragkit tune grid.yaml
         ragkit index docs/ --pipeline tuned.yaml
     """
     if save.exists() and not force:
         raise RagkitError(f"{save} exists: choose another file with --save, or add --force")
-    if picture is not None:
-        _load_plotter()  # fail now, not after all trials, if the extra is missing
     search_grid = read_grid(grid)
     context.log(f"{len(search_grid.trials)} trials")
     result = GridSearch(search_grid, work, jobs, context.log).run(max_cost)
     write_file(save, format_winner_file(result, dt.datetime.now(dt.UTC).date()))
-    if picture is not None:
-        write_file(picture, _load_plotter()(result))
     if context.json:
-        plot = str(picture) if picture else None
-        context.write_json({**tune_result_to_json(result), "written": str(save), "plot": plot})
+        context.write_json({**tune_result_to_json(result), "written": str(save)})
         return 0
     _print_table(context, result)
-    context.log(f"wrote {save}" + (f", {picture}" if picture else ""))
+    context.log(f"wrote {save}")
     return 0
-
-
-def _load_plotter() -> Callable[[TuneResult], bytes]:
-    """The plot function; imports Matplotlib only if a plot is requested. Raises MissingExtra."""
-    from ragkit.tune.plot import render_plot
-
-    return render_plot
 
 
 def _print_table(context: CliContext, result: TuneResult) -> None:

@@ -1,7 +1,4 @@
-"""Explain why a search misses a passage: its rank at each stage, and what would bring it into the hits.
-
-`diagnose_answer` goes on with the answer that is made of the hits.
-"""
+"""Explain why a search misses a passage: its rank at each stage, and what would bring it into the hits."""
 
 from __future__ import annotations
 
@@ -134,22 +131,8 @@ def _diagnose_source(
     return _add_advice(session, query, diagnosis, expected)
 
 
-def expected_span(session: Session, source: str, place: ExpectedLocation) -> tuple[int, int]:
-    """The characters [start, end) of a place in the text of an indexed file; all of them if its text is not stored."""
-    document = session.document(source)
-    if document is None:
-        return 0, 1 << 62
-    if place.page is not None:
-        return _page_span(session, source, place.page)
-    if place.line is None:
-        return 0, len(document.text)
-    lines = document.text.splitlines(keepends=True)
-    start = sum(map(len, lines[: place.line - 1]))
-    return start, start + len("".join(lines[place.line - 1 : place.line]))
-
-
-def find_text(session: Session, query: DiagnosisQuery, text: str, file: str = "") -> tuple[str, int, int] | None:
-    """Source and characters [start, end) of a text in the index, whatever its spaces and punctuation are.
+def find_text(session: Session, query: DiagnosisQuery, text: str, file: str = "") -> tuple[str, int] | None:
+    """Source and first character of a text in the index, whatever its spaces and punctuation are.
 
     Of several places, the one of the best hit of the search; None if no file, or not `file`, has the text.
 
@@ -162,11 +145,11 @@ def find_text(session: Session, query: DiagnosisQuery, text: str, file: str = ""
     for hit in session.search(query.question, query.top_k, query.where):
         match = pattern.search(hit.chunk.text)
         if match and (not file or hit.chunk.source == named):
-            return hit.chunk.source, hit.chunk.start + match.start(), hit.chunk.start + match.end()
+            return hit.chunk.source, hit.chunk.start + match.start()
     for source in [named] if file else [source for source, _, _ in session.documents()]:
         document = session.document(source) if source else None
         if source and document is not None and (match := pattern.search(document.text)):
-            return source, match.start(), match.end()
+            return source, match.start()
     return None
 
 

@@ -23,7 +23,7 @@ from ragkit.usage.meter import AgentUsage
 
 _TOOLS = frozenset({SEARCH_NAME, AGGREGATE_NAME})
 """The tools whose results follow from the documents alone."""
-_OUTCOMES = frozenset({Outcome.ANSWERED, Outcome.NOT_IN_DOCUMENTS})
+_OUTCOMES = frozenset({Outcome.ANSWERED, Outcome.PASSAGES, Outcome.NOT_IN_DOCUMENTS})
 """Of answers that another try would not better."""
 
 

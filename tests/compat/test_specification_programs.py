@@ -91,6 +91,9 @@ def test_a_cache_takes_pairs_and_forgets_entries() -> None:
     found = cache.get("short")
     assert found is not None
     assert (found.message, found.usage.total) == (Message.assistant("a"), 4)
+    assert (found[0], found[1]) == tuple(found)
+    with pytest.raises(InvalidType, match="completion must be a Completion, or a pair of a Message and its usage"):
+        cache.set("x", ("text", UsageStats()))  # type: ignore[arg-type]
     now[0] = 2.0
     assert cache.get("short") is None
     assert (cache.size, cache.stats.total_requests) == (1, 2)

@@ -111,10 +111,7 @@ def _text_case(question: Question) -> Case:
 def _paragraph_case(question: Question) -> Case:
     names = frozenset(Path(source).name for source in question.sources)
     return Case(
-        question.text,
-        lambda quoted: bool(quoted) and Path(quoted[0].source).name in names,
-        answerable=True,
-        sources=names,
+        question.text, lambda quoted: bool(quoted) and Path(quoted[0].source).name in names, answerable=True, sources=names
     )
 
 

@@ -51,8 +51,9 @@ MADE_BY_RAGKIT = {
     *("AgentResult", "AgentTrace", "AgentUsage", "UsageStats", "CacheStats", "RunContext", "ModelInfo", "IndexReport"),
     *("Answer", "AnswerCitation", "AnswerCompleted", "AnswerEvent", "AnswerTextDelta", "AnswerTextReset"),
     *("AnswerToolFinished", "AnswerToolStarted", "Chunk", "Citation", "Hit", "SearchResult"),
+    *("RunEnded", "TextChunk", "ToolEnded", "ToolStarted", "AgentObserver"),
 }
-"""Records that programs receive and do not make."""
+"""Records that programs receive and do not make, and the methods that receive them."""
 OF_THE_LOOP = {"call_validated", "create_meter", "create_system_message", "view", *METHODS}
 """Methods that the agent loop calls, and whose arguments it has made."""
 NEVER_RAISES = {"ToolExecutor.execute"}

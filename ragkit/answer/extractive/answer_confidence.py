@@ -59,7 +59,9 @@ def answer_features(
     rows = [bool(unit.cells) and _table(unit) == _table(ranked[0]) for unit in ranked]  # of one table: much alike
     odds = [math.exp(unit.score - ranked[0].score) for unit in ranked]
     shown_odds = sum(odd for odd, is_in in zip(odds, is_quoted, strict=True) if is_in)
-    other_odds = sum(odd for odd, is_in, is_row in zip(odds, is_quoted, rows, strict=True) if not is_in and not is_row)
+    other_odds = sum(
+        odd for odd, is_in, is_row in zip(odds, is_quoted, rows, strict=True) if not is_in and not is_row
+    )
     best = hits[ranked[0].hit_index].chunk
     shown = [passage.text for passage in quoted]
     present = frozenset(

@@ -181,7 +181,7 @@ def _replace_name(previous: str, name: str) -> str:
     while last - first + 1 < len(name.split()) and first > 1 and _form(words[first - 1][0]) == _form(words[last][0]):
         first -= 1
     before = previous[: words[first].start()]
-    article = name.split(maxsplit=1)[0]  # "the X" in place of the name of "the Y"
+    article = name.split()[0]  # "the X" in place of the name of "the Y"
     if len(name.split()) > 1 and before.lower().endswith(f" {article.lower()} "):
         before = before[: -len(article) - 1]
     return f"{before}{name}{previous[words[last].end() :]}"

@@ -71,6 +71,12 @@ def test_text_after_the_limit_of_tokens_does_not_count(embedder: Multilingual) -
     np.testing.assert_array_equal(first, second)
 
 
+def test_letters_that_stand_for_many_are_embedded(embedder: Multilingual) -> None:
+    text = "\ufdfa" * 3000  # the engine of the package writes behind its buffer here, and ends the process
+    assert np.isfinite(embedder.embed_texts([text])).all()
+    assert embedder.token_starts(text)[-1] == len(text) - 1
+
+
 def test_special_tokens_in_a_text_are_text(embedder: Multilingual) -> None:
     assert len(embedder.token_starts("</s>")) > 1
 

@@ -250,7 +250,7 @@ def _read_date(match: re.Match[str]) -> Iterator[Date]:
             if match[name]:
                 yield Date(_int(match["year2"]), _month(match["month2"]), _int(match[name]), text, start)
     elif match["month3"][0].isupper() and (
-        match["year3"] or match["month3"].lower() not in ("may", "march", "mars", "mar")
+        match["year3"] or match["month3"].lower().rstrip(".") not in ("may", "march", "mars", "mar")
     ):
         yield Date(_int(match["year3"]), _month(match["month3"]), None, text, start)
 

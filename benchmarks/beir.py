@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragkit.embed.base import Row, Rows
+from ragkit.embed.base import EmbeddingProvider, MonolingualEmbedder, Row, Rows, TokenizingEmbedder, WeightedEmbedder
 from ragkit.embed.minilm import MiniLM
 from ragkit.lexical.analyzer import ANALYZER_VERSION
 from ragkit.records import Chunk, Document, content_id
@@ -117,7 +117,7 @@ def whole(documents: Sequence[Document]) -> list[Chunk]:
     return [_chunk(document, 0, len(document.text)) for document in documents]
 
 
-def split(documents: Sequence[Document], embedder: MiniLM) -> list[Chunk]:
+def split(documents: Sequence[Document], embedder: TokenizingEmbedder) -> list[Chunk]:
     """The chunks of a knowledge base; a document without text stays one chunk."""
     splitter, chunks = RecursiveSplitter(RecursiveOptions()), []
     for document in documents:
@@ -130,10 +130,14 @@ def split(documents: Sequence[Document], embedder: MiniLM) -> list[Chunk]:
 class CachedQueries:
     """An embedder with precomputed query rows, so that the retrievers' times exclude the embedder."""
 
-    def __init__(self, embedder: MiniLM, queries: Sequence[str], rows: Rows) -> None:
+    def __init__(self, embedder: EmbeddingProvider, queries: Sequence[str], rows: Rows) -> None:
         self._embedder = embedder
         self._rows: dict[str, Row] = dict(zip(queries, rows, strict=True))
-        self.dimension, self.fingerprint, self.language = embedder.dimension, embedder.fingerprint, embedder.language
+        self.dimension, self.fingerprint = embedder.dimension, embedder.fingerprint
+        if isinstance(embedder, MonolingualEmbedder):
+            self.language = embedder.language
+        if isinstance(embedder, WeightedEmbedder):
+            self.dense_weight = embedder.dense_weight
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """Embed texts with the wrapped embedder."""
@@ -172,13 +176,14 @@ def measure(collection: Collection, name: str, retriever: Retriever) -> Figures:
     return Figures(collection.name, name, ndcg_, recall_, mrr, len(pairs), 1000 * seconds / len(pairs))
 
 
-def embedded(embedder: MiniLM, texts: Sequence[str], cache: Path | None) -> Rows:
-    """Rows of texts, from the cache folder if it has them."""
-    digest = hashlib.blake2b(content_id(embedder.fingerprint, *texts).encode(), digest_size=8).hexdigest()
+def embedded(embedder: EmbeddingProvider, texts: Sequence[str], cache: Path | None, *, questions: bool = False) -> Rows:
+    """Rows of texts, or of questions, from the cache folder if it has them."""
+    kind = ["questions"] if questions and not isinstance(embedder, MiniLM) else []  # which has no prompts
+    digest = hashlib.blake2b(content_id(embedder.fingerprint, *kind, *texts).encode(), digest_size=8).hexdigest()
     path = cache / f"{digest}.npy" if cache else None
     if path is not None and path.exists():
         return validate_rows(np.load(path), len(texts), embedder.dimension)
-    rows = embedder.embed_texts(texts)
+    rows = np.stack([embedder.embed_query(text) for text in texts]) if kind else embedder.embed_texts(texts)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, rows)

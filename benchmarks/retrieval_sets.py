@@ -1,6 +1,7 @@
 """Measure the parts of retrieval, each on and off, on all kinds of sets, with paired intervals.
 
-    python -m benchmarks.retrieval_sets DATA --work DIR [--sets NAME ...] [--settings NAME ...] [--every N] [--json]
+    python -m benchmarks.retrieval_sets DATA --work DIR [--sets NAME ...] [--settings NAME ...] [--every N]
+        [--embedder minilm|multilingual] [--weights W ...]
 
 DATA holds folders with the BEIR layout (see `beir.py`), and folders of files with `questions.jsonl`: of the kind of
 FinanceBench (`pdfs/`; `document`, `pages`) and of questions with the strings of their answers (`docs/`; `answers`).
@@ -8,7 +9,8 @@ Documents are split as in a knowledge base and embedded once: vectors and knowle
 
 `document@1`: the first hit is of the right document. `recall@10`: the share of the right passages (BEIR) or pages
 among the first ten hits. `all@10`: all of them. `answers@8`: those of the first eight hits that are of a right file
-hold every part of the answer.
+hold every part of the answer; `passage@8`: one of them holds the passage that the question was written for.
+`--weights` compares other weights of the cosines with the default one.
 A part is judged by its paired difference to the settings of the last release, with the interval of 95 % of the
 bootstrap samples, and a `*` if it excludes 0. `--groups 0|1` uses every other group: a company, or every other
 question.
@@ -27,9 +29,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.beir import CachedQueries, embedded, ndcg, read_collection, recall, split
-from ragkit.embed.minilm import MiniLM
+from ragkit.embed import EMBEDDERS
+from ragkit.embed.base import TokenizingEmbedder
 from ragkit.evaluate.intervals import bootstrap_mean, paired_difference
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Hit
 from ragkit.retrieve.base import ChunkIndex, RetrieverDependencies
 from ragkit.retrieve.hybrid import HybridRetriever
@@ -88,16 +92,20 @@ def judge(question: Question, hits: Sequence[Hit]) -> dict[str, float]:
         return {"document@1": float(first), "recall@10": found}
     text = " ".join(" ".join(hit.text for hit in hits[:8] if Path(hit.source).name in right["sources"]).lower().split())  # type: ignore[operator]
     groups: list[list[str]] = right["answers"]  # type: ignore[assignment]
-    return {"answers@8": float(all(any(" ".join(a.lower().split()) in text for a in group) for group in groups))}
+    values = {"answers@8": float(all(any(" ".join(a.lower().split()) in text for a in group) for group in groups))}
+    if passage := right.get("passage"):
+        values["passage@8"] = float(" ".join(str(passage).lower().split()) in text)
+    return values
 
 
-def beir_set(folder: Path, work: Path, every: int) -> QuestionSet:
+def beir_set(folder: Path, work: Path, every: int, name: str) -> QuestionSet:
     """A collection, in memory."""
-    collection, embedder = read_collection(folder), MiniLM()
+    collection, embedder = read_collection(folder), EMBEDDERS.find(name)()
+    assert isinstance(embedder, TokenizingEmbedder)
     chunks = split(collection.documents, embedder)
     rows = embedded(embedder, [f"{chunk.header}\n{chunk.text}" for chunk in chunks], work / "vectors")
     texts = list(collection.queries.values())
-    queries = CachedQueries(embedder, texts, embedded(embedder, texts, work / "vectors"))
+    queries = CachedQueries(embedder, texts, embedded(embedder, texts, work / "vectors", questions=True))
     questions = [
         Question(text, str(number), {"grades": collection.grades[id_]})
         for number, (id_, text) in enumerate(collection.queries.items())
@@ -116,7 +124,7 @@ def file_questions(folder: Path) -> list[Question]:
             group = row["document"].split("_")[0]
             questions.append(Question(row["question"], group, {"document": row["document"], "pages": row["pages"]}))
         elif row.get("answerable", True):
-            right = {"sources": row["source"], "answers": row["answers"]}
+            right = {"sources": row["source"], "answers": row["answers"], "passage": row.get("passage")}
             questions.append(Question(row["question"], str(number), right))
     return questions
 
@@ -177,21 +185,24 @@ def in_groups(questions: QuestionSet, half: int | None) -> QuestionSet:
     return replace(questions, questions=[question for question in questions.questions if question.group in chosen])
 
 
-def open_sets(data: Path, work: Path, names: Sequence[str], every: int):  # type: ignore[no-untyped-def]
+def open_sets(data: Path, work: Path, names: Sequence[str], every: int, embedder_name: str):  # type: ignore[no-untyped-def]
     """Each set, while its index is open."""
     for folder in sorted(data.iterdir()):
         if names and folder.name not in names:
             continue
         if (folder / "qrels.tsv").exists():
-            yield beir_set(folder, work, every)
+            yield beir_set(folder, work, every, embedder_name)
         elif (folder / "questions.jsonl").exists():
-            path = work / "kb" / folder.name
-            with KnowledgeBase.open(path) as kb:
+            path = work / ("kb" if embedder_name == "minilm" else f"kb-{embedder_name}") / folder.name
+            with KnowledgeBase.open(
+                path, Pipeline.from_yaml(f"extends: default\nembed: {{name: {embedder_name}}}\n")
+            ) as kb:
                 kb.index(next(folder / name for name in ("pdfs", "docs") if (folder / name).exists()))
                 questions = file_questions(folder)
                 texts = [question.text for question in questions]
-                embedder = MiniLM()
-                queries = CachedQueries(embedder, texts, embedded(embedder, texts, work / "vectors"))
+                embedder = EMBEDDERS.find(embedder_name)()
+                rows = embedded(embedder, texts, work / "vectors", questions=True)
+                queries = CachedQueries(embedder, texts, rows)
                 with kb.session() as session, session.snapshot() as snapshot:
                     index: ChunkIndex = snapshot
                     yield QuestionSet(folder.name, RetrieverDependencies(index, queries), questions[::every])
@@ -206,9 +217,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--settings", nargs="*", default=list(SETTINGS), choices=SETTINGS)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="use only every n-th question")
     parser.add_argument("--groups", type=int, choices=(0, 1), help="use every other group, from this one on")
+    parser.add_argument("--embedder", choices=("minilm", "multilingual"), default="minilm")
+    parser.add_argument("--weights", type=float, nargs="*", default=[], metavar="W", help="weights of the cosines")
     options = parser.parse_args(arguments)
     settings = {name: SETTINGS[name] for name in options.settings}
-    for questions in open_sets(options.data, options.work, options.sets, options.every):
+    if options.weights:
+        weights = {f"weight {weight}": HybridOptions(dense_weight=weight) for weight in options.weights}
+        settings = {"default": SETTINGS["default"], **weights}
+    for questions in open_sets(options.data, options.work, options.sets, options.every, options.embedder):
         chosen = in_groups(questions, options.groups)
         print("\n".join(table(chosen.name, measure(chosen, settings), len(chosen.questions))), flush=True)
 

@@ -1,13 +1,17 @@
-"""Index a folder, ask a question, and print the answer with its citations."""
+"""Index a folder, ask a question, and print the answer with its citations.
+
+`cited_answers.py FOLDER QUESTION [KB]` keeps the knowledge base in the directory KB, if one is named.
+"""
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ragkit import KnowledgeBase
 
 
-def main(folder: Path, question: str) -> None:
-    with KnowledgeBase.open("kb") as kb:
+def main(folder: Path, question: str, directory: Path) -> None:
+    with KnowledgeBase.open(directory) as kb:
         report = kb.index(folder)
         print(f"{report.files['added']} files, {report.chunks['added']} chunks")
         answer = kb.ask(question)
@@ -18,4 +22,5 @@ def main(folder: Path, question: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    with TemporaryDirectory() as temporary:
+        main(Path(sys.argv[1]), sys.argv[2], Path(*(sys.argv[3:] or [temporary, "kb"])))

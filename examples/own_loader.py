@@ -1,6 +1,7 @@
 """A loader of your own: each event of a calendar file (.ics) becomes a document with filterable metadata."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ragkit import Document, RAGAgent
 
@@ -32,9 +33,10 @@ def load_calendar(path: Path) -> list[Document]:
 
 
 if __name__ == "__main__":
-    file = Path("events.ics")
-    file.write_text(CALENDAR, encoding="utf-8")
-    agent = RAGAgent.from_documents(load_calendar(file))
+    with TemporaryDirectory() as directory:
+        file = Path(directory, "events.ics")
+        file.write_text(CALENDAR, encoding="utf-8")
+        agent = RAGAgent.from_documents(load_calendar(file))
     answer = agent.ask("Where is the assembly point of the fire drill?")
     print(answer.text)
     print(answer.citations[0].source)

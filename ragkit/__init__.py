@@ -5,11 +5,35 @@ The public names are listed in `__init__.pyi`. Each is imported when it is first
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 __version__ = "0.3.0"
+
+_MOVED = {
+    "ragkit.agent.result": "RunContext",
+    "ragkit.agent.tools.base": "ToolCache ToolResult",
+    "ragkit.answer.answer_events": "AnswerEvent AnswerToolFinished AnswerToolStarted",
+    "ragkit.compat": "AgentTeam ConversationManager CostTracker Groqqy MemoryManager Planner ToolExecutor ToolWrapper",
+    "ragkit.errors": (
+        "AuthenticationFailed BudgetTooSmall ConnectionFailed ContextTooLong DimensionMismatch "
+        "GuardrailBlocked HandoffFailed InvalidFilter InvalidRequest InvalidVector KnowledgeBaseDamaged "
+        "KnowledgeBaseLocked KnowledgeBaseWriteFailed LoadLimitExceeded ModelNotFound NotAKnowledgeBase "
+        "PipelineError PriceUnknown RequestTimeout RunCancelled SettingsMismatch StoreError ToolCallLoop "
+        "ToolsNotSupported UnknownModel UnknownName UnsupportedFormat WorkerError"
+    ),
+    "ragkit.index.report": "IndexReport",
+    "ragkit.load.base": "Loader",
+    "ragkit.models": "Anthropic Cohere DeepSeek Gemini Groq Mistral ModelInfo OpenAI Voyage XAI",
+    "ragkit.records": "Citation",
+    "ragkit.retrieve.base": "Reranker Retriever",
+    "ragkit.split.base": "Splitter",
+    "ragkit.split.text_splitters": "SemanticTextSplitter",
+    "ragkit.store.base": "Store",
+}
+"""Module -> names that `from ragkit import ...` gave before; for this version it still does, with a warning."""
 
 
 @cache
@@ -43,7 +67,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return __dir__()
     if name not in _modules():
-        raise AttributeError(f"module 'ragkit' has no attribute {name!r}")
+        return _find_moved(name)
     try:
         return getattr(import_module(_modules()[name]), name)
     except ImportError as error:
@@ -52,6 +76,16 @@ def __getattr__(name: str) -> object:
         if isinstance(error, MissingExtra):
             return _create_stand_in(name, error)
         raise
+
+
+def _find_moved(name: str) -> object:
+    """A name that has moved to another module. Raises AttributeError for any other name."""
+    for module, names in _MOVED.items():
+        if name in names.split():
+            moved = f"from {module} import {name}"
+            warnings.warn(f"ragkit.{name} has moved: use `{moved}`", DeprecationWarning, stacklevel=3)
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'ragkit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -2,9 +2,10 @@
 
 RagkitError
 ├── MissingExtra                  an optional dependency is not installed (also an ImportError)
-├── UnknownName                   a name that is not registered
+├── UnknownName                   a name that is not registered (also a ValueError)
 │   └── UnknownModel              a model that is not in the price data
-├── InvalidOption                 an option with a value out of range
+├── InvalidOption                 an option with a value out of range (also a ValueError)
+│   └── InvalidType               an argument of a wrong type (also a TypeError)
 ├── PipelineError                 an invalid file of settings, with every problem in it
 ├── LoadError                     a file that cannot be parsed
 │   ├── UnsupportedFormat         no loader for this format
@@ -33,6 +34,9 @@ RagkitError
 ├── BudgetExceeded                a limit of cost, tokens or time was reached
 │   └── BudgetTooSmall            the estimate exceeds the limit; nothing was spent
 ├── PriceUnknown                  a cost limit was set, but the price is unknown
+├── InvalidToolArguments          a model called a tool with arguments that its schema does not allow
+├── ToolTimeout                   a tool exceeded its timeout
+├── ToolRefused                   a tool call was rejected
 ├── UnsupportedAnswer             the documents do not support an answer, and `strict` is set
 └── RunError                      an agent run ended without an answer; holds its partial result
     ├── RunCancelled
@@ -61,7 +65,7 @@ def format_amount(amount: float) -> str:
 def closest_match(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known word closest to `word`, ignoring case, or None."""
     lowered = {name.lower(): name for name in known}
-    close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
+    close = get_close_matches(str(word).lower(), list(lowered), n=1, cutoff=cutoff)
     return lowered[close[0]] if close else None
 
 
@@ -91,7 +95,7 @@ class MissingExtra(RagkitError, ImportError):
         return f"{self.feature} needs an optional dependency: {install_command(self.extra)}"
 
 
-class UnknownName(RagkitError):
+class UnknownName(RagkitError, ValueError):
     """A name that is not registered. `kind` says of what: store, loader, model; `known` are the valid names."""
 
     def __init__(self, kind: str, name: str, known: Sequence[str]) -> None:
@@ -115,7 +119,7 @@ class UnknownModel(UnknownName):
         return f"unknown model {self.name!r}{near}: `ragkit models --all` lists all models"
 
 
-class InvalidOption(RagkitError):
+class InvalidOption(RagkitError, ValueError):
     """An option with an invalid value. `expected` completes the sentence "OPTION must be ..."."""
 
     def __init__(self, option: str, value: object, expected: str) -> None:
@@ -124,6 +128,14 @@ class InvalidOption(RagkitError):
 
     def __str__(self) -> str:
         return f"{self.option} must be {self.expected} (got {self.value!r})"
+
+
+class InvalidType(InvalidOption, TypeError):
+    """An argument of a wrong type. `option` names it, `expected` the types that are allowed."""
+
+    def __str__(self) -> str:
+        got = f"{type(self.value).__name__}: {shorten(repr(self.value), 80)}"
+        return f"{self.option} must be {self.expected} (got {got})"
 
 
 class PipelineError(RagkitError):
@@ -376,6 +388,32 @@ class PriceUnknown(RagkitError):
             f"the price of {self.what} is unknown, so a budget of {format_amount(self.limit)} USD cannot be enforced: "
             "add the price to configs/prices.yaml, or remove the budget"
         )
+
+
+class InvalidToolArguments(RagkitError):
+    """A model called a tool with invalid arguments. `problems` has one line for each problem."""
+
+    def __init__(self, tool: str, problems: Sequence[str]) -> None:
+        super().__init__(tool, tuple(problems))
+        self.tool, self.problems = tool, tuple(problems)
+
+    def __str__(self) -> str:
+        return f"invalid arguments for {self.tool}: {'; '.join(self.problems)}"
+
+
+class ToolTimeout(RagkitError):
+    """A tool exceeded its timeout; the run no longer waits for it."""
+
+    def __init__(self, tool: str, seconds: float) -> None:
+        super().__init__(tool, seconds)
+        self.tool, self.seconds = tool, seconds
+
+    def __str__(self) -> str:
+        return f"{self.tool} did not answer within {self.seconds:g} seconds"
+
+
+class ToolRefused(RagkitError):
+    """A tool call was rejected by a guardrail, the policy, the user or the coherence check."""
 
 
 class UnsupportedAnswer(RagkitError):

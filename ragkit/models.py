@@ -13,6 +13,11 @@ from functools import lru_cache
 
 from ragkit.usage.model_info import ModelInfo
 
+__all__ = [  # noqa: RUF022 - ModelInfo first
+    "ModelInfo", "Anthropic", "Cohere", "DeepSeek", "Gemini", "Groq", "Jina", "Mistral", "Ollama", "OpenAI", "Voyage",
+    "XAI",
+]  # fmt: skip
+
 
 class _Models(type):
     """The class of the classes below: their attributes are the models of one service."""

@@ -13,6 +13,8 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from ragkit.argument_types import check_types
+
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 """A value that can be serialized to JSON."""
 
@@ -102,6 +104,7 @@ class Place:
         return [self.start, self.unit, self.number, self.last, self.section, self.columns]
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class Document:
     """The text of one source, with the positions of its pages and headings.

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from ragkit.agent.events import Event, TextChunk
-from ragkit.agent.loop.definition import AgentDefinition, HandoffTool
+from ragkit.agent.loop.definition import AgentDefinition, HandoffTool, to_identifier
 from ragkit.agent.loop.estimate import RunEstimate, estimate_run
 from ragkit.agent.loop.run_state import RunOptions, RunState
 from ragkit.agent.loop.sync_driver import drive
@@ -17,6 +17,8 @@ from ragkit.agent.memory.memory import ConversationMemory, RunMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.runtime.cancellation import Cancellation
+from ragkit.agent.tools.base import Tool, ToolContext
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -26,6 +28,7 @@ AgentInput: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
 NO_CONTEXT: Mapping[str, JSON] = {}
 
 
+@check_types()
 class Agent(AgentDefinition):
     """A model with tools. Immutable and without conversation state: one agent serves any number of runs.
 
@@ -156,6 +159,7 @@ class Agent(AgentDefinition):
             return_exceptions: put the error of a failed run into the list. Otherwise the first error (in order) is
                 raised after all runs have ended, and the other results are lost.
         """
+        _check_concurrency(max_concurrency)
         with ThreadPoolExecutor(max_concurrency) as pool:
             futures = [pool.submit(copy_context().run, self._run_isolated, item) for item in inputs]
         outcomes = [future.exception() or future.result() for future in futures]
@@ -175,6 +179,7 @@ class Agent(AgentDefinition):
         """Asynchronous version of `batch`."""
         import asyncio
 
+        _check_concurrency(max_concurrency)
         semaphore = asyncio.Semaphore(max_concurrency)
 
         async def run_one(item: AgentInput) -> AgentResult:
@@ -193,6 +198,27 @@ class Agent(AgentDefinition):
         run.messages += [*earlier, *run.input_messages]
         return estimate_run(self.provider, self.config, run.build_request())
 
+    def as_tool(self, name: str = "", description: str = "") -> Tool:
+        """A tool that runs this agent for another one, in a conversation of its own, with the caller's data.
+
+        Its usage is part of the outer run.
+
+        Args:
+            name: by default the name of the agent, in letters that services allow.
+            description: what it is good for; by default the description of the agent.
+        """
+
+        def ask(task: str, context: ToolContext) -> str:
+            """Ask another agent.
+
+            Args:
+                task: what it should do, with all that it needs to know.
+            """
+            return self.run(task, context=context.context, memory=ConversationMemory()).content
+
+        words = description or self.description or f"Ask the agent {self.name}."
+        return Tool.from_function(ask, words, name=name or to_identifier(self.name))
+
     def reset(self) -> None:
         """Clear the agent's own memory, if it has one."""
         if self.memory is not None:
@@ -200,6 +226,11 @@ class Agent(AgentDefinition):
 
     def _run_isolated(self, given: AgentInput) -> AgentResult:
         return run_to_completion(prepare_run(self, given, RunOptions(memory=ConversationMemory())))
+
+
+def _check_concurrency(runs: int) -> None:
+    if runs < 1:
+        raise InvalidOption("max_concurrency", runs, ">= 1")
 
 
 def prepare_run(agent: AgentDefinition, given: AgentInput, start: RunOptions) -> RunState:

@@ -19,6 +19,7 @@ from ragkit.agent.providers.scripted import LocalProvider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.builtin import create_default_registry
 from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.argument_types import check_types
 
 
 def default_provider() -> Provider:
@@ -26,6 +27,7 @@ def default_provider() -> Provider:
     return detect_provider() or LocalProvider()
 
 
+@check_types()
 class Bot:
     """Chats, remembers and uses tools. Every argument has a default.
 
@@ -49,7 +51,7 @@ class Bot:
         config: AgentConfig | None = None,
     ) -> None:
         self.provider: Provider = provider if provider is not None else self._choose_provider(model)
-        self.tools = ToolRegistry(create_default_registry() if tools is None else tools)
+        self.tools = ToolRegistry(self._default_tools() if tools is None else tools)
         self.memory = ConversationMemory()
         self.last_result: AgentResult | None = None
         """The result of the last turn."""
@@ -64,6 +66,10 @@ class Bot:
     @staticmethod
     def _choose_provider(model: str) -> Provider:
         return default_provider()
+
+    @staticmethod
+    def _default_tools() -> ToolRegistry:
+        return create_default_registry(None)
 
     def chat(self, user_message: str) -> tuple[str, float | None]:
         """Send a message. Returns the answer and the cost of this turn in US dollars; None: a price is unknown."""

@@ -36,6 +36,8 @@ class IterationStarted(Event):
     iteration: int
     """Counted from 1."""
     agent_name: str
+    messages: tuple[Message, ...] = ()
+    """The conversation so far; in the first turn without what a memory holds."""
 
 
 @dataclass(frozen=True, slots=True)

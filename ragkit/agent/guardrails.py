@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -18,6 +19,7 @@ GuardrailAction: TypeAlias = Literal["allow", "warn", "rewrite", "block"]
 ViolationAction: TypeAlias = Literal["warn", "rewrite", "block"]
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict of a guardrail about a text."""
@@ -42,6 +44,7 @@ class Guardrail(Protocol):
         """Check a text."""
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class Guardrails:
     """The guardrails of an agent, by place. Those of a place run in order, each on the output of the one before."""
@@ -72,7 +75,8 @@ def apply_guardrails(guardrails: Iterable[Guardrail], text: str) -> tuple[str, l
         verdict = guardrail.check(text)
         if verdict.action == "allow":
             continue
-        findings.append(GuardrailFinding(guardrail.name, verdict.action, verdict.reason))
+        name = getattr(guardrail, "name", type(guardrail).__name__)
+        findings.append(GuardrailFinding(name, verdict.action, verdict.reason))
         if verdict.action == "block":
             break
         if verdict.action == "rewrite":
@@ -178,6 +182,7 @@ PII_PATTERNS: Mapping[str, tuple[str, Callable[[str], bool]]] = {
 """Kinds of personal data: a pattern, compiled on first use, and a check of its matches."""
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class PIIGuardrail:
     """Finds personal data: mail addresses, payment cards, bank accounts, US social security, IP, phone numbers.
@@ -272,6 +277,7 @@ class InjectionGuardrail:
         return Verdict(self.action, f"instructions to the model: {matches[0][:60]!r}", text) if matches else ALLOW
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolOutputScreening:
     """How tool results are treated before a model sees them."""

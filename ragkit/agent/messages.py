@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
+from ragkit.argument_types import check_fields, check_types
 from ragkit.records import JSON
 
 BY_RAGKIT = "ragkit"
@@ -26,6 +27,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A tool call of a model, or of the agent before its first request."""
@@ -57,10 +59,10 @@ class ToolCall:
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> ToolCall:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`. Raises InvalidOption for any other object."""
         arguments = data.get("arguments")
         return ToolCall(
-            str(data["name"]),
+            cast("str", data.get("name")),
             dict(arguments) if isinstance(arguments, Mapping) else {},
             str(data.get("id", "")),
             str(data.get("malformed", "")),
@@ -68,6 +70,7 @@ class ToolCall:
         )
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class Image:
     """An image in a message."""
@@ -83,6 +86,7 @@ class Image:
         return Image(base64.b64encode(Path(path).read_bytes()).decode("ascii"), media_type)
 
 
+@check_types(skip=("__init__", "system", "user", "assistant"))
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation."""
@@ -111,11 +115,27 @@ class Message:
     message that begins with results of the agent's own calls: the text of the user alone."""
 
     def __post_init__(self) -> None:
-        # some services return None for an empty text, and users pass the name of a role
-        if self.content is None:
+        # the usual classes, compared in one expression: a run creates many messages
+        if not (
+            self.role.__class__ is Role
+            and self.content.__class__ is str
+            and self.tool_calls.__class__ is tuple
+            and self.images.__class__ is tuple
+            and self.provider_state.__class__ is dict
+            and self.name.__class__ is self.tool_call_id.__class__ is self.agent_name.__class__ is str
+            and self.reasoning.__class__ is str
+            and self.is_error.__class__ is self.pinned.__class__ is bool
+        ):
+            self._normalize()
+
+    def _normalize(self) -> None:
+        """Check the fields; convert what services and users write otherwise. Raises InvalidType."""
+        if self.content is None:  # some services return None for an empty text
             object.__setattr__(self, "content", "")
-        if type(self.role) is not Role:
-            object.__setattr__(self, "role", Role(self.role))
+        check_fields(self)
+        object.__setattr__(self, "role", Role(self.role))
+        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        object.__setattr__(self, "images", tuple(self.images))
 
     @property
     def is_opening(self) -> bool:
@@ -135,7 +155,7 @@ class Message:
     @staticmethod
     def assistant(content: str, tool_calls: Sequence[ToolCall] = ()) -> Message:
         """An assistant message, with its tool calls."""
-        return Message(Role.ASSISTANT, content, tuple(tool_calls))
+        return Message(Role.ASSISTANT, content, cast("tuple[ToolCall, ...]", tool_calls))
 
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object without empty fields; `from_dict` parses it."""
@@ -153,10 +173,10 @@ class Message:
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> Message:
-        """The inverse of `to_dict`; unknown keys are ignored."""
+        """The inverse of `to_dict`; unknown keys are ignored. Raises InvalidOption for any other object."""
         state = data.get("provider_state")
         return Message(
-            Role(str(data["role"])),
+            cast("Role", data.get("role")),
             str(data.get("content") or ""),
             tuple(ToolCall.from_dict(call) for call in json_objects(data.get("tool_calls"))),
             str(data.get("tool_call_id", "")),

@@ -142,13 +142,14 @@ OBSERVER_METHODS: Mapping[type[events.Event], str] = {
 """The observer's method for each kind of event."""
 
 
+_MODEL_AND_MESSAGES = ("model", "request.messages")
 _HOOK_ARGUMENTS: Mapping[type[events.Event], tuple[str, ...]] = {
     events.RunStarted: ("messages",),
     events.RunEnded: ("result",),
     events.RunFailed: ("error",),
     events.IterationStarted: ("iteration",),
     events.IterationEnded: ("iteration",),
-    events.ModelCallStarted: ("model", "request.messages"),
+    events.ModelCallStarted: _MODEL_AND_MESSAGES,
     events.ModelCallEnded: ("message", "usage"),
     events.ToolStarted: ("call.name", "call.arguments"),
     events.ToolChunk: ("call.name", "text"),
@@ -161,6 +162,7 @@ _HOOK_ARGUMENTS: Mapping[type[events.Event], tuple[str, ...]] = {
 _FURTHER_HOOK_ARGUMENTS: Mapping[type[events.Event], tuple[str, ...]] = {
     events.RunStarted: ("agent_name",),
     events.RunEnded: ("result.usage",),
+    events.IterationStarted: ("messages",),
     events.IterationEnded: ("outcome",),
     events.ToolEnded: ("seconds", "call.arguments"),
     events.ToolFailed: ("call.arguments", "seconds"),
@@ -181,8 +183,9 @@ class HookObserver(AgentObserver):
     of on_llm_start and on_llm_end.
 
     A hook with fewer parameters gets the first of these arguments. One with more gets more: on_tool_end(name, result,
-    seconds, args), on_tool_error(name, error, args, seconds), on_iteration_end(number, outcome),
-    on_agent_start(messages, agent_name), on_agent_end(result, usage). A hook may be a coroutine function.
+    seconds, args), on_tool_error(name, error, args, seconds), on_iteration_start(number, messages),
+    on_iteration_end(number, outcome), on_agent_start(messages, agent_name), on_agent_end(result, usage). The hook of
+    on_llm_start may also be `def hook(messages, model)`. A hook may be a coroutine function.
 
     Raises:
         UnknownName: there is no hook of this name.
@@ -220,11 +223,19 @@ def _call_hook(hook: Hook, event: events.Event) -> object:
         if names is None:
             return hook(event)
         count = _count_parameters(hook)
+        if names == _MODEL_AND_MESSAGES and _begins_with_messages(hook):
+            names = names[::-1]
         names = names if count is None else (*names, *_FURTHER_HOOK_ARGUMENTS.get(type(event), ()))[:count]
         return hook(*[attrgetter(name)(event) for name in names])
     except Exception as error:  # noqa: BLE001 - reported: an observer must not break the run
         report_failure(event, error)
         return None
+
+
+def _begins_with_messages(hook: Hook) -> bool:
+    """Whether the first parameter of a hook, but for `self`, has the name `messages`."""
+    code: CodeType | None = getattr(hook, "__code__", None)
+    return code is not None and code.co_varnames[inspect.ismethod(hook) :][:1] == ("messages",)
 
 
 def _count_parameters(hook: Hook) -> int | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from ragkit.agent.messages import ToolCall, canonical_json
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -59,6 +60,7 @@ class ArgumentRule:
         return re.search(self.matches, value if isinstance(value, str) else canonical_json(value)) is not None
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
     """Rules about tools. The strictest match wins: deny, then review, then allow, then the default."""

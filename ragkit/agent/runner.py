@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field
 from types import MappingProxyType
 
 from ragkit.agent.agent import AgentInput, arun_to_completion, prepare_run, run_to_completion
@@ -21,10 +21,12 @@ from ragkit.agent.memory.memory import FORMAT, parse_messages, to_conversation_j
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.result import AgentResult, RunContext, SuspendedRun
 from ragkit.agent.runtime.cancellation import Cancellation
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ConversationState:
     """A conversation between turns: everything that the next turn needs."""
@@ -83,6 +85,7 @@ RunnerContext = ConversationState | Mapping[str, JSON]
 """A conversation (also `result.context`), the JSON object that it was saved as, or the caller's data for a new one."""
 
 
+@check_types()
 class AgentRunner:
     """Runs conversations with a team of agents. Immutable and thread-safe.
 
@@ -90,13 +93,25 @@ class AgentRunner:
         agents: the team; the first one starts. Handoffs may name any of them.
     """
 
+    agents: Mapping[str, AgentDefinition]
+    """The team by name."""
+    entry_agent: AgentDefinition
+    """The agent that starts."""
+
     def __init__(self, agents: Sequence[AgentDefinition]) -> None:
         if not agents:
             raise InvalidOption("agents of AgentRunner", [], "one or more")
-        self.agents: Mapping[str, AgentDefinition] = MappingProxyType({agent.name: agent for agent in agents})
+        self.agents = MappingProxyType({agent.name: agent for agent in agents})
         if len(self.agents) != len(agents):
             raise InvalidOption("the names of agents", [agent.name for agent in agents], "unique")
         self.entry_agent = agents[0]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Rejects changes after the construction. Subclasses may have attributes of their own."""
+        is_own = name in ("agents", "entry_agent") or type(self).__module__.startswith("ragkit.")
+        if is_own and hasattr(self, "entry_agent"):
+            raise FrozenInstanceError(f"cannot set {name!r}: an AgentRunner is immutable; create another one")
+        object.__setattr__(self, name, value)
 
     def run(
         self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None

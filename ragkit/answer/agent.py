@@ -38,6 +38,7 @@ from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS, SEARCH_RUL
 from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS
 from ragkit.answer.searchers.aggregate_tool import AggregateTool, Aggregator
 from ragkit.answer.tool import DEFAULT_PASSAGES_BUDGET, DEFAULT_TOP_K, MAX_TOP_K, RAGTool
+from ragkit.argument_types import check_types
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption, KnowledgeBaseError, LoadError, RunError
 from ragkit.records import JSON, Document, Hit, Where
@@ -47,6 +48,7 @@ from ragkit.usage.meter import Meter, UsageStats, use_meter
 DEFAULT_CONFIG = AgentConfig(temperature=0.0, max_iterations=6, on_max_iterations="answer", text_tool_calls=False)
 
 
+@check_types()
 @dataclass(frozen=True)
 class RAGOptions:
     """How a RAGAgent searches and answers."""
@@ -96,6 +98,7 @@ class RAGOptions:
             object.__setattr__(self, "extra_instructions", wishes)
 
 
+@check_types()
 class RAGAgent(Agent):
     """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
@@ -467,7 +470,7 @@ class RAGAgent(Agent):
         return CheckedText(
             text,
             citations,
-            Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
+            quoted.outcome,
             quoted.abstained,
             quoted.evidence,
             statements=statements,

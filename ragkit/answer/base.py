@@ -12,10 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.agent.tracing.trace import AgentTrace
+from ragkit.answer.confidence import describe
 from ragkit.answer.outcome import NOTICES, Outcome, describe_unknown_citations
 from ragkit.answer.score_calibration import ScoreCalibration
 from ragkit.records import JSON, Chunk, Citation, Document, Hit, SearchMode, Where
 from ragkit.usage.meter import AgentUsage
+
+EXTRACTIVE = "extractive"
+"""`Answer.model` of an answer without a model."""
 
 
 class Searcher(Protocol):
@@ -126,7 +130,8 @@ class Answer:
     abstained: bool
     """`text` says that the documents do not answer the question; the citations are the nearest passages."""
     evidence: float
-    """Estimated probability that the passages answer the question, in [0, 1]."""
+    """Without a model, the estimated probability that the answer is right; with one, that the passages hold an answer.
+    In [0, 1]."""
     model: str
     usage: AgentUsage
     trace: AgentTrace
@@ -150,6 +155,12 @@ class Answer:
         return sum(shares.get(statement.support, 0.0) for statement in self.statements) / len(self.statements)
 
     @property
+    def confidence(self) -> str | None:
+        """`evidence` in words for an answer without a model, "likely" or "uncertain"; None for any other."""
+        is_estimated = self.model == EXTRACTIVE and self.outcome is Outcome.ANSWERED and self.evidence > 0
+        return describe(self.evidence) if is_estimated else None
+
+    @property
     def unsupported(self) -> tuple[Statement, ...]:
         """The statements that the cited passages do not support, and those without a citation."""
         return tuple(s for s in self.statements if s.support in (Support.NOT_FOUND, Support.NO_CITATION))
@@ -160,6 +171,8 @@ class Answer:
         reasons = []
         if self.outcome is Outcome.NOT_IN_DOCUMENTS:
             reasons.append("the documents hold no answer")
+        elif self.outcome is Outcome.PASSAGES:
+            reasons.append("the documents hold no direct answer")
         elif self.outcome is not Outcome.ANSWERED:
             reasons.append(self.notices[0] if self.notices else NOTICES[self.outcome])
         if self.unknown_citations:
@@ -180,6 +193,7 @@ class Answer:
             "unknown_citations": list(self.unknown_citations),
             "unsupported_reasons": list(self.unsupported_reasons),
             "evidence": round(self.evidence, 4),
+            "confidence": self.confidence,
             "supported": None if self.supported is None else round(self.supported, 4),
             "statements": [_statement_json(statement, display) for statement in self.statements],
             "citations": [citation.to_json(display) for citation in self.citations],
@@ -187,6 +201,12 @@ class Answer:
             "usage": self.usage.to_dict(),
             "trace_id": self.trace_id,
         }
+
+
+def format_confidence(answer: Answer) -> str:
+    """The word and the number for how likely an answer is right, or for the evidence that a model had."""
+    value = f"{answer.evidence:.2f}"
+    return f"evidence {value}" if answer.confidence is None else f"{answer.confidence} ({value})"
 
 
 def _statement_json(statement: Statement, display: Callable[[str], str]) -> dict[str, JSON]:

@@ -16,6 +16,8 @@ NOT_FOUND_MARK = "[not in documents]"
 """The first words of a model's answer when the passages do not hold it, in every language; never shown."""
 NOT_IN_DOCUMENTS = "Not in these documents."
 """The first words of an abstention without a model."""
+CLOSEST_PASSAGES = "No direct answer found. Closest passages:"
+"""The words before the numbers of passages that may hold an answer."""
 
 _MARK = re.compile(r"[\s>*_`]*\[not in (?:the )?documents?\][*_`]*[.:]?\s*", re.IGNORECASE)
 _PREFIX = re.compile(
@@ -46,6 +48,8 @@ class Outcome(StrEnum):
     """With citations of the documents."""
     NOT_IN_DOCUMENTS = "not_in_documents"
     """The documents do not hold the answer."""
+    PASSAGES = "passages"
+    """No direct answer was found; the citations are the closest passages. Without a model only."""
     NOT_SEARCHED = "not_searched"
     """The model searched nothing, and cites nothing that an earlier search showed."""
     UNCITED = "uncited"

@@ -12,7 +12,8 @@ from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.answer.base import Answer
 from ragkit.answer.checked_text import check_text
-from ragkit.answer.extractive.whole.look_up import EVIDENCE, DocumentReader
+from ragkit.answer.confidence import LOOKED_UP
+from ragkit.answer.extractive.whole.look_up import DocumentReader
 from ragkit.answer.passage_text import format_blocks
 from ragkit.index.sources.ids import display_name
 from ragkit.records import Hit
@@ -110,7 +111,7 @@ class ModelSummary:
             unknown_citations=checked.unknown_citations,
             statements=checked.statements,
         )
-        return replace(answer, evidence=EVIDENCE * (answer.supported or 0.0))
+        return replace(answer, evidence=LOOKED_UP * (answer.supported or 0.0))
 
     def _ask(self, instructions: str, texts: Sequence[str]) -> AgentResult:
         agent = Agent(self._provider, [], config=self._config, instructions=instructions)

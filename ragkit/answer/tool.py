@@ -14,6 +14,7 @@ from ragkit.answer.extractive.whole import answer_whole
 from ragkit.answer.outcome import NOT_FOUND_MARK
 from ragkit.answer.passage_text import EXTRACTS_BUDGET, choose_extracts, format_blocks, format_extracts
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
+from ragkit.argument_types import check_types
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit, Where
@@ -38,6 +39,7 @@ NO_CONTEXT = ToolContext()
 """The context of a call without an agent."""
 
 
+@check_types()
 class RAGTool:
     """The search tool over a knowledge base, over documents, or over a filled vector store.
 
@@ -174,6 +176,7 @@ def _tool_signature() -> ToolSignature:
     return read_signature(RAGTool.search_knowledge_base, context_type=ToolContext, hidden=("self",))
 
 
+@check_types()
 class SemanticSearchTool(RAGTool):
     """The search tool with dense retrieval only: passages by their cosine with the question."""
 

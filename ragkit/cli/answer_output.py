@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
-from ragkit.answer.base import Answer, Support
+from ragkit.answer.base import EXTRACTIVE, Answer, Support, format_confidence
+from ragkit.answer.citations import CITATION_MARK
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.verdicts import NOT_CHECKED, NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.cli.common import CliContext, format_also_in, format_location
@@ -12,32 +15,57 @@ from ragkit.cli.costs import format_usd
 from ragkit.cli.terminal import echo
 from ragkit.records import Citation
 
-_OUTCOMES_WITH_EVIDENCE = {Outcome.ANSWERED, Outcome.NOT_IN_DOCUMENTS, Outcome.UNCITED, Outcome.CUT}
+_OUTCOMES_WITH_EVIDENCE = {Outcome.ANSWERED, Outcome.PASSAGES, Outcome.NOT_IN_DOCUMENTS, Outcome.UNCITED, Outcome.CUT}
 """Where passages and text belong together: a figure beside a refusal would say something about the refusal."""
 MAX_QUOTE_CHARS = 200
 """Maximum characters of a printed quote."""
+MAX_PASSAGE_CHARS = 320
+"""Maximum characters of a passage that is shown in place of an answer, as by `ragkit search`."""
 
 
-def print_answer(context: CliContext, answer: Answer, *, streamed: bool) -> None:
-    """Print the text, unless it was streamed, then what was searched, citations, notices, evidence, model and cost."""
+def print_answer(context: CliContext, answer: Answer, *, streamed: bool, quotes: bool = False) -> None:
+    """Print the text, unless it was streamed, then what was searched, citations, notices, evidence, model and cost.
+
+    Args:
+        context: where to.
+        answer: the answer.
+        streamed: the text was printed already.
+        quotes: print the quotes of all citations, also those that the text has word for word.
+    """
     text = f"The model refused: {answer.text}" if answer.outcome is Outcome.REFUSED and answer.text else answer.text
     context.write("" if streamed else text)
     if answer.searched_for:
         context.log(f"\nsearched for: {answer.searched_for}")
     context.write()
+    said = _words(CITATION_MARK.sub("", answer.text))
     for citation in answer.citations:
         mark = click.style(f"[{citation.n}]", bold=True)
-        context.write(f"  {mark} {format_location(citation)}{_format_status(citation)}")
-        quote = " ".join(citation.quote.split())
-        context.write(f'      "{quote[:MAX_QUOTE_CHARS]}{"..." if len(quote) > MAX_QUOTE_CHARS else ""}"')
+        if answer.outcome is Outcome.PASSAGES:
+            context.write(f"  {mark} {click.style(format_location(citation), bold=True)}")
+            context.write(f"      {_cut(citation.quote, MAX_PASSAGE_CHARS)}")
+        else:
+            context.write(f"  {mark} {format_location(citation)}{_format_status(citation)}")
+            if quotes or _words(citation.quote) not in said:
+                context.write(f'      "{_cut(citation.quote, MAX_QUOTE_CHARS)}"')
         if citation.also_in:
             context.write(f"      {format_also_in(citation.also_in)}")
     _print_unsupported(context, answer)
     for notice in answer.notices:
         echo(f"note: {notice}", err=True)  # with -q as well: it is a result
-    evidence = f"evidence {answer.evidence:.2f}, " if answer.outcome in _OUTCOMES_WITH_EVIDENCE else ""
-    share = "" if answer.supported is None else f"supported {answer.supported:.2f}, "
-    context.log(f"\n{evidence}{share}{answer.model}, {format_usd(answer.usage.total_cost_usd)}")
+    figures = [format_confidence(answer)] if answer.outcome in _OUTCOMES_WITH_EVIDENCE else []
+    if answer.supported is not None and answer.model != EXTRACTIVE:  # a quotation supports itself
+        figures.append(f"supported {answer.supported:.2f}")
+    context.log(f"\n{', '.join([*figures, answer.model, format_usd(answer.usage.total_cost_usd)])}")
+
+
+def _words(text: str) -> str:
+    """A text without its marks, to compare."""
+    return " ".join(re.findall(r"\w+", text))
+
+
+def _cut(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return f"{line[:limit]}{'...' if len(line) > limit else ''}"
 
 
 def print_unsupported(answer: Answer) -> None:
@@ -59,9 +87,7 @@ def _print_unsupported(context: CliContext, answer: Answer) -> None:
     for statement in answer.unsupported:
         label = "no citation" if statement.support is Support.NO_CITATION else NOT_SUPPORTED
         found = f"; it is in [{statement.found_in}]" if statement.found_in is not None else ""
-        text = " ".join(statement.text.split())
-        short = text if len(text) <= MAX_QUOTE_CHARS else f"{text[:MAX_QUOTE_CHARS]}..."
-        context.write(f"  {click.style(label, fg='red')}: {short}")
+        context.write(f"  {click.style(label, fg='red')}: {_cut(statement.text, MAX_QUOTE_CHARS)}")
         context.write(f"      {statement.reason}{found}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,9 +15,11 @@ from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.agent.providers.credentials import find_key
 from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.tools.builtin import create_default_registry
 from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.argument_types import check_types
 from ragkit.compat.openai_calls import call_id, to_openai_call, to_tool_call
-from ragkit.errors import AuthenticationFailed, ProviderError, shorten
+from ragkit.errors import AuthenticationFailed, InvalidType, ProviderError, shorten
 from ragkit.records import JSON
 
 LOG = logging.getLogger("ragkit.agent")
@@ -27,12 +29,16 @@ class Groqqy(Bot):
     """A Bot that uses Groq: a missing key is an error of the first message, not a switch to the local provider.
 
     With a `provider`, with RAGKIT_MOCK_JSON, or with the key of another service and no `model`, it uses that one. The
-    arguments are those of `Bot`.
+    arguments are those of `Bot`; its default tools also read the files of the working directory.
     """
 
     @staticmethod
     def _choose_provider(model: str) -> Provider:
         return _select_provider(model)
+
+    @staticmethod
+    def _default_tools() -> ToolRegistry:
+        return create_default_registry()
 
 
 class KeyMissing(Provider):
@@ -84,15 +90,22 @@ def _join_fields(message: str, fields: Mapping[str, object]) -> str:
     return " ".join([message, *(f"{name}={value!r}" for name, value in fields.items())])
 
 
+@check_types()
 class ConversationManager:
     """The messages of a conversation in the format of OpenAI's chat API.
 
     It can be the memory of an agent: `agent.conversation = ConversationManager()`. Subclasses may keep the messages
-    elsewhere by overriding `get_history` and the methods that add messages; they need not call `__init__`.
+    elsewhere by overriding `get_history` and the methods that add messages; they need not call `__init__`. What a
+    subclass does not store, since it overrides `get_history` and not all of the others, stays in memory.
     """
 
     @cached_property
     def _messages(self) -> list[dict[str, JSON]]:
+        return []
+
+    @cached_property
+    def _unstored(self) -> list[tuple[int, Message]]:
+        """Messages of turns that a subclass has not stored, each with its place in the conversation."""
         return []
 
     def add_user(self, text: str) -> None:
@@ -144,27 +157,43 @@ class ConversationManager:
         return {}
 
     def load_messages(self) -> list[Message]:
-        """The history as messages."""
-        return [_to_message(entry) for entry in self.get_history()]
+        """The history as messages, with those that a subclass has not stored, in their order."""
+        history = [_to_message(entry) for entry in self.get_history()]
+        for index, message in self._unstored:
+            history.insert(index, message)
+        return history
 
     def record_turn(self, messages: Sequence[Message], tool_state: Mapping[str, JSON]) -> list[Message]:
         """Add the messages of a turn; none are dropped."""
+        stores_elsewhere = type(self).get_history is not ConversationManager.get_history
         for message in messages:
-            if message.role is Role.USER:
-                self.add_user(message.content)
-            elif message.role is Role.TOOL:
-                self.add_tool_result(message.tool_call_id, message.content)
-            elif message.tool_calls:
-                self.add_tool_calls(message.content, message.tool_calls)
-            elif message.role is Role.ASSISTANT:
-                self.add_assistant(message.content)
+            self._add(message)
+            if stores_elsewhere and message.role is not Role.SYSTEM and not self._ends_with(message):
+                self._unstored.append((len(self.load_messages()), message))
         return []
+
+    def _ends_with(self, message: Message) -> bool:
+        history = self.get_history()
+        last = _to_message(history[-1]) if history else None
+        return last is not None and (last.role, last.content) == (message.role, message.content)
+
+    def _add(self, message: Message) -> None:
+        if message.role is Role.USER:
+            self.add_user(message.content)
+        elif message.role is Role.TOOL:
+            self.add_tool_result(message.tool_call_id, message.content)
+        elif message.tool_calls:
+            self.add_tool_calls(message.content, message.tool_calls)
+        elif message.role is Role.ASSISTANT:
+            self.add_assistant(message.content)
 
     def clear(self) -> None:
         """Remove all entries."""
         self.reset()
+        self._unstored.clear()
 
 
+@check_types(skip=("execute", "execute_all"))
 class ToolExecutor:
     """Executes tool calls with the tools of a registry. A failure is returned as text for the model, never raised."""
 
@@ -196,6 +225,8 @@ class ToolExecutor:
 
     def execute_all(self, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> list[tuple[str, str]]:
         """(id of the call, result) for each call, in order."""
+        if isinstance(tool_calls, str | Mapping) or not isinstance(tool_calls, Iterable):
+            raise InvalidType("tool_calls", tool_calls, "a sequence of tool calls")
         return [(call_id(call), self.execute(call)) for call in tool_calls]
 
 
@@ -207,6 +238,7 @@ class CostEntry:
     metadata: Mapping[str, JSON] = field(default_factory=dict)
 
 
+@check_types()
 class CostTracker:
     """Sums costs."""
 

@@ -19,6 +19,7 @@ from ragkit.agent.loop.definition import HandoffTool
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.runner import AgentRunner
+from ragkit.argument_types import check_types
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
@@ -32,6 +33,7 @@ _PLAN: dict[str, JSON] = {
 }
 
 
+@check_types()
 class AgentTeam:
     """Agents that hand a task over to each other; the first one starts.
 
@@ -55,6 +57,7 @@ def _with_colleagues(agent: Agent, names: Sequence[str]) -> Agent:
     return replace(agent, handoffs=[*agent.handoffs, *added])
 
 
+@check_types()
 class Planner:
     """Lets a model break a goal into steps.
 
@@ -78,6 +81,7 @@ class Planner:
         return [str(step) for step in steps or ()]
 
 
+@check_types()
 class MemoryManager:
     """Facts under keys that persist across conversations, and a search for those that concern a question.
 

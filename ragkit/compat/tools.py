@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ragkit.agent.tools.base import Tool, ToolContext
+from ragkit.argument_types import check_types
 from ragkit.records import JSON
 
 
+@check_types()
 def ToolWrapper(tool: Tool, context: ToolContext | Mapping[str, JSON]) -> Tool:  # noqa: N802 - a documented name
     """The tool with a context of its own: its calls get this context in place of the run's.
 

@@ -23,6 +23,9 @@ EMBEDDERS: Registry[EmbeddingProvider] = Registry(
         "gguf": ComponentSpec("ragkit.embed.gguf:GGUFEmbedder", "gguf", "ragkit.embed.options:GGUFOptions"),
         "hashing": ComponentSpec("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
         "minilm": ComponentSpec("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
+        "multilingual": ComponentSpec(
+            "ragkit.embed.multilingual:Multilingual", "multilingual", "ragkit.embed.options:MultilingualOptions"
+        ),
         "ollama": _service("Ollama", "ollama"),
         "onnx": ComponentSpec("ragkit.embed.onnx:OnnxEmbedder", "onnx", "ragkit.embed.options:OnnxOptions"),
         "openai": _service("OpenAI", "openai"),

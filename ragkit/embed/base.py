@@ -63,6 +63,15 @@ class MonolingualEmbedder(Protocol):
 
 
 @runtime_checkable
+class WeightedEmbedder(Protocol):
+    """An embedder whose cosines have a weight of their own in hybrid search."""
+
+    @property
+    def dense_weight(self) -> float:
+        """The weight, in [0, 1], unless `retrieve.dense_weight` is set."""
+
+
+@runtime_checkable
 class PricedEmbedder(Protocol):
     """An embedder with a provider and model name, for the prices of `PriceBook`."""
 

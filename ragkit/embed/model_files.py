@@ -44,21 +44,21 @@ def read_verified(path: Path, sha256: str | None) -> bytes:
 
 
 @contextmanager
-def verified_file(path: Path, sha256: str | None) -> Iterator[Path]:
+def verified_file(path: Path, sha256: str | None, command: str = REINSTALL_COMMAND) -> Iterator[Path]:
     """A file whose SHA-256 matches, for a library that reads large files faster than it takes bytes.
 
-    Raises KnowledgeBaseDamaged, also if the file changes within the block.
+    Raises KnowledgeBaseDamaged, also if the file changes within the block. `command` installs the file again.
     """
     try:
         with path.open("rb") as stream:
             before = _version(os.fstat(stream.fileno()))
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if digest != sha256:
-            raise _altered_error(path)
+            raise _altered_error(path, command)
         yield path
         after = _version(path.stat())
     except OSError as error:
-        raise _unreadable_error(path, error) from error
+        raise _unreadable_error(path, error, command) from error
     if after != before:
         raise KnowledgeBaseDamaged(str(path), "changed while it was read", "run the command again")
 
@@ -67,12 +67,12 @@ def _version(stat: os.stat_result) -> tuple[int, ...]:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-def _unreadable_error(path: Path, error: OSError) -> KnowledgeBaseDamaged:
-    return KnowledgeBaseDamaged(str(path), f"cannot be read ({error.strerror})", REINSTALL_COMMAND)
+def _unreadable_error(path: Path, error: OSError, command: str = REINSTALL_COMMAND) -> KnowledgeBaseDamaged:
+    return KnowledgeBaseDamaged(str(path), f"cannot be read ({error.strerror})", command)
 
 
-def _altered_error(path: Path) -> KnowledgeBaseDamaged:
-    return KnowledgeBaseDamaged(str(path), "is truncated or altered (SHA-256 checksum mismatch)", REINSTALL_COMMAND)
+def _altered_error(path: Path, command: str = REINSTALL_COMMAND) -> KnowledgeBaseDamaged:
+    return KnowledgeBaseDamaged(str(path), "is truncated or altered (SHA-256 checksum mismatch)", command)
 
 
 def digest_file(path: Path) -> str:

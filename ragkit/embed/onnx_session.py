@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import onnxruntime as ort
@@ -37,9 +38,11 @@ _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 class OnnxSession:
     """A loaded model. Thread-safe; each call computes on the calling thread."""
 
-    def __init__(self, path: Path) -> None:
-        """Load a model. Raises KnowledgeBaseDamaged."""
+    def __init__(self, path: Path, weights: Mapping[str, NDArray[np.generic]] = MappingProxyType({})) -> None:
+        """Load a model, with the weights that its graph names and does not hold. Raises KnowledgeBaseDamaged."""
         options = ort.SessionOptions()
+        values = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value)) for value in weights.values()]
+        options.add_external_initializers(list(weights), values)
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         try:
@@ -50,7 +53,11 @@ class OnnxSession:
 
     def run(self, ids: Sequence[Sequence[int]]) -> Rows:
         """Token ids of texts of equal length, (texts, tokens) -> (texts, dimension)."""
-        (rows,) = self._session.run(["rows"], {"input_ids": np.array(ids, np.int64)})
+        return self.compute("input_ids", np.array(ids, np.int64))
+
+    def compute(self, name: str, values: NDArray[np.generic]) -> Rows:
+        """The input of this name -> (texts, dimension)."""
+        (rows,) = self._session.run(["rows"], {name: values})
         return np.asarray(rows, np.float32)
 
 

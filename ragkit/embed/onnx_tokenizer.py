@@ -1,4 +1,4 @@
-"""The tokenizer of a model folder of a user's. Adapts the package `tokenizers`."""
+"""Tokenizers of models that are not shipped. Adapts the package `tokenizers`."""
 
 from __future__ import annotations
 
@@ -24,24 +24,18 @@ _BATCH_PIECES = 16
 _LAST_SPACE = re.compile(r"\s(?=\S*\Z)")
 
 
-class FolderTokenizer:
-    """The tokenizer of a folder. Thread-safe."""
+class TextTokenizer:
+    """Token ids and token offsets of texts. Thread-safe."""
 
-    def __init__(self, folder: OnnxFolder, max_tokens: int, option: str) -> None:
-        """Raises InvalidOption."""
-        path = folder.path / "tokenizer.json"
-        try:
-            self._whole, self._cutting = Tokenizer.from_file(str(path)), Tokenizer.from_file(str(path))
-        except Exception as error:  # the package raises bare exceptions
-            raise InvalidOption(option, str(path), f"the tokenizer of a model ({error})") from error
-        self._cutting.no_padding()
-        self._cutting.enable_truncation(max_tokens)
+    def __init__(self, whole: Tokenizer, cutting: Tokenizer, max_tokens: int) -> None:
+        """`whole` gives offsets, `cutting` ids, which it may truncate."""
+        self._whole, self._cutting = whole, cutting
         # "[SEP]" in a text is plain text, not a special token
         self._whole.encode_special_tokens = self._cutting.encode_special_tokens = True
         self._max_chars = max(_MIN_CHARS, max_tokens * _CHARS_PER_TOKEN)
 
     def token_ids(self, texts: Sequence[str]) -> list[Ids]:
-        """Token ids of every text, including special tokens, truncated to the limit of the model."""
+        """Token ids of every text, including special tokens."""
         encodings = self._cutting.encode_batch_fast([self._cut(text) for text in texts])
         return [encoding.ids for encoding in encodings]
 
@@ -63,6 +57,21 @@ class FolderTokenizer:
 
     def _cut(self, text: str) -> str:
         return replace_surrogates(text[: self._max_chars])
+
+
+class FolderTokenizer(TextTokenizer):
+    """The tokenizer of a folder: ids are truncated to the limit of the model."""
+
+    def __init__(self, folder: OnnxFolder, max_tokens: int, option: str) -> None:
+        """Raises InvalidOption."""
+        path = folder.path / "tokenizer.json"
+        try:
+            whole, cutting = Tokenizer.from_file(str(path)), Tokenizer.from_file(str(path))
+        except Exception as error:  # the package raises bare exceptions
+            raise InvalidOption(option, str(path), f"the tokenizer of a model ({error})") from error
+        cutting.no_padding()
+        cutting.enable_truncation(max_tokens)
+        super().__init__(whole, cutting, max_tokens)
 
 
 def _split_pieces(text: str) -> Iterator[tuple[int, str]]:

@@ -31,6 +31,21 @@ class MiniLMOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class MultilingualOptions:
+    """How `multilingual` runs. No option changes a vector."""
+
+    threads: int = 0
+    """Number of threads; 0: one per CPU that this process may use."""
+    when: EmbedTime = "question"
+    """As of `minilm`."""
+
+    def __post_init__(self) -> None:
+        if self.threads < 0:
+            raise InvalidOption("embed.threads", self.threads, "0 (one thread per CPU) or greater")
+        validate_when(self.when)
+
+
+@dataclass(frozen=True, slots=True)
 class HashingOptions:
     """Options of `hashing`."""
 

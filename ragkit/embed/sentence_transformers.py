@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from transformers.utils.logging import disable_progress_bar
 
 from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows, replace_surrogates
 from ragkit.embed.service_options import SentenceTransformersOptions
@@ -120,6 +121,7 @@ class SentenceTransformersEmbedder:
     @cached_property
     def _model(self) -> SentenceTransformer:
         options = self._options
+        disable_progress_bar()  # of loading the weights; downloads show theirs
         try:
             return SentenceTransformer(
                 options.model,

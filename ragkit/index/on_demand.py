@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ragkit.embed.base import EmbeddingProvider, Row, embed_texts
 from ragkit.index.kept_vectors import KeptVectors
 from ragkit.index.reader import CatalogSnapshot
-from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.word_forms import question_terms
 from ragkit.records import Chunk, Where
 
 MAX_EMBEDDED = 64
@@ -59,16 +59,16 @@ class OnDemandVectors:
         else:
             self._static_query = np.zeros(stored.matrix.shape[1], np.float32)
         depth = max(top_k, CANDIDATES)
-        terms = extract_terms(question)
+        terms, forms = question_terms(question, snapshot.find_terms)
         near = snapshot.search_static(self._static_query, depth, where) if is_comparable else []
-        found = [*near, *(snapshot.search_terms(terms, depth, where) if terms else ())]
+        found = [*near, *(snapshot.search_terms(terms, depth, where, forms) if terms else ())]
         found += snapshot.search_documents(question, terms, depth, where) if terms else ()
         keys = np.unique(np.array([key for key, _ in found], np.int64))
         keys = keys[snapshot.lacks_vector(keys)]
         if not len(keys):
             return []
         static = snapshot.static_vectors(keys) @ self._static_query
-        words = snapshot.term_scores(terms, keys.tolist()) if terms else np.zeros(len(keys))
+        words = snapshot.term_scores(terms, keys.tolist(), forms) if terms else np.zeros(len(keys))
         fused = STATIC_WEIGHT * _z_scores(static) + (1 - STATIC_WEIGHT) * _z_scores(words)
         limit = MAX_EMBEDDED if top_k <= CANDIDATES else top_k
         best = keys[np.argsort(-fused, kind="stable")[:limit]]

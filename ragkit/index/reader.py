@@ -522,6 +522,10 @@ class CatalogSnapshot:
         is_exact = len(live) == len(self._lexical_index.keys())
         return self._lexical_index.search(terms, top_k, None if is_exact else allowed, extra)
 
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
+        return self._lexical_index.find_terms(prefixes)
+
     def search_documents(
         self, question: str, terms: Sequence[str], top_k: int, where: Where = None
     ) -> list[tuple[int, float]]:

@@ -187,7 +187,7 @@ class Answering:
             self._window = ContextWindow(answer.context_window)
         config = AgentConfig(
             model=model_name(name),
-            temperature=answer.temperature,
+            temperature=answer.temperature or 0.0,
             max_tokens=answer.max_tokens,
             context_window=self._window,
             max_iterations=answer.max_iterations,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ragkit.argument_types import check_types
 from ragkit.embed.base import Row, Rows
 from ragkit.index.build_runner import BuildRunner
 from ragkit.index.report import IndexEvent
 from ragkit.pipeline.assemble import PipelineComponents
 
 
+@check_types()
 @dataclass(frozen=True)
 class IndexOptions:
     """Options of one index run."""

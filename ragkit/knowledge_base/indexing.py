@@ -55,6 +55,7 @@ from ragkit.knowledge_base.stored_settings import (
     read_calibration,
     write_calibration,
 )
+from ragkit.knowledge_base.unknown_language import describe_unknown_language
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.run.index_worker import add_contexts
@@ -108,11 +109,20 @@ class Indexer:
                         self._store_calibration(session.catalog)
                     finish_sources(session.catalog, self.source_files, targets)
                 chunks = session.catalog.count_chunks()
+                notes = (*notes, *self._describe_language(session.catalog, report))
             report = _add_target_results(replace(report, notes=(*notes, *report.notes)), targets)
             if report.unembedded and run.wait:
                 run.on_event(SearchReady(chunks, report.unembedded, report))
                 report = self._fill_after(report, run)
         return replace(report, seconds=time.perf_counter() - started, usage=meter.usage().to_dict())
+
+    def _describe_language(self, catalog: Catalog, report: IndexReport) -> tuple[str, ...]:
+        """A note, if chunks were added, and most are in a language that the embedder was not trained on."""
+        if report.dry_run or not report.chunks["added"]:
+            return ()
+        keys = [key for (key,) in catalog.connection.execute("SELECT key FROM chunks WHERE live = 1 ORDER BY key")]
+        note = describe_unknown_language(catalog.connection, keys, self._components.embedder)
+        return (note,) if note else ()
 
     def _fill_after(self, report: IndexReport, run: IndexOptions) -> IndexReport:
         """Embed the chunks of a run that were published without vectors; returns the report with their number."""

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.index.access.rules import as_grants
 from ragkit.index.aggregate import FieldAggregate
@@ -45,6 +46,7 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.usage.ledger import Ledger
 
 
+@check_types()
 class KnowledgeBase:
     """One index over folders, files and web pages, in a directory or a database. Created by `open`.
 

@@ -334,7 +334,7 @@ class Session:
         """What the knowledge base holds."""
         parts = self._parts
         with self.snapshot() as snapshot:
-            return read_status(snapshot, parts.location, parts.components.pipeline, parts.source_files)
+            return read_status(snapshot, parts.location, parts.components, parts.source_files)
 
     def failures(self) -> list[FileRow]:
         """The files that could not be indexed, or whose `access` was not understood, sorted by source."""

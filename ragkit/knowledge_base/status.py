@@ -6,18 +6,22 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from ragkit.errors import RagkitError
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.stored_settings import read_build_fingerprint
+from ragkit.knowledge_base.unknown_language import describe_unknown_language
 from ragkit.records import JSON
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ragkit.index.catalog.postgres_replicas import DatabaseStatus
     from ragkit.index.reader import CatalogSnapshot
     from ragkit.index.report import FileFailure
     from ragkit.knowledge_base.location import Location
     from ragkit.knowledge_base.sources.source_files import SourceFiles
-    from ragkit.pipeline.settings import Pipeline
+    from ragkit.pipeline.assemble import PipelineComponents
 
 MAX_LISTED_FAILURES = 100
 """Files that could not be indexed, in a status."""
@@ -48,6 +52,8 @@ class KnowledgeBaseStatus:
     """The registered name of the vector store."""
     failures: tuple[FileFailure, ...]
     """The first files that could not be indexed, sorted by source; `failed` counts all of them."""
+    language_note: str = ""
+    """If most of the text is in a language that the embedder was not trained on: that, and what to do."""
     database: DatabaseStatus | None = None
     """Of a knowledge base in a database that can be reached."""
 
@@ -66,7 +72,7 @@ def find_failures(snapshot: CatalogSnapshot) -> list[FileRow]:
 
 
 def read_status(
-    snapshot: CatalogSnapshot, location: Location, pipeline: Pipeline, source_files: SourceFiles
+    snapshot: CatalogSnapshot, location: Location, components: PipelineComponents, source_files: SourceFiles
 ) -> KnowledgeBaseStatus:
     """The status of a knowledge base, as the snapshot sees it; compares indexed files with the disk.
 
@@ -74,6 +80,7 @@ def read_status(
     """
     from ragkit.index.report import FileFailure
 
+    pipeline = components.pipeline
     catalog, path, is_restricted = Catalog(snapshot.connection), location.path, snapshot.is_restricted
     files = catalog.files().values()
     failed = [FileFailure(row.source, row.reason, row.hint) for row in find_failures(snapshot)]
@@ -88,11 +95,28 @@ def read_status(
         chunks=chunks,
         embedded=snapshot.count_embedded(),
         vectors=chunks if is_restricted else snapshot.count_vectors(),
-        bytes=0 if is_restricted else sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        bytes=0 if is_restricted else sum(map(_size_on_disk, path.rglob("*"))),
         sources=tuple(catalog.roots()),
         settings=asdict(read_build_fingerprint(catalog, path)),
         stale=sum(row.status == "indexed" and source_files.is_changed(row) for row in files),
         store=pipeline.store.name,
         failures=tuple(failed[:MAX_LISTED_FAILURES]),
+        language_note=_language_note(snapshot, components),
         database=None if is_restricted else location.status(),
     )
+
+
+def _size_on_disk(path: Path) -> int:
+    """The bytes that a file takes on the disk, without the gaps of a sparse one; 0 for a folder."""
+    if not path.is_file():
+        return 0
+    state = path.stat()
+    return min(state.st_size, state.st_blocks * 512) if hasattr(state, "st_blocks") else state.st_size
+
+
+def _language_note(snapshot: CatalogSnapshot, components: PipelineComponents) -> str:
+    try:
+        embedder = components.embedder
+    except RagkitError:  # a status needs neither its package nor its key
+        return ""
+    return describe_unknown_language(snapshot.connection, snapshot.arrays.chunk_keys.tolist(), embedder)

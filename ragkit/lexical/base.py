@@ -46,6 +46,9 @@ class LexicalIndex(Protocol):
     def scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks, as in `search`: (len(keys),); 0 without a matching term or for unknown keys."""
 
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
+
     def keys(self) -> ChunkKeys:
         """The keys of all chunks, ascending."""
 

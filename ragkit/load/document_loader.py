@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, LoadError, UnsupportedFormat
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
 from ragkit.load.files.fetch import FetchOptions, fetch_url
@@ -26,6 +27,7 @@ LOG = logging.getLogger("ragkit.load")
 DEFAULT_LIMITS = ParseLimits(max_file_mb=1024)
 
 
+@check_types()
 class DocumentLoader:
     """Loads documents eagerly, without state; in this process, unless `jobs` is given.
 

@@ -41,7 +41,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "sqlite": "2",
     "subtitles": "1",
     "text": "4",
-    "unstructured": "1",
+    "unstructured": "2",
     "xls": "3",
     "xlsx": "5",
 }

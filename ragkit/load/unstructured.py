@@ -1,6 +1,8 @@
 """Any format that the `unstructured` package supports, for suffixes that a pipeline routes to it.
 
-Prevents the package from downloading a language model while it parses.
+Where the spaCy model of the package is not installed, a small pipeline without a model takes its place, and nothing is
+downloaded. It finds sentences, but no verbs, by which the package tells titles from short paragraphs: without the
+model, titles are the headings that the format itself marks.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from ragkit.errors import LoadError, MissingExtra
-from ragkit.load.file_types import file_name, file_suffix
+from ragkit.load.file_types import file_name
 from ragkit.load.options import LOADER_VERSIONS, UnstructuredOptions
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
@@ -23,17 +25,26 @@ for _name in ("DO_NOT_TRACK", "SCARF_NO_ANALYTICS", "UNSTRUCTURED_DISABLE_NOTICE
     os.environ.setdefault(_name, "1")  # disables telemetry; must be set before the import
 
 try:
+    import spacy
     from unstructured.documents.elements import Element
     from unstructured.errors import UnprocessableEntityError
+    from unstructured.nlp import tokenize
     from unstructured.partition.auto import partition
 except ImportError as error:
     raise MissingExtra("the loader 'unstructured'", extra="unstructured") from error
 
-SPACY_MODEL = "en_core_web_sm"
-"""The spaCy model that the package needs to distinguish titles from sentences."""
+HAS_MODEL = find_spec("en_core_web_sm") is not None
+"""Whether the spaCy model is there, by which the package tells titles from sentences."""
 
-SUFFIXES_WITHOUT_MODEL = frozenset({".csv", ".tsv"})
-"""Suffixes that need no model."""
+
+def _create_pipeline() -> spacy.language.Language:
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("sentencizer")
+    return pipeline
+
+
+if not HAS_MODEL:
+    tokenize._load_spacy_model = _create_pipeline  # it would download the model while it parses
 
 PARSE_ERRORS = (UnprocessableEntityError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, OSError)
 """Errors of the package and its parsers for damaged files."""
@@ -48,10 +59,7 @@ class UnstructuredLoader:
         self.options = options or UnstructuredOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The document in `data`. Raises LoadError, also when a package or the model is missing."""
-        if file_suffix(source) not in SUFFIXES_WITHOUT_MODEL and find_spec(SPACY_MODEL) is None:
-            reason = f"the package unstructured needs the spaCy model {SPACY_MODEL}"
-            raise LoadError(source, reason, f"python -m spacy download {SPACY_MODEL}")
+        """The document in `data`. Raises LoadError, also when a package is missing."""
         try:
             name, strategy = file_name(source), self.options.strategy
             elements = partition(file=io.BytesIO(data), metadata_filename=name, strategy=strategy)
@@ -69,8 +77,9 @@ def _layout_blocks(elements: list[Element]) -> Iterator[LayoutBlock]:
     for element in elements:
         text = replace_invalid_chars(element.text or "").strip()
         kind = str(element.category)
-        if kind == "Title":
-            yield LayoutBlock("h", collapse_whitespace(text), (element.metadata.category_depth or 0) + 1)
+        depth = element.metadata.category_depth
+        if kind == "Title" and (HAS_MODEL or depth is not None):
+            yield LayoutBlock("h", collapse_whitespace(text), (depth or 0) + 1)
         elif kind == "ListItem":
             yield LayoutBlock("li", "- " + collapse_whitespace(text))
         elif kind not in ("Header", "Footer", "PageNumber", "PageBreak"):

@@ -64,8 +64,9 @@ class AnswerOptions:
     """Model calls per answer, >= 1."""
     max_cost_usd: float | None = 0.05
     """Cost limit of an answer in US dollars; null: no limit."""
-    temperature: float = 0.0
-    """Randomness of the model, 0 to 2; not sent to models that accept none."""
+    temperature: float | None = None
+    """Randomness of the model, 0 to 2; not sent to models that accept none. null: 0.7 for requests to a server that
+    name none, otherwise 0."""
     max_tokens: int = 2048
     """Tokens of one answer at most, >= 1."""
     passages: Literal["auto", "whole", "extracts"] = "auto"
@@ -96,8 +97,8 @@ class AnswerOptions:
             raise InvalidOption("passages", self.passages, "auto, whole or extracts")
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
-        if not 0 <= self.temperature <= 2:
-            raise InvalidOption("temperature", self.temperature, "between 0 and 2")
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise InvalidOption("temperature", self.temperature, "between 0 and 2, or null")
         for name in ("max_tokens", "passages_budget"):
             if getattr(self, name) < 1:
                 raise InvalidOption(name, getattr(self, name), ">= 1 (tokens)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragkit.argument_types import check_types
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import UnknownName
@@ -31,6 +32,7 @@ KINDS: Mapping[str, tuple[Registry[Any], type]] = {
 }
 
 
+@check_types()
 def register(kind: str, name: str, component: type[Any]) -> None:
     """Register a class under a name, for the pipeline files and the stores of this process.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragkit.argument_types import check_types
 from ragkit.config.yaml_nodes import ConfigProblem, SourceLocation, SourceText, format_problems
 from ragkit.errors import PipelineError
 from ragkit.masking import HIDDEN, is_secret, mask_passwords
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
+@check_types()
 @dataclass(frozen=True)
 class Pipeline:
     """The components of a pipeline with their options.

@@ -36,6 +36,9 @@ class ChunkIndex(Protocol):
     def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks, as in `search_terms`: (len(keys),); 0 without a matching term."""
 
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms that begin with one of the prefixes, each with the number of chunks that contain it."""
+
     def search_documents(self, question: str, terms: Sequence[str], top_k: int, where: Where = None) -> ScoredKeys:
         """The best chunks of the documents that the question names, with BM25 plus `DOCUMENT_BOOST` times the score of
         their document: at most `top_k` chunks; none if the question names no document."""

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ragkit.embed.base import MonolingualEmbedder, Row
+from ragkit.embed.base import MonolingualEmbedder, Row, WeightedEmbedder
 from ragkit.lexical.analyzer import extract_terms, is_mostly_latin
+from ragkit.lexical.base import ExtraTerms
 from ragkit.lexical.document_fields import document_version, period_terms
+from ragkit.lexical.word_forms import question_terms
 from ragkit.records import Hit, Where
 from ragkit.retrieve.base import DENSE, DOCUMENT, LEXICAL, Explanation, Retriever, RetrieverDependencies, ScoredKeys
 from ragkit.retrieve.fusion import ScoreArray, convex_combination, reciprocal_rank_fusion
@@ -107,16 +109,17 @@ class HybridRetriever(Retriever):
         return [replace(entry, hit=replace(entry.hit, rank=rank)) for rank, entry in enumerate(ranked, start=1)]
 
     def _find_candidates(self, question: str, depth: int, where: Where) -> _Candidates:
-        index, terms = self._dependencies.chunk_index, extract_terms(question)
+        index = self._dependencies.chunk_index
+        terms, forms = question_terms(question, index.find_terms)
         query = self._dependencies.embed_question(question)
         dense = index.search_dense(query, depth, where, question)
-        lexical = index.search_terms(terms, depth, where) if terms else []
+        lexical = index.search_terms(terms, depth, where, forms) if terms else []
         use_documents = bool(terms) and self._options.document_weight > 0
         named = index.search_documents(question, terms, depth, where) if use_documents else []
         keys = sorted({key for key, _ in (*dense, *lexical, *named)})
         names, rows = (
             [DENSE, LEXICAL],
-            [self._cosine_scores(query, dense, keys), self._bm25_scores(terms, lexical, keys)],
+            [self._cosine_scores(query, dense, keys), self._bm25_scores(terms, forms, lexical, keys)],
         )
         if named:
             names.append(DOCUMENT)
@@ -132,12 +135,13 @@ class HybridRetriever(Retriever):
             known |= zip(missing, self._dependencies.chunk_index.cosines(query, missing).tolist(), strict=True)
         return np.array([known[key] for key in keys], np.float64)
 
-    def _bm25_scores(self, terms: list[str], ranking: ScoredKeys, keys: list[int]) -> ScoreArray:
+    def _bm25_scores(self, terms: list[str], forms: ExtraTerms, ranking: ScoredKeys, keys: list[int]) -> ScoreArray:
         """The BM25 score of every candidate, including those that only the vectors found."""
         known = dict(ranking)
         missing = [key for key in keys if key not in known] if terms else []
         if missing:
-            known |= zip(missing, self._dependencies.chunk_index.term_scores(terms, missing).tolist(), strict=True)
+            scores = self._dependencies.chunk_index.term_scores(terms, missing, forms)
+            known |= zip(missing, scores.tolist(), strict=True)
         return np.array([known.get(key, 0.0) for key in keys], np.float64)
 
     def _dense_weight(self, question: str) -> float:
@@ -145,6 +149,8 @@ class HybridRetriever(Retriever):
         if self._options.dense_weight is not None:
             return self._options.dense_weight
         embedder = self._dependencies.embedder
+        if isinstance(embedder, WeightedEmbedder):
+            return embedder.dense_weight
         knows_script = not isinstance(embedder, MonolingualEmbedder) or is_mostly_latin(question)
         return DENSE_WEIGHT if knows_script else OTHER_SCRIPT_DENSE_WEIGHT
 

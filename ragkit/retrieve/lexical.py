@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.word_forms import question_terms
 from ragkit.records import Where
 from ragkit.retrieve.base import LEXICAL, Explanation, Retriever, RetrieverDependencies
 from ragkit.retrieve.explanations import explain_ranking
@@ -18,6 +18,6 @@ class LexicalRetriever(Retriever):
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The best chunks that contain a term of the question, with their ranks."""
         top_k = validate_top_k(self._options.top_k if top_k is None else top_k)
-        terms = extract_terms(question)
-        ranking = self._dependencies.chunk_index.search_terms(terms, top_k, where) if terms else []
-        return explain_ranking(LEXICAL, ranking, self._dependencies.chunk_index)
+        index = self._dependencies.chunk_index
+        terms, forms = question_terms(question, index.find_terms)
+        return explain_ranking(LEXICAL, index.search_terms(terms, top_k, where, forms) if terms else [], index)

@@ -37,6 +37,10 @@ class ExpandedChunkIndex:
         """The scores of the inner index."""
         return self._chunk_index.term_scores(terms, keys, extra)
 
+    def find_terms(self, prefixes: Sequence[str]) -> dict[str, int]:
+        """The terms of the inner index."""
+        return self._chunk_index.find_terms(prefixes)
+
     def search_documents(self, question: str, terms: Sequence[str], top_k: int, where: Where = None) -> ScoredKeys:
         """The chunks of the inner index."""
         return self._chunk_index.search_documents(question, terms, top_k, where)

@@ -9,6 +9,7 @@ from threading import Lock
 
 import numpy as np
 from sentence_transformers import CrossEncoder
+from transformers.utils.logging import disable_progress_bar
 
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
@@ -41,6 +42,7 @@ class CrossEncoderReranker:
     @cached_property
     def _model(self) -> CrossEncoder:
         name, offline = self._options.model or DEFAULT_MODEL, os.environ.get("RAGKIT_OFFLINE") == "1"
+        disable_progress_bar()  # of loading the weights; downloads show theirs
         try:
             return CrossEncoder(name, num_labels=1, device=self._options.device or None, local_files_only=offline)
         except (OSError, ValueError) as error:

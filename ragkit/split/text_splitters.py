@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ragkit.argument_types import check_types
 from ragkit.records import Document, content_id
 from ragkit.split.base import Splitter
 from ragkit.split.lines import LineNumbers
@@ -29,6 +30,7 @@ class TextEmbedder(Protocol):
         """Unit vectors: (len(texts), dimension)."""
 
 
+@check_types()
 class RecursiveTextSplitter:
     """Splits texts by structure: headings, blocks, paragraphs, lines, sentences, words, characters.
 
@@ -46,7 +48,7 @@ class RecursiveTextSplitter:
         self,
         chunk_size: int = 1000,
         chunk_overlap: int = 200,
-        separators: Sequence[str] | None = None,
+        separators: str | Sequence[str] | None = None,
         unit: Unit = "characters",
     ) -> None:
         separator_list = (separators,) if isinstance(separators, str) else tuple(separators or ())
@@ -75,6 +77,7 @@ class RecursiveTextSplitter:
             seen[key] += 1
 
 
+@check_types()
 class TextSplitter(RecursiveTextSplitter):
     """Splits texts after one separator; text that is too long is split at words, then at characters.
 
@@ -94,6 +97,7 @@ class TextSplitter(RecursiveTextSplitter):
         super().__init__(chunk_size, chunk_overlap, (separator,), unit)
 
 
+@check_types()
 class SemanticTextSplitter(RecursiveTextSplitter):
     """Splits texts between the neighbouring sentences that differ most, by the vectors of an embedder.
 

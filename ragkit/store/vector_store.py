@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields
 from typing import ClassVar, Self, cast
 
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, StoreError, did_you_mean
 from ragkit.records import Document, SearchResult
 from ragkit.store import STORES
 from ragkit.store.base import Filter, Rows, Store, placeholder
 
 
+@check_types()
 class VectorStore(ABC):
     """A vector store. `VectorStore.create("sqlite", path="index")` opens a store by its name.
 

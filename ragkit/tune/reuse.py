@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ragkit.embed.base import EmbeddingProvider, MonolingualEmbedder, Row, Rows, TokenizingEmbedder
+from ragkit.embed.base import EmbeddingProvider, MonolingualEmbedder, Row, Rows, TokenizingEmbedder, WeightedEmbedder
 from ragkit.errors import LoadError, UnsupportedFormat
 from ragkit.index.build_runner import PreparedFile, RunnerAround
 from ragkit.index.catalog.directory import open_catalog
@@ -173,6 +173,8 @@ class CachedQueryEmbedder:
         self._inner = inner
         if isinstance(inner, MonolingualEmbedder):
             self.language = inner.language
+        if isinstance(inner, WeightedEmbedder):
+            self.dense_weight = inner.dense_weight
         self._rows: dict[str, tuple[Row, float, float | None]] = {}
         self.saved_seconds = 0.0
         """Seconds saved by cached questions since `reset_savings`."""

@@ -12,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 from threading import Lock
 
+from ragkit.argument_types import check_types
 from ragkit.errors import shorten
 from ragkit.records import JSON
 
@@ -56,6 +57,7 @@ class ToolStatistics:
     """Counts by kind of error."""
 
 
+@check_types()
 class AgentAnalytics:
     """Collects statistics of tool calls. Thread-safe; several agents may share one.
 

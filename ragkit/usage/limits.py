@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ragkit.argument_types import check_types
 from ragkit.errors import BudgetExceeded, InvalidOption
 from ragkit.usage.meter import Meter
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a run. None: no limit."""

@@ -32,18 +32,23 @@ def public_names() -> set[str]:
 
 
 def api(package: griffe.Module) -> Iterator[tuple[str, str]]:
-    public, grouped = public_names(), [name for group in GROUPS.values() for name in group["names"]]
+    public = public_names()
+    grouped = [name for group in GROUPS.values() if "module" not in group for name in group["names"]]
     if wrong := sorted({name for name in grouped if grouped.count(name) > 1} | public.symmetric_difference(grouped)):
         sys.exit(f"groups.json must contain each public name of ragkit once; check {', '.join(wrong)}")
     index = (
-        "# Python API\n\nEverything that `from ragkit import ...` gives. Errors have [their own page](../errors.md)."
-        "\n\nNames that are not listed here are internal and may change in any release.\n"
+        "# Python API\n\nEverything that `from ragkit import ...` gives, and two modules. "
+        "Errors have [their own page](../errors.md).\n\n"
+        "Names that are not listed here are internal and may change in any release.\n"
     )
     for page, group in GROUPS.items():
-        rows = [(f"[`{name}`][{object_path(name)}]", summary(package, object_path(name))) for name in group["names"]]
+        module = group.get("module")
+        paths = {name: f"{module}.{name}" if module else object_path(name) for name in group["names"]}
+        rows = [(f"[`{name}`][{path}]", summary(package, path)) for name, path in paths.items()]
         index += f"\n## [{group['title']}]({page}.md)\n\n{table(('Name', 'What it is'), *rows)}"
-        body = "".join(f"::: {object_path(name)}\n\n" for name in group["names"])
-        yield f"api/{page}", f"# {group['title']}\n\n`from ragkit import {', '.join(group['names'])}`\n\n{body}"
+        body = "".join(f"::: {path}\n\n" for path in paths.values())
+        statement = f"from {module or 'ragkit'} import {', '.join(group['names'])}"
+        yield f"api/{page}", f"# {group['title']}\n\n`{statement}`\n\n{body}"
     yield "api/index", index
 
 

@@ -14,7 +14,9 @@ def test_a_message_without_text_has_empty_text() -> None:
 
 def test_a_role_may_be_passed_by_its_name() -> None:
     assert Message("user", "hi") == Message.user("hi")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'robot' is not a valid Role"):
+    with pytest.raises(
+        ValueError, match=r"role must be a Role or one of 'assistant', 'system', 'tool', 'user' \(got str: 'robot'"
+    ):
         Message("robot", "hi")  # type: ignore[arg-type]
 
 

@@ -133,6 +133,13 @@ def test_a_citation_of_a_pdf_file_has_its_rectangles_on_the_page(house: Path, ra
     assert (stale["stale"], stale["rectangles"]) == (True, [])
 
 
+def test_a_quote_is_shown_where_the_answer_has_other_words_or_it_is_asked_for(indexed: Path, ragkit: Ragkit) -> None:
+    question = "How long does the boiler take to reach its working pressure?"
+    quote = next(c["quote"] for c in ragkit("ask", question, "--json").json["citations"] if "eleven" in c["quote"])
+    assert ragkit("ask", question).out.count("eleven minutes") == 1
+    assert f'      "{" ".join(quote.split())}"' in ragkit("ask", question, "--quotes").out
+
+
 def test_ask_answers_with_citations_from_the_file(indexed: Path, ragkit: Ragkit) -> None:
     answer = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
     assert answer["abstained"] is False
@@ -310,7 +317,7 @@ def test_without_a_knowledge_base_every_verb_says_how_to_make_one(workplace: Pat
 
 def test_usage_errors_are_one_line_with_exit_code_2(workplace: Path, ragkit: Ragkit) -> None:
     assert "did you mean 'index'?" in ragkit("indx", "docs", code=2).err
-    assert "Path 'nowhere' does not exist" in ragkit("index", "nowhere", code=2).err
+    assert "'nowhere' does not exist. To remove documents" in ragkit("index", "nowhere", code=2).err
     assert "missing source" in ragkit("index", code=2).err
     assert "missing question" in ragkit("ask", " ", code=2).err
 

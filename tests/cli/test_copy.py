@@ -39,7 +39,15 @@ def test_copy_reports_its_work_and_its_checks(docs: Path, ragkit: Ragkit) -> Non
     assert first.startswith("qdrant: 200 chunks copied, nothing embedded, ")
     assert second.startswith("verified: 200 of 200 documents, checksum ")
     assert second.endswith("recall 100.0% over 24 searches")
-    assert "store: qdrant" in ragkit("status").out
+    status = ragkit("status")
+    assert "store: qdrant" in status.out
+    assert "left by other stores" not in status.out
+    used = sum(path.stat().st_blocks for path in (docs.parent / ".ragkit").rglob("*") if path.is_file()) * 512
+    assert ragkit("status", "--json").json["bytes"] <= used  # Qdrant's files are sparse
+    ragkit("copy", "--to", "sqlite")
+    left = "left by other stores: store-qdrant (ragkit copy --to goes back; else delete them)\n"
+    assert left in ragkit("status").out
+    ragkit("copy", "--to", "qdrant")
     again = ragkit("copy", "--to", "qdrant", "--json").json
     assert (again["copied"], again["there_before"], again["embedding_tokens"]) == (0, 200, 0)
     assert again["verified"]["checksum"] == again["verified"]["checksum_wanted"]

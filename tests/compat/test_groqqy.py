@@ -6,19 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ragkit import (
-    Agent,
-    AgentTeam,
-    AuthenticationFailed,
-    Groqqy,
-    MemoryManager,
-    Planner,
-    RunError,
-    ScriptedProvider,
-    ToolCall,
-    ToolRegistry,
-)
-from ragkit.errors import InvalidOption
+from ragkit import Agent, RunError, ScriptedProvider, ToolCall, ToolRegistry
+from ragkit.compat import AgentTeam, Groqqy, MemoryManager, Planner
+from ragkit.errors import AuthenticationFailed, InvalidOption
 
 
 @pytest.fixture(autouse=True)

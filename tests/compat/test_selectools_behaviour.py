@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ragkit import ConversationMemory, Message, PromptBuilder, ToolCallParser, ToolRegistry, tool
-from ragkit.agent.tools.function_schema import InvalidToolArguments
-from ragkit.errors import InvalidOption, UnknownName
+from ragkit.errors import InvalidOption, InvalidToolArguments, UnknownName
 from ragkit.records import JSON
 
 

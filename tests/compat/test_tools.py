@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ragkit import Agent, ScriptedProvider, Tool, ToolCall, ToolContext, ToolRegistry, ToolWrapper, tool
+from ragkit import Agent, ScriptedProvider, Tool, ToolCall, ToolContext, ToolRegistry, tool
+from ragkit.compat import ToolWrapper
 from ragkit.errors import InvalidOption
 
 

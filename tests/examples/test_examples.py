@@ -57,7 +57,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a folder of manuals, and what the first example prints for it."""
     directory = tmp_path_factory.mktemp("cited")
     shutil.copytree(SAMPLE / "manuals", directory / "manuals")
-    output = run("cited_answers", directory, "manuals", QUESTION)
+    output = run("cited_answers", directory, "manuals", QUESTION, "kb")
     (directory / "output.txt").write_text(output, encoding="utf-8")
     return directory
 
@@ -69,8 +69,9 @@ def test_every_program_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OUTPUT))
-def test_a_program_prints_the_expected_lines(name: str, tmp_path: Path) -> None:
+def test_a_program_prints_the_expected_lines_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     output = run(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
     position = 0
     for line in OUTPUT[name]:
         assert line in output[position:]
@@ -85,6 +86,8 @@ def test_programs_are_short() -> None:
 def test_cited_answers(indexed: Path) -> None:
     output = (indexed / "output.txt").read_text(encoding="utf-8").splitlines()
     assert output[1] == ANSWER
+    again = run("cited_answers", indexed, "manuals", QUESTION)
+    assert again.splitlines() == output
     assert any(line.startswith("[1] liquid-nitrogen.pdf, page 3: ") for line in output)
 
 

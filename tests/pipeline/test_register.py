@@ -144,7 +144,7 @@ def test_an_unknown_kind_is_met_with_the_nearest_one() -> None:
 
 
 def test_an_object_in_place_of_a_class_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="a class: the store is created from its options"):
+    with pytest.raises(InvalidOption, match="component must be a class"):
         ragkit.register("store", "shelf", Store())  # type: ignore[arg-type]
 
 

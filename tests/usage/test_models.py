@@ -43,7 +43,7 @@ def test_a_constant_has_the_limits_and_price_of_its_model() -> None:
     assert Cohere.RERANK_V3_5.price.search_usd == 2.0
     assert Voyage.VOYAGE_3_5.context_window == 32_000
     assert (Anthropic.CLAUDE_SONNET_4_5.max_output_tokens, Gemini.GEMINI_2_5_PRO.provider) == (64_000, "gemini")
-    assert ragkit.ModelInfo is ModelInfo
+    assert models.ModelInfo is ModelInfo
 
 
 def test_there_are_more_than_130_constants_without_duplicates() -> None:

@@ -15,7 +15,6 @@ from ragkit import (
     EmbeddingProvider,
     InMemoryCache,
     Message,
-    ModelInfo,
     PromptBuilder,
     Provider,
     RAGAgent,
@@ -34,6 +33,6 @@ from ragkit import (
     VectorStore,
     tool,
 )
-from ragkit.models import OpenAI
+from ragkit.models import ModelInfo, OpenAI
 
 model = OpenAI.GPT_4O

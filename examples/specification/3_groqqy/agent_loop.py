@@ -3,7 +3,8 @@
 # --- Head: names that the snippet leaves out ---
 from types import SimpleNamespace
 
-from ragkit import AgentResult, ConversationManager, CostTracker, ScriptedProvider, ToolExecutor, ToolRegistry
+from ragkit import AgentResult, ScriptedProvider, ToolRegistry
+from ragkit.compat import ConversationManager, CostTracker, ToolExecutor
 
 tool_calls_made = 0
 usage = {"iterations": 0, "total_cost": 0.0, "tool_calls_made": 0, "conversation": []}

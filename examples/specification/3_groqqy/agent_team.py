@@ -13,7 +13,7 @@ class AgentTeam:
         pass
 
 # --- Tail: a use of the snippet ---
-from ragkit import AgentTeam  # the library's own class in place of the sketch
+from ragkit.compat import AgentTeam# the library's own class in place of the sketch
 
 from ragkit import Agent, ScriptedProvider
 

@@ -1,7 +1,8 @@
 """Layer 1: Public API (Bot), the contract"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import Groqqy, ToolRegistry
+from ragkit import ToolRegistry
+from ragkit.compat import Groqqy
 
 custom_registry = ToolRegistry()
 

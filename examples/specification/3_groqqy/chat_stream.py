@@ -1,7 +1,8 @@
 """Future Extensions: streaming responses"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import Groqqy, ScriptedProvider
+from ragkit import ScriptedProvider
+from ragkit.compat import Groqqy
 
 bot = Groqqy(provider=ScriptedProvider(["one two"]))
 agent = bot.agent

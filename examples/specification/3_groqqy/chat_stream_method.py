@@ -1,7 +1,8 @@
 """Future Extensions: streaming responses, with the method of the bot"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import Groqqy, ScriptedProvider
+from ragkit import ScriptedProvider
+from ragkit.compat import Groqqy
 
 agent = Groqqy(provider=ScriptedProvider(["one two"]))
 

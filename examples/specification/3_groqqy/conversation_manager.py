@@ -1,7 +1,8 @@
 """ConversationManager"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import ConversationManager, ToolCall
+from ragkit import ToolCall
+from ragkit.compat import ConversationManager
 
 text, call_id, result = "adding", "c1", "3"
 tool_calls = [ToolCall("add", {"a": 1, "b": 2}, call_id)]

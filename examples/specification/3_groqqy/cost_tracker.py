@@ -1,7 +1,7 @@
 """CostTracker"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import CostTracker
+from ragkit.compat import CostTracker
 
 # --- The snippet ---
 tracker = CostTracker()

@@ -1,7 +1,8 @@
 """Extension Points: custom tools"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import Groqqy, ToolRegistry
+from ragkit import ToolRegistry
+from ragkit.compat import Groqqy
 
 # --- The snippet ---
 def analyze_contracts(pdf_path: str) -> str:

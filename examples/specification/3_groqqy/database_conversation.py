@@ -1,7 +1,8 @@
 """Extension Points: custom components"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import Agent, ConversationManager, ScriptedProvider
+from ragkit import Agent, ScriptedProvider
+from ragkit.compat import ConversationManager
 
 
 

@@ -14,7 +14,7 @@ class MemoryManager:
         pass
 
 # --- Tail: a use of the snippet ---
-from ragkit import MemoryManager  # the library's own class in place of the sketch
+from ragkit.compat import MemoryManager# the library's own class in place of the sketch
 
 memory = MemoryManager()
 memory.store("name", "Ada")

@@ -10,6 +10,6 @@ class Planner:
         return ["step1", "step2", ...]
 
 # --- Tail: a use of the snippet ---
-from ragkit import Planner  # the library's own class in place of the sketch
+from ragkit.compat import Planner# the library's own class in place of the sketch
 
 plan = Planner().create_plan("a trip")

@@ -3,7 +3,8 @@
 # --- Head: names that the snippet leaves out ---
 from pathlib import Path
 
-from ragkit import Groqqy, ScriptedProvider, ToolCall
+from ragkit import ScriptedProvider, ToolCall
+from ragkit.compat import Groqqy
 from ragkit.agent.tools.builtin import FolderTools
 
 for name in ("app.py", "test.py", "notes.txt"):

@@ -3,7 +3,8 @@
 # --- Head: names that the snippet leaves out ---
 import json
 
-from ragkit import ToolCall, ToolExecutor, ToolRegistry, tool
+from ragkit import ToolCall, ToolRegistry, tool
+from ragkit.compat import ToolExecutor
 
 @tool
 def add(a: int, b: int) -> str:

@@ -1,7 +1,8 @@
 """ToolExecutor: logging"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import ToolExecutor, ToolRegistry
+from ragkit import ToolRegistry
+from ragkit.compat import ToolExecutor
 
 self = ToolExecutor(ToolRegistry())
 name, args, e = "add", {"a": 1}, ValueError("no reason")

@@ -1,7 +1,7 @@
 """Tool Execution"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import ToolExecutor
+from ragkit.compat import ToolExecutor
 from ragkit.agent.tools.builtin import create_default_registry
 
 executor = ToolExecutor(create_default_registry())

@@ -3,7 +3,8 @@
 # --- Head: names that the snippet leaves out ---
 from copy import deepcopy as deep_copy_context
 
-from ragkit import Agent, RunContext, ScriptedProvider, ToolCall, ToolContext, tool
+from ragkit import Agent, ScriptedProvider, ToolCall, ToolContext, tool
+from ragkit.agent.result import RunContext
 
 
 @tool

@@ -1,7 +1,8 @@
 """Tool Wrapper Pattern: runtime wrapping"""
 
 # --- Head: names that the snippet leaves out ---
-from ragkit import Agent, ScriptedProvider, ToolCall, ToolContext, ToolWrapper, tool
+from ragkit import Agent, ScriptedProvider, ToolCall, ToolContext, tool
+from ragkit.compat import ToolWrapper
 
 
 @tool

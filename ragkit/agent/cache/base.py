@@ -18,6 +18,7 @@ from typing import Protocol, overload
 from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings
 from ragkit.agent.tools.base import Tool
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.meter import UsageStats
@@ -36,10 +37,14 @@ class CacheStats:
     """The current number of entries."""
 
     @property
+    def total_requests(self) -> int:
+        """The number of lookups."""
+        return self.hits + self.misses
+
+    @property
     def hit_rate(self) -> float:
         """Hits per lookup, 0 to 1; 0 before the first lookup."""
-        lookups = self.hits + self.misses
-        return self.hits / lookups if lookups else 0.0
+        return self.hits / self.total_requests if self.total_requests else 0.0
 
 
 class Cache(Protocol):
@@ -62,6 +67,7 @@ def is_blocking(cache: Cache) -> bool:
     return bool(getattr(cache, "blocking", True))
 
 
+@check_types()
 class InMemoryCache:
     """An LRU cache with a time to live.
 
@@ -90,6 +96,11 @@ class InMemoryCache:
         with self._lock:
             return CacheStats(self._hits, self._misses, self._evictions, len(self._entries))
 
+    @property
+    def size(self) -> int:
+        """The current number of entries."""
+        return self.stats.size
+
     def get(self, key: str) -> Completion | None:
         """The unexpired completion under the key, or None."""
         with self._lock:
@@ -104,15 +115,23 @@ class InMemoryCache:
             self._misses += 1
             return None
 
-    def set(self, key: str, completion: Completion) -> None:
-        """Store a completion under the key."""
-        until = float("inf") if self.default_ttl is None else self._clock() + self.default_ttl
+    def set(
+        self, key: str, completion: Completion | tuple[Message, UsageStats | Tokens], ttl: float | None = None
+    ) -> None:
+        """Store a completion, or a pair of a message and its usage, for `ttl` seconds; None: for `default_ttl`."""
+        seconds = self.default_ttl if ttl is None else ttl
+        until = float("inf") if seconds is None else self._clock() + seconds
         with self._lock:
-            self._entries[key] = (completion, until)
+            self._entries[key] = (to_completion(completion), until)
             self._entries.move_to_end(key)
             while len(self._entries) > self.max_size:
                 self._entries.popitem(last=False)
                 self._evictions += 1
+
+    def delete(self, key: str) -> bool:
+        """Remove an entry. Returns whether there was one."""
+        with self._lock:
+            return self._entries.pop(key, None) is not None
 
     def clear(self) -> None:
         """Remove every entry and reset the counters."""
@@ -121,6 +140,7 @@ class InMemoryCache:
             self._hits = self._misses = self._evictions = 0
 
 
+@check_types()
 class CacheKeyBuilder:
     """Builds the cache key of a request."""
 
@@ -174,13 +194,19 @@ def _key_fields(message: Message) -> JSON:
     return fields
 
 
+def to_completion(value: Completion | tuple[Message, UsageStats | Tokens]) -> Completion:
+    """The completion of a pair of a message and its usage; a Completion itself."""
+    if isinstance(value, Completion):
+        return value
+    message, usage = value
+    if isinstance(usage, UsageStats):
+        usage = Tokens(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, 0, usage.llm_cost_usd)
+    return Completion(message, usage)
+
+
 def serialize_completion(completion: Completion | tuple[Message, UsageStats | Tokens]) -> str:
     """A completion, or a pair of a message and its usage, as JSON, for caches that store text."""
-    if not isinstance(completion, Completion):
-        message, stats = completion
-        if isinstance(stats, UsageStats):
-            stats = Tokens(stats.prompt_tokens, stats.completion_tokens, stats.cached_tokens, 0, stats.llm_cost_usd)
-        completion = Completion(message, stats)
+    completion = to_completion(completion)
     usage = completion.usage
     data: dict[str, JSON] = {
         "message": completion.message.to_dict(),

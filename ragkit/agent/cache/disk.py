@@ -10,6 +10,7 @@ from threading import Lock
 
 from ragkit.agent.cache.base import CacheStats, parse_completion, serialize_completion
 from ragkit.agent.providers.base import Completion
+from ragkit.argument_types import check_types
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
 from ragkit.sqlite_errors import DATABASE_ERRORS
 
@@ -17,6 +18,7 @@ LOCK_TIMEOUT_S = 30.0
 """Seconds to wait for the write lock of another process."""
 
 
+@check_types()
 class DiskCache:
     """Stores completions persistently. Threads and processes may share the file.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from ragkit.agent.cache.base import CacheStats, parse_completion, serialize_completion
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion
+from ragkit.argument_types import check_types
 from ragkit.errors import MissingExtra, RagkitError
 from ragkit.masking import mask_secrets
 from ragkit.usage.meter import UsageStats
@@ -27,6 +28,7 @@ class CacheUnreachable(RagkitError):
     """The Redis server is unreachable or rejects the request."""
 
 
+@check_types()
 class RedisCache:
     """Stores completions in Redis, which expires them.
 
@@ -85,13 +87,23 @@ class RedisCache:
             self._misses += completion is None
         return completion
 
-    def set(self, key: str, completion: Completion | tuple[Message, UsageStats | Tokens]) -> None:
-        """Store a completion, or a pair of a message and its usage, under the key."""
-        milliseconds = None if self.default_ttl is None else max(1, int(self.default_ttl * 1000))
+    def set(
+        self, key: str, completion: Completion | tuple[Message, UsageStats | Tokens], ttl: float | None = None
+    ) -> None:
+        """Store a completion, or a pair of a message and its usage, for `ttl` seconds; None: for `default_ttl`."""
+        seconds = self.default_ttl if ttl is None else ttl
+        milliseconds = None if seconds is None else max(1, int(seconds * 1000))
         try:
             self._client.set(self.prefix + key, serialize_completion(completion).encode(), px=milliseconds)
         except redis.RedisError:
             return  # a failed write only costs a cache miss
+
+    def delete(self, key: str) -> bool:
+        """Remove an entry. Returns whether there was one; False also if the server does not answer."""
+        try:
+            return bool(self._client.delete(self.prefix + key))
+        except redis.RedisError:
+            return False
 
     def clear(self) -> None:
         """Remove every entry with this prefix. Raises CacheUnreachable."""

@@ -18,6 +18,7 @@ from ragkit.agent.cache.base import CacheKeyBuilder, CacheStats
 from ragkit.agent.messages import Role
 from ragkit.agent.prompt import own_text
 from ragkit.agent.providers.base import Completion, ModelRequest
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, RagkitError
 
 LOG = logging.getLogger("ragkit.agent")
@@ -40,6 +41,7 @@ class _CachedAnswer:
     expires_at: float
 
 
+@check_types()
 class SemanticCache:
     """Answers a request from the cache if an earlier one differs only in the words of its last user message.
 

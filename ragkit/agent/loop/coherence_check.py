@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ragkit.agent.messages import Message, ToolCall, canonical_json
 from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings, Provider
 from ragkit.agent.providers.parser import parse_lenient_json
+from ragkit.argument_types import check_types
 from ragkit.errors import shorten
 
 _SYSTEM_PROMPT = (
@@ -30,6 +31,7 @@ class CoherenceVerdict:
     """What in the answer could not be read; empty if all of it was."""
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class CoherenceCheck:
     """Asks a model whether the calls of a turn serve the user's request."""

@@ -11,7 +11,8 @@ from ragkit.agent.cache.base import Cache
 from ragkit.agent.guardrails import Guardrails, ToolOutputScreening
 from ragkit.agent.loop.coherence_check import CoherenceCheck
 from ragkit.agent.policy import Approver, ToolPolicy
-from ragkit.errors import InvalidOption, ProviderError, RateLimited
+from ragkit.argument_types import check_types
+from ragkit.errors import InvalidOption, InvalidType, ProviderError, RateLimited
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import MeteredCall
 from ragkit.usage.pricing import PriceBook
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ragkit.usage.analytics import AgentAnalytics
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Retries of failed requests: exponential backoff with jitter."""
@@ -54,6 +56,7 @@ class RetryPolicy:
         return random.uniform(0.0, min(self.max_wait_s, self.initial_wait_s * 2 ** (attempt - 1)))
 
 
+@check_types()
 @dataclass(frozen=True)
 class AgentConfig:
     """The settings of an agent. Every field has a safe default."""
@@ -125,6 +128,11 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", str(self.model))  # a ModelInfo is a text, too
+        object.__setattr__(self, "hooks", dict(self.hooks))  # what the caller adds later changes no agent
+        object.__setattr__(self, "observers", tuple(self.observers))
+        form = self.response_format
+        if form is not None and not isinstance(form, Mapping) and not hasattr(form, "model_json_schema"):
+            raise InvalidType("response_format", form, "a pydantic model, a JSON Schema or None")
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if self.max_tool_output_chars < 1:

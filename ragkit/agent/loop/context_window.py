@@ -13,6 +13,7 @@ from ragkit.agent.loop.request_tokens import count_request_tokens
 from ragkit.agent.memory.memory import estimate_message_tokens
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import ModelRequest, ModelSettings, Provider
+from ragkit.argument_types import check_types
 from ragkit.errors import ContextTooLong, InvalidOption, shorten
 from ragkit.usage.model_info import MIN_CONTEXT_WINDOW
 from ragkit.usage.pricing import PriceBook
@@ -46,6 +47,7 @@ def leave_out_results(messages: Sequence[Message], left_out: Collection[int]) ->
     ]
 
 
+@check_types()
 @dataclass(frozen=True)
 class ContextWindow:
     """The limit of the prompts of an agent, and how its messages are shortened to stay within it.

@@ -85,7 +85,8 @@ def _run_turns(run: RunState) -> EffectGenerator[AgentResult]:
         if run.resumed_from is None:
             run.iteration += 1
         if run.has_listeners:
-            yield events.IterationStarted(run.id, run.iteration, run.agent.name)
+            messages = (*run.messages, *(run.input_messages if run.iteration == 1 else ()))
+            yield events.IterationStarted(run.id, run.iteration, run.agent.name, messages)
         span = run.trace.start_span(StepType.ITERATION, f"iteration {run.iteration}")
         outcome = yield from _run_turn(run)
         run.trace.add_span(StepType.OUTCOME, outcome.label)
@@ -191,7 +192,7 @@ def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
         run.new_messages_start = len(run.messages)
         span.attributes["messages"] = run.new_messages_start
     run.trace.end_span(span)
-    run.messages += checked
+    run.add_input(checked)
 
 
 def _is_valid_answer(run: RunState, message: Message) -> bool:

@@ -13,7 +13,7 @@ from ragkit.agent.loop.definition import AgentDefinition
 from ragkit.agent.loop.memory_turn import MemoryTurn
 from ragkit.agent.loop.paged_results import READ_TOOL, PagedResults
 from ragkit.agent.loop.request_tokens import count_request_tokens
-from ragkit.agent.memory.memory import ConversationMemory
+from ragkit.agent.memory.memory import ConversationMemory, drop_unpaired_calls
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.observers import ObserverDispatcher
 from ragkit.agent.prompt import mark_as_data, merge_opening_results
@@ -59,6 +59,7 @@ class RunState:
     def __init__(self, agent: AgentDefinition, messages: Sequence[Message], start: RunOptions) -> None:
         self.id = os.urandom(16).hex()
         self.agent = agent
+        self.system_message: tuple[Message, ...] = agent.system_message
         self.config: AgentConfig = agent.config
         """The settings of the current agent."""
         self.agents = start.agents
@@ -82,6 +83,8 @@ class RunState:
         """The result, after the end of the run."""
         self.context: dict[str, JSON] = copy.deepcopy(dict(start.context.items())) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
+        if not isinstance(agent.instructions, str):
+            self.system_message = agent.create_system_message(self.context)
         self.limits: Limits = agent.config.limits
         self.has_limits = self.limits.is_set
         self.meter: Meter = agent.create_meter()
@@ -121,6 +124,7 @@ class RunState:
     def switch_agent(self, agent: AgentDefinition) -> None:
         """Continue with another agent. Its observers are added to the present ones."""
         self.agent, self.config = agent, agent.config
+        self.system_message = agent.create_system_message(self.context)
         added = ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
         self.observers = self.observers.merge(added)
         self.has_listeners = self.streaming or self.observers.has_observers
@@ -160,6 +164,16 @@ class RunState:
             self.paged_results = PagedResults(limit)
         return self.paged_results.add(text, chars)
 
+    def add_input(self, messages: Sequence[Message]) -> None:
+        """Add the input to the conversation, which then has no calls without results, and no results without calls."""
+        history = len(self.messages)
+        self.messages += messages
+        if len(self.messages) > 1 and any(m.role is Role.TOOL or m.tool_calls for m in self.messages):
+            paired = drop_unpaired_calls(self.messages)
+            if len(paired) < len(self.messages):
+                self.new_messages_start = len(drop_unpaired_calls(self.messages[:history]))
+            self.messages = paired
+
     def build_request(self) -> ModelRequest:
         """The next request to the model."""
         agent = self.agent
@@ -170,13 +184,13 @@ class RunState:
             tools = (*tools, self.paged_results.tool)
         messages: Iterable[Message] = self.messages
         if agent.config.context_window is not None:
-            fixed = ModelRequest(model, agent.system_message, tools, settings)
+            fixed = ModelRequest(model, self.system_message, tools, settings)
             messages, settings = agent.config.context_window.fit(
                 fixed, self.messages, agent.provider, agent.config.prices
             )
         if agent.config.screening.mark_as_data:
             messages = map(_mark_tool_result, messages)
-        messages = (*agent.system_message, *merge_opening_results(messages))
+        messages = (*self.system_message, *merge_opening_results(messages))
         if self.tools_are_closed:
             return ModelRequest(model, (*messages, _LAST_ANSWER_MESSAGE), (), settings, tools)
         return ModelRequest(model, messages, tools, settings)

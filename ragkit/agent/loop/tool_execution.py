@@ -13,27 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ragkit.agent.result import ToolOutcome
 from ragkit.agent.tools.base import ToolResult
-from ragkit.errors import RagkitError
+from ragkit.errors import ToolRefused
 
 if TYPE_CHECKING:
     from ragkit.agent.loop.side_effects import ToolJob
 
 EmitCallback: TypeAlias = Callable[[str], None]
-
-
-class ToolTimeout(RagkitError):
-    """A tool exceeded its timeout; the run no longer waits for it."""
-
-    def __init__(self, tool: str, seconds: float) -> None:
-        super().__init__(tool, seconds)
-        self.tool, self.seconds = tool, seconds
-
-    def __str__(self) -> str:
-        return f"{self.tool} did not answer within {self.seconds:g} seconds"
-
-
-class ToolRefused(RagkitError):
-    """A tool call was rejected by a guardrail, the policy, the user or the coherence check."""
 
 
 class RepeatedCall(ToolRefused):

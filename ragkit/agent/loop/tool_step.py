@@ -24,16 +24,15 @@ from ragkit.agent.loop.side_effects import (
     run_tools,
 )
 from ragkit.agent.loop.tool_cache import find_kept_result, keep_result
-from ragkit.agent.loop.tool_execution import RepeatedCall, ToolRefused
+from ragkit.agent.loop.tool_execution import RepeatedCall
 from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest
 from ragkit.agent.providers.error_mapping import from_exception
 from ragkit.agent.result import PendingToolCall, ToolOutcome
 from ragkit.agent.runtime.background_tasks import THREAD_POOL
 from ragkit.agent.tools.base import Tool
-from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.tracing.trace import StepType, TraceSpan
-from ragkit.errors import HandoffFailed, ToolCallLoop, UnknownName, shorten
+from ragkit.errors import HandoffFailed, InvalidToolArguments, ToolCallLoop, ToolRefused, UnknownName, shorten
 
 if TYPE_CHECKING:
     from ragkit.usage.analytics import AgentAnalytics

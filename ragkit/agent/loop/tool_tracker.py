@@ -9,11 +9,11 @@ from typing import TypeAlias
 from ragkit.agent.events import Event, ReasoningChunk, TextChunk, ToolCallChunk, ToolChunk
 from ragkit.agent.loop.run_state import RunState
 from ragkit.agent.loop.side_effects import CallModel, ToolJob
-from ragkit.agent.loop.tool_execution import ToolTimeout, failed_outcome
+from ragkit.agent.loop.tool_execution import failed_outcome
 from ragkit.agent.providers.base import ReasoningDelta, StreamDelta, TextDelta, ToolCallDelta
 from ragkit.agent.result import ToolOutcome
 from ragkit.agent.runtime.background_tasks import THREAD_POOL
-from ragkit.errors import ConnectionFailed, RequestTimeout, RunCancelled
+from ragkit.errors import ConnectionFailed, RequestTimeout, RunCancelled, ToolTimeout
 from ragkit.usage.meter import use_meter
 
 ToolInboxItem: TypeAlias = "Event | tuple[int, ToolOutcome] | BaseException"

@@ -14,7 +14,9 @@ from dataclasses import replace
 from threading import Lock
 from typing import Protocol
 
+from ragkit.agent.memory.reading import to_html, to_markdown
 from ragkit.agent.messages import Message, Role, canonical_json, json_objects
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, shorten
 from ragkit.records import JSON
 from ragkit.usage.tokens import estimate_tokens
@@ -95,6 +97,7 @@ class RunMemory(Protocol):
         """Remove everything."""
 
 
+@check_types()
 class ConversationMemory:
     """The messages of one conversation. Thread-safe.
 
@@ -212,6 +215,14 @@ class ConversationMemory:
         """The conversation as JSON; any later version can read it."""
         return _serialize_conversation(self.get_history(), self._fields)
 
+    def to_markdown(self) -> str:
+        """The conversation to read, in Markdown: a heading for each message, tool calls and results as code."""
+        return to_markdown(self.get_history())
+
+    def to_html(self) -> str:
+        """The conversation to read, as a page: all text is escaped."""
+        return to_html(self.get_history())
+
     def to_dict(self) -> dict[str, JSON]:
         """For logs: `max_messages`, `max_tokens`, `message_count`, and `messages` as JSON objects."""
         messages = self.get_history()
@@ -313,6 +324,27 @@ def _drop_leading_answers(units: list[list[Message]]) -> list[Message]:
     leading = [unit for unit in units[:first] if unit[0].role in answers and not any(m.pinned for m in unit)]
     units[:] = [unit for unit in units if not any(unit is other for other in leading)]
     return [message for unit in leading for message in unit]
+
+
+def drop_unpaired_calls(messages: Sequence[Message]) -> list[Message]:
+    """The messages without results that follow no call, and without calls that no result follows: services refuse both.
+
+    A restored conversation may have them, where it was cut or a program ended in the middle of a turn.
+    """
+    kept: list[Message] = []
+    for first, *results in group_tool_calls(messages):
+        if first.role is Role.TOOL:
+            continue
+        ids = {call.id for call in first.tool_calls}
+        paired = [result for result in results if result.tool_call_id in ids]
+        answered = {result.tool_call_id for result in paired}
+        if answered != ids:
+            calls = tuple(call for call in first.tool_calls if call.id in answered)
+            if not calls and not first.content:
+                continue
+            first = replace(first, tool_calls=calls)  # noqa: PLW2901
+        kept += [first, *paired]
+    return kept
 
 
 def group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:

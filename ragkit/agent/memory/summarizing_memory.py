@@ -10,6 +10,7 @@ from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, ModelSettings, Provider
 from ragkit.agent.providers.request_guard import check_request_allowed
 from ragkit.agent.providers.stream_filter import split_reasoning
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, RagkitError, shorten
 from ragkit.usage.meter import current_meter, record_chat
 
@@ -29,6 +30,7 @@ _INSTRUCTIONS = (
 _TITLE = "Summary of the conversation so far:"
 
 
+@check_types()
 class SummarizingMemory(ConversationMemory):
     """Messages within limits: beyond one of them, a model summarizes the older half.
 

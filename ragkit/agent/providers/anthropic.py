@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
-from ragkit.agent.providers.base import ModelRequest, ModelSettings, StreamDelta
+from ragkit.agent.providers.base import METHODS, ModelRequest, ModelSettings, StreamDelta
 from ragkit.agent.providers.credentials import check_model, find_host, find_key
 from ragkit.agent.providers.http_provider import (
     CompletionBuilder,
@@ -23,6 +23,7 @@ from ragkit.agent.providers.http_provider import (
     get_state_blocks,
     join_system_messages,
 )
+from ragkit.argument_types import check_types
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -48,6 +49,7 @@ _SAMPLED_MODELS = re.compile(r"claude-(?:[123]\b|instant|(?:opus|sonnet|haiku)-4
 """The models that accept `temperature` and `top_p`."""
 
 
+@check_types(skip=METHODS)
 class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
     """Anthropic's Claude models.
 

@@ -16,7 +16,8 @@ from typing import Protocol, TypeAlias, TypeVar
 from ragkit.agent.messages import Message, canonical_json
 from ragkit.agent.runtime.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.agent.tools.base import Tool
-from ragkit.errors import ConnectionFailed, InvalidOption
+from ragkit.argument_types import check_types
+from ragkit.errors import ConnectionFailed, InvalidOption, InvalidType
 from ragkit.records import JSON
 from ragkit.usage.tokens import ZERO_TOKENS, Tokens
 
@@ -125,6 +126,8 @@ class Provider(Protocol):
     `complete(model, system_prompt, messages, ...)` or `chat(messages, tools)`.
     """
 
+    one_of: tuple[str, ...] = (*METHODS, "chat")
+    """An object with one of these methods can be a provider."""
     name: str = "custom"
     """The name of the service in prices and in `provider:model`."""
     default_model: str = ""
@@ -204,11 +207,15 @@ def _take_parts(method: Callable[..., T]) -> Callable[..., T]:
     def call(self: Provider, *parts: object, **options: object) -> T:
         if len(parts) + len(options) > 1 or "model" in options:
             return method(self, _to_request(*parts, **options))  # type: ignore[arg-type] # checked by the call
-        return method(self, *parts, **options)
+        given = parts[0] if parts else options.get("request")
+        if not isinstance(given, ModelRequest):
+            raise InvalidType("request", given, "a ModelRequest, or model, system_prompt and messages")
+        return method(self, given)
 
     return call
 
 
+@check_types()
 def _to_request(  # noqa: PLR0913 - the documented signature
     model: str,
     system_prompt: str = "",

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from types import TracebackType
 
-from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta
+from ragkit.agent.providers.base import METHODS, Completion, ModelRequest, Provider, StreamCompleted, StreamDelta
 from ragkit.agent.providers.error_mapping import from_exception
 from ragkit.agent.providers.signatures import adapt_provider
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, InvalidRequest, ProviderError
 
 
@@ -20,6 +21,7 @@ class _CircuitBreaker:
     open_until: float = 0.0
 
 
+@check_types(skip=METHODS)
 class FallbackProvider(Provider):
     """Tries providers in order until one answers.
 

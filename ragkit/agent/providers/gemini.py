@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import cast
 
 from ragkit.agent.messages import Message, Role
-from ragkit.agent.providers.base import ModelRequest, StreamDelta
+from ragkit.agent.providers.base import METHODS, ModelRequest, StreamDelta
 from ragkit.agent.providers.credentials import check_model, find_host, find_key
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import (
@@ -26,6 +26,7 @@ from ragkit.agent.providers.http_provider import (
     get_state_blocks,
     join_system_messages,
 )
+from ragkit.argument_types import check_types
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -63,6 +64,7 @@ class _GeminiClient:
         await self._http.aclose()
 
 
+@check_types(skip=METHODS)
 class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
     """Google's Gemini models.
 

@@ -10,12 +10,13 @@ from threading import Event, Lock, Thread
 from typing import Any, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
-from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.base import METHODS, ModelRequest
 from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider, build_payload
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import SDKErrors, join_system_messages
 from ragkit.agent.providers.parser import ToolCallParser
 from ragkit.agent.providers.stream_filter import StreamFilter
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, InvalidRequest
 from ragkit.gguf.engine import EngineError, EngineSettings, GGUFEngine, choose_window, current_engine, get_engine
 from ragkit.gguf.header import read_gguf
@@ -23,6 +24,7 @@ from ragkit.gguf.header import read_gguf
 _USES = {"embedding": "embed: {name: gguf, path: ...}", "reranker": "rerank: {name: gguf, model: ...}"}
 
 
+@check_types(skip=METHODS)
 class GGUFProvider(ChatCompletionsProvider):
     """A model in a GGUF file. It is loaded with the first request, once for all providers of this process.
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 from ragkit.agent.messages import Message
-from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.base import METHODS, ModelRequest
 from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider
 from ragkit.agent.providers.credentials import check_model, find_host, find_key
 from ragkit.agent.providers.http_provider import LoopBoundClient, SDKErrors
+from ragkit.argument_types import check_types
 from ragkit.errors import MissingExtra
 
 try:
@@ -20,6 +21,7 @@ except ImportError as error:
     raise MissingExtra("the provider 'groq'", extra="groq") from error
 
 
+@check_types(skip=METHODS)
 class GroqProvider(ChatCompletionsProvider):
     """Models that Groq runs.
 

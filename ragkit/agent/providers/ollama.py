@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
-from ragkit.agent.providers.base import ModelRequest, StreamDelta
+from ragkit.agent.providers.base import METHODS, ModelRequest, StreamDelta
 from ragkit.agent.providers.credentials import check_model, find_host, is_local_host
 from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import (
@@ -18,6 +18,7 @@ from ragkit.agent.providers.http_provider import (
     decode_image,
     join_system_messages,
 )
+from ragkit.argument_types import check_types
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens, estimate_tokens
@@ -34,6 +35,7 @@ _TOKENS_PER_ESTIMATE = 1.25
 """Tokens of code and tables for each estimated one."""
 
 
+@check_types(skip=METHODS)
 class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
     """Models that Ollama runs. The provider is remote only if its server is on another machine.
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
+from ragkit.agent.providers.base import METHODS
 from ragkit.agent.providers.chat_completions import ChatCompletionsProvider
 from ragkit.agent.providers.credentials import check_model, find_host, find_key, is_local_host
 from ragkit.agent.providers.http_provider import LoopBoundClient, SDKErrors
+from ragkit.argument_types import check_types
 from ragkit.errors import MissingExtra
 
 try:
@@ -18,6 +20,7 @@ except ImportError as error:
     raise MissingExtra("the provider 'openai'", extra="openai") from error
 
 
+@check_types(skip=METHODS)
 class OpenAIProvider(ChatCompletionsProvider):
     """Models of OpenAI, or of any server with the Chat Completions API: vLLM, llama.cpp, LM Studio, OpenRouter.
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ragkit.agent.messages import ToolCall
+from ragkit.argument_types import check_types
 from ragkit.records import JSON
 
 TOOL_CALL_MARKER = re.compile(r"TOOL_CALL\b[ \t]*:?")
@@ -50,6 +51,7 @@ def parse_arguments(name: str, text: str, call_id: str = "") -> ToolCall:
     return ToolCall(name, {}, call_id, malformed=text)
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolCallParser:
     """Finds tool calls in text.

@@ -16,8 +16,9 @@ from typing import TypeAlias
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.prompt import own_text, unmark_data
-from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamDelta, TextDelta, to_deltas
+from ragkit.agent.providers.base import METHODS, Completion, ModelRequest, Provider, StreamDelta, TextDelta, to_deltas
 from ragkit.agent.providers.parser import ToolCallParser
+from ragkit.argument_types import check_types
 from ragkit.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -83,6 +84,7 @@ class InstantProvider(Provider):
             yield delta
 
 
+@check_types(skip=METHODS)
 class ScriptedProvider(InstantProvider):
     """Answers with the turns of a script, one per request, and records the requests in `requests`.
 
@@ -167,6 +169,7 @@ class EchoProvider(InstantProvider):
         return _to_completion(_last_user_text(request), request)
 
 
+@check_types(skip=METHODS)
 class LocalProvider(InstantProvider):
     """Needs no service and no key: returns the last tool result, or the user's message.
 

@@ -13,7 +13,8 @@ def adapt_provider(provider: Provider) -> Provider:
     """
     kind = type(provider)
     own = [name for name in METHODS if getattr(kind, name, None) not in (None, getattr(Provider, name))]
-    if kind.__module__.startswith("ragkit.") or (own and not any(takes_messages(getattr(kind, name)) for name in own)):
+    is_ours = kind.__module__.startswith("ragkit.") and Provider in kind.__mro__
+    if is_ours or (own and not any(takes_messages(getattr(kind, name)) for name in own)):
         return provider
     from ragkit.agent.providers.adapter import AdaptedProvider
 

@@ -22,7 +22,8 @@ from ragkit.agent.tools.function_schema import (
 )
 from ragkit.agent.tools.schema_validator import check_schema
 from ragkit.agent.tools.tool_class import adapt_class
-from ragkit.errors import InvalidOption
+from ragkit.argument_types import check_types
+from ragkit.errors import InvalidOption, InvalidType
 from ragkit.lru_cache import LruCache
 from ragkit.records import JSON
 
@@ -34,6 +35,7 @@ TOOL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """A tool result with text for the model and an object for the caller."""
@@ -44,6 +46,7 @@ class ToolResult:
     """Attached to the tool message; saved with the conversation if it is JSON."""
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolCache:
     """How long and where the results of a tool are kept, by its arguments. A failed call is never kept.
@@ -101,6 +104,7 @@ def _not_cancelled() -> bool:
     return False
 
 
+@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The context of a tool call. Annotate a parameter with this class to receive it."""
@@ -122,6 +126,7 @@ class ToolContext:
     """Whether the run was cancelled, or no longer waits for this tool."""
 
 
+@check_types(skip=("validate", "call_validated"))
 @dataclass(frozen=True)
 class Tool:
     """A function that a model can call.
@@ -234,6 +239,8 @@ class Tool:
 
     def validate(self, parameters: Mapping[str, JSON]) -> dict[str, object]:
         """Validate and convert arguments. Raises InvalidToolArguments."""
+        if parameters.__class__ is not dict and not isinstance(parameters, Mapping):
+            raise InvalidType("parameters", parameters, "a mapping")
         if self.signature is None:
             return validate_with_schema(self.parameters, self.name, parameters)
         return validate_arguments(self.signature, self.name, parameters)
@@ -342,6 +349,7 @@ def tool(
 ) -> ToolDecorator: ...
 
 
+@check_types()
 def tool(  # noqa: PLR0913 - keywords of a decorator
     subject: ToolCallable | str | None = None,
     /,
@@ -381,6 +389,7 @@ def tool(  # noqa: PLR0913 - keywords of a decorator
     return make
 
 
+@check_types()
 def build_tool_schema(func: ToolCallable) -> dict[str, JSON]:
     """The schema of a function in the format of OpenAI's `tools` parameter."""
     return Tool.from_function(func).to_schema()

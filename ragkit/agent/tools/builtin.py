@@ -252,8 +252,13 @@ def create_web_search_tool(engine: WebSearchEngine) -> Tool:
     return Tool.from_function(web_search)
 
 
-def create_default_registry(root: str | Path | None = None, *, search: WebSearchEngine | None = None) -> ToolRegistry:
-    """The calculator; with `root` the file tools; with `engine` the web search."""
+def create_default_registry(root: str | Path | None = ".", *, search: WebSearchEngine | None = None) -> ToolRegistry:
+    """The calculator, the file tools of a directory, and with an engine the web search.
+
+    Args:
+        root: the directory that the file tools read, by default the working directory; None: no file tools.
+        search: the engine of `web_search`.
+    """
     folder = FolderTools(root).tools() if root is not None else []
     return ToolRegistry([calculator, *folder, *([create_web_search_tool(search)] if search else [])])
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import docstring_parser
 
 from ragkit.agent.tools.schema_validator import find_violations
-from ragkit.errors import InvalidOption, RagkitError, did_you_mean, shorten
+from ragkit.errors import InvalidOption, InvalidToolArguments, did_you_mean, shorten
 from ragkit.records import JSON
 
 if TYPE_CHECKING:
@@ -33,17 +33,6 @@ _OPEN_KEYWORDS = (
 )
 """Keywords that allow or forbid properties beside the declared ones."""
 _MAX_INLINED_REFERENCES = 1_000
-
-
-class InvalidToolArguments(RagkitError):
-    """A model called a tool with invalid arguments. `problems` has one line for each problem."""
-
-    def __init__(self, tool: str, problems: Sequence[str]) -> None:
-        super().__init__(tool, tuple(problems))
-        self.tool, self.problems = tool, tuple(problems)
-
-    def __str__(self) -> str:
-        return f"invalid arguments for {self.tool}: {'; '.join(self.problems)}"
 
 
 @dataclass(frozen=True, slots=True)

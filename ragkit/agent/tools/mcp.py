@@ -22,6 +22,7 @@ from ragkit.agent.runtime.background_tasks import BackgroundLoop
 from ragkit.agent.tools.base import NO_ARGUMENTS, Tool, ToolContext, ToolResult
 from ragkit.agent.tools.builtin import ToolError
 from ragkit.agent.tools.function_schema import inline_references
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, MissingExtra, RagkitError, shorten
 from ragkit.masking import mask_secrets
 from ragkit.records import JSON
@@ -52,6 +53,7 @@ class McpServerError(RagkitError):
     """An MCP server is unreachable, or closed the connection."""
 
 
+@check_types()
 def mcp_tools(
     server: str,
     args: Sequence[str] = (),

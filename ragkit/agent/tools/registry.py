@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ragkit.agent.tools.base import Tool, ToolCallable
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.records import JSON
 
 
+@check_types()
 class ToolRegistry:
     """Tools by name, in the order in which they were registered."""
 

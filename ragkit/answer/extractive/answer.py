@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.tracing.trace import AgentTrace, StepType, TraceContent
-from ragkit.answer.base import Answer, Searcher, Statement
+from ragkit.answer.base import EXTRACTIVE, Answer, Searcher, Statement
 from ragkit.answer.citations import cite
-from ragkit.answer.extractive.composition import MAX_WORDS, compose_answer
-from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD, estimate_answer_evidence
+from ragkit.answer.confidence import MIN_ANSWER
+from ragkit.answer.extractive.answer_confidence import estimate_confidence
+from ragkit.answer.extractive.composition import MAX_CHARS, compose_answer
 from ragkit.answer.extractive.follow_up import Reference, find_reference, rewrite_follow_up
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
@@ -20,16 +21,15 @@ from ragkit.answer.extractive.selection import rank_answer_units, with_beginning
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.extractive.spelling import correct_spelling
 from ragkit.answer.extractive.whole import answer_whole
-from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
+from ragkit.answer.outcome import CLOSEST_PASSAGES, NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, within_budget
 from ragkit.answer.verdicts import quoted_statements, with_support
 from ragkit.records import Citation, Hit, Where
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
 
-EXTRACTIVE = "extractive"
-REFERENCE_MARGIN = 0.1
-"""A question that likely refers to the one before it is complete only if its probability is higher by this."""
+PRONOUN_MARGIN = 0.3
+"""A question with a pronoun is answered alone only if its confidence is higher by this than when it is completed."""
 EVIDENCE_PASSAGES = 8
 """Passages that decide whether a question is complete."""
 ZERO_COST = Tokens(cost_usd=0.0)
@@ -129,16 +129,16 @@ def to_query(question: str, previous: str, searcher: Searcher, where: Where = No
     if reference is Reference.CERTAIN:
         return completed
     own = _estimate(alone, searcher, where)
-    if reference is Reference.POSSIBLE and own >= EVIDENCE_THRESHOLD:
+    if reference is Reference.POSSIBLE and own >= MIN_ANSWER:
         return alone
-    margin = REFERENCE_MARGIN if reference is Reference.LIKELY else 0.0
+    margin = PRONOUN_MARGIN if reference is Reference.PRONOUN else 0.0
     return alone if own >= _estimate(completed, searcher, where) + margin else completed
 
 
 def _estimate(query: str, searcher: Searcher, where: Where) -> float:
     """The probability that the documents answer a query, or its best answered part."""
     found = (FoundPassages(part, searcher.search(part, EVIDENCE_PASSAGES, where)) for part in split_question(query))
-    return max(_answer_part(passages, searcher, 0, MAX_WORDS)[1] for passages in found)
+    return max(_answer_part(passages, searcher, 0, MAX_CHARS)[1] for passages in found)
 
 
 def compose_quotes(
@@ -146,7 +146,7 @@ def compose_quotes(
     query: str,
     searcher: Searcher,
     offset: int = 0,
-    threshold: float = EVIDENCE_THRESHOLD,
+    threshold: float = MIN_ANSWER,
 ) -> tuple[str, ExtractiveAnswer]:
     """The text of an answer and its quotes.
 
@@ -155,15 +155,15 @@ def compose_quotes(
         query: the question as it was searched.
         searcher: knows the documents of the passages.
         offset: the last citation number of the conversation so far.
-        threshold: abstain if the estimated probability of an answer is below it.
+        threshold: abstain if the estimated probability that the answer is right is below it.
     """
     quotes: list[Quote] = []
     nearest: list[Quote] = []
     lines: list[str] = []
-    evidence = 0.0
+    confidences: list[float] = []
     for found in searches:
-        part, probability = _answer_part(found, searcher, offset + len(quotes), MAX_WORDS // len(searches))
-        evidence = max(evidence, probability)
+        part, probability = _answer_part(found, searcher, offset + len(quotes), MAX_CHARS // len(searches))
+        confidences.append(probability)
         if part and probability >= threshold:
             new = [quote for quote in part if not any(_is_same_place(quote, other) for other in quotes)]
             part = [replace(quote, n=n) for n, quote in enumerate(new, start=offset + len(quotes) + 1)]
@@ -173,8 +173,9 @@ def compose_quotes(
             nearest = nearest or part
             if len(searches) > 1:
                 lines.append(f"{NOT_IN_DOCUMENTS[:-1]}: {found.query}")
-    text = "\n".join(lines) if quotes else _format_abstention(nearest)
-    return text, ExtractiveAnswer(tuple(quotes or nearest), not quotes, query, evidence)
+    evidence = sum(confidences) / max(1, len(confidences))
+    quoted = ExtractiveAnswer(tuple(quotes or nearest), not quotes, query, evidence)
+    return "\n".join(lines) if quotes else _format_abstention(quoted), quoted
 
 
 def _is_same_place(quote: Quote, other: Quote) -> bool:
@@ -206,7 +207,7 @@ def _build_answer(
         trace=trace,
         trace_id=trace.id,
         searched_for=searched_for(quoted.query, question),
-        outcome=Outcome.NOT_IN_DOCUMENTS if quoted.abstained else Outcome.ANSWERED,
+        outcome=quoted.outcome,
         statements=statements,
     )
 
@@ -248,15 +249,17 @@ def _search(
     return FoundPassages(query, hits)
 
 
-def _answer_part(found: FoundPassages, searcher: Searcher, offset: int, max_words: int) -> tuple[list[Quote], float]:
-    """The quotes that answer one part of a question, and the probability that they do."""
+def _answer_part(found: FoundPassages, searcher: Searcher, offset: int, max_chars: int) -> tuple[list[Quote], float]:
+    """The quotes that answer one part of a question, and the probability that they are right."""
     hits = with_beginnings(found.query, found.hits, searcher)
     ranked, units = rank_answer_units(found.query, hits, searcher)
-    composed = compose_answer(found.query, ranked, units, max_words)
+    composed = compose_answer(found.query, ranked, units, max_chars)
     quotes = [Quote(n, hits[item.hit_index], item) for n, item in enumerate(composed, start=offset + 1)]
-    return quotes, estimate_answer_evidence(found.query, hits, ranked, units, searcher)
+    return quotes, estimate_confidence(found.query, hits, ranked, composed, searcher)
 
 
-def _format_abstention(quotes: Sequence[Quote]) -> str:
-    marks = " ".join(f"[{quote.n}]" for quote in quotes)
+def _format_abstention(quoted: ExtractiveAnswer) -> str:
+    marks = " ".join(f"[{quote.n}]" for quote in quoted.quotes)
+    if quoted.outcome is Outcome.PASSAGES:
+        return f"{CLOSEST_PASSAGES} {marks}"
     return f"{NOT_IN_DOCUMENTS} The nearest passages: {marks}" if marks else NOT_IN_DOCUMENTS

@@ -16,13 +16,17 @@ from ragkit.answer.extractive.units import AnswerUnit, UnitKind
 from ragkit.lexical.analyzer import extract_terms
 
 MAX_PASSAGES = 3
-MAX_WORDS = 110
-"""Words of an answer; a list that was asked for may be longer."""
+MAX_CHARS = 600
+"""Characters of an answer with its citation marks; a list or steps that were asked for may be longer by half."""
+MAX_LIST_WORDS = 110
+"""Words of a list that was asked for."""
+_MARK_CHARS = 5  # of a citation mark and the line break
 _PASSAGE_WORDS = 45  # sentences are added until a passage has this many
 _MAX_GAP_CHARS = 10  # between a sentence and what it introduces
 _EXTRA_WORDS = 30  # of further passages
 _MARGIN = 2.2  # a further passage may score this much less than the best
 _DUPLICATE_OVERLAP = 0.8  # share of the terms of the shorter passage
+_LISTED = (UnitKind.ITEM, UnitKind.LIST, UnitKind.CODE)
 _NUMBERED = re.compile(r"\(?\w{1,3}[.)]\s")
 
 
@@ -40,7 +44,7 @@ class AnswerPassage:
 
 
 def compose_answer(
-    question: str, ranked: Sequence[ScoredAnswerUnit], units: Sequence[AnswerUnit], max_words: int = MAX_WORDS
+    question: str, ranked: Sequence[ScoredAnswerUnit], units: Sequence[AnswerUnit], max_chars: int = MAX_CHARS
 ) -> list[AnswerPassage]:
     """The passages of the answer, best first; empty without units.
 
@@ -48,32 +52,45 @@ def compose_answer(
         question: as it was searched.
         ranked: the candidates, best first.
         units: all units of the passages, in order.
-        max_words: of all passages together; the first one may be longer.
+        max_chars: of all passages together; half as many again if it begins with a list or steps that were asked for.
     """
     kinds = detect_question_kinds(question)
     composer = _Composer(question, kinds, units)
     passages: list[AnswerPassage] = []
-    words = 0
+    chars, limit = 0, max_chars
     for unit in ranked:
         if passages and (unit.score < passages[0].score - _MARGIN or len(passages) == MAX_PASSAGES):
             break
-        if any(_overlaps(unit, passage) for passage in passages) or composer.is_beside(unit):
+        if any(overlaps(unit, passage) for passage in passages) or composer.is_beside(unit):
             continue
         passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS)
-        size = len(passage.text.split())
-        if passages and (words + size > max_words or any(_repeats(passage, other) for other in passages)):
+        size = len(passage.text) + _MARK_CHARS
+        if not passages and unit.kind in _LISTED and kinds & (QuestionKind.LIST | QuestionKind.HOW_TO):
+            limit = max_chars * 3 // 2
+        if passages and (chars + size > limit or any(_repeats(passage, other) for other in passages)):
             continue
+        if size > limit:
+            passage = replace(passage, text=_shorten(passage.text, limit - _MARK_CHARS))
         passages.append(passage)
-        words += size
+        chars += size
     if kinds & QuestionKind.COMPARISON and passages:
-        passages = _with_both_sides(question, passages, ranked, composer)
+        both = _with_both_sides(question, passages, ranked, composer)
+        passages = _fit(both, len(both) - len(passages), max_chars)
     return passages
+
+
+def _shorten(text: str, limit: int) -> str:
+    """A text of at most `limit` characters: cut between its lines, cells or clauses, or else between words."""
+    beginning = text[: limit - 3]
+    cut = max((beginning.rfind(mark) for mark in ("\n", "; ", ", ")), default=-1)
+    cut = cut if cut > limit // 2 else beginning.rfind(" ")
+    return text if len(text) <= limit else f"{beginning[: cut if cut > 0 else limit - 3].rstrip(' ,;')} ..."
 
 
 def _with_both_sides(
     question: str, passages: list[AnswerPassage], ranked: Sequence[ScoredAnswerUnit], composer: _Composer
 ) -> list[AnswerPassage]:
-    """The passages of a comparison, with one about each side: if a side has none, its best unit replaces the last."""
+    """The passages of a comparison, with one about each side: for a side that has none, its best unit is added."""
     sides = compared_sides(question)
     if sides is None:
         return passages
@@ -83,11 +100,21 @@ def _with_both_sides(
             continue
         for unit in ranked:
             words = _side_words(unit.text)
-            if own & words and not other & words and not any(_overlaps(unit, passage) for passage in passages):
-                kept = passages
-                passages = [*kept, composer.passage(unit, _EXTRA_WORDS)]
+            if own & words and not other & words and not any(overlaps(unit, passage) for passage in passages):
+                passages = [*passages, composer.passage(unit, _EXTRA_WORDS)]
                 break
     return passages
+
+
+def _fit(passages: Sequence[AnswerPassage], added: int, max_chars: int) -> list[AnswerPassage]:
+    """The passages within `max_chars`: those between the first and the `added` last ones go first, then words."""
+    kept, last = list(passages), len(passages) - added
+    while sum(len(passage.text) + _MARK_CHARS for passage in kept) > max_chars and last > 1:
+        last -= 1
+        del kept[last]
+    share = max_chars // max(1, len(kept)) - _MARK_CHARS
+    is_long = sum(len(passage.text) + _MARK_CHARS for passage in kept) > max_chars
+    return [replace(passage, text=_shorten(passage.text, share)) if is_long else passage for passage in kept]
 
 
 def _side_words(text: str) -> frozenset[str]:
@@ -95,7 +122,8 @@ def _side_words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"-{1,2}\w[\w-]*", text)) | frozenset(extract_terms(text))
 
 
-def _overlaps(unit: AnswerUnit, passage: AnswerPassage) -> bool:
+def overlaps(unit: AnswerUnit, passage: AnswerPassage) -> bool:
+    """Whether a unit shares characters with a passage."""
     return unit.source == passage.source and unit.start < passage.end and passage.start < unit.end
 
 
@@ -148,7 +176,7 @@ class _Composer:
 
     def _short_list(self, unit: AnswerUnit) -> AnswerUnit | None:
         """The list of an item, if it is short or was asked for."""
-        limit = MAX_WORDS if QuestionKind.LIST in self._kinds else _PASSAGE_WORDS
+        limit = MAX_LIST_WORDS if QuestionKind.LIST in self._kinds else _PASSAGE_WORDS
         for other in self._by_group[unit.source, unit.group]:
             if other.kind is UnitKind.LIST and len(other.body.split()) <= limit:
                 return other

@@ -13,6 +13,8 @@ from ragkit.lexical.analyzer import extract_terms
 
 MAX_TOPIC_WORDS = 8
 """Words of the previous question that a query carries over, at most."""
+_MIN_FULL_WORDS = 5
+"""Content words of a question that most often names what its pronouns stand for."""
 
 
 class Reference(Enum):
@@ -21,9 +23,11 @@ class Reference(Enum):
     NONE = "none"
     """It is complete."""
     POSSIBLE = "possible"
-    """It asks what one word means, or begins with "and"."""
+    """It asks what one word means, begins with "and", or is long."""
     LIKELY = "likely"
-    """It has a word that may stand for something before it, or says nearly nothing."""
+    """It says nearly nothing."""
+    PRONOUN = "pronoun"
+    """It has a word that may stand for something before it."""
     CERTAIN = "certain"
     """It is no question of its own: "When?", "And Bullseye?"."""
 
@@ -45,10 +49,12 @@ _PRONOUN = re.compile(
     r"\b(?:its|it|they|them|theirs?|he|she|him|his|her|this|these|those|ones|(?:this|that|which|another) one"
     r"|the(?: \w+)? one|one of them|the former|the latter|instead|without it"
     r"|er|ihn|ihm|sein\w*|dort|davon|damit|dafür|dazu|diese[rsmn]?"
-    r"|dies|ce|cela|ça|cette|ces|elle|ella|ellos|ellas|eso|esto|ésta?)\b|\b(?-i:sie)\b"
+    r"|dies|(?<!-)ce|cela|ça|cette|ces|(?<!-)elle|ella|ellos|ellas|eso|esto|ésta?)\b|\b(?-i:sie)\b"
     r"|\b(?:do|undo|of|with|about|for|like|is|was|does|than|after|before) that\b|\bthat(?: \w+)?\s*\?*$"
     r"|\bthe same(?=\s*\?*$| for\b| with\b)|\bthen\s*\?*$"
     r"|\bdas(?=\s+(?:auch|bei|für|mit|nicht|noch|schon|in|im|zu|von|dann)\b|\s*\?*$)"
+    r"|\bes(?=\s*\?*$)|\b(?-i:[a-zñáéíóú]{2,}[aei]rl[aeo]s?)\b|(?<=cómo )l[ao]s?\b"
+    r"|\b(?:comment|puis-je|peut-on|peux-tu|pouvez-vous|dois-je|doit-on|faut-il) (?:l['’]|l(?:a|e|es) (?=\w+[ei]r\b))"
     r"|它|这个|那个|这些|那些|^那|それ|これ|あれ|その(?!他)|この",
     re.IGNORECASE,
 )
@@ -60,8 +66,8 @@ _CONJUNCTION = re.compile(
 )
 _EXPLETIVE = re.compile(
     r"\bit (?:is |was |be )?(?:rain|snow|take|cost|possible|allowed|permitted|forbidden|necessary|safe|worth|better"
-    r"|true|legal|free|ok|okay)\w*\b|\bis it (?:\w+ )?(?:to|that|if|for)\b"
-    r"|\bthis (?:day|week|month|year|time|way)\b|\bone (?:of the|can|may|must|should)\b|\bonly one\b",
+    r"|true|legal|free|ok|okay|cloudy|dark|cold|warm|hot|late|sunny|windy)\w*\b|\bis it (?:\w+ )?(?:to|that|if|for)\b"
+    r"|\bthis (?:day|week|month|year|time|way)\b|\bone (?:of the|can|may|must|should)\b|\bonly one\b|\bmak(?:e|es|ing) it (?:to|up|in|out|through)\b",
     re.IGNORECASE,
 )
 """Words of `_PRONOUN` that stand for nothing before the question."""
@@ -86,7 +92,10 @@ _FUNCTION_WORD_LIST = """
 a an the i me my we you your who whom whose what which how when where why is are was were be been do does did can could
 may might must should shall will would has have had of in on at by for from to with without into about and or but not
 no if then than so it its this that these those there here as am any some all each one ones get make use der die das
-ein eine ist sind und oder wie was wer wo le la les un une est et ou qui que el los las un una es son y
+ein eine ist sind und oder wie was wer wo le la les un une est et ou qui que el los las un una es son y ich wir mir
+mich wenn auf mit im zu zum zur von vom für bei als am auch noch nicht welche welcher welches welchen wann warum je
+nous vous dans sur pour avec de du des ne pas comment quand combien pourquoi quel quelle quels quelles del con por para
+se mi su lo qué quién cómo dónde cuándo cuál
 """
 _FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
 
@@ -107,7 +116,7 @@ def find_reference(question: str) -> Reference:
     if _ellipsis(text) or not words or _ASKED_ONLY.match(text):
         return Reference.CERTAIN
     if _refers_back(_EXPLETIVE.sub(" ", text)):
-        return Reference.LIKELY
+        return Reference.PRONOUN if len(words) < _MIN_FULL_WORDS else Reference.POSSIBLE
     if _EAST_ASIAN.search(text):
         return Reference.NONE if sum(map(len, words)) >= _MIN_EAST_ASIAN_CHARS else Reference.LIKELY
     if len(words) == 1:
@@ -121,7 +130,10 @@ def _refers_back(text: str) -> bool:
     for match in _PRONOUN.finditer(text):
         before = text[: match.start()].rstrip()
         is_clause = _CONJUNCTION.search(before) is not None  # "if it is due": of the subject of the question
-        if (match[0].lower() in _POSSESSIVES or is_clause) and len(_content_words(before)) > 1:
+        named = _content_words(before)
+        has_name = any(map(_form, _content_words(before.partition(" ")[2])))
+        is_possessive = match[0].lower() in _POSSESSIVES or match[0].lower().startswith("sein")
+        if (is_possessive or is_clause) and (len(named) > 1 or has_name):
             continue
         return True
     return False
@@ -168,7 +180,11 @@ def _replace_name(previous: str, name: str) -> str:
     first = last
     while last - first + 1 < len(name.split()) and first > 1 and _form(words[first - 1][0]) == _form(words[last][0]):
         first -= 1
-    return f"{previous[: words[first].start()]}{name}{previous[words[last].end() :]}"
+    before = previous[: words[first].start()]
+    article = name.split()[0]  # "the X" in place of the name of "the Y"
+    if len(name.split()) > 1 and before.lower().endswith(f" {article.lower()} "):
+        before = before[: -len(article) - 1]
+    return f"{before}{name}{previous[words[last].end() :]}"
 
 
 def _form(word: str) -> str:

@@ -9,9 +9,9 @@ from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
-from ragkit.answer.base import Searchable, Searcher
-from ragkit.answer.extractive.answer import EXTRACTIVE, ZERO_COST, FoundPassages, compose_quotes, to_query
-from ragkit.answer.extractive.evidence import EVIDENCE_THRESHOLD
+from ragkit.answer.base import EXTRACTIVE, Searchable, Searcher
+from ragkit.answer.confidence import MIN_ANSWER
+from ragkit.answer.extractive.answer import ZERO_COST, FoundPassages, compose_quotes, to_query
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
@@ -31,8 +31,8 @@ class ExtractiveProvider(Provider):
     name = EXTRACTIVE
     default_model = EXTRACTIVE
 
-    def __init__(self, documents: Searchable, *, threshold: float = EVIDENCE_THRESHOLD, where: Where = None) -> None:
-        """Abstain if the estimated probability of an answer is below `threshold`; `where` filters the searches."""
+    def __init__(self, documents: Searchable, *, threshold: float = MIN_ANSWER, where: Where = None) -> None:
+        """Abstain if the probability that the answer is right is below `threshold`; `where` filters the searches."""
         self._documents = documents
         self._threshold = threshold
         self._where = where

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ragkit.answer.confidence import MIN_PASSAGES
 from ragkit.answer.extractive.composition import AnswerPassage
+from ragkit.answer.outcome import Outcome
 from ragkit.records import Hit
 
 
@@ -27,7 +29,14 @@ class ExtractiveAnswer:
     query: str = ""
     """The question as searched: completed by the previous one, its spelling corrected; '' if nothing was searched."""
     evidence: float = 0.0
-    """Estimated probability that the quotes answer the question, or its best answered part, in [0, 1]."""
+    """Estimated probability that the answer is right, in [0, 1]; the mean over the parts of a question."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """An answer; or the closest passages, if they may hold one; or that the documents do not."""
+        if not self.abstained:
+            return Outcome.ANSWERED
+        return Outcome.PASSAGES if self.quotes and self.evidence >= MIN_PASSAGES else Outcome.NOT_IN_DOCUMENTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,7 @@ _KEY_VALUE_LINE = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
 _RECORD_ENTRY = re.compile(r"(?<!\S)(\S{0,200}\[\d{1,9}\])\.(\S{1,200}): ")
 _DOCSTRING = '"""'
 _SENTENCE_ENDS = frozenset('.!?…:;"”)')
+_STATEMENT_ENDS = _SENTENCE_ENDS - {":"}
 _PRONOUN_START = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
 _COMMENT = re.compile(r"^[ \t]*(?:#+|;;+|//)(?=\s)", re.MULTILINE)
 _PROMPT = re.compile(r"(?:\$|%|>>>|C:\\[^>]{0,40}>|[\w.-]{1,30}@[\w.-]{1,30}[:~ ][^$#\n]{0,40}[$#]|#)\s*(?=\S)")
@@ -430,8 +431,9 @@ class _SpanReader:
             return
         lead = " ".join(f"{before.lead} {before.raw}".split())
         span = replace(before, end=block.end, raw="", kind=UnitKind.CODE, lead=lead, code=code)
-        if before.raw.rstrip("*_").endswith(":") and before.kind is not UnitKind.CODE:
-            self.spans.pop()  # without its code, it says nothing
+        # "Type", "run:", without their code they say nothing
+        if before.raw.rstrip("*_ ")[-1:] not in _STATEMENT_ENDS and before.kind is not UnitKind.CODE:
+            self.spans.pop()
         elif before.kind is UnitKind.CODE:
             span = replace(before, start=block.start, end=block.end, lead="", code=code)
         self.spans.append(replace(span, group=before.group))

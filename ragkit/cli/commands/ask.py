@@ -23,6 +23,7 @@ NO_QUESTION = 'missing question: ragkit ask "How do I retry?"'
 @max_cost_option("Maximum cost; checked against the estimate before the start")
 @strict_option
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
+@click.option("--quotes", is_flag=True, help="Show all quotes, also what the answer says in the same words.")
 @click.option("--trace", is_flag=True, help="Show each step with its duration.")
 @with_common_options
 def command(
@@ -35,6 +36,7 @@ def command(
     max_cost: float | None,
     strict: bool,
     no_stream: bool,
+    quotes: bool,
     trace: bool,
 ) -> int:
     """Answer QUESTION from the documents, with citations. Without QUESTION, read it from stdin.
@@ -65,7 +67,7 @@ def command(
     if context.json:
         context.write_json({**data, "freshness": freshness})
     else:
-        print_answer(context, answer, streamed=streams)
+        print_answer(context, answer, streamed=streams, quotes=quotes)
         if trace:
             print_trace(context, answer)
     if fails:

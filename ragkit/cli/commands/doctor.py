@@ -162,14 +162,18 @@ def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
         yield Check("knowledge base", True, f"none at {context.place}", "ragkit index FOLDER")
         return
 
+    notes: list[str] = []
+
     def count() -> str:
         with context.open_or_create(None) as kb:
             kb.location.require_exists()
             status = kb.status()
+        notes.extend(filter(None, [status.language_note]))
         lacking = f" ({status.embedded} embedded)" if status.embedded < status.chunks else ""
         return f"{status.documents} documents, {status.chunks} chunks{lacking} at {context.place}"
 
     yield _run_check("knowledge base", count, f"ragkit verify --kb {context.place}")
+    yield from (Check("language", True, what, fix) for what, _, fix in (note.partition(": ") for note in notes))
 
 
 def _check_model_file(context: CliContext) -> Iterator[Check]:

@@ -41,7 +41,11 @@ class SourceParamType(click.Path):
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         """Return URLs unchanged; check that paths exist."""
-        return value if is_url(value) or _is_source_name(value) else super().convert(value, param, ctx)
+        if is_url(value) or _is_source_name(value):
+            return value
+        if not os.path.lexists(value):
+            self.fail(f"{value!r} does not exist. To remove documents that came from it: ragkit remove {value!r}")
+        return super().convert(value, param, ctx)
 
 
 def _is_source_name(value: str | os.PathLike[str]) -> bool:
@@ -227,5 +231,5 @@ def _print_failures(context: CliContext, report: IndexReport) -> None:
         echo(f"failed {display_name(failure.source)}: {failure.error}{hint}", err=True)
     if len(report.failures) > MAX_SHOWN_FAILURES:
         echo(f"... and {len(report.failures) - MAX_SHOWN_FAILURES} more: ragkit list --failed", err=True)
-    if any(not is_url(failure.source) for failure in report.failures):
-        context.log("fix them, or free disk space, and run again with --retry-failed")
+    if any(os.path.lexists(failure.source) for failure in report.failures):
+        context.log("fix them, and run again with --retry-failed")

@@ -29,6 +29,8 @@ def command(context: CliContext) -> None:
     if status.embedded < status.chunks:
         context.write(f"{status.embedded:,} of {status.chunks:,} chunks embedded: searches embed what they need, "
                       "`ragkit index` all of them")  # fmt: skip
+    if status.language_note:
+        context.write(status.language_note)
     if status.failed:
         context.write(f"{format_count(status.failed, 'file')} could not be read: see ragkit list --failed")
     context.write(f"sources: {', '.join(display_name(source) for source in status.sources) or 'none'}")
@@ -38,7 +40,10 @@ def command(context: CliContext) -> None:
               f"overlap {split.get('chunk_overlap')}; embedder: {embed['fingerprint']}; "
               f"store: {kb.pipeline.store.name}")  # fmt: skip
     if status.stale:
-        context.write(f"{format_count(status.stale, 'file')} changed since the last run: run ragkit index")
+        context.write(f"{format_count(status.stale, 'file')} changed or deleted since the last run: run ragkit index")
+    others = sorted(path.name for path in kb.location.path.glob("store-*") if path.name != f"store-{status.store}")
+    if others:
+        context.write(f"left by other stores: {', '.join(others)} (ragkit copy --to goes back; else delete them)")
 
 
 def write_database(context: CliContext, database: DatabaseStatus) -> None:

@@ -17,13 +17,13 @@ from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.knowledge_base.session import Session
 from ragkit.lru_cache import LruCache
 from ragkit.records import JSON
-from ragkit.server.answering.request_options import RequestOptions
+from ragkit.server.answering.request_options import DEFAULT_TEMPERATURE, RequestOptions
 from ragkit.server.state.rights_filter import Origin
 from ragkit.usage.meter import AgentUsage
 
 _TOOLS = frozenset({SEARCH_NAME, AGGREGATE_NAME})
 """The tools whose results follow from the documents alone."""
-_OUTCOMES = frozenset({Outcome.ANSWERED, Outcome.NOT_IN_DOCUMENTS})
+_OUTCOMES = frozenset({Outcome.ANSWERED, Outcome.PASSAGES, Outcome.NOT_IN_DOCUMENTS})
 """Of answers that another try would not better."""
 
 
@@ -71,7 +71,11 @@ class AnswerCache:
         """
         session, config = agent.searcher, agent.config
         own = {tool.name for tool in agent.available_tools}
-        if self._answers is None or not isinstance(session, Session) or not own <= _TOOLS or config.temperature:
+        # at the default temperature nobody has asked for variety
+        is_varied = options.temperature or (
+            options.temperature is None and config.temperature not in (0, DEFAULT_TEMPERATURE)
+        )
+        if self._answers is None or not isinstance(session, Session) or not own <= _TOOLS or is_varied:
             return ""
         if any(message.images for message in messages):
             return ""

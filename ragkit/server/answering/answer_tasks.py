@@ -499,6 +499,7 @@ _DETAIL_KEYS = (
     "statements",
     "supported",
     "evidence",
+    "confidence",
     "abstained",
     "outcome",
     "notices",

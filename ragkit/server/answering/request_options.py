@@ -42,7 +42,15 @@ class RequestOptions:
     """What in the request only a model can do, for the error without one; empty: nothing."""
 
 
+DEFAULT_TEMPERATURE = 0.7
+"""The specification's, the same on every endpoint."""
 _TOOL_INSTRUCTIONS = "When a question needs no documents but one of these tools, answer it with them alone: {}."
+
+
+def find_temperature(kb: KnowledgeBase, options: RequestOptions) -> float:
+    """That of the request, else of the pipeline, else 0.7."""
+    given = kb.pipeline.answer.temperature if options.temperature is None else options.temperature
+    return DEFAULT_TEMPERATURE if given is None else given
 
 
 def create_agent(
@@ -69,7 +77,7 @@ def create_agent(
     cost_limits = [usd for usd in (base.config.limits.max_cost_usd, limits.answer_usd) if usd is not None]
     config = replace(
         base.config,
-        temperature=base.config.temperature if options.temperature is None else options.temperature,
+        temperature=find_temperature(kb, options),
         top_p=base.config.top_p if options.top_p is None else options.top_p,
         max_iterations=limits.max_iterations,
         max_tokens=min(options.max_tokens or base.config.max_tokens, base.config.max_tokens),

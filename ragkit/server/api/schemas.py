@@ -261,6 +261,14 @@ class StatementSchema(TypedDict):
     found_at: Annotated[str | None, Field(description="The source of that passage.")]
 
 
+Evidence = Annotated[
+    float, Field(description="How likely the answer is right; of a model's answer, how well the passages support one.")
+]
+Confidence = Annotated[
+    Literal["likely", "uncertain"] | None, Field(description="`evidence` in words; null for a model's answer.")
+]
+
+
 class AnswerSchema(TypedDict):
     """The result of `ask`."""
 
@@ -274,7 +282,8 @@ class AnswerSchema(TypedDict):
     notices: Annotated[list[str], Field(description="What a reader must be told, one line each.")]
     unknown_citations: Annotated[list[int], Field(description="Citation numbers taken out: they were never shown.")]
     unsupported_reasons: Annotated[list[str], Field(description="Why `strict` fails on it, one line each.")]
-    evidence: Annotated[float, Field(description="How well the passages support an answer, in [0, 1].")]
+    evidence: Evidence
+    confidence: Confidence
     supported: Annotated[float | None, Field(description="Share of the statements that are supported, in [0, 1].")]
     statements: Annotated[list[StatementSchema], Field(description="What the answer claims, in order.")]
     citations: Annotated[list[CitationSchema], Field(description="The citations, by number.")]
@@ -325,7 +334,8 @@ class MessageSchema(TypedDict):
     ]
     statements: Annotated[list[dict[str, Any]], Field(description="What the answer claims, in order.")]
     supported: Annotated[float | None, Field(description="Share of the statements that are supported, in [0, 1].")]
-    evidence: Annotated[float | None, Field(description="How well the passages support the answer, in [0, 1].")]
+    evidence: Evidence | None
+    confidence: Confidence
     abstained: Annotated[bool | None, Field(description="The documents do not contain an answer.")]
     outcome: Annotated[Outcome | None, Field(description="What kind of answer it is.")]
     notices: Annotated[list[str] | None, Field(description="What a reader must be told, one line each.")]
@@ -701,6 +711,7 @@ class KnowledgeBaseStatusSchema(TypedDict):
     failures: Annotated[
         list[dict[str, Any]], Field(description="The first files that could not be indexed, by source.")
     ]
+    language_note: Annotated[str, Field(description="If the embedder does not know the language of most of the text.")]
     database: Annotated[
         dict[str, Any] | None,
         Field(description="The database of the knowledge base, its last publication, and the processes that use it."),

@@ -23,7 +23,7 @@ from ragkit.agent.runtime.cancellation import Cancellation
 from ragkit.agent.tools.base import Tool, ToolResult
 from ragkit.agent.tools.function_schema import ToolSchema
 from ragkit.answer.agent import RAGAgent
-from ragkit.answer.base import Answer
+from ragkit.answer.base import Answer, format_confidence
 from ragkit.answer.document_tools import DocumentTools, select_part
 from ragkit.answer.extractive.whole.look_up import find_document
 from ragkit.answer.json_shapes import answer_json, hit_json
@@ -388,7 +388,7 @@ class McpTools:
         data["citations"] = [{**citation, "document_id": ids[citation["chunk_id"]]} for citation in citations]
         notes = [f"note: {notice}" for notice in answer.notices]
         sources = [*map(_format_citation, answer.citations), *_format_unsupported(answer)]
-        lines = [answer.text, "", *sources, *notes, f"evidence {answer.evidence:.2f}"]
+        lines = [answer.text, "", *sources, *notes, format_confidence(answer)]
         return ToolResult("\n".join(lines), data)
 
 

@@ -32,6 +32,7 @@ EMPTY_DETAIL: dict[str, JSON] = {
             "notices",
             "supported",
             "evidence",
+            "confidence",
             "abstained",
             "model",
             "usage",

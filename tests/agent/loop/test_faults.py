@@ -14,7 +14,6 @@ from ragkit.agent.agent import Agent
 from ragkit.agent.events import Event, Retrying, RunFailed, TextChunk, ToolFailed
 from ragkit.agent.guardrails import Guardrails, TopicGuardrail
 from ragkit.agent.loop.config import AgentConfig, RetryPolicy
-from ragkit.agent.loop.tool_execution import ToolTimeout
 from ragkit.agent.messages import Message
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
@@ -34,6 +33,7 @@ from ragkit.errors import (
     RateLimited,
     RequestTimeout,
     RunCancelled,
+    ToolTimeout,
 )
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import record_embedding

@@ -312,7 +312,9 @@ def test_unknown_signatures_and_answers_are_errors() -> None:
         def complete(self, messages: Any) -> int:
             return 3
 
-    with pytest.raises(InvalidOption, match=r"the methods of a provider must be one of complete, .*, chat"):
+    with pytest.raises(
+        InvalidOption, match=r"provider must be a Provider .an object with complete, stream, acomplete, astream or chat"
+    ):
         create_agent(Nothing())
     with pytest.raises(InvalidOption, match=r"a parameter of Unknown.complete must be one of .*messages.* 'colour'"):
         create_agent(Unknown())

@@ -18,7 +18,7 @@ from ragkit.agent.tools.builtin import (
     create_default_registry,
     create_web_search_tool,
 )
-from ragkit.agent.tools.function_schema import InvalidToolArguments
+from ragkit.errors import InvalidToolArguments
 from tests.agent.parts import call, scripted, tool_messages
 
 
@@ -192,7 +192,9 @@ class Engine:
 
 
 def test_web_search_is_available_only_with_an_engine(tmp_path: Path) -> None:
-    assert create_default_registry().list_names() == ["calculator"]
+    files = ["read_file", "list_files", "search_files"]
+    assert create_default_registry().list_names() == ["calculator", *files]
+    assert create_default_registry(None).list_names() == ["calculator"]
     registry = create_default_registry(tmp_path, search=Engine())
     assert registry.list_names() == ["calculator", "read_file", "list_files", "search_files", "web_search"]
     result = create_web_search_tool(Engine()).execute(query="cats", num_results=2)

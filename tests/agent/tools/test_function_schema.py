@@ -11,8 +11,9 @@ import pytest
 
 from ragkit.agent.tools import function_schema
 from ragkit.agent.tools.base import ToolContext
-from ragkit.agent.tools.function_schema import InvalidToolArguments, read_signature, validate_arguments
+from ragkit.agent.tools.function_schema import read_signature, validate_arguments
 from ragkit.answer.tool import RAGTool
+from ragkit.errors import InvalidToolArguments
 from ragkit.records import JSON
 
 

@@ -14,10 +14,9 @@ from ragkit.agent.loop.structured_output import to_json_schema
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools import schema_validator
 from ragkit.agent.tools.base import Tool
-from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.tools.schema_complexity import MAX_VALUE_DEPTH
 from ragkit.agent.tools.schema_validator import check_schema, find_violations
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, InvalidToolArguments
 from ragkit.records import JSON
 
 

@@ -14,9 +14,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult, build_tool_schema, tool
-from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.tools.registry import ToolRegistry
-from ragkit.errors import InvalidOption, UnknownName
+from ragkit.errors import InvalidOption, InvalidToolArguments, UnknownName
 from ragkit.records import JSON
 
 

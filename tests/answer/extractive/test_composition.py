@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragkit.answer.extractive.composition import MAX_PASSAGES, MAX_WORDS, AnswerPassage, compose_answer
+from ragkit.answer.extractive.composition import MAX_CHARS, MAX_PASSAGES, AnswerPassage, compose_answer
 from ragkit.answer.extractive.selection import rank_answer_units
 from ragkit.answer.extractive.units import UnitKind, extract_answer_units
 from ragkit.records import Hit
@@ -69,7 +69,7 @@ def test_a_further_passage_adds_something_and_the_answer_stays_short() -> None:
     passages = compose("What is the wheel of the mill made of?", *texts)
     assert 1 < len(passages) <= MAX_PASSAGES
     assert len({passage.text for passage in passages}) == len(passages)
-    assert sum(len(passage.text.split()) for passage in passages) <= MAX_WORDS
+    assert sum(len(passage.text) for passage in passages) <= MAX_CHARS
 
 
 def test_a_comparison_has_a_passage_for_each_side() -> None:

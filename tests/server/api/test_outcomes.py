@@ -97,7 +97,7 @@ def test_a_strict_answer_without_support_is_an_error_and_its_text_is_not_sent(ba
     for response in (answer, chat):
         assert response.status_code == (200 if stream else 422)
         assert "unsupported_answer" in response.text
-        assert "the documents do not support the answer: the answer cites no passage" in response.text
+        assert "the documents do not support the answer: " in response.text
         assert "August" not in response.text
     assert (history[-1]["status"], history[-1]["content"]) == ("error", "")
 

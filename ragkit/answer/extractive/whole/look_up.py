@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from ragkit.answer.base import Searcher
+from ragkit.answer.confidence import LOOKED_UP
 from ragkit.answer.extractive.composition import AnswerPassage
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.whole.parts import (
@@ -39,9 +40,6 @@ from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk, Document, Hit, Where
 from ragkit.split.sentence_segmentation import sentence_spans
 
-EVIDENCE = 0.9
-"""The probability that such an answer is right: of 76 questions over three folders of other people's documents, see
-`docs/how-to/whole-documents.md`."""
 OVER_ALL = frozenset({Asked.ALL, Asked.MENTION, Asked.TOPIC, Asked.AUTHOR})
 MAX_NAMES = 100
 """Documents that an answer names."""
@@ -141,7 +139,7 @@ class _Draft:
 
     def finish(self, query: str, *, over_all: bool) -> LookedUp:
         """The answer."""
-        evidence = 0.0 if self.is_abstention else EVIDENCE
+        evidence = 0.0 if self.is_abstention else LOOKED_UP
         quoted = ExtractiveAnswer(tuple(self.quotes), self.is_abstention, query, evidence)
         return LookedUp(tuple(self.lines), quoted, over_all)
 

@@ -30,7 +30,7 @@ _FINISH_REASONS = {
     "refusal": "content_filter",
     "approval": "tool_calls",
 }
-_EXTRA_KEYS = ("citations", "statements", "supported", "evidence", "abstained", "outcome", "notices")
+_EXTRA_KEYS = ("citations", "statements", "supported", "evidence", "confidence", "abstained", "outcome", "notices")
 
 
 @dataclass(frozen=True, slots=True)

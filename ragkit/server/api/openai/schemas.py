@@ -12,7 +12,16 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from ragkit.answer.outcome import Outcome
-from ragkit.server.api.schemas import CitationSchema, Filter, Id, StatementSchema, TraceDetailSchema, UnicodeBody
+from ragkit.server.api.schemas import (
+    CitationSchema,
+    Confidence,
+    Evidence,
+    Filter,
+    Id,
+    StatementSchema,
+    TraceDetailSchema,
+    UnicodeBody,
+)
 
 
 class OpenAIBody(UnicodeBody):
@@ -286,7 +295,8 @@ class CompletionSchema(TypedDict):
     supported: NotRequired[
         Annotated[float | None, Field(description="Share of the statements that are supported, in [0, 1].")]
     ]
-    evidence: NotRequired[Annotated[float, Field(description="How well the passages support the answer, in [0, 1].")]]
+    evidence: NotRequired[Evidence]
+    confidence: NotRequired[Confidence]
     abstained: NotRequired[Annotated[bool, Field(description="The documents do not contain an answer.")]]
     outcome: NotRequired[Annotated[Outcome, Field(description="What kind of answer it is.")]]
     notices: NotRequired[Annotated[list[str], Field(description="What a reader must be told, one line each.")]]

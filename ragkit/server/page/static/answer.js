@@ -6,8 +6,7 @@ import { renderInto, rerender } from "./markdown.js";
 import { alsoIn, openPassage, statusMarks, supportLevel } from "./passage.js";
 import { openTrace } from "./trace.js";
 
-const EVIDENCE_THRESHOLD = 0.45; // as on the server: below it, the model declines to answer
-const WITH_EVIDENCE = ["answered", "not_in_documents", "uncited", "cut"]; // a figure beside a refusal would mislead
+const WITH_EVIDENCE = ["answered", "passages", "not_in_documents", "uncited", "cut"]; // a figure beside a refusal would mislead
 const STATUS_TEXT = {
   cancelled: "The answer was stopped.",
   interrupted: "The server stopped before the answer was complete. Ask again.",
@@ -113,17 +112,17 @@ export class ChatTurn {
     rerender(this.body, message.abstained ? stripRefusal(message.content) : message.content, chip);
     const unsupported = (message.statements ?? []).filter(({ support }) => support === "not_found" || (support === "no_citation" && citations.length > 0));
     markStatements(this.body, unsupported);
-    this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, "Not in these documents") : refused ? h("p", { class: "abstained" }, "The model refused") : "");
+    this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, abstention(message)) : refused ? h("p", { class: "abstained" }, "The model refused") : "");
     this.end.replaceChildren(...[
       message.searched_for && h("p", { class: "note", dir: "auto" }, "Searched for: ", plain(message.searched_for)),
       ...(message.notices ?? []).map((notice) => h("p", { class: "note warn" }, plain(sentence(notice)))),
       STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error ? ` ${plain(message.error.message ?? message.error)}` : ""),
       unsupported.length > 0 && unsupportedList(unsupported),
-      citations.length > 0 && sourceList(citations, message.abstained),
+      citations.length > 0 && sourceList(citations, message),
       message.status === "done" ? usageLine(message, this) : h("footer", { class: "figures" }, timeElement(message.created)),
     ].filter(Boolean));
     this.settle();
-    announce(message.abstained ? "Not in these documents." : message.notices?.length ? sentence(message.notices[0]) : `The answer is complete, with ${formatCount(citations.length, "citation")}${unsupported.length ? ` and ${formatCount(unsupported.length, "unsupported statement")}` : ""}.`);
+    announce(message.abstained ? `${abstention(message)}.` : message.notices?.length ? sentence(message.notices[0]) : `The answer is complete, with ${formatCount(citations.length, "citation")}${unsupported.length ? ` and ${formatCount(unsupported.length, "unsupported statement")}` : ""}.`);
   }
 
   /** Shows an error, with a button to retry. */
@@ -174,17 +173,19 @@ function createChip(citations, index) {
 /** A notice as a sentence. */
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
-/** The text without the sentences that `finish` shows as a status and a list of sources. */
-const stripRefusal = (text) => text.replace(/^\s*not in these documents\.?\s*(the \w+ passages: [[\]\d ,]*$)?/i, "");
+const abstention = (message) => (message.outcome === "passages" ? "No direct answer found" : "Not in these documents");
 
-function sourceList(citations, abstained) {
+/** The text without the sentences that `finish` shows as a status and a list of sources. */
+const stripRefusal = (text) => text.replace(/^\s*(?:not in these documents|no direct answer found)\.?\s*(the \w+ passages: [[\]\d ,]*$|closest passages: [[\]\d ,]*$)?/i, "");
+
+function sourceList(citations, { abstained, outcome }) {
+  const title = !abstained ? "Sources" : outcome === "passages" ? "Closest passages" : "Nearest passages";
   const items = citations.map((citation, index) => h("li", {},
     h("button", { type: "button", class: "cite", on: { click: (event) => openPassage(citation, event.currentTarget, { list: citations, index }) } },
       h("span", { class: "chip", "aria-hidden": "true" }, citation.n),
       h("span", { class: "what" }, sourceName(citation.source), " ", h("span", { class: "where" }, formatLocation(citation)), " ", ...statusMarks(citation)),
       h("span", { class: "quote", dir: "auto" }, plain(citation.quote)), alsoIn(citation))));
-  return h("section", { class: "sources", "aria-label": abstained ? "Nearest passages" : "Sources" },
-    h("h3", {}, abstained ? "Nearest passages" : "Sources"), h("ol", {}, items));
+  return h("section", { class: `sources ${outcome}`, "aria-label": title }, h("h3", {}, title), h("ol", {}, items));
 }
 
 /** Underlines the texts of statements in a rendered answer, where Markdown has not divided them. */
@@ -222,19 +223,20 @@ function usageLine(message, turn) {
     pressed.textContent = done ? "Copied" : "Copy failed";
     announce(pressed.textContent);
   };
-  return h("footer", { class: "figures" }, timeElement(message.created), WITH_EVIDENCE.includes(message.outcome ?? "answered") && evidenceBar(message.evidence),
+  return h("footer", { class: "figures" }, timeElement(message.created), WITH_EVIDENCE.includes(message.outcome ?? "answered") && evidenceBar(message.evidence, message.confidence),
     message.model && h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, formatCount(tokens, "token")), message.usage && h("span", {}, formatDollars(usage.total_cost_usd)),
     h("span", { class: "tools" }, message.trace_id && button("Trace", (event) => openTrace(message.trace_id, event.currentTarget)), button("Copy", copy),
       turn.trace && turn.askAgain && button("Regenerate", () => turn.askAgain(turn.question, turn.trace)), message.id && thumbs(message)));
 }
 
-/** The probability that the passages contain the answer, with a tick at the threshold. */
-export function evidenceBar(value) {
+/** How likely an answer is right, in words and as a bar; of a model's answer, how likely the passages contain one. */
+export function evidenceBar(value, confidence) {
   if (value === null || value === undefined) return null;
-  const level = value >= 0.75 ? "strong" : value >= EVIDENCE_THRESHOLD ? "fair" : "weak";
+  const level = value >= 0.8 ? "strong" : value >= 0.25 ? "fair" : "weak"; // the levels of ragkit/answer/confidence.py
+  const [name, said, title] = confidence ? ["Confidence", confidence, "How likely this answer is right"] : ["Evidence", level, "How likely the passages contain the answer"];
   const fill = h("span", { class: "fill" });
   fill.style.setProperty("--share", `${Math.round(value * 100)}%`);
-  return h("span", { class: `evidence ${level}`, title: `Probability that the passages contain the answer; below ${EVIDENCE_THRESHOLD}, no answer is given` },
-    "Evidence ", h("span", { class: "track", role: "meter", "aria-label": "Evidence", "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": value.toFixed(2), "aria-valuetext": `${value.toFixed(2)}, ${level}` }, fill),
-    ` ${value.toFixed(2)} ${level}`);
+  return h("span", { class: `evidence ${level}`, title },
+    `${name} `, h("span", { class: "track", role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": value.toFixed(2), "aria-valuetext": `${value.toFixed(2)}, ${said}` }, fill),
+    ` ${value.toFixed(2)} ${said}`);
 }

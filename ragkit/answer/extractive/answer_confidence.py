@@ -1,0 +1,88 @@
+"""Estimates the probability that an answer without a model is right, from what it quotes and what it left out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from ragkit.answer.base import Searcher
+from ragkit.answer.confidence import LEXICAL_WEIGHTS, NEAR, WEIGHTS, confidence
+from ragkit.answer.extractive.composition import AnswerPassage, overlaps
+from ragkit.answer.extractive.question_terms import QuestionTerms
+from ragkit.answer.extractive.selection import ScoredAnswerUnit, file_words
+from ragkit.answer.extractive.units import AnswerUnit
+from ragkit.lexical.analyzer import extract_terms
+from ragkit.records import Hit
+
+_ASKS_PRICE = re.compile(
+    r"\b(?:costs?|prices?|salary|salaries|wages?|fees?|pay|paid|priced|cheap\w*|expensive|kostet|preis|gehalt|prix|salaire)\b",
+    re.IGNORECASE,
+)
+_PRICE = re.compile(
+    r"[$€£¥]|\b(?:usd|eur|gbp|euros?|dollars?|cents?|pounds|free of charge|for free|gratis|kostenlos)\b", re.IGNORECASE
+)
+
+
+def estimate_confidence(
+    question: str,
+    hits: Sequence[Hit],
+    ranked: Sequence[ScoredAnswerUnit],
+    quoted: Sequence[AnswerPassage],
+    searcher: Searcher,
+) -> float:
+    """The probability, in [0, 1], that the quoted passages are a right answer; 0 without one.
+
+    Args:
+        question: as it was searched.
+        hits: the passages, best first.
+        ranked: the candidate units, best first.
+        quoted: what the answer consists of.
+        searcher: knows the documents of the passages.
+    """
+    if not quoted:
+        return 0.0
+    features = answer_features(question, hits, ranked, quoted, searcher)
+    return confidence(features, WEIGHTS if "gap" in features else LEXICAL_WEIGHTS)
+
+
+def answer_features(
+    question: str,
+    hits: Sequence[Hit],
+    ranked: Sequence[ScoredAnswerUnit],
+    quoted: Sequence[AnswerPassage],
+    searcher: Searcher,
+) -> dict[str, float]:
+    """The features of `WEIGHTS`, or of `LEXICAL_WEIGHTS` if the embedder is not discriminative; at least one quote."""
+    terms = QuestionTerms(question, searcher)
+    is_quoted = [any(overlaps(unit, passage) for passage in quoted) for unit in ranked]
+    rows = [bool(unit.cells) and _table(unit) == _table(ranked[0]) for unit in ranked]  # of one table: much alike
+    odds = [math.exp(unit.score - ranked[0].score) for unit in ranked]
+    shown_odds = sum(odd for odd, is_in in zip(odds, is_quoted, strict=True) if is_in)
+    other_odds = sum(
+        odd for odd, is_in, is_row in zip(odds, is_quoted, rows, strict=True) if not is_in and not is_row
+    )
+    best = hits[ranked[0].hit_index].chunk
+    shown = [passage.text for passage in quoted]
+    present = frozenset(
+        extract_terms(" ".join([*shown, ranked[0].heading_context, best.header, file_words(best.source)]))
+    )
+    prices = (_PRICE.search(f"{hit.chunk.header} {hit.chunk.text}") for hit in hits)
+    features = {
+        "shown": shown_odds / (shown_odds + other_odds),
+        "missing": max(0.0, 1 - terms.coverage(present) - terms.prefix_coverage(present)) ** 2,
+        "missing_price": float(_ASKS_PRICE.search(question) is not None and not any(prices)),
+    }
+    calibration = searcher.calibration() if any("dense" in hit.scores for hit in hits) else None
+    if calibration is None or not calibration.is_discriminative:
+        return features
+    cosines = [calibration.normalize(unit.cosine) for unit in ranked]
+    inside = [cosine for cosine, is_in in zip(cosines, is_quoted, strict=True) if is_in]
+    outside = [cosine for cosine, is_in in zip(cosines, is_quoted, strict=True) if not is_in]
+    features["gap"] = max(inside) - max(outside, default=min(cosines))
+    features["far"] = max(0.0, NEAR - max(cosines)) ** 2
+    return features
+
+
+def _table(unit: AnswerUnit) -> tuple[str, int]:
+    return unit.source, unit.group

@@ -6,7 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from ragkit.distribution import install_command
@@ -22,7 +22,7 @@ from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.noise import leave_out_noise
 from ragkit.load.shared.titles import give_title
 from ragkit.load.text.front_matter import find_access
-from ragkit.records import JSON, NO_METADATA, Document, Metadata
+from ragkit.records import NO_METADATA, Document, Metadata
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -50,11 +50,6 @@ class LoaderRoute:
     """An instance of the loader's options; None: its defaults."""
     suffixes: tuple[str, ...] = ()
     """Suffixes of its files, such as `.pdf`; empty: the files that are detected as its format."""
-
-
-def options_to_json(options: DataclassInstance | None) -> dict[str, JSON]:
-    """The options of a loader as JSON; {} for None."""
-    return asdict(options) if is_dataclass(options) else {}
 
 
 class Router:

@@ -50,7 +50,7 @@ MADE_SHARE = 10
 """One in so many questions is asked of another collection; as many have no document that answers."""
 MIN_SPAN_SHARE = 0.6
 SET_BY_HAND = ("missing_price",)
-"""Features whose weights are not fitted: few questions ask for a price, and without one in the passages none is right."""
+"""Features whose weights are not fitted: few questions ask for a price, and none is right without one."""
 PENALTY = 0.01
 """Of the squared weights, in the units of the standardized features."""
 BINS = 10
@@ -111,7 +111,10 @@ def _text_case(question: Question) -> Case:
 def _paragraph_case(question: Question) -> Case:
     names = frozenset(Path(source).name for source in question.sources)
     return Case(
-        question.text, lambda quoted: bool(quoted) and Path(quoted[0].source).name in names, answerable=True, sources=names
+        question.text,
+        lambda quoted: bool(quoted) and Path(quoted[0].source).name in names,
+        answerable=True,
+        sources=names,
     )
 
 
@@ -237,7 +240,7 @@ def summarize(judged: Sequence[Judged], confidences: NDArray[np.float64]) -> dic
 def curve(judged: Sequence[Judged], confidences: NDArray[np.float64]) -> list[dict[str, float]]:
     """The share of questions answered at each level, and the share of those answers that is right."""
     right = np.array([item.right for item in judged], np.float64)
-    levels = [0.0, *np.arange(0.1, 0.95, 0.1), 0.25, 0.75]
+    levels = [0.0, *np.arange(0.1, 0.95, 0.1), MIN_ANSWER]
     rows = []
     for level in sorted(levels):
         answered = confidences >= level

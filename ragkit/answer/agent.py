@@ -32,7 +32,6 @@ from ragkit.answer.extractive.answer import cite_quotes, searched_for
 from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.first_search import FirstSearch
-from ragkit.answer.outcome import Outcome
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.prompt import EXTRACTS_INSTRUCTIONS, INSTRUCTIONS, SEARCH_RULE, add_extra_instructions
 from ragkit.answer.searchers.aggregate_tool import INSTRUCTIONS as AGGREGATE_INSTRUCTIONS

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ragkit import KnowledgeBase, Pipeline
-from ragkit.embed.multilingual import MAX_TOKENS, WEIGHTS, Multilingual
+from ragkit.embed.multilingual.embedder import WEIGHTS, Multilingual
+from ragkit.embed.multilingual.weights import MAX_TOKENS
 from ragkit.embed.options import MultilingualOptions
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 

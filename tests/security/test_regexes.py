@@ -41,7 +41,6 @@ MADE: Mapping[str, Sequence[str]] = {
     "answer/extractive/selection.py": (
         r"(?:an? |the |\W){0,6}[\"'“”‘’`*]{0,3}\.rc\s+files?[\"'“”‘’`*]{0,3}(?:\s+(?:is|are)\b|\s+[-–—]+\s)",
     ),
-    "answer/extractive/evidence.py": (r"(?<![\w.-])ab(?![\w-]|\.\d)",),
     "answer/facts/fact_pairs.py": (r"(?<!\w)ab(?!\w)",),
     "answer/facts/names.py": (
         r"(?<!\w)a(?:'s)?\W+(?:\w+\W+){0,2}b",

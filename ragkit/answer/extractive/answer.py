@@ -142,11 +142,7 @@ def _estimate(query: str, searcher: Searcher, where: Where) -> float:
 
 
 def compose_quotes(
-    searches: Sequence[FoundPassages],
-    query: str,
-    searcher: Searcher,
-    offset: int = 0,
-    threshold: float = MIN_ANSWER,
+    searches: Sequence[FoundPassages], query: str, searcher: Searcher, offset: int = 0, threshold: float = MIN_ANSWER
 ) -> tuple[str, ExtractiveAnswer]:
     """The text of an answer and its quotes.
 

@@ -19,6 +19,10 @@ _ASKS_PRICE = re.compile(
     r"\b(?:costs?|prices?|salary|salaries|wages?|fees?|pay|paid|priced|cheap\w*|expensive|kostet|preis|gehalt|prix|salaire)\b",
     re.IGNORECASE,
 )
+_ASKS_AMOUNT = re.compile(
+    r"[¿\W]*(?:how (?:much|expensive)|what|was|wie(?:\s?viel| hoch| teuer)|combien|quel(?:le)?s?|cuánto)\b",
+    re.IGNORECASE,
+)
 _PRICE = re.compile(
     r"[$€£¥]|\b(?:usd|eur|gbp|euros?|dollars?|cents?|pounds|free of charge|for free|gratis|kostenlos)\b", re.IGNORECASE
 )
@@ -59,19 +63,16 @@ def answer_features(
     rows = [bool(unit.cells) and _table(unit) == _table(ranked[0]) for unit in ranked]  # of one table: much alike
     odds = [math.exp(unit.score - ranked[0].score) for unit in ranked]
     shown_odds = sum(odd for odd, is_in in zip(odds, is_quoted, strict=True) if is_in)
-    other_odds = sum(
-        odd for odd, is_in, is_row in zip(odds, is_quoted, rows, strict=True) if not is_in and not is_row
-    )
+    other_odds = sum(odd for odd, is_in, is_row in zip(odds, is_quoted, rows, strict=True) if not is_in and not is_row)
     best = hits[ranked[0].hit_index].chunk
     shown = [passage.text for passage in quoted]
     present = frozenset(
         extract_terms(" ".join([*shown, ranked[0].heading_context, best.header, file_words(best.source)]))
     )
-    prices = (_PRICE.search(f"{hit.chunk.header} {hit.chunk.text}") for hit in hits)
     features = {
         "shown": shown_odds / (shown_odds + other_odds),
         "missing": max(0.0, 1 - terms.coverage(present) - terms.prefix_coverage(present)) ** 2,
-        "missing_price": float(_ASKS_PRICE.search(question) is not None and not any(prices)),
+        "missing_price": float(_lacks_price(question, hits, quoted)),
     }
     calibration = searcher.calibration() if any("dense" in hit.scores for hit in hits) else None
     if calibration is None or not calibration.is_discriminative:
@@ -82,6 +83,18 @@ def answer_features(
     features["gap"] = max(inside) - max(outside, default=min(cosines))
     features["far"] = max(0.0, NEAR - max(cosines)) ** 2
     return features
+
+
+def _lacks_price(question: str, hits: Sequence[Hit], quoted: Sequence[AnswerPassage]) -> bool:
+    """Whether a question is about a price, and no passage has one; of "How much ...?", none that is quoted."""
+    if _ASKS_PRICE.search(question) is None:
+        return False
+    chunks = (
+        [hits[i].chunk for i in {p.hit_index for p in quoted}]
+        if _ASKS_AMOUNT.match(question)
+        else [h.chunk for h in hits]
+    )
+    return not any(_PRICE.search(f"{chunk.header} {chunk.text}") for chunk in chunks)
 
 
 def _table(unit: AnswerUnit) -> tuple[str, int]:

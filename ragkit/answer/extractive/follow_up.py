@@ -67,7 +67,8 @@ _CONJUNCTION = re.compile(
 _EXPLETIVE = re.compile(
     r"\bit (?:is |was |be )?(?:rain|snow|take|cost|possible|allowed|permitted|forbidden|necessary|safe|worth|better"
     r"|true|legal|free|ok|okay|cloudy|dark|cold|warm|hot|late|sunny|windy)\w*\b|\bis it (?:\w+ )?(?:to|that|if|for)\b"
-    r"|\bthis (?:day|week|month|year|time|way)\b|\bone (?:of the|can|may|must|should)\b|\bonly one\b|\bmak(?:e|es|ing) it (?:to|up|in|out|through)\b",
+    r"|\bthis (?:day|week|month|year|time|way)\b|\bone (?:of the|can|may|must|should)\b|\bonly one\b"
+    r"|\bmak(?:e|es|ing) it (?:to|up|in|out|through)\b",
     re.IGNORECASE,
 )
 """Words of `_PRONOUN` that stand for nothing before the question."""
@@ -181,7 +182,7 @@ def _replace_name(previous: str, name: str) -> str:
     while last - first + 1 < len(name.split()) and first > 1 and _form(words[first - 1][0]) == _form(words[last][0]):
         first -= 1
     before = previous[: words[first].start()]
-    article = name.split()[0]  # "the X" in place of the name of "the Y"
+    article = name.split(maxsplit=1)[0]  # "the X" in place of the name of "the Y"
     if len(name.split()) > 1 and before.lower().endswith(f" {article.lower()} "):
         before = before[: -len(article) - 1]
     return f"{before}{name}{previous[words[last].end() :]}"

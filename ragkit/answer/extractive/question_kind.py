@@ -87,7 +87,7 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
             QuestionKind.DEFINITION,
             r"^(?:and )?what(?:'s| is| are| was| were| does| do)\b(?! the (?:difference|default|maximum|minimum))"
             r"|\b(?:meaning|definition|purpose) of\b|\bstands? for\b|^define\b|^was (?:ist|sind|bedeutet)\b"
-            r"|^qu'est-ce\b|^explain\b",
+            r"|^qu'est-ce\b|^c'est quoi\b|^[¿¡]?qué (?:es|son|significa)\b|^explain\b",
         ),
         (QuestionKind.WHO, r"\bwho\b|\bwhom\b|\bwhose\b|\bauthors?\b|\bwritten by\b|^wer\b|^von wem\b|^qui\b"),
         (
@@ -106,8 +106,10 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
     )
 )
 _ASKED_TERM = re.compile(
-    r"^(?:and )?(?:what(?:'s| is| are| was| were| does| do| did)|explain|define|was (?:ist|sind|bedeutet)) "
-    r"(?:(?:a|an|the|meant by|ein|eine|der|die|das) )?(?:(?:meaning|definition|purpose) of (?:the )?|term |type "
+    r"^(?:and )?[¿¡]?(?:(?:what(?:'s| is| are| was| were| does| do| did)|explain|define|was (?:ist|sind|bedeutet)"
+    r"|qu'est-ce que(?: c'est que)?|c'est quoi|qué (?:es|son|significa)) |qu'est-ce qu')"
+    r"(?:(?:a|an|the|meant by|ein|eine|der|die|das|un|une|le|la|les|una|el|los|las) |l')?"
+    r"(?:(?:meaning|definition|purpose) of (?:the )?|term |type "
     r"|option |word )?(.+?)(?: (?:mean|stand for|do|for|in|of|on|used for|good for|called|under|when|from"
     r"|with|within)\b.*)?[?.!\s]*$",
     re.IGNORECASE,

@@ -117,3 +117,33 @@ def test_a_line_in_bold_comes_with_what_it_introduces() -> None:
 def test_a_sentence_that_ends_with_a_colon_comes_with_the_next_paragraph() -> None:
     text = "The mill has one rule for all visitors of the wheel room:\n\nNobody touches the oak wheel while it turns."
     assert compose("What is the rule for visitors of the wheel room?", text)[0].text == " ".join(text.split())
+
+
+def test_a_long_sentence_or_row_is_cut_between_its_clauses_but_a_list_that_was_asked_for_is_not() -> None:
+    clauses = ", ".join(f"the wheel number {n} of the upper mill turns {n} times a minute in spring" for n in range(20))
+    [passage] = compose("How often does the wheel number 3 of the upper mill turn?", f"In short, {clauses}.")
+    assert MAX_CHARS // 2 < len(passage.text) < MAX_CHARS
+    assert passage.text.endswith("a minute in spring ...")
+    steps = "\n".join(
+        f"{n}. Turn the wheel number {n} of the sluice once, and wait until the water rests." for n in range(1, 10)
+    )
+    [passage] = compose("How do I open the sluice?", f"To open the sluice:\n\n{steps}")
+    assert len(passage.text) > MAX_CHARS
+    assert passage.text.endswith("until the water rests.")
+
+
+def test_a_comparison_keeps_both_sides_within_the_limit() -> None:
+    oak = " ".join(
+        f"The oak wheel is made of plank number {n}, which lasts for ninety years in rain." for n in range(6)
+    )
+    larch = " ".join(f"The larch wheel has {n} spokes, and it is cheap to repair in winter." for n in range(6))
+    passages = compose("What is the difference between the oak wheel and the larch wheel?", oak, larch)
+    assert [any(word in passage.text for passage in passages) for word in ("oak wheel", "larch wheel")] == [True, True]
+    assert sum(len(passage.text) for passage in passages) <= MAX_CHARS
+
+
+def test_a_command_comes_with_the_words_before_it_even_without_a_colon() -> None:
+    text = "If the version of the sluice is broken, type\n\n    $ sluice mark bad\n\nThe sluice then goes on."
+    assert compose("How do I mark the version of the sluice as broken?", text)[0].text == (
+        "If the version of the sluice is broken, type `sluice mark bad`"
+    )

@@ -9,8 +9,9 @@ from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
+from ragkit.answer.extractive.answer import FoundPassages, compose_quotes
 from ragkit.answer.extractive.provider import ExtractiveProvider
-from ragkit.answer.outcome import NOT_IN_DOCUMENTS
+from ragkit.answer.outcome import CLOSEST_PASSAGES, NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME
 from tests.answer.passages import Shelf
 
@@ -59,10 +60,19 @@ def test_of_two_parts_the_one_without_an_answer_is_named() -> None:
 
 
 def test_an_abstention_names_the_nearest_passages() -> None:
-    answer = agent().ask("Which composer wrote a symphony about a hedge, a boiler and forty elephants?")
-    marks = " ".join(f"[{citation.n}]" for citation in answer.citations)
-    assert (answer.abstained, answer.text) == (True, f"{NOT_IN_DOCUMENTS} The nearest passages: {marks}")
-    assert all(citation.verified for citation in answer.citations)
+    [far, near] = [
+        compose_quotes([FoundPassages(question, Shelf(TEXTS).search(question))], question, Shelf(TEXTS), 0, 1.0)
+        for question in (
+            "Which famous composer wrote nine long symphonies about elephants on Mars, in what year, and why garden?",
+            "Where does the key of the garage hang?",
+        )
+    ]
+    for (text, quoted), words, outcome in (
+        (far, f"{NOT_IN_DOCUMENTS} The nearest passages:", Outcome.NOT_IN_DOCUMENTS),
+        (near, CLOSEST_PASSAGES, Outcome.PASSAGES),
+    ):
+        assert text == " ".join([words, *(f"[{quote.n}]" for quote in quoted.quotes)])
+        assert (quoted.abstained, quoted.outcome) == (True, outcome)
 
 
 def test_a_follow_up_is_searched_with_the_question_before_and_says_so() -> None:

@@ -116,10 +116,12 @@ def test_an_unanswerable_question_shows_a_refusal(page: Page, serving: Serving) 
     expect(meter).to_have_attribute("aria-valuetext", f"{message['evidence']:.2f}, weak")
 
 
-def test_the_evidence_bar_is_as_long_as_the_evidence(page: Page, serving: Serving) -> None:
-    meter = ask_and_wait(page, DEWAR).get_by_role("meter", name="Evidence")
-    evidence = serving.message(session_of(page))["evidence"]
+def test_the_confidence_is_shown_as_a_word_a_number_and_a_bar(page: Page, serving: Serving) -> None:
+    meter = ask_and_wait(page, DEWAR).get_by_role("meter", name="Confidence")
+    message = serving.message(session_of(page))
+    evidence = message["evidence"]
     expect(meter).to_have_attribute("aria-valuenow", f"{evidence:.2f}")
+    expect(meter).to_have_attribute("aria-valuetext", f"{evidence:.2f}, {message['confidence']}")
     share = meter.evaluate("bar => bar.firstChild.getBoundingClientRect().width / bar.getBoundingClientRect().width")
     assert share == pytest.approx(evidence, abs=0.01)
 

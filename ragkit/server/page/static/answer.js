@@ -232,7 +232,7 @@ function usageLine(message, turn) {
 /** How likely an answer is right, in words and as a bar; of a model's answer, how likely the passages contain one. */
 export function evidenceBar(value, confidence) {
   if (value === null || value === undefined) return null;
-  const level = value >= 0.8 ? "strong" : value >= 0.25 ? "fair" : "weak"; // the levels of ragkit/answer/confidence.py
+  const level = value >= 0.8 ? "strong" : value >= 0.24 ? "fair" : "weak"; // the levels of ragkit/answer/confidence.py
   const [name, said, title] = confidence ? ["Confidence", confidence, "How likely this answer is right"] : ["Evidence", level, "How likely the passages contain the answer"];
   const fill = h("span", { class: "fill" });
   fill.style.setProperty("--share", `${Math.round(value * 100)}%`);

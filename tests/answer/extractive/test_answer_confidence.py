@@ -1,0 +1,100 @@
+"""The probability that an answer without a model is right, in numbers and words."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragkit.answer.agent import RAGAgent
+from ragkit.answer.base import format_confidence
+from ragkit.answer.confidence import LEXICAL_WEIGHTS, LIKELY, MIN_ANSWER, MIN_PASSAGES, WEIGHTS, describe
+from ragkit.answer.extractive.answer import FoundPassages, compose_quotes
+from ragkit.answer.extractive.answer_confidence import answer_features, estimate_confidence
+from ragkit.answer.extractive.composition import compose_answer
+from ragkit.answer.extractive.quotes import ExtractiveAnswer
+from ragkit.answer.extractive.selection import rank_answer_units
+from ragkit.answer.outcome import Outcome
+from tests.answer.extractive.test_evidence import ANSWERABLE, HANDBOOK, OFF_TOPIC, Library
+from tests.answer.passages import Shelf
+
+PRICES = "# Prices\n\nPrices in euros.\n\n| Ticket | Price |\n|---|---|\n| Day | 12 |\n| Evening | 9 |\n| Year | 60 |\n"
+
+
+@pytest.fixture(scope="module")
+def handbook() -> Library:
+    return Library(HANDBOOK)
+
+
+def measure(question: str, library: Library) -> tuple[dict[str, float], float]:
+    hits = library.search(question)
+    ranked, units = rank_answer_units(question, hits, library)
+    quoted = compose_answer(question, ranked, units)
+    features = answer_features(question, hits, ranked, quoted, library)
+    return features, estimate_confidence(question, hits, ranked, quoted, library)
+
+
+@pytest.mark.parametrize("question", [question for question in ANSWERABLE if " " in question])
+def test_a_question_that_a_passage_answers_is_answered(handbook: Library, question: str) -> None:
+    assert measure(question, handbook)[1] >= MIN_ANSWER
+
+
+def test_questions_about_something_else_are_not(handbook: Library) -> None:
+    confidences = sorted(measure(question, handbook)[1] for question in OFF_TOPIC if " " in question)
+    assert confidences[-2] < MIN_ANSWER  # "starter" is taken for a form of "starts"
+    assert confidences[-1] < LIKELY / 2
+
+
+def test_the_levels_are_in_order_and_each_has_its_word() -> None:
+    assert 0 < MIN_PASSAGES < MIN_ANSWER < LIKELY < 1
+    assert [describe(value) for value in (LIKELY, LIKELY - 0.01)] == ["likely", "uncertain"]
+
+
+def test_without_a_discriminative_embedder_the_words_decide() -> None:
+    features, confidence = measure("How long does the generator run?", Library(HANDBOOK, hashing=True))
+    assert set(features) == set(LEXICAL_WEIGHTS) - {"offset"}
+    assert confidence >= MIN_ANSWER
+    assert set(measure("How long does the generator run?", Library(HANDBOOK))[0]) == set(WEIGHTS) - {"offset"}
+
+
+def test_a_price_that_no_passage_has_is_no_answer(handbook: Library) -> None:
+    features, confidence = measure("What does a row cost?", Library(HANDBOOK[3:4]))
+    assert features["missing_price"] == 1
+    assert confidence < MIN_ANSWER
+    assert measure("What does the basic plan cost?", handbook)[0]["missing_price"] == 0
+
+
+def test_other_rows_of_the_table_do_not_compete() -> None:
+    features, confidence = measure("What is the price of an evening ticket?", Library([PRICES]))
+    assert features["shown"] > 0.9
+    assert confidence >= LIKELY
+
+
+def test_without_quotes_nothing_is_right() -> None:
+    assert estimate_confidence("How long?", [], [], [], Shelf({})) == 0
+
+
+@pytest.mark.parametrize(
+    ("abstained", "evidence", "outcome"),
+    [
+        (False, MIN_PASSAGES / 2, Outcome.ANSWERED),
+        (True, MIN_PASSAGES, Outcome.PASSAGES),
+        (True, MIN_PASSAGES / 2, Outcome.NOT_IN_DOCUMENTS),
+    ],
+)
+def test_an_abstention_shows_the_closest_passages_if_they_may_answer(
+    abstained: bool, evidence: float, outcome: Outcome
+) -> None:
+    shelf, question = Shelf({"/garden.txt": "The hedge of the garden is cut in August."}), "When is the hedge cut?"
+    _, quoted = compose_quotes([FoundPassages(question, shelf.search(question))], question, shelf)
+    quotes = quoted.quotes
+    assert ExtractiveAnswer(quotes, abstained, "hedge", evidence).outcome is outcome
+    assert ExtractiveAnswer((), True, "hedge", evidence).outcome is Outcome.NOT_IN_DOCUMENTS
+
+
+def test_the_word_is_in_the_answer_and_its_json_but_not_for_small_talk() -> None:
+    agent = RAGAgent(Shelf({"/garden.txt": "The hedge of the garden is cut in August."}))
+    answer = agent.ask("When is the hedge of the garden cut?")
+    assert answer.confidence == "likely"
+    assert answer.to_json()["confidence"] == "likely"
+    assert format_confidence(answer) == f"likely ({answer.evidence:.2f})"
+    thanks = agent.ask("Thanks!")
+    assert (thanks.confidence, thanks.outcome) == (None, Outcome.ANSWERED)

@@ -294,6 +294,8 @@ def _sequence_test(kind: type, item: object) -> _Test:
 
     def accepts(value: object) -> bool:
         if isinstance(value, str | bytes | type | Mapping) or not all(hasattr(value, name) for name in needed):
+            if isinstance(value, Iterable):
+                iter(value)  # it may say itself why it is none, as tools that are not connected do
             return False
         if items is None or isinstance(value, Iterator):  # which can be read once
             return True

@@ -215,10 +215,20 @@ class ChunkSpan:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A document found by a vector store, and its cosine with the query, in [-1, 1]."""
+    """A document found by a vector store, and its cosine with the query, in [-1, 1]. Read like a `Hit`."""
 
     document: Document
     score: float
+
+    @property
+    def text(self) -> str:
+        """The text of the document."""
+        return self.document.text
+
+    @property
+    def source(self) -> str:
+        """The source of the document, or `source` in its metadata."""
+        return self.document.source or str(self.document.metadata.get("source", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ OF_THE_LOOP = {"call_validated", "create_meter", "create_system_message", "view"
 NEVER_RAISES = {"ToolExecutor.execute"}
 UNCHECKED = {"object", "JSON", "<class 'inspect._empty'>"}
 """Annotations that allow anything."""
-REQUIRED = {"role": "user", "content": "text"}
+REQUIRED = {"role": "user", "content": "text", "name": "name"}
 """What a call needs before the argument in question is looked at."""
 
 

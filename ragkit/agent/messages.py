@@ -27,7 +27,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-@check_types()
+@check_types(skip=("__init__",))
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A tool call of a model, or of the agent before its first request."""
@@ -40,6 +40,13 @@ class ToolCall:
     """The arguments as the model wrote them, if they are not a JSON object; else empty."""
     by: str = "model"
     """Who makes the call: `model`, or BY_RAGKIT for a call of `AgentDefinition.opening`."""
+
+    def __post_init__(self) -> None:
+        if not (
+            self.name.__class__ is self.id.__class__ is self.malformed.__class__ is self.by.__class__ is str
+            and self.arguments.__class__ is dict
+        ):
+            check_fields(self)
 
     @property
     def tool_name(self) -> str:
@@ -155,7 +162,11 @@ class Message:
     @staticmethod
     def assistant(content: str, tool_calls: Sequence[ToolCall] = ()) -> Message:
         """An assistant message, with its tool calls."""
-        return Message(Role.ASSISTANT, content, cast("tuple[ToolCall, ...]", tool_calls))
+        return Message(
+            Role.ASSISTANT,
+            content,
+            cast("tuple[ToolCall, ...]", tuple(tool_calls) if tool_calls.__class__ is list else tool_calls),
+        )
 
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object without empty fields; `from_dict` parses it."""

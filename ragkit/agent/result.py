@@ -10,6 +10,7 @@ from typing import NoReturn
 from ragkit.agent.memory.memory import parse_messages, to_conversation_json
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.tracing.trace import AgentTrace
+from ragkit.argument_types import check_types
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.meter import AgentUsage
@@ -258,6 +259,7 @@ def attach_partial_result(error: BaseException, result: AgentResult) -> None:
     error.__dict__["partial"] = result
 
 
+@check_types()
 def partial_result(error: BaseException) -> AgentResult | None:
     """The partial result of the run that failed with this error: messages, tool results, usage, trace; or None."""
     partial = getattr(error, "partial", None)

@@ -24,7 +24,9 @@ EMBEDDERS: Registry[EmbeddingProvider] = Registry(
         "hashing": ComponentSpec("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
         "minilm": ComponentSpec("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
         "multilingual": ComponentSpec(
-            "ragkit.embed.multilingual:Multilingual", "multilingual", "ragkit.embed.options:MultilingualOptions"
+            "ragkit.embed.multilingual.embedder:Multilingual",
+            "multilingual",
+            "ragkit.embed.options:MultilingualOptions",
         ),
         "ollama": _service("Ollama", "ollama"),
         "onnx": ComponentSpec("ragkit.embed.onnx:OnnxEmbedder", "onnx", "ragkit.embed.options:OnnxOptions"),

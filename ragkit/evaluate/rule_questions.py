@@ -1,8 +1,7 @@
 """Generates questions from the documents by rules with a seed, without labels or a language model.
 
-The kinds are definitions, numbers, how-tos, facts (who, when), paraphrases with typos, and questions without an answer:
-about a subject of the documents, or about something else. `question_drafts` finds them in the structure of the
-documents, `rewording` says them otherwise.
+The kinds are definitions, numbers, how-tos, facts (who, when), and questions without an answer: about a subject of the
+documents, or about something else. `question_drafts` finds them in the structure of the documents.
 
 The figures of generated questions are near those of people's questions, not equal: rules find their answers where a
 sentence begins, and use more of its words.
@@ -24,7 +23,6 @@ from ragkit.evaluate.fact_drafts import fact_drafts
 from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS, ON_TOPIC_QUESTIONS
 from ragkit.evaluate.question_drafts import QuestionDraft, cell_drafts, definition_drafts, number_drafts
 from ragkit.evaluate.questions import Question
-from ragkit.evaluate.rewording import mistype, reword, shorten
 from ragkit.records import Document
 
 TermExtractor = Callable[[str], Sequence[str]]
@@ -40,17 +38,8 @@ DRAFT_RULES: Mapping[str, Callable[[DocumentOutline], Iterator[QuestionDraft]]] 
 """The rules by name: the kind of their questions, or `cell` for numbers and names in tables."""
 OFF_TOPIC_SHARE = 0.2
 """The share of questions without an answer, half of them on a subject of the documents."""
-KIND_SHARES: Mapping[str, float] = {
-    "definition": 0.2,
-    "number": 0.2,
-    "cell": 0.05,
-    "how-to": 0.25,
-    "fact": 0.2,
-    "paraphrase": 0.1,
-}
+KIND_SHARES: Mapping[str, float] = {"definition": 0.2, "number": 0.2, "cell": 0.05, "how-to": 0.3, "fact": 0.25}
 """The share of each rule among the questions with an answer; other kinds fill up for one that the documents lack."""
-_REWORDED = 0.6
-_PARAPHRASED = 0.8
 _NAMED = 0.5  # of the questions name the subject of the document, if they do not yet
 _MAX_DRAFTS = 60  # of one kind from one document
 
@@ -76,7 +65,7 @@ def generate_questions(
     on_topic = _on_topic_drafts(outlines, pools, terms, round(count * OFF_TOPIC_SHARE) - len(off_topic), rng)
     wanted = count - len(off_topic) - len(on_topic)
     topics = {outline.source: outline.topic for outline in outlines}
-    chosen = [_word(draft, topics[draft.source], rng) for draft in _choose(pools, wanted, rng)]
+    chosen = [_name(draft, topics[draft.source], rng) for draft in _choose(pools, wanted, rng)]
     drafts = [*(draft for draft in chosen if not _gives_answer_away(draft)), *on_topic, *off_topic]
     return [
         Question(
@@ -142,34 +131,19 @@ def _choose(pools: Mapping[str, Sequence[QuestionDraft]], count: int, rng: rando
     rest = {kind: list(pool) for kind, pool in pools.items()}
     chosen: list[QuestionDraft] = []
     for kind, share in KIND_SHARES.items():
-        if kind in rest:
-            wanted = round(share * count)
-            chosen += rest[kind][:wanted]
-            del rest[kind][:wanted]
-    asked_otherwise = [
-        draft for row in zip_longest(*(rest[kind] for kind in ("how-to", "number"))) for draft in row if draft
-    ]
-    paraphrased = [replace(draft, kind="paraphrase") for draft in asked_otherwise[: count - len(chosen)]]
-    paraphrased = paraphrased[: round(KIND_SHARES["paraphrase"] * count)]
-    used = {_normalize(draft.text) for draft in paraphrased}
+        wanted = round(share * count)
+        chosen += rest[kind][:wanted]
+        del rest[kind][:wanted]
     others = (draft for row in zip_longest(*rest.values()) for draft in row if draft is not None)
-    left = (draft for draft in others if _normalize(draft.text) not in used)
-    chosen += [*paraphrased, *islice(left, max(0, count - len(chosen) - len(paraphrased)))]
-    return chosen[:count]
+    return [*chosen, *islice(others, max(0, count - len(chosen)))][:count]
 
 
-def _word(draft: QuestionDraft, topic: str, rng: random.Random) -> QuestionDraft:
-    """Rephrase the draft as users ask: mostly with the name of its subject, and with some words replaced."""
-    text = draft.text
-    is_unnamed = topic and topic.lower() not in text.lower() and draft.kind != "fact"
-    if is_unnamed and (rng.random() < _NAMED or len(text.split()) <= 5):
-        text = f"{text.rstrip('?')} in {topic}?"
-    is_paraphrase = draft.kind == "paraphrase"
-    keep = {*draft.term.split(), topic.lower()} - {""}
-    if draft.kind == "how-to" or is_paraphrase:
-        text = shorten(text, rng, _REWORDED, keep)
-    text = reword(text, rng, _PARAPHRASED if is_paraphrase else _REWORDED, keep)
-    return replace(draft, text=mistype(text, rng, keep) if is_paraphrase else text)
+def _name(draft: QuestionDraft, topic: str, rng: random.Random) -> QuestionDraft:
+    """The draft, mostly with the name of its subject, as users ask."""
+    is_unnamed = topic and topic.lower() not in draft.text.lower() and draft.kind != "fact"
+    if is_unnamed and (rng.random() < _NAMED or len(draft.text.split()) <= 5):
+        return replace(draft, text=f"{draft.text.rstrip('?')} in {topic}?")
+    return draft
 
 
 def _on_topic_drafts(

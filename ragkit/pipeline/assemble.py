@@ -323,9 +323,10 @@ class PipelineComponents:
         from ragkit.load.process.parsing import ParseLimits
 
         folder = self.folder_options
+        mapped = max((getattr(loader.options, "MAPPED_MB", 0) for loader in self.pipeline.loaders), default=0)
         return ParseLimits(
             folder.max_seconds,
-            folder.max_memory_mb,
+            folder.max_memory_mb + mapped,
             folder.max_text_mb,
             folder.max_file_mb,
             reads_scans=not self._is_estimate,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from threading import Lock
 from types import MappingProxyType
 from typing import Any, Literal
@@ -65,6 +66,8 @@ class UsageStats:
 
 
 _ZERO_USAGE = UsageStats()
+_stat_values: Callable[[UsageStats], tuple[Any, ...]] = attrgetter(*(stat.name for stat in fields(UsageStats)))
+"""The values of the fields, in order."""
 _COUNT_KEYS = ("prompt_tokens", "completion_tokens", "embedding_tokens", "cached_tokens")
 _COST_KEYS = ("llm_cost_usd", "embedding_cost_usd", "total_cost_usd", "saved_cost_usd")
 
@@ -294,7 +297,7 @@ class Meter:
     def carry_over(self, usage: UsageStats) -> None:
         """Include usage from before this run. It was recorded where it arose, and counts towards no budget here."""
         with self._lock:
-            self._total = self._total + UsageStats(*(getattr(usage, stat.name) for stat in fields(UsageStats)))
+            self._total = self._total + UsageStats(*_stat_values(usage))
 
     def restore(self, usage: AgentUsage) -> None:
         """Start from the usage of an earlier part of the same run."""
@@ -421,9 +424,9 @@ def _to_agent_usage(
     iterations: tuple[UsageStats, ...],
     by_model: Mapping[str, ModelUsage],
 ) -> AgentUsage:
-    values: dict[str, Any] = {stat.name: getattr(total, stat.name) for stat in fields(UsageStats)}
     tools, models = MappingProxyType(dict(by_tool)), MappingProxyType(dict(by_model))
-    return AgentUsage(**values, by_tool=tools, iterations=iterations, by_model=models)
+    stats: tuple[Any, ...] = (*_stat_values(total), tools, iterations, models)
+    return AgentUsage(*stats)
 
 
 def _add_costs(first: float | None, second: float | None) -> float | None:

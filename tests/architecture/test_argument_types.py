@@ -51,8 +51,9 @@ MADE_BY_RAGKIT = {
     *("AgentResult", "AgentTrace", "AgentUsage", "UsageStats", "CacheStats", "RunContext", "ModelInfo", "IndexReport"),
     *("Answer", "AnswerCitation", "AnswerCompleted", "AnswerEvent", "AnswerTextDelta", "AnswerTextReset"),
     *("AnswerToolFinished", "AnswerToolStarted", "Chunk", "Citation", "Hit", "SearchResult"),
+    *("RunEnded", "TextChunk", "ToolEnded", "ToolStarted", "AgentObserver"),
 }
-"""Records that programs receive and do not make."""
+"""Records that programs receive and do not make, and the methods that receive them."""
 OF_THE_LOOP = {"call_validated", "create_meter", "create_system_message", "view", *METHODS}
 """Methods that the agent loop calls, and whose arguments it has made."""
 NEVER_RAISES = {"ToolExecutor.execute"}
@@ -108,7 +109,7 @@ def invoke(call: Call, parameter: inspect.Parameter, value: object) -> None:
     keyword = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     names = [other.name for other in call.parameters]
     known = {name: REQUIRED[name] for name in names if name in REQUIRED and name != parameter.name}
-    before = [{}] * names.index(parameter.name) if parameter.kind is parameter.POSITIONAL_ONLY else []
+    before: list[object] = [{}] * names.index(parameter.name) if parameter.kind is parameter.POSITIONAL_ONLY else []
     result: Any = call.target(**known, **{parameter.name: value}) if keyword else call.target(*before, value)
     if inspect.iscoroutine(result):
         try:

@@ -126,6 +126,18 @@ def test_the_public_names_are_those_of_the_stub() -> None:
         assert getattr(ragkit, name) is not None
 
 
+def test_every_public_name_is_used_in_a_guide_and_the_moved_ones_warn() -> None:
+    docs = ROOT.parent / "docs"
+    pages = [page for page in docs.rglob("*.md") if "reference" not in page.parts]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (*pages, ROOT.parent / "README.md"))
+    assert [name for name in dir(ragkit) if name != "__version__" and not re.search(rf"\b{name}\b", text)] == []
+    moved = {name: module for module, names in ragkit._MOVED.items() for name in names.split()}
+    assert not moved.keys() & set(dir(ragkit))
+    for name, module in moved.items():
+        with pytest.warns(DeprecationWarning, match=f"ragkit.{name} has moved: use `from {module} import {name}`"):
+            assert getattr(ragkit, name) is getattr(import_module(module), name)
+
+
 def test_without_extras_all_names_are_found_and_use_says_what_to_install() -> None:
     program = """
 import inspect, pydoc, sys

@@ -88,8 +88,12 @@ def test_a_cache_takes_pairs_and_forgets_entries() -> None:
     cache = InMemoryCache(default_ttl=600, clock=lambda: now[0])
     cache.set("short", (Message.assistant("a"), UsageStats(3, 1)), ttl=1)
     cache.set("long", (Message.assistant("b"), UsageStats()))
-    message, usage = cache.get("short") or (None, None)
-    assert (message, usage and usage.total) == (Message.assistant("a"), 4)
+    found = cache.get("short")
+    assert found is not None
+    assert (found.message, found.usage.total) == (Message.assistant("a"), 4)
+    assert (found[0], found[1]) == tuple(found)
+    with pytest.raises(InvalidType, match="completion must be a Completion, or a pair of a Message and its usage"):
+        cache.set("x", ("text", UsageStats()))  # type: ignore[arg-type]
     now[0] = 2.0
     assert cache.get("short") is None
     assert (cache.size, cache.stats.total_requests) == (1, 2)
@@ -308,7 +312,7 @@ def test_errors_of_tools_are_in_the_module_of_errors() -> None:
 @pytest.mark.parametrize("value", [0, -1, float("nan")])
 def test_limits_that_are_not_positive_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{name} must be "):
-        AgentConfig(**{name: value})
+        AgentConfig(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["max_cost_usd", "max_tokens", "max_seconds", "warn_cost_usd"])

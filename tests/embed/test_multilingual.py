@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ragkit import KnowledgeBase, Pipeline
-from ragkit.embed.multilingual import MAX_TOKENS, WEIGHTS, Multilingual
+from ragkit.embed.multilingual.embedder import WEIGHTS, Multilingual
+from ragkit.embed.multilingual.weights import MAX_TOKENS
 from ragkit.embed.options import MultilingualOptions
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 
@@ -68,6 +69,12 @@ def test_text_after_the_limit_of_tokens_does_not_count(embedder: Multilingual) -
     words = "eins " * (MAX_TOKENS + 50)
     first, second = embedder.embed_texts([words + "zwei", words + "drei"])
     np.testing.assert_array_equal(first, second)
+
+
+def test_letters_that_stand_for_many_are_embedded(embedder: Multilingual) -> None:
+    text = "\ufdfa" * 3000  # the engine of the package writes behind its buffer here, and ends the process
+    assert np.isfinite(embedder.embed_texts([text])).all()
+    assert embedder.token_starts(text)[-1] == len(text) - 1
 
 
 def test_special_tokens_in_a_text_are_text(embedder: Multilingual) -> None:

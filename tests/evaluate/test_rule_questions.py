@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 
 import pytest
@@ -12,7 +11,6 @@ from ragkit.evaluate.document_outline import DocumentOutline
 from ragkit.evaluate.fact_drafts import fact_drafts
 from ragkit.evaluate.off_topic_questions import OFF_TOPIC_QUESTIONS
 from ragkit.evaluate.question_drafts import QuestionDraft, cell_drafts, definition_drafts, number_drafts
-from ragkit.evaluate.rewording import mistype, reword, shorten
 from ragkit.evaluate.rule_questions import DRAFT_RULES, KIND_SHARES, generate_questions
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Document, Heading
@@ -138,7 +136,7 @@ def test_the_kinds_are_those_of_people_and_a_fifth_has_no_answer() -> None:
     assert len(outside) == 4
     assert all(not item.sources and not item.answers for item in outside)
     assert all(item.sources and item.answers for item in created if item.answerable)
-    assert set(DRAFT_RULES) == set(KIND_SHARES) - {"paraphrase"}
+    assert set(DRAFT_RULES) == set(KIND_SHARES)
 
 
 def test_words_of_the_documents_are_not_off_topic() -> None:
@@ -182,28 +180,3 @@ def test_a_long_file_does_not_crowd_out_the_others() -> None:
 def test_documents_without_content_give_only_off_topic_questions() -> None:
     created = generate_questions([document("ok\n", "a.md")], extract_terms, 10)
     assert {item.kind for item in created} == {"unanswerable-off"}
-
-
-def test_a_question_is_reworded_but_for_its_names() -> None:
-    rng = random.Random(0)
-    text = reword("How do I delete the --delete folder of directory?", rng, 1.0, {"directory"})
-    assert text in (
-        "How do I remove the --delete directory of directory?",
-        "How do I get rid of the --delete directory of directory?",
-    )
-    assert reword("How do I delete it?", rng, 0.0) == "How do I delete it?"
-
-
-def test_the_end_of_a_question_is_cut_only_if_enough_is_left() -> None:
-    rng = random.Random(0)
-    assert shorten("How do I print the list in short form?", rng, 1.0) == "How do I print the list?"
-    assert shorten("How do I print in short form?", rng, 1.0) == "How do I print in short form?"
-    assert shorten("How do I print the list in jq?", rng, 1.0, {"jq"}) == "How do I print the list in jq?"
-
-
-def test_a_typo_is_in_a_word_that_is_no_name() -> None:
-    for seed in range(20):
-        text = mistype("How do I restore the --important-file in Postfix?", random.Random(seed))
-        assert "--important-file" in text
-        assert "Postfix" in text
-        assert text[0].islower() or text.startswith("--")

@@ -148,7 +148,5 @@ def test_an_embedder_of_the_program_embeds_and_a_knowledge_base_opens_with_no_ot
 
 
 def test_an_embedder_that_lacks_a_method_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidOption, match=r"embedder must be an EmbeddingProvider \(an object with embed_texts, embed_query\)"
-    ):
+    with pytest.raises(InvalidOption, match="embedder must be an EmbeddingProvider"):
         KnowledgeBase.open(tmp_path / "kb", embedder=object())  # type: ignore[arg-type]

@@ -150,7 +150,7 @@ def test_an_agent_without_records_has_no_such_tool(tmp_path: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing}\n")) as base:
         base.index(tmp_path / "a.md")
         assert not base.has_records
-        assert len(base.agent().tools) == 1
+        assert len(base.agent().registry) == 1
 
 
 def test_numbers_beyond_any_sum_are_not_counted() -> None:

@@ -112,7 +112,7 @@ def test_a_folder_that_vanished_is_a_failure_that_names_rm_and_removes_nothing(r
     result = ragkit("index", "--json", code=7)
     assert files(result) == {"unchanged": 1, "failed": 1}
     assert result.json["failures"][0]["error"] == "does not exist"
-    assert "ragkit rm" in result.json["failures"][0]["hint"]
+    assert "ragkit remove" in result.json["failures"][0]["hint"]
     assert sources_of(ragkit) == {"docs/a.md", "more/a.md"}
 
 

@@ -22,6 +22,7 @@ from ragkit.errors import PipelineError
 from ragkit.load.files.walk import FolderOptions
 from ragkit.load.options import MarkdownOptions, PypdfOptions
 from ragkit.pipeline import discovery
+from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.components import AnswerOptions, ComponentConfig
 from ragkit.pipeline.sections import SECTIONS, Section
 from ragkit.pipeline.serialize import options_to_dict, to_flow_yaml
@@ -263,6 +264,14 @@ def test_validate_names_the_install_command_of_a_missing_extra() -> None:
         PipelineError, match=r"the loader 'unstructured' needs .*: pip install 'ragkit-kb\[unstructured\]'"
     ):
         pipeline.validate()
+
+
+def test_the_memory_of_the_parser_has_room_for_what_a_loader_maps() -> None:
+    folder = ComponentConfig("folder", FolderOptions(max_memory_mb=500))
+    own = replace(Pipeline.default(), loaders=(folder,))
+    assert PipelineComponents(own).parse_limits.max_memory_mb == 500
+    other = replace(own, loaders=(folder, ComponentConfig("unstructured", _unstructured(), (".msg",))))
+    assert PipelineComponents(other).parse_limits.max_memory_mb == 500 + 8192
 
 
 def test_a_file_with_a_missing_extra_loads_but_validate_reports_its_line(tmp_path: Path) -> None:

@@ -239,3 +239,27 @@ def test_a_larger_top_k_only_appends_hits(chunk_texts: list[str], top_k: int) ->
         HybridOptions(), retriever_parts([chunk(text) for text in chunk_texts], rows, wing=EAST)
     )
     assert retriever.retrieve("wing", top_k) == retriever.retrieve("wing", 50)[:top_k]
+
+
+@pytest.mark.parametrize(
+    ("own", "language", "option", "question", "weight"),
+    [
+        (None, "", None, "wing", 0.55),
+        (0.75, "", None, "wing", 0.75),
+        (0.75, "", 0.2, "wing", 0.2),
+        (None, "en", None, "wing", 0.55),
+        (None, "en", None, "крыло wing", 0.001),
+        (None, "", None, "крыло wing", 0.55),
+    ],
+)
+def test_the_weight_of_the_cosines_is_the_option_or_that_of_the_embedder(
+    own: float | None, language: str, option: float | None, question: str, weight: float
+) -> None:
+    parts = retriever_parts([chunk("wing"), chunk("крыло крыло wing")], [EAST, NORTH], **{question: EAST})
+    if own is not None:
+        parts.embedder.dense_weight = own  # type: ignore[attr-defined]
+    if language:
+        parts.embedder.language = language  # type: ignore[attr-defined]
+    (first, *_) = HybridRetriever(HybridOptions(dense_weight=option, document_weight=0), parts).explain(question)
+    assert abs(first.contributions["dense"]) == pytest.approx(weight)
+    assert abs(first.contributions["lexical"]) == pytest.approx(1 - weight)

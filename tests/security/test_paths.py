@@ -159,7 +159,7 @@ def test_a_source_that_became_a_link_is_rejected_in_one_line(house: Path, ragkit
     result = ragkit("index", "docs", code=1)
     assert result.err.count("\n") == 1
     assert f"{house}/docs: is now a link to {house}/twin" in result.err
-    assert "ragkit rm" in result.err
+    assert "ragkit remove" in result.err
     ragkit("remove", "docs")
     assert ragkit("index", "docs", "--json").json["files"]["added"] == 2
 

@@ -19,7 +19,7 @@ from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings
 from ragkit.agent.tools.base import Tool
 from ragkit.argument_types import check_types
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, InvalidType
 from ragkit.records import JSON
 from ragkit.usage.meter import UsageStats
 from ragkit.usage.tokens import Tokens
@@ -195,12 +195,14 @@ def _key_fields(message: Message) -> JSON:
 
 
 def to_completion(value: Completion | tuple[Message, UsageStats | Tokens]) -> Completion:
-    """The completion of a pair of a message and its usage; a Completion itself."""
+    """The completion of a pair of a message and its usage; a Completion itself. Raises InvalidType."""
     if isinstance(value, Completion):
         return value
-    message, usage = value
+    message, usage = value if isinstance(value, tuple) and len(value) == 2 else (None, None)
     if isinstance(usage, UsageStats):
         usage = Tokens(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, 0, usage.llm_cost_usd)
+    if not isinstance(message, Message) or not isinstance(usage, Tokens):
+        raise InvalidType("completion", value, "a Completion, or a pair of a Message and its usage")
     return Completion(message, usage)
 
 

@@ -76,6 +76,10 @@ class Completion:
         yield self.message
         yield self.usage
 
+    def __getitem__(self, index: int) -> Message | Tokens:
+        """The message (0) or its usage (1)."""
+        return (self.message, self.usage)[index]
+
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:

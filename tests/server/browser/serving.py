@@ -15,7 +15,7 @@ import uvicorn
 
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.app import create_app
-from ragkit.server.settings import ServerSettings
+from ragkit.server.settings import ServerLimits, ServerSettings
 from tests.server.browser.stage import Play, Stage, StagedKnowledgeBase
 
 
@@ -29,7 +29,8 @@ class Serving:
         """The scripted answers by question; other questions get extractive answers."""
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.origin = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        app = create_app(self.kb, kb, settings or ServerSettings())
+        # without a cache of answers: the scripts of tests answer the same question again
+        app = create_app(self.kb, kb, settings or ServerSettings(limits=ServerLimits(cached_answers=0)))
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=5))
         self._thread = Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 

@@ -24,4 +24,9 @@ def adapt_provider(provider: Provider) -> Provider:
         return provider
     from ragkit.agent.providers.adapter import AdaptedProvider
 
-    return AdaptedProvider(provider, own)
+    # what it inherits from a provider of ours takes a request, and calls the documented methods with one
+    return AdaptedProvider(provider, [name for name in own if not _is_from_ragkit(getattr(kind, name))])
+
+
+def _is_from_ragkit(method: object) -> bool:
+    return (getattr(method, "__module__", None) or "").startswith("ragkit.")

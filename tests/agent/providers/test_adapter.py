@@ -203,6 +203,20 @@ def test_all_parts_may_be_collected(base: type, run: RunAgent) -> None:
         assert [message.role for message in seen[-1]["messages"]] == [Role.USER]
 
 
+@every_entry_point
+def test_a_subclass_of_one_of_ours_may_have_documented_methods(run: RunAgent) -> None:
+    class Whole(LocalProvider):
+        def complete(self, model: str, system_prompt: str, messages: list[Message]) -> str:  # type: ignore[override]
+            return f"answer to {messages[-1].content}"
+
+    class AsyncWhole(LocalProvider):
+        async def acomplete(self, **kwargs: Any) -> str:  # type: ignore[override]
+            return f"answer to {kwargs['messages'][-1].content}"
+
+    for kind in (Whole, AsyncWhole):
+        assert run(create_agent(kind())).content == "answer to 1 + 2?"
+
+
 def test_a_provider_may_hand_all_parts_to_one_of_ours() -> None:
     class Logs:
         def complete(self, **kwargs: Any) -> Completion:

@@ -6,6 +6,7 @@ its methods, JSON and what an annotation leaves open are not checked. An annotat
 
 from __future__ import annotations
 
+import ast
 import builtins
 import functools
 import inspect
@@ -152,9 +153,30 @@ class _Argument:
     def _read(self) -> None:
         hint = self._hint
         if isinstance(hint, str):
-            hint = eval(hint, {"__builtins__": {}}, _Names(vars(sys.modules[self._module])))  # noqa: S307 - our own
+            hint = _read_hint(ast.parse(hint, mode="eval").body, _Names(vars(sys.modules[self._module])))
         self._tests = find_tests(hint)
         self._is_read = True
+
+
+def _read_hint(node: ast.AST, names: Mapping[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind
+    """What a written annotation stands for; the names of recursive types in it are not followed."""
+    read = functools.partial(_read_hint, names=names)
+    match node:
+        case ast.Name(name):
+            return names[name]
+        case ast.Constant(value):
+            return value
+        case ast.Attribute(value, name):
+            return getattr(read(value), name)
+        case ast.Subscript(value, index):
+            return read(value)[read(index)]
+        case ast.BinOp(left, ast.BitOr(), right):
+            return read(left) | read(right)
+        case ast.Tuple(parts):
+            return tuple(map(read, parts))
+        case ast.List(parts):
+            return list(map(read, parts))
+    raise TypeError(f"an annotation cannot have {type(node).__name__}")
 
 
 def _module_of(function: types.FunctionType, owner: type | None, parameter: str) -> str:

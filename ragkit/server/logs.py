@@ -92,9 +92,10 @@ class TextFormatter(logging.Formatter):
 
 
 def _own_fields(record: logging.LogRecord) -> dict[str, object]:
-    """The request id, and the `extra` fields of a record."""
+    """The request id, and the `extra` fields of a record; not those that packages add to every record."""
     request = {"request_id": REQUEST_ID.get()} if REQUEST_ID.get() else {}
-    return request | {key: value for key, value in vars(record).items() if key not in _STANDARD_ATTRIBUTES}
+    own = {key: value for key, value in vars(record).items() if key not in _STANDARD_ATTRIBUTES and key[:1] != "_"}
+    return request | own
 
 
 def _quoted(value: object) -> str:

@@ -38,6 +38,10 @@ def test_clients_write_no_control_characters_to_the_terminal() -> None:
     assert line.count("\n") == 0
 
 
+def test_what_packages_add_to_every_record_is_left_out() -> None:
+    assert TextFormatter().format(record("request", _stamp=1)).endswith(" request")
+
+
 def test_secrets_are_masked() -> None:
     line = TextFormatter().format(record("sent", address="postgresql://anna:hunter22@host/db"))
     assert "postgresql://anna:(hidden)@host/db" in line

@@ -97,9 +97,8 @@ def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragk
         tried.append(where)
         for verb in (("search", "oars"), ("list", "--chunks"), ("ask", "What leaks?"), ("verify",), ("index", "docs")):
             result = ragkit(*verb, "--kb", "kb", code=None)  # raises what would be a traceback
-            assert result.code in {0, 5} or (result.code in {1, 3} and len(result.err.splitlines()) == 1), (
-                where,
-                result,
-            )
+            failed = result.code == 7 and "files.reason" in where  # a file with a reason has failed
+            one_line = result.code in {1, 3} and len(result.err.splitlines()) == 1
+            assert result.code in {0, 5} or one_line or failed, (where, result)
     assert {where.split(".")[0] for where in tried} == set(TABLES)
     assert len(tried) > (70 if every else 15)

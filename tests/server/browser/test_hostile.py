@@ -51,7 +51,7 @@ def test_hostile_answers_are_shown_as_text(chat: Page, profile: PageMonitor, ent
     chat.get_by_role("link", name="New session").click()
     expect(chat.locator(".turn")).to_have_count(0)
     turn = ask_and_wait(chat, entry)
-    expect(turn.get_by_role("button", name="Citation 1:")).to_have_count(1)
+    expect(turn.get_by_role("button", name="Citation 1:")).not_to_have_count(0)
     turn.locator(".text > *").first.hover()
     profile.check(chat)
 

@@ -36,7 +36,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from benchmarks.model_answers import Row, draw, is_right, read, summarize
-from benchmarks.peer_systems import model_folder
+from benchmarks.peer_systems import model_folder, selectools_embeddings
 
 Said = tuple[str, Iterable[str]]
 """The text of an answer, and the files it gives as its sources."""
@@ -234,40 +234,14 @@ def haystack(folder: Path, work: Path) -> Callable[[str], Said]:
 def selectools(folder: Path, work: Path) -> Callable[[str], Said]:
     """DocumentLoader for each kind of file, and RAGAgent."""
     from selectools import AgentConfig, OpenAIProvider
-    from selectools.embeddings.provider import EmbeddingProvider
     from selectools.rag import DocumentLoader, RAGAgent, VectorStore
-    from sentence_transformers import SentenceTransformer
-
-    class LocalEmbeddings(EmbeddingProvider):  # type: ignore[misc, no-any-unimported]
-        """selectools ships services only; this is its documented base class over the same weights."""
-
-        def __init__(self) -> None:
-            self._model = SentenceTransformer(model_folder())
-
-        @property
-        def dimension(self) -> int:
-            """Numbers of a vector."""
-            return 384
-
-        def embed_text(self, text: str) -> list[float]:
-            """Embed one text."""
-            return self.embed_texts([text])[0]
-
-        def embed_texts(self, texts: list[str]) -> list[list[float]]:
-            """Embed texts."""
-            vectors: list[list[float]] = self._model.encode(texts).tolist()
-            return vectors
-
-        def embed_query(self, query: str) -> list[float]:
-            """Embed a question."""
-            return self.embed_text(query)
 
     loaders = {".pdf": DocumentLoader.from_pdf, ".html": DocumentLoader.from_html}
     documents = []
     for path in _files(folder):
         if path.suffix != ".xlsx":  # it has no loader for it
             documents += loaders.get(path.suffix, DocumentLoader.from_file)(str(path))
-    store = VectorStore.create("memory", embedder=LocalEmbeddings())
+    store = VectorStore.create("memory", embedder=selectools_embeddings())
     agent = RAGAgent.from_documents(
         documents,
         OpenAIProvider(api_key="none", default_model="local"),

@@ -158,18 +158,22 @@ def txtai(folder: Path, work: Path) -> Search:
     return lambda question: [row["id"] for row in embeddings.search(question, PASSAGES)]
 
 
-def selectools(folder: Path, work: Path) -> Search:
-    """DocumentLoader, RecursiveTextSplitter, HybridSearcher over the in-memory store."""
+def selectools_embeddings() -> Any:
+    """The weights as selectools' own base class takes them: it ships services only."""
     from selectools.embeddings.provider import EmbeddingProvider
-    from selectools.rag import DocumentLoader, HybridSearcher, RecursiveTextSplitter, VectorStore
     from sentence_transformers import SentenceTransformer
 
     class LocalEmbeddings(EmbeddingProvider):  # type: ignore[misc, no-any-unimported]
-        """selectools ships services only; this is its documented base class over the same weights."""
+        """The same weights."""
 
         def __init__(self) -> None:
             self._model = SentenceTransformer(model_folder())
             self._dimension = 384
+
+        @property
+        def dimension(self) -> int:
+            """Numbers of a vector."""
+            return self._dimension
 
         def embed_text(self, text: str) -> list[float]:
             """Embed one text."""
@@ -184,7 +188,14 @@ def selectools(folder: Path, work: Path) -> Search:
             """Embed a question."""
             return self.embed_text(query)
 
-    searcher = HybridSearcher(VectorStore.create("memory", embedder=LocalEmbeddings()))
+    return LocalEmbeddings()
+
+
+def selectools(folder: Path, work: Path) -> Search:
+    """DocumentLoader, RecursiveTextSplitter, HybridSearcher over the in-memory store."""
+    from selectools.rag import DocumentLoader, HybridSearcher, RecursiveTextSplitter, VectorStore
+
+    searcher = HybridSearcher(VectorStore.create("memory", embedder=selectools_embeddings()))
     documents = DocumentLoader.from_directory(str(folder), glob_pattern="*.txt")
     searcher.add_documents(RecursiveTextSplitter(chunk_size=1000, chunk_overlap=200).split_documents(documents))
     return lambda question: [hit.document.metadata["source"] for hit in searcher.search(question, PASSAGES)]

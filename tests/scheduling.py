@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -53,9 +53,27 @@ def group(nodeid: str) -> str:
     return file
 
 
-def is_selected(nodeid: str, rotation: str) -> bool:
-    """Whether a rotating case is run. Each is in one of ten groups, which do not depend on the other cases."""
-    return rotation == ALL or crc32(nodeid.encode()) % TENTH == int(rotation)
+def selected(nodeids: Sequence[str], rotation: str) -> set[str]:
+    """The rotating cases that are run: of each test a tenth, at least one; of the documentation whole pages."""
+    if rotation == ALL:
+        return set(nodeids)
+    units: dict[str, dict[str, None]] = {}
+    for nodeid in nodeids:
+        units.setdefault(nodeid.partition("[")[0], {})[_unit(nodeid)] = None
+    periods = {test: min(TENTH, len(cases)) for test, cases in units.items()}
+    numbers = {(test, unit): n for test, cases in units.items() for n, unit in enumerate(cases)}
+
+    def is_of_the_day(nodeid: str) -> bool:
+        test = nodeid.partition("[")[0]
+        return (numbers[test, _unit(nodeid)] - int(rotation)) % periods[test] == 0
+
+    return {nodeid for nodeid in nodeids if is_of_the_day(nodeid)}
+
+
+def _unit(nodeid: str) -> str:
+    """A case, or the page of the documentation whose blocks build on each other."""
+    page = group(nodeid)
+    return page if "::" in page else nodeid
 
 
 def sampled(cases: int, fewer: int | None = None) -> int:
@@ -85,13 +103,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the rotating cases of other days; put long groups first."""
-    rotation = os.environ[_ROTATION]
-    left_out = [
-        item for item in items if item.get_closest_marker("rotating") and not is_selected(item.nodeid, rotation)
-    ]
-    config.hook.pytest_deselected(items=left_out)
-    kept = set(items) - set(left_out)
-    items[:] = [item for item in items if item in kept]
+    rotating = [item.nodeid for item in items if item.get_closest_marker("rotating")]
+    left_out = set(rotating) - selected(rotating, os.environ[_ROTATION])
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: _rank(item.nodeid))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduling import ALL, LONG, TENTH, group, is_selected
+from tests.scheduling import ALL, LONG, TENTH, group, selected
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,10 +20,23 @@ def test_a_group_is_a_file_or_a_page_or_the_tests_of_the_web_page() -> None:
 
 
 def test_each_rotating_case_runs_on_one_of_ten_days() -> None:
-    for case in range(200):
-        nodeid = f"tests/a.py::test_b[{case}]"
-        assert sum(is_selected(nodeid, str(day)) for day in range(TENTH)) == 1
-        assert is_selected(nodeid, ALL)
+    cases = [f"tests/a.py::test_b[{case}]" for case in range(200)]
+    days = [selected(cases, str(day)) for day in range(TENTH)]
+    assert sorted(case for day in days for case in day) == sorted(cases)
+    assert selected(cases, ALL) == set(cases)
+
+
+def test_a_case_of_each_rotating_test_runs_every_day() -> None:
+    cases = ["tests/a.py::test_b[x]", "tests/a.py::test_b[y]", "tests/a.py::test_b[z]", "tests/a.py::test_c[x]"]
+    days = [selected(cases, str(day)) for day in range(TENTH)]
+    assert all(len(day) == 2 and cases[3] in day for day in days)
+    assert set().union(*days) == set(cases)
+
+
+def test_the_blocks_of_a_page_rotate_together() -> None:
+    block = "tests/docs/test_blocks.py::test_a_block_works_as_shown[docs/{}.md:{}:console]"
+    cases = [block.format(page, line) for page in "abcdefghijk" for line in (5, 30)]
+    assert [len(selected(cases, str(day))) for day in range(TENTH)] == [4, *[2] * 9]
 
 
 def test_only_tests_with_many_cases_rotate() -> None:

@@ -121,6 +121,7 @@ def test_users_and_rules_are_granted_listed_tested_and_revoked(
     assert ragkit(*kb, "access", "list").out == "hr/**  may be read by: owners only\n"
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -74,6 +74,7 @@ def indexed(house: Path, database_url: str, ragkit: Ragkit) -> Path:
     return house
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("title", COMMANDS)
 def test_a_command_says_the_same_of_a_database(title: str, indexed: Path, database_url: str, ragkit: Ragkit) -> None:
     if title.startswith("index"):

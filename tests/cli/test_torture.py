@@ -196,6 +196,7 @@ def test_a_file_that_the_disk_did_not_give_is_read_by_the_next_run(
     same_as_fresh("docs")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     "setting", ["split.chunk_size=120", "split.unit=characters", "embed.dimension=32", "split.name=sentence"]
 )

@@ -23,6 +23,8 @@ from .pages import ROOT, TESTED_ELSEWHERE, name, pages
 
 SECTIONS = frozenset({"load", "split", "embed", "store", "retrieve", "answer", "run", "extends", "profiles"})
 BLOCKS = [block for page in pages() for block in blocks(page)]
+DAILY = ("README.md", "docs/tutorial/")
+"""Pages that are checked in each run of all tests; a tenth of the others is, by the day."""
 
 
 def first_of_each_command() -> frozenset[tuple[Path, int]]:
@@ -143,7 +145,13 @@ LANGUAGES: dict[str, Callable[[Block, Workplace, RunHere], None]] = {
 }
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[f"{name(item.page)}:{item.line}:{item.language}" for item in BLOCKS])
+def block_case(block: Block) -> object:
+    page = name(block.page)
+    marks = () if page.startswith(DAILY) else (pytest.mark.rotating,)
+    return pytest.param(block, id=f"{page}:{block.line}:{block.language}", marks=marks)
+
+
+@pytest.mark.parametrize("block", [*map(block_case, BLOCKS)])
 @pytest.mark.usefixtures("no_network")
 def test_a_block_works_as_shown(block: Block, workplaces: Callable[[Path], Workplace], run_here: RunHere) -> None:
     assert block.language in LANGUAGES, f"name its language, one of {', '.join(LANGUAGES)}"

@@ -80,6 +80,7 @@ def test_unusual_texts_have_rows_of_length_1(embedder: EmbeddingProvider) -> Non
     assert_unit_rows(embedder.embed_texts(UNUSUAL_TEXTS), len(UNUSUAL_TEXTS), embedder)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("text", UNUSUAL_TEXTS)
 def test_the_row_of_an_unusual_text_does_not_depend_on_other_texts(embedder: EmbeddingProvider, text: str) -> None:
     together = embedder.embed_texts([*TEXTS, text])[-1]

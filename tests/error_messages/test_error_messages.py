@@ -14,6 +14,7 @@ from tests.error_messages.sandbox import Mistake, render_section
 MISTAKES = [mistake for group in GROUPS.values() for mistake in group]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.title)
 def test_every_mistake_gives_the_message_in_the_docs(mistake: Mistake, tmp_path: Path) -> None:
     assert render_section(mistake, tmp_path) in PAGE.read_text()

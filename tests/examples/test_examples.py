@@ -68,6 +68,7 @@ def test_every_program_is_tested_here() -> None:
     assert all(f"`{path.name}" in listed for path in EXAMPLES.glob("*.py"))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", sorted(OUTPUT))
 def test_a_program_prints_the_expected_lines_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     output = run(name, tmp_path)

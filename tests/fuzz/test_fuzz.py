@@ -77,11 +77,13 @@ def test_every_target_has_seeds() -> None:
     assert {path.parent.name for path in CORPUS_FILES} == set(TARGETS)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("path", CORPUS_FILES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_past_findings_stay_fixed(path: Path) -> None:
     TARGETS[path.parent.name](path.read_bytes())
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_random_input_breaks_no_invariant(name: str) -> None:
     pieces = st.lists(st.sampled_from(FRAGMENTS[name]).map(str.encode) | st.binary(max_size=6), max_size=30)

@@ -75,6 +75,7 @@ def test_the_key_depends_on_model_document_and_chunk_but_not_on_the_name_of_the_
     assert create_request(document, chunk, replace(OPTIONS, concurrency=9)).key == key
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("splitter", sorted(SPLITTERS.specs))
 def test_chunks_of_every_splitter_have_contexts_and_fit_into_the_embedder(tmp_path: Path, splitter: str) -> None:
     (tmp_path / "docs").mkdir()

@@ -61,6 +61,7 @@ def flip_a_bit(folder: Path) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("damage", [lose_unsynced_data, flip_a_bit, shutil.rmtree])
 def test_a_damaged_store_is_reported_bypassed_and_refilled_without_embedding(
     kb: KnowledgeBase, damage: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -96,6 +97,7 @@ def test_a_store_without_checksums_is_compared_and_kept_if_complete(kb: Knowledg
     assert {path: path.stat().st_ino for path in inodes if path.exists()} == inodes
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("error", [StoreError("damaged"), KeyError("vector"), AssertionError()])
 def test_a_store_without_checksums_that_cannot_be_read_is_filled_again(
     kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -114,6 +116,7 @@ def test_a_store_without_checksums_that_cannot_be_read_is_filled_again(
     assert hits(kb) == before
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", ["chroma", "duckdb", "faiss", "lancedb", "milvus", "qdrant"])
 def test_what_an_interrupted_deletion_left_of_a_store_is_deleted(name: str, tmp_path: Path) -> None:
     docs = tmp_path / "docs"

@@ -71,11 +71,6 @@ def hits(path: Path, pipeline: Pipeline | None = None) -> list[list[tuple[str, f
     return [sorted((hit.chunk.id, round(hit.score, 3)) for hit in hits) for hits in results]
 
 
-@pytest.fixture(params=sorted(STORES))
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
 def store_options(name: str, tmp_path: Path) -> object:
     """The options of the store; its server is running."""
@@ -84,6 +79,8 @@ def store_options(name: str, tmp_path: Path) -> object:
     return kind(**options) if kind else None
 
 
+@pytest.mark.rotating
+@pytest.mark.parametrize("name", sorted(STORES))
 def test_a_copy_to_every_store_and_back_needs_no_embedding(
     name: str, store_options: object, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def damage_marker(kb: Path) -> None:
     marker.write_text(marker.read_text().replace("chunk_size: 300", "chunk_size: 301"))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("named", [None, Path("kb.yaml")])
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize("what", DAMAGE)

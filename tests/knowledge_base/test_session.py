@@ -126,6 +126,7 @@ def check_all_steps(change: Change, way: Ask, open_at: Callable[[int], str], doc
     assert last > 5
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_between_two_steps_leaves_a_true_quotation_supported(

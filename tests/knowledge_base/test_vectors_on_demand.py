@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,9 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.records import SearchMode
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
+FOLDERS = ("handbook", "incidents")
+FILES = ("manuals/liquid-nitrogen.pdf", "contracts/mirror-coating.docx")
+"""What the questions are about, and what is like it; the whole sample would take too long to embed."""
 SEARCHABLE = IndexOptions(searchable_first=True, wait=False)
 QUESTIONS = (
     "How long does filling the dewar take?",
@@ -54,10 +58,20 @@ class CountingMiniLM(MiniLM):
 
 
 @pytest.fixture(scope="module")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample")
+    for name in FOLDERS:
+        shutil.copytree(SAMPLE / name, folder / name)
+    for name in FILES:
+        shutil.copy2(SAMPLE / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def embedded(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
     """The sample, embedded while it was read."""
     with KnowledgeBase.open(tmp_path_factory.mktemp("embedded") / "kb") as kb:
-        kb.index(SAMPLE)
+        kb.index(sample)
         yield kb
 
 
@@ -84,9 +98,11 @@ def embedded_of_all(kb: KnowledgeBase) -> tuple[int, int]:
     return status.embedded, status.chunks
 
 
-def test_documents_are_searchable_before_they_are_embedded(tmp_path: Path, embedded: KnowledgeBase) -> None:
+def test_documents_are_searchable_before_they_are_embedded(
+    tmp_path: Path, sample: Path, embedded: KnowledgeBase
+) -> None:
     with KnowledgeBase.open(tmp_path / "kb") as kb:
-        report = kb.index(SAMPLE, options=SEARCHABLE)
+        report = kb.index(sample, options=SEARCHABLE)
         assert (report.embedded, report.unembedded) == (0, report.chunks["added"])
         assert [hits[0][0] for hits in found(kb)] == [hits[0][0] for hits in found(embedded)]
         assert kb.verify().is_sound
@@ -94,14 +110,14 @@ def test_documents_are_searchable_before_they_are_embedded(tmp_path: Path, embed
 
 
 def test_results_approach_those_of_a_run_that_embeds_first(
-    tmp_path: Path, embedded: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sample: Path, embedded: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each hit of a dense search has its final score at once: only chunks that get vectors move."""
-    monkeypatch.setattr(fill, "FILL_BATCH_SIZE", 100)
+    monkeypatch.setattr(fill, "FILL_BATCH_SIZE", 30)
     final = [dict(hits) for hits in found(embedded, "dense", 1000)]
     best = [hits[0][0] for hits in found(embedded)]
     with KnowledgeBase.open(tmp_path / "kb") as kb:
-        kb.index(SAMPLE, options=SEARCHABLE)
+        kb.index(sample, options=SEARCHABLE)
         left = [len(final[0])]
         while left[-1]:
             for hits, scores in zip(found(kb, "dense"), final, strict=True):
@@ -115,10 +131,10 @@ def test_results_approach_those_of_a_run_that_embeds_first(
             assert found(kb, mode) == found(embedded, mode)
 
 
-def test_the_command_that_publishes_goes_on_to_embed(tmp_path: Path, embedded: KnowledgeBase) -> None:
+def test_the_command_that_publishes_goes_on_to_embed(tmp_path: Path, sample: Path, embedded: KnowledgeBase) -> None:
     events: list[object] = []
     with KnowledgeBase.open(tmp_path / "kb") as kb:
-        report = kb.index(SAMPLE, options=IndexOptions(searchable_first=True, on_event=events.append))
+        report = kb.index(sample, options=IndexOptions(searchable_first=True, on_event=events.append))
         assert (report.embedded, report.unembedded) == (report.chunks["added"], 0)
         assert found(kb) == found(embedded)
         assert not list(kb.path.glob("vectors-*.f32"))[1:]  # the static vectors are gone

@@ -111,6 +111,7 @@ def test_every_loader_keeps_the_protocol(name: str) -> None:
         assert error.hint
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
 def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> None:
     examples = {"pdf": PDF, "pypdf": PDF, "docx": sample_files.word(), "epub": sample_files.book({"a": "<h1>x</h1>"})}

@@ -30,6 +30,7 @@ def test_the_schema_is_valid() -> None:
     Draft202012Validator.check_schema(json_schema())
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", discovery.pipeline_names())
 def test_every_shipped_pipeline_is_valid_against_the_schema(name: str) -> None:
     text = (discovery.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")

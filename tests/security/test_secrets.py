@@ -88,6 +88,7 @@ def error_text(error: BaseException) -> str:
 
 
 @pytest.mark.usefixtures("no_keys")
+@pytest.mark.rotating
 @pytest.mark.parametrize("padding", [0, 150, 255, 265])
 @pytest.mark.parametrize("service", sorted(CONNECT))
 def test_errors_do_not_quote_a_key_echoed_by_a_chat_service(

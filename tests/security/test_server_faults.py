@@ -122,6 +122,7 @@ SQL = ["' OR 1=1 --", "'; DROP TABLE documents; --", '" OR ""="', "x' UNION SELE
        "a.md' --", "\\", "'", "1; ATTACH 'x' AS y", "\ufffd"]  # fmt: skip
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", SQL)
 def test_sql_in_a_name_matches_and_changes_nothing(tmp_path: Path, name: str) -> None:
     with index_kb(tmp_path, "one", "The hedge is cut.\n") as kb:
@@ -177,6 +178,7 @@ LISTENING = [("serve",), ("mcp", "--http")]
 OPEN = ["0.0.0.0", "::", "192.0.2.1", "example.org", "localhost.example.org", "127.0.0.1.nip.io"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("host", OPEN)
 @pytest.mark.parametrize("verb", LISTENING)
 def test_no_command_listens_beyond_loopback_without_a_token(

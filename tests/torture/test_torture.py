@@ -111,12 +111,12 @@ def test_a_trial_in_which_a_document_could_not_be_read_is_not_counted() -> None:
 
 @pytest.mark.timeout(1800)
 def test_kills_failed_system_calls_and_power_cuts_cause_no_fault(tmp_path: Path) -> None:
-    """Half on sqlite, half on faiss, with a fixed seed."""
-    tried = run_trials(["sqlite", "faiss"], SEED, tmp_path)
-    assert tried["kill -9"] >= 10
-    assert tried["Ctrl-C"] >= 10
-    assert sum(tried.get(kind, 20 / len(TRACED)) for kind in TRACED) >= 20
-    assert tried.get(CUT, 4) >= 4
+    """On sqlite, with a fixed seed."""
+    tried = run_trials(["sqlite"], SEED, tmp_path)
+    assert tried["kill -9"] >= 5
+    assert tried["Ctrl-C"] >= 5
+    assert sum(tried.get(kind, 10 / len(TRACED)) for kind in TRACED) >= 10
+    assert tried.get(CUT, 2) >= 2
 
 
 @pytest.mark.slow

@@ -20,7 +20,10 @@ Id = Annotated[str, Field(max_length=100)]
 Filter = dict[str, Any]
 """A filter as JSON."""
 
-EVENT_STREAM_RESPONSE: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+EVENT_STREAM_RESPONSE: dict[str, Any] = {
+    # no `type`: OpenAPI 3.1 cannot say whether it is that of the stream or of each event, and tools differ
+    "content": {"text/event-stream": {"schema": {"description": "Server-sent events, each a name and a JSON object"}}}
+}
 """The response of routes that can also stream server-sent events."""
 
 

@@ -72,6 +72,7 @@ def test_documents_of_one_yaml_file_are_records() -> None:
 BOMB = "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("name", "data", "error", "reason"),
     [

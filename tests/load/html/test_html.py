@@ -193,6 +193,7 @@ HANG = {
 }
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", HANG)
 def test_malicious_pages_are_parsed_quickly(name: str) -> None:
     page, part = HANG[name]

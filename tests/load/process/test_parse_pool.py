@@ -158,6 +158,7 @@ def test_a_relative_path_is_relative_to_the_working_directory_of_the_caller(
             assert [text_or_reason(outcome) for outcome in pool.parse([ParseTask(Path("a.txt"), "a")])] == [name]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("behavior", "kind", "reason"),
     [
@@ -246,6 +247,7 @@ def test_tasks_are_consumed_lazily(tmp_path: Path) -> None:
         assert len(consumed) == (2 * MAX_PENDING_PER_PROCESS + 1) * GROUP_FILES + 1
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("behavior", ["crash", "kill", "exit", "spin", "exhaust memory", "nonsense"])
 def test_a_malicious_file_in_a_group_fails_alone(tmp_path: Path, plugin: Sequence[LoaderRoute], behavior: str) -> None:
     group = tasks(tmp_path, ["nothing", "nothing", behavior, "nothing", behavior, "nothing"], ".bad")

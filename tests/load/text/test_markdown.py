@@ -74,6 +74,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     "head",
     [

@@ -35,6 +35,7 @@ def text_of(url: str, kept: list[str]) -> None:
             kept += [choice.delta.content for choice in chunk.choices if choice.delta.content]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_stream_of_the_openai_api_that_breaks_after_text_ends_with_an_error(service: str, base: Path) -> None:
     with serving_model(service, LOOK, broken(service, before="cut "), ANSWER) as (provider, model):
@@ -45,6 +46,7 @@ def test_a_stream_of_the_openai_api_that_breaks_after_text_ends_with_an_error(se
         assert len(model.seen) == 2
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_stream_of_the_openai_api_that_breaks_before_its_text_is_repeated(service: str, base: Path) -> None:
     with serving_model(service, LOOK, broken(service, before="It "), ANSWER) as (provider, model):

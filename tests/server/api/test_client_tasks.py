@@ -153,6 +153,7 @@ def test_questions_are_no_tasks() -> None:
     assert find_client_task(conversation) is None
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("question", "title"),
     [

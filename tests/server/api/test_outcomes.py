@@ -44,6 +44,7 @@ def streamed_text(response: httpx2.Response) -> str:
     return "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks if c.get("choices"))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_stream_shows_no_link_and_no_citation_that_was_never_shown_to_the_model(service: str, base: Path) -> None:
     with (

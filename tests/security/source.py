@@ -23,12 +23,15 @@ def module_name(path: str) -> str:
     return ".".join(["ragkit", *Path(path).with_suffix("").parts]).removesuffix(".__init__")
 
 
-def calls() -> Iterator[tuple[str, str, ast.Call]]:
+@cache
+def calls() -> list[tuple[str, str, ast.Call]]:
     """Every call: the file, the dotted name that is called, and the call."""
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                yield path, ast.unparse(node.func), node
+    return [
+        (path, ast.unparse(node.func), node)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    ]
 
 
 def imports() -> Iterator[tuple[str, str]]:

@@ -130,6 +130,7 @@ def everything_of(client: httpx2.Client, answer: dict[str, Any], link: str) -> d
         "POST /session/{session_id}/share": client.post(f"/session/{session}/share").text,
         "POST /feedback": client.post("/feedback", json=feedback).text,
         "POST /session/start": client.post("/session/start").text,
+        "POST /session/stop": client.post("/session/stop", json={"session_id": session}).text,
         "POST /session/end": client.post("/session/end", json={"session_id": session}).text,
         "DELETE /session/{session_id}/share": client.delete(f"/session/{session}/share").text,
     }

@@ -85,6 +85,11 @@ class ChatBody(RequestBody):
         None, description="Fail with 422 if the documents do not support the answer. Default: the pipeline's."
     )
     stream: bool = Field(False, description="Stream the answer as server-sent events.")
+    background: bool = Field(
+        False,
+        description="With `stream`: go on with the answer when the client disconnects. `POST /session/stop` ends it, "
+        "`GET /session/{session_id}` has its text.",
+    )
     replace: Id | None = Field(
         None,
         description="The `trace_id` of an answer of the session: its question and all messages after it are deleted "
@@ -120,6 +125,12 @@ class StartSessionBody(RequestBody):
 
 class EndSessionBody(RequestBody):
     """The session to end."""
+
+    session_id: Id = Field(description="The id of the session.")
+
+
+class StopAnswerBody(RequestBody):
+    """The session whose running answer is to stop."""
 
     session_id: Id = Field(description="The id of the session.")
 

@@ -635,6 +635,20 @@ class MarkSchema(TypedDict):
     height: Annotated[float, Field(description="Height.")]
 
 
+class MatchSchema(TypedDict):
+    """A place in the text of a document: offsets, and the page, counted from 1; null if the document has none."""
+
+    start: int
+    end: int
+    page: int | None
+
+
+class MatchesSchema(TypedDict):
+    """Where words stand in a document; the first 500."""
+
+    matches: list[MatchSchema]
+
+
 class HtmlTreeSchema(TypedDict):
     """What a reader sees of an HTML page: texts and elements, without anything that runs or loads."""
 

@@ -1,16 +1,18 @@
 // The chat view: questions, streamed answers and the input field.
 
-import { announce, button, byId, h, plain, setUploads } from "./dom.js";
+import { announce, button, byId, h, plain, setUploads, shortName } from "./dom.js";
 import { get, send, streamEvents } from "./api.js";
 import { ChatTurn } from "./answer.js";
 import { intakeSection } from "./intake.js";
 import { isActive, jobList, onJobChange, refreshJobs } from "./jobs.js";
 import { closePanel } from "./panel.js";
+import { openPassage } from "./passage.js";
 import { chosenScope, forgetScopes, scopeControls } from "./scope.js";
 import { refreshSessions, sessionBar } from "./sessions.js";
 import { t, tn } from "./words.js";
 
 const MAX_QUESTION_CHARS = 20_000; // characters; the server has its own limit
+const MAX_CARDS = 6; // documents on the first screen
 const POLL_MS = 700; // milliseconds between two looks at an answer that another connection asked for
 
 let view = null; // the current view: {element, bar, thread, form, field, submit, stop}
@@ -162,7 +164,17 @@ async function showWelcome(target) {
 function showReady(welcome, status, after = false) {
   welcome.classList.remove("start");
   welcome.replaceChildren(...welcomeNotice(status), ...(after ? [after] : []));
-  suggest(welcome);
+  showDocuments(welcome).then(() => suggest(welcome));
+}
+
+/** The first documents as cards that open them. */
+async function showDocuments(welcome) {
+  const { documents } = await get(`documents?limit=${MAX_CARDS}`).catch(() => ({ documents: [] }));
+  if (!documents.length || !welcome.isConnected) return;
+  const cards = documents.map(({ id, source, title, format, chunks }) => h("li", {}, h("button", { type: "button", class: "card", on: { click: (event) => openPassage({ source, document_id: id }, event.currentTarget) } },
+    h("bdi", { class: "file" }, plain(title || shortName(source).split("/").pop())), h("span", { class: "where" }, plain(`${shortName(source).split("/").pop()} \u00b7 ${format} \u00b7 `), tn("{n} passage|{n} passages", chunks)))));
+  welcome.querySelector(".cards")?.remove();
+  welcome.append(h("section", { class: "cards", "aria-label": t("Documents") }, h("ul", {}, cards)));
 }
 
 /** First questions from headings; what the documents answer to them is not known before they are asked. */

@@ -40,7 +40,7 @@ function show(element, title, quote) {
   const text = quote.length > MAX_CHARS ? `${quote.slice(0, MAX_CHARS)}\u2026` : quote;
   const tip = h("div", { id: "tip", class: "tip", role: "tooltip", on: { pointerenter: () => clearTimeout(timer), pointerleave: () => later(hideTip, HIDE_MS) } },
     h("strong", {}, plain(title)), h("span", { dir: "auto" }, plain(text)));
-  document.body.append(tip);
+  (element.closest("main, #panel") ?? document.body).append(tip); // in a landmark
   const at = element.getBoundingClientRect();
   const { width, height } = tip.getBoundingClientRect();
   const above = at.top > height + 12;

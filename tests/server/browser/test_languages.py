@@ -58,6 +58,14 @@ def test_the_quote_of_a_citation_is_shown_on_hover_and_on_focus(open_page: Opene
     assert violations(page) == []
 
 
+def test_a_quoted_row_is_shown_as_a_table(open_page: Opener) -> None:
+    turn = ask_and_wait(open_page(), "On which shelf are the fuses for the heater of the rain sensor?")
+    table = turn.get_by_role("region", name="Table")
+    expect(table.get_by_role("columnheader", name="Shelf")).to_be_visible()
+    expect(table.get_by_role("cell", name="A-03")).to_be_visible()
+    expect(table.get_by_role("button", name="Citation 1:")).to_be_visible()
+
+
 def test_targets_are_large_enough_for_a_finger(open_page: Opener) -> None:
     page = open_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     turn = ask_and_wait(page, DEWAR)

@@ -4,6 +4,7 @@ import { announce, button, formatDollars, formatLocation, formatSeconds, h, plai
 import { iconButton, setIcon } from "./icons.js";
 import { thumbs } from "./feedback.js";
 import { renderInto, rerender } from "./markdown.js";
+import { recordsAsTables } from "./records.js";
 import { alsoIn, openPassage, statusMarks, supportLevel } from "./passage.js";
 import { withQuote } from "./tip.js";
 import { openTrace } from "./trace.js";
@@ -120,7 +121,8 @@ export class ChatTurn {
     const citations = message.citations ?? [];
     const chip = citationChips(citations);
     const refused = message.outcome === "refused";
-    rerender(this.body, message.abstained ? stripRefusal(message.content) : message.content, chip);
+    const shown = message.abstained ? stripRefusal(message.content) : message.content;
+    rerender(this.body, message.model === "extractive" ? recordsAsTables(shown) : shown, chip);
     const unsupported = (message.statements ?? []).filter(({ support }) => support === "not_found" || (support === "no_citation" && citations.length > 0));
     markStatements(this.body, unsupported);
     this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, abstention(message)) : refused ? h("p", { class: "abstained" }, t("The model refused")) : "");

@@ -146,6 +146,7 @@ OTHER_ROUTES = {
     "GET /bases", "GET /health", "GET /ready", "GET /metrics", "GET /documents/{document_id}/rectangles",
     "GET /documents/{document_id}/pages/{page}", "GET /documents/{document_id}/html",
     "GET /documents/{document_id}/file", "GET /documents/{document_id}/find", "POST /documents",
+    "GET /documents/{document_id}/overview",
     "DELETE /documents/{document_id}",
     "POST /documents/{document_id}/index", "GET /sources", "POST /sources", "DELETE /sources/{source_id}", "POST /jobs",
     "GET /jobs", "GET /jobs/{job_id}", "GET /jobs/{job_id}/events", "POST /jobs/{job_id}/cancel",

@@ -649,6 +649,18 @@ class MatchesSchema(TypedDict):
     matches: list[MatchSchema]
 
 
+class OverviewSchema(TypedDict):
+    """What a document is about: sentences of it, and its main sections; `pages` is 0 for one without pages."""
+
+    title: str
+    format: str
+    language: str | None
+    pages: int
+    characters: int
+    summary: list[str]
+    sections: list[str]
+
+
 class HtmlTreeSchema(TypedDict):
     """What a reader sees of an HTML page: texts and elements, without anything that runs or loads."""
 

@@ -196,3 +196,13 @@ def test_a_file_that_changed_is_shown_as_the_text_that_was_indexed(open_page: Op
         expect(page.get_by_role("alert")).to_have_text(
             "the file has changed since it was indexed, or was removed: index it again"
         )
+
+
+def test_the_overview_says_what_a_document_is_about(page: Page) -> None:
+    page.get_by_role("region", name="Documents").get_by_role("button", name="liquid-nitrogen.pdf").click()
+    page.get_by_role("group", name="This document").get_by_role("button", name="Overview").click()
+    overview = page.locator(".overview")
+    expect(overview).to_contain_text("5 pages")
+    expect(overview.get_by_role("heading", name="Sections")).to_be_visible()
+    expect(overview.locator("p:not(.where)")).not_to_have_count(0)
+    expect(overview.get_by_role("listitem")).not_to_have_count(0)

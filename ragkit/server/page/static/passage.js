@@ -5,7 +5,7 @@ import { buildPath, fetchBlob, get } from "./api.js";
 import { hasOriginal, renderOriginal } from "./original.js";
 import { openPanel } from "./panel.js";
 import { askOnlyIn } from "./scope.js";
-import { said, t } from "./words.js";
+import { said, t, tn } from "./words.js";
 
 let asText = false; // what the reader chose last
 
@@ -98,7 +98,17 @@ async function renderViews(body, found, at, isCurrent) {
     askOnlyIn(at.source, at.source.split("/").pop());
     announce(t("The next questions ask only this document."));
   });
-  const bar = h("div", { class: "tools views-bar", role: "group", "aria-label": t("This document") }, choices, save, only);
+  const overview = button(t("Overview"), async () => {
+    line.hidden = true;
+    try {
+      const about = await get(`documents/${encodeURIComponent(at.document_id)}/overview`);
+      content.replaceChildren(...overviewCard(about));
+    } catch (error) {
+      line.textContent = plain(error.message);
+      line.hidden = false;
+    }
+  });
+  const bar = h("div", { class: "tools views-bar", role: "group", "aria-label": t("This document") }, choices, overview, save, only);
   body.replaceChildren(bar, line, content);
   async function choose(value) {
     asText = value;
@@ -122,6 +132,14 @@ async function renderViews(body, found, at, isCurrent) {
     renderDocument(content, found, at);
   }
   await show();
+}
+
+/** What a document is about: some of its sentences, and its main sections. */
+function overviewCard({ title, format, language, pages, characters, summary, sections }) {
+  const facts = [format, language, pages > 0 && tn("{n} page|{n} pages", pages), tn("{n} character|{n} characters", characters)].filter(Boolean);
+  return [h("div", { class: "original prose overview", dir: "auto" }, h("h3", {}, plain(title)), h("p", { class: "where" }, plain(facts.join(" \u00b7 "))),
+    summary.length ? summary.map((text) => h("p", {}, plain(text))) : h("p", { class: "empty" }, t("No text was found.")),
+    sections.length > 0 && [h("h4", {}, t("Sections")), h("ul", {}, sections.map((name) => h("li", {}, plain(name))))])];
 }
 
 function renderDocument(body, found, at) {

@@ -70,6 +70,8 @@ class Alternative:
     """Rounded to one digit; extrapolated if it is above the measured number."""
     ms_there: float
     """Its time there, in milliseconds."""
+    store_ms_there: float
+    """The time of the chosen store at the same size."""
 
     def to_json(self, rows: int) -> dict[str, JSON]:
         """One of `alternatives` of the verdict; `rows` is the measured number."""
@@ -80,6 +82,7 @@ class Alternative:
             "p50_ms": round(self.choice.p50_ms, 4),
             "from_rows": self.from_rows,
             "p50_ms_there": round(self.ms_there, 4),
+            "store_p50_ms_there": round(self.store_ms_there, 4),
             "extrapolated": self.from_rows > rows,
         }
 
@@ -192,8 +195,8 @@ def _find_alternatives(store: Choice, best: Sequence[Choice], rows: int) -> Iter
     found: list[Alternative] = []
     for other in best:
         size = _crossing(store, other, rows) if other != store else None
-        if size is not None and other.growth is not None:
-            found.append(Alternative(other, round_size(size), other.growth.at(size)))
+        if size is not None and other.growth is not None and store.growth is not None:
+            found.append(Alternative(other, round_size(size), other.growth.at(size), store.growth.at(size)))
     yield from sorted(found, key=lambda item: (item.from_rows, item.ms_there))
 
 

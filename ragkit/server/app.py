@@ -50,6 +50,7 @@ from ragkit.server.malloc_trim import trim_periodically
 from ragkit.server.metrics import Metrics
 from ragkit.server.middleware import RequestMiddleware
 from ragkit.server.page import originals as originals_api
+from ragkit.server.page import overview as overview_api
 from ragkit.server.page import start as start_api
 from ragkit.server.page.static_files import static_routes
 from ragkit.server.principals import AccessControl, as_server, restrict
@@ -80,6 +81,7 @@ ROUTERS = (
     start_api.router,
     knowledge_base_api.router,
     originals_api.router,
+    overview_api.router,
     management_api.router,
     completions_api.router,
     responses_api.router,

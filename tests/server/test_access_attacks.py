@@ -170,6 +170,7 @@ def test_sessions_traces_and_links_are_those_of_their_user(base: World) -> None:
                 other.get(f"/session/{session}/suggestions"),
                 other.patch(f"/session/{session}", json={"title": "mine"}),
                 other.post("/session/end", json={"session_id": session}),
+                other.post("/session/stop", json={"session_id": session}),
                 other.post(f"/session/{session}/share"),
                 other.delete(f"/session/{session}/share"),
                 other.get(f"/shared/{link}"),

@@ -130,6 +130,7 @@ def everything_of(client: httpx2.Client, answer: dict[str, Any], link: str) -> d
         "POST /session/{session_id}/share": client.post(f"/session/{session}/share").text,
         "POST /feedback": client.post("/feedback", json=feedback).text,
         "POST /session/start": client.post("/session/start").text,
+        "POST /session/stop": client.post("/session/stop", json={"session_id": session}).text,
         "POST /session/end": client.post("/session/end", json={"session_id": session}).text,
         "DELETE /session/{session_id}/share": client.delete(f"/session/{session}/share").text,
     }
@@ -144,7 +145,9 @@ OTHER_ROUTES = {
     "GET /v1/models/{model:path}",
     "GET /bases", "GET /health", "GET /ready", "GET /metrics", "GET /documents/{document_id}/rectangles",
     "GET /documents/{document_id}/pages/{page}", "GET /documents/{document_id}/html",
-    "GET /documents/{document_id}/file", "POST /documents", "DELETE /documents/{document_id}",
+    "GET /documents/{document_id}/file", "GET /documents/{document_id}/find", "POST /documents",
+    "GET /documents/{document_id}/overview",
+    "DELETE /documents/{document_id}",
     "POST /documents/{document_id}/index", "GET /sources", "POST /sources", "DELETE /sources/{source_id}", "POST /jobs",
     "GET /jobs", "GET /jobs/{job_id}", "GET /jobs/{job_id}/events", "POST /jobs/{job_id}/cancel",
     "POST /jobs/{job_id}/resume",

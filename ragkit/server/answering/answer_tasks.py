@@ -168,6 +168,12 @@ class AnswerRunner:
         for active in list(self.active):
             active.stop()
 
+    async def stop_answer(self, trace: str) -> None:
+        """Stop the answer with this trace, if this process works on it, and wait until that is stored."""
+        for active in [active for active in self.active if active.trace_id == trace]:
+            active.stop()
+            await asyncio.wait([active.task], timeout=self.limits.shutdown_seconds)
+
     def schedule_stop(self, seconds: float) -> None:
         """Run `stop` in the background."""
         self.stop_tasks.append(asyncio.ensure_future(self.stop(seconds)))
@@ -415,7 +421,8 @@ class AnswerTask:
                 await self.events.put(AnswerCitation(citation))
         if self.turn is not None and time.monotonic() - self._saved_at > SAVE_INTERVAL_S:
             self._saved_at = time.monotonic()
-            await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts), self._origins)
+            if not await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts), self._origins):
+                self.stop()  # through another server
 
     def _resolve_citations(self, agent: RAGAgent) -> list[Citation]:
         with agent.searcher.session() as searcher:

@@ -47,7 +47,7 @@ async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) ->
     answer_request = _to_answer_request(context, body, context.resolve_model(model), where)
     task = await run_while_connected(request, context.runner.start(answer_request))
     if body.stream:
-        return EventStream(_event_frames(task), task.abandon)
+        return EventStream(_event_frames(task), task.events.abandon if body.background else task.abandon)
     completed = await run_while_connected(request, answer_tasks.wait_for_answer(task))
     content: JsonObject = {
         "session_id": str(completed.session["id"]) if completed.session else "",
@@ -70,6 +70,14 @@ async def start_session(context: ContextDep, body: Annotated[schemas.StartSessio
 async def end_session(context: ContextDep, body: schemas.EndSessionBody) -> Any:
     """End a session: it takes no more messages."""
     return await context.sessions.end(body.session_id)
+
+
+@router.post("/session/stop", response_model=schemas.SessionSchema)
+async def stop_answer(context: ContextDep, body: schemas.StopAnswerBody) -> Any:
+    """Stop the running answer of a session, whichever server works on it; what it has written is kept."""
+    trace, session = await context.sessions.stop(body.session_id)
+    await context.runner.stop_answer(trace)
+    return session
 
 
 @router.post("/feedback", response_model=schemas.MessageSchema)

@@ -88,6 +88,11 @@ class ChatBody(RequestBody):
         None, description="Fail with 422 if the documents do not support the answer. Default: the pipeline's."
     )
     stream: bool = Field(False, description="Stream the answer as server-sent events.")
+    background: bool = Field(
+        False,
+        description="With `stream`: go on with the answer when the client disconnects. `POST /session/stop` ends it, "
+        "`GET /session/{session_id}` has its text.",
+    )
     replace: Id | None = Field(
         None,
         description="The `trace_id` of an answer of the session: its question and all messages after it are deleted "
@@ -123,6 +128,12 @@ class StartSessionBody(RequestBody):
 
 class EndSessionBody(RequestBody):
     """The session to end."""
+
+    session_id: Id = Field(description="The id of the session.")
+
+
+class StopAnswerBody(RequestBody):
+    """The session whose running answer is to stop."""
 
     session_id: Id = Field(description="The id of the session.")
 
@@ -625,6 +636,32 @@ class MarkSchema(TypedDict):
     top: Annotated[float, Field(description="Upper edge.")]
     width: Annotated[float, Field(description="Width.")]
     height: Annotated[float, Field(description="Height.")]
+
+
+class MatchSchema(TypedDict):
+    """A place in the text of a document: offsets, and the page, counted from 1; null if the document has none."""
+
+    start: int
+    end: int
+    page: int | None
+
+
+class MatchesSchema(TypedDict):
+    """Where words stand in a document; the first 500."""
+
+    matches: list[MatchSchema]
+
+
+class OverviewSchema(TypedDict):
+    """What a document is about: sentences of it, and its main sections; `pages` is 0 for one without pages."""
+
+    title: str
+    format: str
+    language: str | None
+    pages: int
+    characters: int
+    summary: list[str]
+    sections: list[str]
 
 
 class HtmlTreeSchema(TypedDict):

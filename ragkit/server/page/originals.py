@@ -5,7 +5,10 @@ Only a file with the content that was indexed is shown: a citation of it stands 
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -26,6 +29,8 @@ from ragkit.server.concurrency import run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
 
 router = APIRouter()
+MAX_MATCHES = 500
+"""Places of words in a document that are returned."""
 MAX_PICTURES = 64
 """Pictures of pages that are kept in memory."""
 MAX_PICTURE_BYTES = 1_500_000
@@ -37,6 +42,7 @@ SAFE_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 Offset = Annotated[int, Query(ge=0, le=10**9, description="Offset in the text of the document.")]
+Words = Annotated[str, Query(min_length=1, max_length=200, description="The words to find.")]
 PageNumber = Annotated[int, Path(ge=1, le=10**6, description="The page, counted from 1.")]
 PictureWidth = Annotated[
     int, Query(ge=100, le=2400, description="Pixels from left to right; a large page may get fewer.")
@@ -51,6 +57,13 @@ async def get_rectangles(context: ContextDep, document_id: schemas.Id, start: Of
     """Get where a citation stands on the pages of a PDF file: `start` and `end` of the citation."""
     document = await _find(context, document_id)
     return await context.read(lambda session: _rectangles(session, document, start, end))
+
+
+@router.get("/documents/{document_id}/find", response_model=schemas.MatchesSchema)
+async def find_in_document(context: ContextDep, document_id: schemas.Id, q: Words) -> Any:
+    """Find words in the text of a document, in any case and with any space between them."""
+    document = await _find(context, document_id)
+    return {"matches": await context.run(lambda: find_matches(document, q))}
 
 
 @router.get("/documents/{document_id}/pages/{page}", response_class=Response, responses=_PNG)
@@ -119,6 +132,16 @@ def _require_file(session: Session, document: Document) -> OriginalFile:
         message = "the document is a part of another file: download that one"
         raise RequestRejected(ErrorResponse(415, message, "part_of_a_file"))
     return original
+
+
+def find_matches(document: Document, words: str) -> list[JsonObject]:
+    """Where words stand in a document: offsets, and the page if it has pages; the first MAX_MATCHES."""
+    pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
+    places = islice(pattern.finditer(document.text), MAX_MATCHES) if words.split() else ()
+    return [
+        {"start": found.start(), "end": found.end(), "page": bisect_right(document.page_starts, found.start()) or None}
+        for found in places
+    ]
 
 
 def _rectangles(session: Session, document: Document, start: int, end: int) -> JsonObject:

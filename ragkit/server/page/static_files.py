@@ -23,6 +23,8 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".woff2": "font/woff2",
 }
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -78,9 +80,10 @@ class StaticFile:
 
 
 def load_static_files() -> list[StaticFile]:
-    """The files of the web UI, by name."""
+    """The files of the web UI, by name; those of its subfolders among them."""
     folder = files(__package__) / STATIC_FOLDER
-    entries = [entry for entry in folder.iterdir() if entry.is_file() and PurePath(entry.name).suffix in MEDIA_TYPES]
+    below = [entry for part in folder.iterdir() for entry in (part.iterdir() if part.is_dir() else (part,))]
+    entries = [entry for entry in below if entry.is_file() and PurePath(entry.name).suffix in MEDIA_TYPES]
     return [_create_file(entry.name, entry.read_bytes()) for entry in sorted(entries, key=lambda entry: entry.name)]
 
 

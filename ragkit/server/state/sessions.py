@@ -82,6 +82,21 @@ class SessionStore(AnswerStore):
         return _load_session(connection, session)
 
     @in_transaction
+    def stop(self, connection: SqlConnection, session: str) -> tuple[str, dict[str, JSON]]:
+        """Stop the running answer of a session, for the server that works on it: its trace, empty if none of another.
+
+        A server stops its own answers itself, with what they have written so far.
+        """
+        data = _load_session(connection, session)
+        running = "SELECT trace, worker FROM messages WHERE session = ? AND status = 'running'"
+        row = connection.execute(running, (session,)).fetchone()
+        if row is None or row[1] == self._state.worker_id:
+            return str(row[0]) if row is not None else "", data
+        stop = "UPDATE messages SET status = 'cancelled', worker = NULL WHERE session = ? AND status = 'running'"
+        connection.execute(stop, (session,))
+        return "", data
+
+    @in_transaction
     def rename(self, connection: SqlConnection, session: str, title: str) -> dict[str, JSON]:
         """Rename a session."""
         _load_session(connection, session)
@@ -270,12 +285,13 @@ class SessionStore(AnswerStore):
     @in_transaction
     def update_answer(
         self, connection: SqlConnection, turn: SessionTurn, content: str, origins: Sequence[Origin]
-    ) -> None:
-        """Save the text of a running answer."""
-        connection.execute(
+    ) -> bool:
+        """Save the text of a running answer. False: it was stopped, or taken for dead."""
+        saved = connection.execute(
             "UPDATE messages SET content = ?, detail = ? WHERE id = ? AND status = 'running'",
             (content, json.dumps({ORIGINS_KEY: origins}), turn.answer_id),
         )
+        return saved.rowcount == 1
 
     @in_transaction
     def finish_answer(

@@ -304,6 +304,22 @@ def test_a_session_has_one_running_answer_at_a_time(base: Path) -> None:
         assert client.get(f"/session/{session}").json()["message_count"] == 2
 
 
+def test_an_answer_in_the_background_goes_on_without_its_client_and_stops_when_it_is_told_to(base: Path) -> None:
+    provider = StepProvider(["one ", "two ", "three"])
+    with serving(base, provider) as (served, client):
+        session = client.post("/session/start").json()["id"]
+        body = {"message": "When?", "session_id": session, "stream": True, "background": True}
+        with served.client() as other, other.stream("POST", "/chat", json=body) as stream:
+            provider.steps.release(1)
+            assert next(data for name, data in events(stream) if name == "text") == {"delta": "one"}
+        assert client.get(f"/session/{session}").json()["history"][-1]["status"] == "running"
+        assert client.post("/session/stop", json={"session_id": session}).json()["id"] == session
+        stopped = client.get(f"/session/{session}").json()["history"][-1]
+        assert (stopped["status"], stopped["content"]) == ("cancelled", "one")
+        assert client.post("/session/stop", json={"session_id": session}).status_code == 200
+        provider.steps.release(3)
+
+
 def test_text_before_a_tool_call_is_a_paragraph_of_its_own(base: Path) -> None:
     first = replace(SEARCH, id="call_9")
 

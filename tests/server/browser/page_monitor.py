@@ -18,11 +18,12 @@ addEventListener("securitypolicyviolation", ({ effectiveDirective: what, blocked
 
 _FOREIGN = """() => {
   const TAGS = new Set(("a article aside bdi blockquote br button canvas code dd del details dialog div dl dt em footer"
-    + " form h1 h2 h3 h4 h5 h6 header hr img input kbd label li main mark nav noscript ol option p pre section select"
-    + " span strong summary table tbody td textarea th thead time tr ul").split(" "));
+    + " form h1 h2 h3 h4 h5 h6 header hr img input kbd label li main mark nav noscript ol option p path pre section"
+    + " select span strong summary svg table tbody td textarea th thead time tr ul").split(" "));
   const ATTRIBUTES = new Set(("alt autocomplete class cols colspan datetime dir disabled download enterkeyhint for"
     + " height hidden href id inert max maxlength min multiple name open placeholder readonly rel role rows rowspan"
-    + " scope selected spellcheck src start style tabindex target title type value webkitdirectory width").split(" "));
+    + " scope selected spellcheck src start style tabindex target title type value viewBox d webkitdirectory"
+    + " width").split(" "));
   const found = [];
   for (const element of document.querySelectorAll("body *")) {
     if (!TAGS.has(element.localName)) found.push(element.localName);

@@ -88,7 +88,8 @@ def test_pages_turn_with_buttons_and_the_mark_stays_on_its_page(page: Page) -> N
     ask_and_wait(page, "How long does a full dewar stay cold?").get_by_role("button", name="Citation 1:").click()
     pages = page.get_by_role("group", name="Pages")
     expect(page.locator(".mark-box")).not_to_have_count(0)
-    shown = int(str(pages.locator(".page-of").text_content()).split()[1])
+    field = pages.get_by_role("spinbutton", name="Page")
+    shown = int(field.input_value())
     on, back = "Next page", "Previous page"
     if shown > 1:
         on, back = back, on
@@ -96,7 +97,33 @@ def test_pages_turn_with_buttons_and_the_mark_stays_on_its_page(page: Page) -> N
     expect(page.locator(".mark-box")).to_have_count(0)
     pages.get_by_role("button", name=back).click()
     expect(page.locator(".mark-box")).not_to_have_count(0)
-    expect(pages.locator(".page-of")).to_contain_text(f"Page {shown} of ")
+    expect(field).to_have_value(str(shown))
+    field.fill("1")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("img", name="Page 1, as in the file")).to_be_visible()
+
+
+def test_a_page_is_zoomed_and_words_are_found_on_all_pages(page: Page) -> None:
+    ask_and_wait(page, "How long does a full dewar stay cold?").get_by_role("button", name="Citation 1:").click()
+    pages = page.get_by_role("group", name="Pages")
+    sheet = page.locator(".sheet")
+    expect(page.locator(".mark-box")).not_to_have_count(0)
+    before = sheet.bounding_box()
+    pages.get_by_role("button", name="Zoom in").click()
+    pages.get_by_role("button", name="Zoom in").click()
+    expect(pages).to_contain_text("150 %")
+    after = sheet.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert after["width"] / before["width"] == pytest.approx(1.5, abs=0.02)
+    words = pages.get_by_role("searchbox", name="Find in the document")
+    words.fill("OXYGEN")
+    page.keyboard.press("Enter")
+    expect(page.locator(".mark-box.found")).not_to_have_count(0)
+    expect(pages.get_by_role("status")).to_contain_text("1 of ")
+    words.fill("no such words here")
+    page.keyboard.press("Enter")
+    expect(pages.get_by_role("status")).to_have_text("No match")
 
 
 @pytest.mark.parametrize(
@@ -169,3 +196,13 @@ def test_a_file_that_changed_is_shown_as_the_text_that_was_indexed(open_page: Op
         expect(page.get_by_role("alert")).to_have_text(
             "the file has changed since it was indexed, or was removed: index it again"
         )
+
+
+def test_the_overview_says_what_a_document_is_about(page: Page) -> None:
+    page.get_by_role("region", name="Documents").get_by_role("button", name="liquid-nitrogen.pdf").click()
+    page.get_by_role("group", name="This document").get_by_role("button", name="Overview").click()
+    overview = page.locator(".overview")
+    expect(overview).to_contain_text("5 pages")
+    expect(overview.get_by_role("heading", name="Sections")).to_be_visible()
+    expect(overview.locator("p:not(.where)")).not_to_have_count(0)
+    expect(overview.get_by_role("listitem")).not_to_have_count(0)

@@ -123,7 +123,7 @@ def test_a_link_is_read_without_a_token_and_leads_nowhere_else(guarded: Serving,
     share = guarded.ask("POST", f"session/{asked['session_id']}/share", token=TOKENS[0])["share_id"]
     reader = open_page(f"#/shared/{share}", origin=guarded.origin, expected="status of 401")
     turn = reader.locator(".turn")
-    expect(turn.locator(".sources .source").first).to_have_text("saws.md")
+    expect(turn.locator(".sources .file").first).to_have_text("saws.md")
     turn.get_by_role("button", name="Citation 1: saws.md").click()
     expect(reader.get_by_role("complementary")).to_contain_text("the long nail above the bench")
     expect(reader.get_by_role("navigation")).to_have_count(0)
@@ -141,7 +141,7 @@ def test_a_follow_up_question_is_asked_with_one_click(guarded: Serving, open_pag
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
     turn = ask_and_wait(page, "Where does the saw hang?")
-    expect(turn.locator(".sources .source").first).to_have_text("saws.md")  # without the folder of uploads
+    expect(turn.locator(".sources .file").first).to_have_text("saws.md")  # without the folder of uploads
     following = turn.get_by_role("region", name="Other sections of the cited documents").get_by_role("button")
     expect(following).to_have_count(2)
     assert violations(page) == []

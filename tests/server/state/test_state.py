@@ -92,6 +92,19 @@ def test_running_answers_of_a_dead_server_read_interrupted_and_those_of_a_live_o
     assert [wait(traces.get(f"tr{number}"))["status"] for number in range(2)] == ["interrupted", "running"]
 
 
+def test_an_answer_of_another_server_is_stopped_and_its_server_notices(server: Open) -> None:
+    one, other = (SessionStore(server(), Retention(), EVERYTHING) for _ in range(2))
+    turn = wait(one.add_question(None, "Who?", "tr1"))
+    assert wait(one.update_answer(turn, "Half an", [])) is True
+    assert wait(one.stop(turn.session_id))[0] == "tr1"  # which it stops itself
+    assert wait(other.stop(turn.session_id))[0] == ""
+    assert wait(one.update_answer(turn, "Half an answer", [])) is False
+    wait(one.finish_answer(turn, "done", "Half an answer of many words.", {}))
+    last = wait(other.get(turn.session_id))["history"][-1]
+    assert (last["status"], last["content"]) == ("cancelled", "Half an")
+    wait(other.add_question(turn.session_id, "And?", "tr2"))
+
+
 def test_surplus_sessions_and_traces_are_deleted_and_their_texts_leave_the_traces(server: Open) -> None:
     state, keep = server(), Retention(max_sessions=3, max_traces=4)
     sessions, traces = SessionStore(state, keep, EVERYTHING), TraceStore(state, keep, EVERYTHING)

@@ -1,20 +1,23 @@
 // One answer: text with citations, tool calls, evidence, usage and cost.
 
-import { announce, button, formatCount, formatDollars, formatLocation, formatSeconds, h, plain, shortName, sourceName, timeElement } from "./dom.js";
+import { announce, button, formatDollars, formatLocation, formatSeconds, h, plain, shortName, sourceName, timeElement } from "./dom.js";
+import { iconButton, setIcon } from "./icons.js";
 import { thumbs } from "./feedback.js";
 import { renderInto, rerender } from "./markdown.js";
+import { recordsAsTables } from "./records.js";
 import { alsoIn, openPassage, statusMarks, supportLevel } from "./passage.js";
+import { withQuote } from "./tip.js";
 import { openTrace } from "./trace.js";
+import { said, t, tn } from "./words.js";
 
 const WITH_EVIDENCE = ["answered", "passages", "not_in_documents", "uncited", "cut"]; // a figure beside a refusal would mislead
 const STATUS_TEXT = {
-  cancelled: "The answer was stopped.",
-  interrupted: "The server stopped before the answer was complete. Ask again.",
-  error: "The answer failed.",
-  running: "The answer is still being generated.",
+  cancelled: t("The answer was stopped."),
+  interrupted: t("The server stopped before the answer was complete. Ask again."),
+  error: t("The answer failed."),
 };
 
-const TOOLS = { search_knowledge_base: "Search", aggregate_records: "Count", calculator: "Calculate", web_search: "Search the web" };
+const TOOLS = { search_knowledge_base: t("Search"), aggregate_records: t("Count"), calculator: t("Calculate"), web_search: t("Search the web") };
 
 /** A question and its answer, updated while the answer streams. */
 export class ChatTurn {
@@ -24,10 +27,10 @@ export class ChatTurn {
     this.question = question;
     this.askAgain = askAgain;
     this.trace = ""; // known at the end
-    this.edit = button("Edit", () => this.editQuestion(), { "aria-label": "Edit the question", class: "edit", hidden: true });
-    this.tools = h("ul", { class: "calls", "aria-label": "Tool calls" });
+    this.edit = iconButton("edit", t("Edit the question"), () => this.editQuestion(), { hidden: true });
+    this.tools = h("ul", { class: "calls", "aria-label": t("Tool calls") });
     this.body = h("div", { class: "text" });
-    this.state = h("p", { class: "waiting" }, "Searching the documents");
+    this.state = h("p", { class: "waiting" }, t("Searching the documents"));
     this.end = h("div", { class: "end" });
     this.element = h("article", { class: "turn", "aria-busy": "true" },
       h("header", { class: "asked" }, h("h2", { class: "question", dir: "auto" }, plain(question)), this.edit, timeElement(asked)), this.tools, this.state, this.body, this.end);
@@ -37,7 +40,7 @@ export class ChatTurn {
   /** Puts a field in the place of the question. */
   editQuestion() {
     const heading = this.element.querySelector(".question");
-    const field = h("textarea", { name: "edited", rows: 2, "aria-label": "Edited question", maxlength: 20_000 });
+    const field = h("textarea", { name: "edited", rows: 2, "aria-label": t("Edited question"), maxlength: 20_000 });
     field.value = this.question;
     const close = () => {
       form.remove();
@@ -64,8 +67,8 @@ export class ChatTurn {
           close();
         }
       },
-    } }, field, h("p", { class: "hint" }, "This answer and all messages after it are replaced."),
-    h("div", { class: "tools" }, h("button", { type: "submit", class: "first" }, "Ask again"), button("Cancel", close)));
+    } }, field, h("p", { class: "hint" }, t("This answer and all messages after it are replaced.")),
+    h("div", { class: "tools" }, h("button", { type: "submit", class: "first" }, t("Ask again")), button(t("Cancel"), close)));
     heading.hidden = this.edit.hidden = true;
     heading.after(form);
     field.focus();
@@ -73,7 +76,7 @@ export class ChatTurn {
 
   /** Shows a tool call. */
   call({ id, name, arguments: args }) {
-    this.tools.append(h("li", { "data-call": plain(id) }, h("span", { class: "tool", title: plain(name) }, TOOLS[name] ?? plain(name)), " ", h("span", { class: "given" }, formatArguments(args)), " ", h("span", { class: "said" }, "running")));
+    this.tools.append(h("li", { "data-call": plain(id) }, h("span", { class: "tool", title: plain(name) }, TOOLS[name] ?? plain(name)), " ", h("span", { class: "given" }, formatArguments(args)), " ", h("span", { class: "said", "data-running": true }, t("running"))));
   }
 
   /** Shows the result of a tool call. */
@@ -81,7 +84,9 @@ export class ChatTurn {
     const item = [...this.tools.children].findLast((call) => call.dataset.call === plain(id));
     if (!item) return;
     item.classList.toggle("failed", !ok);
-    item.querySelector(".said").textContent = [ok ? plain(summary) : `failed: ${plain(summary)}`, formatSeconds(duration ?? 0)].filter(Boolean).join(", ");
+    const said = item.querySelector(".said");
+    said.removeAttribute("data-running");
+    said.textContent = [ok ? plain(summary) : t("failed: {why}", { why: plain(summary) }), formatSeconds(duration ?? 0)].filter(Boolean).join(", ");
   }
 
   /** Appends text; renders once per animation frame. */
@@ -92,6 +97,13 @@ export class ChatTurn {
       this.frame = 0;
       renderInto(this.body, this.text, pendingChip);
     });
+  }
+
+  /** Shows the text so far of an answer that another connection asked for. */
+  goOn(text) {
+    if (text.length > this.text.length) this.write(text.slice(this.text.length));
+    else if (text.length < this.text.length) this.text = text;
+    if (!text) this.state.textContent = t("The answer is still being generated.");
   }
 
   /** Discards the text so far: the model restarts. */
@@ -109,42 +121,35 @@ export class ChatTurn {
     const citations = message.citations ?? [];
     const chip = citationChips(citations);
     const refused = message.outcome === "refused";
-    rerender(this.body, message.abstained ? stripRefusal(message.content) : message.content, chip);
+    const shown = message.abstained ? stripRefusal(message.content) : message.content;
+    rerender(this.body, message.model === "extractive" ? recordsAsTables(shown) : shown, chip);
     const unsupported = (message.statements ?? []).filter(({ support }) => support === "not_found" || (support === "no_citation" && citations.length > 0));
     markStatements(this.body, unsupported);
-    this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, abstention(message)) : refused ? h("p", { class: "abstained" }, "The model refused") : "");
+    this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, abstention(message)) : refused ? h("p", { class: "abstained" }, t("The model refused")) : "");
     this.end.replaceChildren(...[
-      message.searched_for && h("p", { class: "note", dir: "auto" }, "Searched for: ", plain(message.searched_for)),
+      message.searched_for && h("p", { class: "note", dir: "auto" }, t("Searched for: {query}", { query: plain(message.searched_for) })),
       ...(message.notices ?? []).map((notice) => h("p", { class: "note warn" }, plain(sentence(notice)))),
-      STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error ? ` ${plain(message.error.message ?? message.error)}` : ""),
+      STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error && message.status !== "cancelled" ? ` ${plain(message.error.message ?? message.error)}` : ""),
       unsupported.length > 0 && unsupportedList(unsupported),
-      citations.length > 0 && sourceList(citations, message),
-      message.status === "done" ? usageLine(message, this) : h("footer", { class: "figures" }, timeElement(message.created)),
+      citations.length > 0 && (message.abstained ? passageList(citations, message) : sourceChips(citations)),
+      usageLine(message, this),
     ].filter(Boolean));
     this.settle();
-    announce(message.abstained ? `${abstention(message)}.` : message.notices?.length ? sentence(message.notices[0]) : `The answer is complete, with ${formatCount(citations.length, "citation")}${unsupported.length ? ` and ${formatCount(unsupported.length, "unsupported statement")}` : ""}.`);
+    announce(message.abstained ? `${abstention(message)}.` : message.notices?.length ? sentence(message.notices[0]) : STATUS_TEXT[message.status] ?? [t("The answer is complete."), tn("{n} citation.|{n} citations.", citations.length), unsupported.length > 0 && tn("{n} unsupported statement.|{n} unsupported statements.", unsupported.length)].filter(Boolean).join(" "));
   }
 
   /** Shows an error, with a button to retry. */
   fail(message, retry) {
     this.settle();
     if (this.text) rerender(this.body, this.text, pendingChip);
-    this.end.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(message), " ", retry && button("Try again", retry)));
-  }
-
-  /** Marks the answer as stopped by the user. */
-  stopped() {
-    this.settle();
-    rerender(this.body, this.text, pendingChip);
-    this.end.replaceChildren(h("p", { class: "note" }, "Stopped."));
-    announce("Stopped.");
+    this.end.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(message), " ", retry && button(t("Try again"), retry)));
   }
 
   settle() {
     cancelAnimationFrame(this.frame);
     this.state.remove();
     this.element.setAttribute("aria-busy", "false");
-    for (const label of this.tools.querySelectorAll(".said")) if (label.textContent === "running") label.textContent = "not finished";
+    for (const label of this.tools.querySelectorAll(".said")) if (label.dataset.running) label.textContent = t("not finished");
   }
 }
 
@@ -164,22 +169,43 @@ function citationChips(citations) {
 function createChip(citations, index) {
   const citation = citations[index];
   const level = citation.verified === false ? "bad" : supportLevel(citation.support ?? "");
-  const state = [citation.verified === false ? "not verified" : citation.support, citation.stale && "changed since"].filter(Boolean).join(", ");
-  return button(citation.n, (event) => openPassage(citation, event.currentTarget, { list: citations, index }), {
-    class: `chip${level === "bad" ? " bad" : level === "warn" || citation.stale ? " warn" : ""}`, title: plain(`${shortName(citation.source)}, ${formatLocation(citation)}`),
-    "aria-label": plain(`Citation ${citation.n}: ${shortName(citation.source)}, ${formatLocation(citation)}${state ? `, ${state}` : ""}`) });
+  return withQuote(button(citation.n, (event) => openPassage(citation, event.currentTarget, { list: citations, index }), {
+    class: `chip${level === "bad" ? " bad" : level === "warn" || citation.stale ? " warn" : ""}`,
+    "aria-label": plain(`${t("Citation {n}", { n: citation.n })}: ${[place(citation), ...states(citation)].join(", ")}`) }), nearby(citation), citation.quote);
+}
+
+const place = (citation) => `${shortName(citation.source)}, ${formatLocation(citation)}`;
+
+const nearby = (citation) => `${shortName(citation.source).split("/").pop()}, ${formatLocation(citation)}`;
+
+/** What was found wrong, or is worth a look, of a citation. */
+const states = (citation) => [citation.verified === false ? t("not verified") : citation.support && said(citation.support), citation.stale && t("changed since")].filter(Boolean);
+
+/** The cited files once each, with the numbers and pages of their citations. */
+function sourceChips(citations) {
+  const files = Map.groupBy(citations.map((citation, index) => ({ citation, index })), ({ citation }) => citation.source);
+  const items = [...files].map(([source, cited]) => h("li", { class: "source-chip" },
+    h("bdi", { class: "file", title: plain(shortName(source)) }, plain(shortName(source).split("/").pop())),
+    cited.map(({ citation, index }) => {
+      const marks = statusMarks(citation).filter((mark) => !mark.classList.contains("good"));
+      const label = plain(`${t("Source {n}", { n: citation.n })}: ${[place(citation), ...states(citation)].join(", ")}`);
+      return withQuote(h("button", { type: "button", class: "cite", "aria-label": label, on: { click: (event) => openPassage(citation, event.currentTarget, { list: citations, index }) } },
+        h("span", { class: "chip", "aria-hidden": "true" }, citation.n), h("span", { class: "where" }, formatLocation(citation)), marks.map((mark) => [" ", mark])), nearby(citation), citation.quote);
+    }), alsoIn(cited[0].citation)));
+  return h("section", { class: "sources", "aria-label": t("Sources") }, h("h3", {}, t("Sources")), h("ul", { class: "chips" }, items));
 }
 
 /** A notice as a sentence. */
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
-const abstention = (message) => (message.outcome === "passages" ? "No direct answer found" : "Not in these documents");
+const abstention = (message) => (message.outcome === "passages" ? t("No direct answer found") : t("Not in these documents"));
 
 /** The text without the sentences that `finish` shows as a status and a list of sources. */
 const stripRefusal = (text) => text.replace(/^\s*(?:not in these documents|no direct answer found)\.?\s*(the \w+ passages: [[\]\d ,]*$|closest passages: [[\]\d ,]*$)?/i, "");
 
-function sourceList(citations, { abstained, outcome }) {
-  const title = !abstained ? "Sources" : outcome === "passages" ? "Closest passages" : "Nearest passages";
+/** What was found in place of an answer, with quotes. */
+function passageList(citations, { outcome }) {
+  const title = outcome === "passages" ? t("Closest passages") : t("Nearest passages");
   const items = citations.map((citation, index) => h("li", {},
     h("button", { type: "button", class: "cite", on: { click: (event) => openPassage(citation, event.currentTarget, { list: citations, index }) } },
       h("span", { class: "chip", "aria-hidden": "true" }, citation.n),
@@ -208,9 +234,9 @@ function markStatements(body, statements) {
 /** The statements that the cited passages do not support, with the reason. */
 function unsupportedList(statements) {
   const items = statements.map(({ text, support, reason, found_in: found }) => h("li", {},
-    h("span", { dir: "auto" }, plain(text)), " ", h("span", { class: "mark bad" }, support === "no_citation" ? "no citation" : "not supported"), " ",
-    h("span", { class: "where" }, plain(reason), found ? `; it is in [${found}]` : "")));
-  return h("section", { class: "note warn", "aria-label": "Unsupported statements" }, h("h3", {}, "Not supported by the cited passages"), h("ul", {}, items));
+    h("span", { dir: "auto" }, plain(text)), " ", h("span", { class: "mark bad" }, support === "no_citation" ? t("no citation") : t("not supported")), " ",
+    h("span", { class: "where" }, plain(reason), found ? t("; it is in [{n}]", { n: found }) : "")));
+  return h("section", { class: "note warn", "aria-label": t("Unsupported statements") }, h("h3", {}, t("Not supported by the cited passages")), h("ul", {}, items));
 }
 
 function usageLine(message, turn) {
@@ -220,20 +246,23 @@ function usageLine(message, turn) {
     const pressed = event.currentTarget;
     // browsers offer no clipboard to pages over plain http from another machine
     const done = await Promise.resolve(navigator.clipboard?.writeText(turn.text).then(() => true)).catch(() => false);
-    pressed.textContent = done ? "Copied" : "Copy failed";
-    announce(pressed.textContent);
+    const label = done ? t("Copied") : t("Copy failed");
+    setIcon(pressed, done ? "done" : "copy", label);
+    announce(label);
   };
-  return h("footer", { class: "figures" }, timeElement(message.created), WITH_EVIDENCE.includes(message.outcome ?? "answered") && evidenceBar(message.evidence, message.confidence),
-    message.model && h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, formatCount(tokens, "token")), message.usage && h("span", {}, formatDollars(usage.total_cost_usd)),
-    h("span", { class: "tools" }, message.trace_id && button("Trace", (event) => openTrace(message.trace_id, event.currentTarget)), button("Copy", copy),
-      turn.trace && turn.askAgain && button("Regenerate", () => turn.askAgain(turn.question, turn.trace)), message.id && thumbs(message)));
+  const isDone = message.status === "done";
+  return h("footer", { class: "figures" }, timeElement(message.created), isDone && WITH_EVIDENCE.includes(message.outcome ?? "answered") && evidenceBar(message.evidence, message.confidence),
+    message.model && h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, tn("{n} token|{n} tokens", tokens)), message.usage && h("span", {}, formatDollars(usage.total_cost_usd)),
+    h("span", { class: "tools" }, turn.text && iconButton("copy", t("Copy"), copy),
+      turn.trace && turn.askAgain && iconButton("redo", t("Regenerate"), () => turn.askAgain(turn.question, turn.trace)), isDone && message.id && thumbs(message),
+      message.trace_id && iconButton("trace", t("Trace"), (event) => openTrace(message.trace_id, event.currentTarget))));
 }
 
 /** How likely an answer is right, in words and as a bar; of a model's answer, how likely the passages contain one. */
 export function evidenceBar(value, confidence) {
   if (value === null || value === undefined) return null;
   const level = value >= 0.8 ? "strong" : value >= 0.24 ? "fair" : "weak"; // the levels of ragkit/answer/confidence.py
-  const [name, said, title] = confidence ? ["Confidence", confidence, "How likely this answer is right"] : ["Evidence", level, "How likely the passages contain the answer"];
+  const [name, said, title] = confidence ? [t("Confidence"), t(confidence), t("How likely this answer is right")] : [t("Evidence"), t(level), t("How likely the passages contain the answer")];
   const fill = h("span", { class: "fill" });
   fill.style.setProperty("--share", `${Math.round(value * 100)}%`);
   return h("span", { class: `evidence ${level}`, title },

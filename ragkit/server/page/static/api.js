@@ -1,5 +1,7 @@
 // Requests to the server of this page.
 
+import { t } from "./words.js";
+
 const TOKEN_KEY = "ragkit.token";
 let token = sessionStorage.getItem(TOKEN_KEY) ?? "";
 let askForToken = async () => "";
@@ -29,13 +31,13 @@ async function request(method, path, { body, file, signal, refused = false } = {
     response = await fetch(path, { method, headers, signal, body: file ?? (body === undefined ? undefined : JSON.stringify(body)), credentials: "omit", referrerPolicy: "no-referrer" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The server is not reachable. Check that ragkit serve is running, then try again.");
+    throw new ApiError(t("The server is not reachable. Check that ragkit serve is running, then try again."));
   }
   if (response.status === 401) {
     if (token && token !== sent) return request(method, path, { body, file, signal, refused: true }); // entered since
     token = await askForToken(refused || sent !== "");
     if (token) sessionStorage.setItem(TOKEN_KEY, token);
-    else throw new ApiError("The server requires a token. Reload the page to enter it.", 401);
+    else throw new ApiError(t("The server requires a token. Reload the page to enter it."), 401);
     return request(method, path, { body, file, signal, refused: true });
   }
   if (!response.ok) throw await toApiError(response);
@@ -44,7 +46,7 @@ async function request(method, path, { body, file, signal, refused = false } = {
 
 async function toApiError(response) {
   const content = await response.json().catch(() => null);
-  const message = content?.error?.message ?? `The server responded with status ${response.status}. See its log.`;
+  const message = content?.error?.message ?? t("The server responded with status {n}. See its log.", { n: response.status });
   return new ApiError(String(message), response.status, Number(response.headers.get("retry-after")) || 0);
 }
 

@@ -8,7 +8,9 @@ import { openPassage } from "./passage.js";
 import { showSearch } from "./search.js";
 import { markSession, refreshSessions, searchSessions } from "./sessions.js";
 import { showStatus } from "./status.js";
+import { hideTip } from "./tip.js";
 import { sendDropped } from "./uploads.js";
+import { t } from "./words.js";
 
 const THEMES = ["system", "light", "dark"];
 
@@ -17,6 +19,7 @@ function renderRoute() {
   const [where, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const view = where.split("/")[0];
   toggleMenu(false);
+  hideTip();
   document.body.classList.toggle("by-link", view === "shared");
   if (view !== "shared") showRest();
   for (const [id, name] of [["to-search", "search"], ["to-status", "status"]]) {
@@ -58,13 +61,13 @@ function safeDecode(text) {
 function toggleMenu(open) {
   byId("side").classList.toggle("open", open);
   byId("menu").setAttribute("aria-expanded", String(open));
-  byId("menu").textContent = open ? "Close menu" : "Menu";
+  byId("menu").textContent = open ? t("Close menu") : t("Menu");
 }
 
 function setTheme(name) {
   if (name === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = name;
-  byId("theme").textContent = `Theme: ${name}`;
+  byId("theme").textContent = t(`Theme: ${name}`);
   try {
     localStorage.setItem("ragkit.theme", name);
   } catch {
@@ -74,6 +77,7 @@ function setTheme(name) {
 
 function handleKeydown(event) {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
+    if (hideTip()) return event.preventDefault();
     if (panelIsOpen()) closePanel();
     else if (byId("side").classList.contains("open")) {
       toggleMenu(false);
@@ -110,11 +114,11 @@ function askForToken(wasRejected) {
       event.preventDefault();
       if (field.value.trim()) dialog.close(field.value.trim());
     } } },
-    h("h2", { id: "token-title" }, "This server requires a token"),
-    h("p", {}, "Ask the operator of the server for the token. It is stored until you close this tab."),
-    wasRejected && h("p", { class: "trouble", role: "alert" }, "The server rejected the token."),
-    h("label", { for: "token" }, "Token"), field,
-    h("div", { class: "tools" }, button("Not now", () => dialog.close(""), {}), h("button", { type: "submit", class: "first" }, "Continue"))));
+    h("h2", { id: "token-title" }, t("This server requires a token")),
+    h("p", {}, t("Ask the operator of the server for the token. It is stored until you close this tab.")),
+    wasRejected && h("p", { class: "trouble", role: "alert" }, t("The server rejected the token.")),
+    h("label", { for: "token" }, t("Token")), field,
+    h("div", { class: "tools" }, button(t("Not now"), () => dialog.close(""), {}), h("button", { type: "submit", class: "first" }, t("Continue")))));
     dialog.addEventListener("close", () => {
       dialog.remove();
       tokenPrompt = null;
@@ -156,7 +160,7 @@ function showRest() {
 }
 
 onTokenRequired(askForToken);
-byId("theme").textContent = `Theme: ${document.documentElement.dataset.theme ?? "system"}`;
+byId("theme").textContent = t(`Theme: ${document.documentElement.dataset.theme ?? "system"}`);
 byId("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % 3]));
 byId("menu").addEventListener("click", () => toggleMenu(!byId("side").classList.contains("open")));
 byId("skip").addEventListener("click", (event) => {

@@ -1,5 +1,7 @@
 // Builds elements and text nodes. No string is ever parsed as HTML.
 
+import { locale, t } from "./words.js";
+
 const ATTRIBUTES = new Set([
   "alt", "autocomplete", "checked", "class", "colspan", "rowspan", "cols", "datetime", "dir", "disabled", "download", "enterkeyhint", "for",
   "hidden", "href", "id", "inert", "lang", "max", "maxlength", "min", "multiple", "name", "open", "placeholder", "readonly", "rel", "role",
@@ -39,7 +41,7 @@ export function confirmAction(title, text, action) {
   return new Promise((resolve) => {
     const dialog = h("dialog", { "aria-labelledby": "confirm-title" },
       h("h2", { id: "confirm-title" }, title), h("p", {}, text),
-      h("div", { class: "tools" }, button("Cancel", () => dialog.close()), button(action, () => dialog.close("yes"), { class: "first" })));
+      h("div", { class: "tools" }, button(t("Cancel"), () => dialog.close()), button(action, () => dialog.close("yes"), { class: "first" })));
     dialog.addEventListener("close", () => {
       dialog.remove();
       resolve(dialog.returnValue === "yes");
@@ -90,11 +92,11 @@ export function sourceName(full) {
     cut > 0 && h("span", { class: "folder" }, plain(source.slice(0, cut))), h("span", { class: "file" }, plain(source.slice(cut))));
 }
 
-/** The location of a citation or hit: `page 3, lines 59-60`, or its place in the file: `Pumps!A20:D23`. */
+/** The location of a citation or hit: `page 3`, the place in the file (`Pumps!A20:D23`), or `lines 59-60`. */
 export function formatLocation({ place, page, start_line: first, end_line: last }) {
-  if (place && !page) return plain(place);
-  const lines = first === last ? `line ${first}` : `lines ${first}\u2013${last}`;
-  return page === null || page === undefined ? lines : `page ${page}, ${lines}`;
+  if (page) return t("page {n}", { n: page });
+  if (place && !/^lines? \d/.test(place)) return plain(place);
+  return first === last ? t("line {n}", { n: first }) : t("lines {first}\u2013{last}", { first, last });
 }
 
 /** Announces text to screen readers. */
@@ -104,7 +106,7 @@ export function announce(text) {
 
 // numbers and times
 
-export const formatCount = (count, singular, plural = `${singular}s`) => `${Number(count).toLocaleString("en")} ${count === 1 ? singular : plural}`;
+export const formatNumber = (value) => Number(value ?? 0).toLocaleString(locale);
 
 export function formatSeconds(value) {
   if (value < 0.0995) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
@@ -113,8 +115,8 @@ export function formatSeconds(value) {
 
 /** A cost in US dollars; null is `cost unknown`. */
 export function formatDollars(value) {
-  if (value === null || value === undefined) return "cost unknown";
-  return value === 0 ? "no cost" : `$${value < 0.01 ? value.toPrecision(2) : value.toFixed(3)}`;
+  if (value === null || value === undefined) return t("cost unknown");
+  return value === 0 ? t("no cost") : `$${value < 0.01 ? value.toPrecision(2) : value.toFixed(3)}`;
 }
 
 export function formatBytes(value) {
@@ -125,6 +127,8 @@ export function formatBytes(value) {
 /** Milliseconds since 1970, from seconds or an ISO date. */
 export const toMillis = (value) => (typeof value === "number" ? value * 1000 : Date.parse(value));
 
+// English without a region of its own writes the day first, as most readers of English do
+const dates = locale === "en" || locale === "en-US" ? "en-GB" : locale;
 const CLOCK = { hour: "2-digit", minute: "2-digit" };
 const DAY = { day: "numeric", month: "short" };
 const isToday = (date) => date.toDateString() === new Date().toDateString();
@@ -133,14 +137,14 @@ const isToday = (date) => date.toDateString() === new Date().toDateString();
 export function formatTime(value) {
   const date = new Date(toMillis(value));
   if (Number.isNaN(date.getTime())) return "";
-  return date.toLocaleString("en-GB", isToday(date) ? CLOCK : DAY);
+  return date.toLocaleString(dates, isToday(date) ? CLOCK : DAY);
 }
 
 /** The local time of a message, with the day unless that is today; the full date on hover and for screen readers. */
 export function timeElement(value) {
   const date = new Date(toMillis(value));
   if (Number.isNaN(date.getTime())) return null;
-  const full = date.toLocaleString("en-GB", { dateStyle: "full", timeStyle: "short" });
+  const full = date.toLocaleString(dates, { dateStyle: "full", timeStyle: "short" });
   return h("time", { class: "when", datetime: date.toISOString(), title: full },
-    h("span", { "aria-hidden": "true" }, date.toLocaleString("en-GB", isToday(date) ? CLOCK : { ...DAY, ...CLOCK })), h("span", { class: "unseen" }, full));
+    h("span", { "aria-hidden": "true" }, date.toLocaleString(dates, isToday(date) ? CLOCK : { ...DAY, ...CLOCK })), h("span", { class: "unseen" }, full));
 }

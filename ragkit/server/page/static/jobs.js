@@ -1,15 +1,16 @@
 // Jobs of the server: progress, failures with hints, cancel, confirm, resume. They go on while other views are shown.
 
-import { announce, button, formatCount, formatDollars, formatSeconds, h, plain, sourceName } from "./dom.js";
+import { announce, button, formatDollars, formatNumber, formatSeconds, h, plain, sourceName } from "./dom.js";
 import { buildPath, get, send, streamEvents } from "./api.js";
+import { t, tn } from "./words.js";
 
 const RETRY_MS = 2000; // milliseconds between two attempts to follow a job
 const ACTIVE = ["queued", "running"];
-const NAMES = { index: "Indexing", remove: "Removing", dry_run: "Estimating" };
+const NAMES = { index: t("Indexing"), remove: t("Removing"), dry_run: t("Estimating") };
 const WAITING = {
-  starting: "Starting",
-  waiting: "Waiting: another process writes to the knowledge base",
-  writing: "Writing the index",
+  starting: t("Starting"),
+  waiting: t("Waiting: another process writes to the knowledge base"),
+  writing: t("Writing the index"),
 };
 
 const known = new Map(); // id -> job
@@ -59,7 +60,7 @@ async function follow(id) {
 /** The jobs that run, wait or ask for something, and the latest of the others. `uploads`: the folder of uploads. */
 export function jobList(uploads) {
   const cards = new Map(); // id -> JobCard
-  const list = h("ul", { class: "jobs", "aria-label": "Jobs" });
+  const list = h("ul", { class: "jobs", "aria-label": t("Jobs") });
   const render = () => {
     const jobs = [...known.values()].sort((a, b) => (a.created < b.created ? 1 : -1));
     const latest = jobs.find((job) => !isActive(job) && job.status !== "needs_confirmation");
@@ -88,7 +89,7 @@ class JobCard {
     this.title = h("p", { class: "job-title" });
     this.state = h("p", { class: "state" });
     this.fill = h("span", { class: "fill" });
-    this.track = h("span", { class: "track", role: "progressbar", "aria-label": "Files read", "aria-valuemin": 0, "aria-valuemax": 100 }, this.fill);
+    this.track = h("span", { class: "track", role: "progressbar", "aria-label": t("Files read"), "aria-valuemin": 0, "aria-valuemax": 100 }, this.fill);
     this.tools = h("div", { class: "tools" });
     this.failures = h("div", {});
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
@@ -131,39 +132,39 @@ class JobCard {
     // a little more than the estimate: it counts tokens without those of retries
     const limit = job.estimate_usd === null ? null : job.estimate_usd * 1.25;
     this.tools.replaceChildren(...[
-      job.status === "needs_confirmation" && button(job.estimate_usd === null ? "Index at unknown cost" : `Index for about ${formatDollars(job.estimate_usd)}`, act("resume", { max_cost_usd: limit }), { class: "first" }),
-      (job.status === "cancelled" || job.status === "failed") && button("Resume", act("resume", { max_cost_usd: job.max_cost_usd })),
-      (isActive(job) || job.status === "needs_confirmation") && button(job.cancelling ? "Cancelling" : "Cancel", act("cancel")),
+      job.status === "needs_confirmation" && button(job.estimate_usd === null ? t("Index at unknown cost") : t("Index for about {cost}", { cost: formatDollars(job.estimate_usd) }), act("resume", { max_cost_usd: limit }), { class: "first" }),
+      (job.status === "cancelled" || job.status === "failed") && button(t("Resume"), act("resume", { max_cost_usd: job.max_cost_usd })),
+      (isActive(job) || job.status === "needs_confirmation") && button(job.cancelling ? t("Cancelling") : t("Cancel"), act("cancel")),
     ].filter(Boolean));
     if (hadFocus) (this.tools.querySelector("button") ?? this.element.closest("main"))?.focus({ preventScroll: true });
   }
 }
 
 function titleOf(job, uploads) {
-  const names = job.sources.slice(0, 3).flatMap((source, at) => [at > 0 && ", ", source === uploads ? "uploaded files" : sourceName(nameIn(uploads, source))]);
-  const more = job.sources.length > 3 && ` and ${job.sources.length - 3} more`;
-  return [job.status === "done" && job.kind === "index" ? "Indexed" : job.status === "done" && job.kind === "remove" ? "Removed" : NAMES[job.kind], " ", ...names, more].filter(Boolean);
+  const names = job.sources.slice(0, 3).flatMap((source, at) => [at > 0 && ", ", source === uploads ? t("uploaded files") : sourceName(nameIn(uploads, source))]);
+  const more = job.sources.length > 3 && t(" and {n} more", { n: job.sources.length - 3 });
+  return [job.status === "done" && job.kind === "index" ? t("Indexed") : job.status === "done" && job.kind === "remove" ? t("Removed") : NAMES[job.kind], " ", ...names, more].filter(Boolean);
 }
 
 function progress(job) {
-  if (job.cancelling) return "Stopping after the current file";
-  if (job.status === "queued") return "Waiting for the jobs before it";
+  if (job.cancelling) return t("Stopping after the current file");
+  if (job.status === "queued") return t("Waiting for the jobs before it");
   const { phase, files, files_read: read, chunks, seconds_left: left } = job.progress ?? { phase: "starting" };
   if (WAITING[phase]) return WAITING[phase];
-  const time = left === null ? "" : `, ${left < 1 ? "less than a second" : `about ${formatSeconds(Math.ceil(left))}`} left`;
-  return `${read.toLocaleString("en")} of ${formatCount(files, "file")}, ${formatCount(chunks, "passage")}${time}`;
+  const time = left === null ? "" : `, ${t("{time} left", { time: left < 1 ? t("less than a second") : t("about {time}", { time: formatSeconds(Math.ceil(left)) }) })}`;
+  return `${tn("{read} of {n} file|{read} of {n} files", files, { read: formatNumber(read) })}, ${tn("{n} passage|{n} passages", chunks)}${time}`;
 }
 
 /** How a job ended, in one line. */
 function summary(job) {
-  if (job.status === "needs_confirmation") return plain(`The index would cost ${job.estimate_usd === null ? "an unknown amount" : `about ${formatDollars(job.estimate_usd)}`}. Nothing was sent to the embedder yet.`);
-  if (job.status === "cancelled") return "Cancelled. What was embedded is kept: Resume goes on from there.";
-  if (job.status === "failed") return plain(job.error?.message ?? "The job failed.");
-  if (job.kind === "dry_run") return `It would cost ${formatDollars(job.estimate_usd)}.`;
+  if (job.status === "needs_confirmation") return job.estimate_usd === null ? t("What the index would cost is not known. Nothing was sent to the embedder yet.") : t("The index would cost about {cost}. Nothing was sent to the embedder yet.", { cost: formatDollars(job.estimate_usd) });
+  if (job.status === "cancelled") return t("Cancelled. What was embedded is kept: Resume goes on from there.");
+  if (job.status === "failed") return plain(job.error?.message ?? t("The job failed."));
+  if (job.kind === "dry_run") return t("It would cost {cost}.", { cost: formatDollars(job.estimate_usd) });
   const files = job.report?.files;
-  if (!files) return "Done.";
-  const parts = ["added", "updated", "unchanged", "removed", "failed", "skipped"].filter((key) => files[key]).map((key) => `${files[key].toLocaleString("en")} ${key}`);
-  return `${parts.length ? `Files: ${parts.join(", ")}` : "No files"}. ${formatSeconds(job.report.seconds ?? 0)}.`;
+  if (!files) return t("Done.");
+  const parts = ["added", "updated", "unchanged", "removed", "failed", "skipped"].filter((key) => files[key]).map((key) => t(`{n} ${key}`, { n: formatNumber(files[key]) }));
+  return `${parts.length ? `${t("Files:")} ${parts.join(", ")}` : t("No files")}. ${formatSeconds(job.report.seconds ?? 0)}.`;
 }
 
 /** A source by its name, without the folder of uploads. */
@@ -172,6 +173,6 @@ export const nameIn = (uploads, source) => (source.startsWith(`${uploads}/`) ? s
 /** Files that could not be indexed: what is wrong with each, and what to do. */
 export function failureList(list, uploads) {
   if (!list.length) return [];
-  return [h("ul", { class: "failures", "aria-label": "Files that could not be read" }, list.map((failure) => h("li", {}, sourceName(nameIn(uploads, failure.source)),
+  return [h("ul", { class: "failures", "aria-label": t("Files that could not be read") }, list.map((failure) => h("li", {}, sourceName(nameIn(uploads, failure.source)),
     h("p", { class: "trouble" }, plain(failure.error)), failure.hint && h("p", { class: "hint" }, plain(failure.hint)))))];
 }

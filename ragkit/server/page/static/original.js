@@ -4,9 +4,11 @@
 import { announce, button, h, plain } from "./dom.js";
 import { buildPath, fetchBlob, get } from "./api.js";
 import { markText } from "./marks.js";
+import { t } from "./words.js";
 import { documentBlocks, link } from "./markdown.js";
 
 const PICTURE_WIDTHS = [800, 1200, 1800, 2400]; // few, so that the server can keep its pictures
+const ZOOMS = [100, 125, 150, 200, 300]; // percent of the width of the panel
 const RENDERERS = { pages: renderPages, html: renderHtml, markdown: renderMarkdown, table: renderTable, text: renderHeadings };
 
 /** Whether a document has another view than its lines. */
@@ -23,21 +25,42 @@ async function renderPages(body, found, at, isCurrent) {
   const marked = at.end > at.start ? await get(buildPath(`${path}/rectangles`, { start: at.start, end: at.end })) : { marks: [] };
   let shown = Math.min(marked.marks[0]?.page ?? at.page ?? 1, count);
   let request = 0;
+  let zoom = 0; // of ZOOMS
+  let found_ = []; // marks of the match that is shown
   const canvas = h("canvas", { role: "img" });
   const sheet = h("div", { class: "sheet" }, canvas);
-  const label = h("span", { class: "count page-of" });
-  const [back, on] = [["Previous page", -1], ["Next page", 1]].map(([name, step]) => button(name, () => turn(shown + step)));
+  const field = h("input", { type: "number", class: "page-field", min: 1, max: count, "aria-label": t("Page"), on: { change: () => turn(Math.min(Math.max(Math.round(Number(field.value)) || 1, 1), count)) } });
+  const label = h("span", { class: "count page-of" }, t("of {n}", { n: count }));
+  const small = (text, name, work) => button(text, work, { class: "small", "aria-label": name, "data-tip": name });
+  const [back, on] = [["\u2039", t("Previous page"), -1], ["\u203a", t("Next page"), 1]].map(([text, name, step]) => small(text, name, () => turn(shown + step)));
+  const [out, into] = [["\u2212", t("Zoom out"), -1], ["+", t("Zoom in"), 1]].map(([text, name, step]) => small(text, name, () => setZoom(zoom + step)));
+  const scale = h("span", { class: "count" });
+  function setZoom(next) {
+    zoom = next;
+    showState();
+    return draw(shown, () => isCurrent()).catch(() => null);
+  }
+  function showState() {
+    [back.disabled, on.disabled, out.disabled, into.disabled] = [shown <= 1, shown >= count, !zoom, zoom === ZOOMS.length - 1];
+    field.value = shown;
+    scale.textContent = `${ZOOMS[zoom]} %`;
+    sheet.style.setProperty("--zoom", ZOOMS[zoom]);
+  }
+  /** Shows a match of the search on its page. */
+  async function showMatch(match) {
+    found_ = (await get(buildPath(`${path}/rectangles`, { start: match.start, end: match.end }))).marks.map((mark) => ({ ...mark, isFound: true }));
+    await turn(found_[0]?.page ?? match.page ?? shown);
+  }
   const trouble = h("p", { class: "trouble", role: "alert", hidden: true });
   async function turn(page) {
     shown = page;
-    [back.disabled, on.disabled] = [page <= 1, page >= count];
-    label.textContent = `Page ${page} of ${count}`;
+    showState();
     trouble.hidden = true;
     request += 1;
     const current = request;
     try {
       await draw(page, () => current === request && isCurrent());
-      announce(label.textContent);
+      announce(t("Page {n} of {count}", { n: page, count }));
     } catch (error) {
       if (current !== request) return;
       trouble.textContent = plain(error.message);
@@ -45,28 +68,48 @@ async function renderPages(body, found, at, isCurrent) {
     }
   }
   async function draw(page, isLatest) {
-    const wanted = Math.max(body.clientWidth, 320) * devicePixelRatio;
+    const wanted = (Math.max(body.clientWidth, 320) * devicePixelRatio * ZOOMS[zoom]) / 100;
     const width = PICTURE_WIDTHS.find((some) => some >= wanted) ?? PICTURE_WIDTHS.at(-1);
     const picture = await createImageBitmap(await fetchBlob(buildPath(`${path}/pages/${page}`, { width })));
     if (!isLatest()) return;
     [canvas.width, canvas.height] = [picture.width, picture.height];
     canvas.getContext("2d").drawImage(picture, 0, 0);
-    canvas.setAttribute("aria-label", `Page ${page}, as in the file. The view Text has its words.`);
-    const boxes = marked.marks.filter((mark) => mark.page === page).map(markBox);
+    canvas.setAttribute("aria-label", t("Page {n}, as in the file. The view Text has its words.", { n: page }));
+    const boxes = [...found_, ...marked.marks].filter((mark) => mark.page === page).map(markBox);
     sheet.replaceChildren(canvas, ...boxes);
-    (boxes[0] ?? sheet).scrollIntoView({ block: boxes.length ? "center" : "start", behavior: "instant" });
+    (boxes[0] ?? sheet).scrollIntoView({ block: boxes.length ? "center" : "start", inline: "center", behavior: "instant" });
   }
-  const notes = at.end > at.start && !marked.marks.length ? [h("p", { class: "note" }, "The cited text was not found on the picture of the page: see it under Text.")] : [];
+  const notes = at.end > at.start && !marked.marks.length ? [h("p", { class: "note" }, t("The cited text was not found on the picture of the page: see it under Text."))] : [];
   await draw(shown, isCurrent); // the first page decides whether the file can be shown
   if (!isCurrent()) return;
-  body.replaceChildren(...notes, h("div", { class: "tools pager", role: "group", "aria-label": "Pages" }, back, label, on), trouble, h("div", { class: "sheet-frame" }, sheet));
-  [back.disabled, on.disabled] = [shown <= 1, shown >= count];
-  label.textContent = `Page ${shown} of ${count}`;
+  body.replaceChildren(...notes, h("div", { class: "tools pager", role: "group", "aria-label": t("Pages") }, back, field, label, on, out, scale, into, searchField(path, showMatch)), trouble,
+    h("div", { class: "sheet-frame", tabindex: 0, role: "region", "aria-label": t("Pages") }, sheet));
+  showState();
   sheet.querySelector(".mark-box")?.scrollIntoView({ block: "center", behavior: "instant" });
 }
 
+/** A field that finds words in a document, and steps through the matches. */
+function searchField(path, showMatch) {
+  const field = h("input", { type: "search", class: "find", placeholder: t("Find in the document"), "aria-label": t("Find in the document"), autocomplete: "off", maxlength: 200 });
+  const count = h("span", { class: "count", role: "status" });
+  let [asked, matches, at] = ["", [], -1];
+  const form = h("form", { class: "finder", role: "search", on: { submit: async (event) => {
+    event.preventDefault();
+    const words = field.value.trim();
+    if (!words) return;
+    try {
+      if (words !== asked) [asked, matches, at] = [words, (await get(buildPath(`${path}/find`, { q: words }))).matches, -1];
+      if (matches.length) await showMatch(matches[(at = (at + 1) % matches.length)]);
+      count.textContent = matches.length ? t("{n} of {count}", { n: at + 1, count: matches.length }) : t("No match");
+    } catch (error) {
+      count.textContent = plain(error.message);
+    }
+  } } }, field, count);
+  return form;
+}
+
 function markBox(mark) {
-  const box = h("div", { class: "mark-box" });
+  const box = h("div", { class: mark.isFound ? "mark-box found" : "mark-box" });
   for (const name of ["left", "top", "width", "height"]) box.style.setProperty(`--${name}`, `${(100 * mark[name]).toFixed(3)}%`);
   return box;
 }
@@ -90,7 +133,7 @@ function buildNode(node) {
   return h(node.tag, { colspan: node.colspan, rowspan: node.rowspan }, children);
 }
 
-const tableRegion = (table) => h("div", { class: "table", role: "region", tabindex: 0, "aria-label": "Table" }, table);
+const tableRegion = (table) => h("div", { class: "table", role: "region", tabindex: 0, "aria-label": t("Table") }, table);
 
 // Markdown, tables and other formats, from the indexed text
 
@@ -167,8 +210,8 @@ function renderHeadings(body, found, at) {
 
 /** Shows a document, and marks the quote in some of its elements; without them, in all. */
 function finish(body, root, at, found, within = [root]) {
-  const notes = found.stale ? [h("p", { class: "note warn" }, "The file has changed or was removed since it was indexed. This is the indexed text; ", h("code", {}, "ragkit index"), " updates it.")] : [];
-  if (found.first_line > 1 || found.last_line < found.lines) notes.push(h("p", { class: "note" }, `Lines ${found.first_line} to ${found.last_line} of ${found.lines}: the document is too long to show in full.`));
+  const notes = found.stale ? [h("p", { class: "note warn" }, t("The file has changed or was removed since it was indexed. This is the indexed text; an update of its source reads it again."))] : [];
+  if (found.first_line > 1 || found.last_line < found.lines) notes.push(h("p", { class: "note" }, t("Lines {first} to {last} of {lines}: the document is too long to show in full.", { first: found.first_line, last: found.last_line, lines: found.lines })));
   body.replaceChildren(...notes, root);
   const quote = at.quote ?? at.text ?? "";
   const marks = quote && within.length ? markText(root, within, quote, at.start / Math.max(1, found.text.length) || 0) : [];

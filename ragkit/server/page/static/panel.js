@@ -2,6 +2,7 @@
 // On narrow screens it is modal.
 
 import { button, byId, h } from "./dom.js";
+import { t } from "./words.js";
 
 const narrowScreen = matchMedia("(max-width: 820px)");
 let opener = null;
@@ -24,7 +25,7 @@ export async function openPanel({ title, subtitle = null, tools = [] }, from, fi
   const heading = h("h2", { id: "panel-title", tabindex: -1 }, title);
   const body = h("div", { class: "panel-body", tabindex: 0, role: "region", "aria-labelledby": "panel-title" });
   panel.replaceChildren(
-    h("div", { class: "panel-head" }, heading, button("Close", closePanel, { id: "panel-close", "aria-keyshortcuts": "Escape" }),
+    h("div", { class: "panel-head" }, heading, button(t("Close"), closePanel, { id: "panel-close", "aria-keyshortcuts": "Escape" }),
       subtitle && h("p", { class: "where" }, subtitle), tools.length > 0 && h("div", { class: "tools" }, tools)),
     body);
   panel.hidden = false;

@@ -1,7 +1,8 @@
 // What the next question asks: the model, and all documents or those of a folder or file.
 
-import { button, formatCount, h, plain } from "./dom.js";
+import { button, h, plain } from "./dom.js";
 import { get } from "./api.js";
+import { t, tn } from "./words.js";
 
 const chosen = { source: "", label: "", model: "" };
 let listed = null; // the folders of the knowledge base, and the models of the server
@@ -18,7 +19,7 @@ export function askOnlyIn(source, label) {
 
 /** The controls above the field for questions; empty while there is nothing to choose. */
 export function scopeControls() {
-  const row = h("div", { class: "choices", role: "group", "aria-label": "What to ask", hidden: true });
+  const row = h("div", { class: "choices", role: "group", "aria-label": t("What to ask"), hidden: true });
   redraw = () => render(row);
   load().then(redraw);
   return row;
@@ -42,13 +43,13 @@ function render(row) {
   const { folders, models } = listed ?? { folders: [], models: [] };
   const parts = [];
   if (chosen.source && !folders.some(({ source }) => source === chosen.source)) {
-    parts.push(h("span", { class: "scope" }, "Only in ", h("bdi", {}, plain(chosen.label)), button("All documents", () => askOnlyIn("", ""), {})));
+    parts.push(h("span", { class: "scope" }, t("Only in"), " ", h("bdi", {}, plain(chosen.label)), button(t("All documents"), () => askOnlyIn("", ""), {})));
   } else if (folders.length) {
-    parts.push(choice("Ask in", "scope", [["", "All documents"], ...folders.map(({ source, documents }) => [source, `${source.split("/").slice(-2).join("/")} (${formatCount(documents, "document")})`])], chosen.source,
+    parts.push(choice(t("Ask in"), "scope", [["", t("All documents")], ...folders.map(({ source, documents }) => [source, `${source.split("/").slice(-2).join("/")} (${tn("{n} document|{n} documents", documents)})`])], chosen.source,
       (value) => Object.assign(chosen, { source: value, label: value })));
   }
   // the first name stands for the default, which is the second
-  if (models.length > 2) parts.push(choice("Model", "model", models.slice(1).map((name, i) => [i ? name : "", name]), chosen.model, (value) => { chosen.model = value; }));
+  if (models.length > 2) parts.push(choice(t("Model"), "model", models.slice(1).map((name, i) => [i ? name : "", name]), chosen.model, (value) => { chosen.model = value; }));
   row.replaceChildren(...parts);
   row.hidden = !parts.length;
 }

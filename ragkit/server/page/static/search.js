@@ -1,39 +1,40 @@
 // The search view: hits for a query, with their scores.
 
-import { announce, byId, formatCount, formatLocation, h, plain, sourceName } from "./dom.js";
+import { announce, byId, formatLocation, h, plain, sourceName } from "./dom.js";
 import { send } from "./api.js";
 import { alsoIn, openPassage } from "./passage.js";
+import { t, tn } from "./words.js";
 
 const MODES = [["", "default"], ["hybrid", "hybrid"], ["dense", "dense"], ["lexical", "lexical"]];
 
 export function showSearch(query) {
-  const field = h("input", { type: "search", id: "query", name: "q", value: query.get("q") ?? "", placeholder: "Search passages", "aria-label": "Search", autocomplete: "off", enterkeyhint: "search" });
+  const field = h("input", { type: "search", id: "query", name: "q", value: query.get("q") ?? "", placeholder: t("Search passages"), "aria-label": t("Search"), autocomplete: "off", enterkeyhint: "search" });
   const mode = h("select", { name: "mode", id: "mode" }, MODES.map(([value, text]) => h("option", { value, selected: value === (query.get("mode") ?? "") }, text)));
   const count = h("input", { type: "number", name: "top_k", id: "top-k", min: 1, max: 50, value: query.get("k") ?? 8 });
   const where = h("input", { type: "text", name: "where", id: "where", value: query.get("where") ?? "", placeholder: 'format == "pdf"', autocomplete: "off", spellcheck: "false" });
-  const results = h("section", { id: "results", "aria-label": "Hits", "aria-live": "off" });
+  const results = h("section", { id: "results", "aria-label": t("Hits"), "aria-live": "off" });
   const form = h("form", { class: "search", role: "search", on: { submit: (event) => {
     event.preventDefault();
     location.hash = `#/search?${new URLSearchParams({ q: field.value, mode: mode.value, k: count.value, where: where.value })}`;
   } } },
-  field, h("button", { type: "submit", class: "first" }, "Search"),
-  h("div", { class: "options" }, h("label", { for: "mode" }, "Mode ", mode), h("label", { for: "top-k" }, "Hits ", count), h("label", { for: "where" }, "Only where ", where)));
-  byId("main").replaceChildren(h("div", { class: "view" }, h("h1", {}, "Search"), form, results));
-  document.title = "Search - ragkit";
+  field, h("button", { type: "submit", class: "first" }, t("Search")),
+  h("div", { class: "options" }, h("label", { for: "mode" }, t("Mode"), " ", mode), h("label", { for: "top-k" }, t("Hits"), " ", count), h("label", { for: "where" }, t("Only where"), " ", where)));
+  byId("main").replaceChildren(h("div", { class: "view" }, h("h1", {}, t("Search")), form, results));
+  document.title = `${t("Search")} - ragkit`;
   if (field.value.trim()) runSearch(results, { query: field.value.trim(), top_k: Number(count.value) || 8, mode: mode.value, where: where.value.trim() });
   else {
-    results.append(h("p", { class: "empty" }, "Hits are shown with their scores: semantic similarity (dense), keyword match (lexical), and the share of each in the fused score."));
+    results.append(h("p", { class: "empty" }, t("Hits are shown with their scores: semantic similarity (dense), keyword match (lexical), and the share of each in the fused score.")));
     field.focus();
   }
 }
 
 async function runSearch(results, { query, top_k, mode, where }) {
-  results.replaceChildren(h("p", { class: "waiting" }, "Searching"));
+  results.replaceChildren(h("p", { class: "waiting" }, t("Searching")));
   try {
     const found = await send("POST", "v1/search", { query, top_k, explain: true, ...(mode && { mode }), ...(where && { where }) });
     if (!results.isConnected) return;
-    results.replaceChildren(...(found.hits.length ? hitList(found.hits) : [h("p", { class: "empty" }, "No results. Try other words or another mode.")]));
-    announce(found.hits.length ? `${formatCount(found.hits.length, "hit")}.` : "No results.");
+    results.replaceChildren(...(found.hits.length ? hitList(found.hits) : [h("p", { class: "empty" }, t("No results. Try other words or another mode."))]));
+    announce(found.hits.length ? tn("{n} hit|{n} hits", found.hits.length) : t("No results."));
   } catch (error) {
     results.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(error.message)));
   }
@@ -46,7 +47,7 @@ function hitList(hits) {
 
 function legend(hits) {
   const names = [...new Set(hits.flatMap((hit) => Object.keys(hit.explain?.shares ?? {})))];
-  return h("p", { class: "legend" }, `${formatCount(hits.length, "hit")}, best first. The bar is the fused score: `,
+  return h("p", { class: "legend" }, `${tn("{n} hit|{n} hits", hits.length)}, ${t("best first. The bar is the fused score:")} `,
     names.map((name) => [h("span", { class: `key ${scoreKind(name)}`, "aria-hidden": "true" }), ` ${plain(name)} `]));
 }
 

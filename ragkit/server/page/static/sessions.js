@@ -2,6 +2,7 @@
 
 import { announce, button, byId, confirmAction, download, formatTime, h, plain } from "./dom.js";
 import { buildPath, fetchBlob, get, send } from "./api.js";
+import { t } from "./words.js";
 
 const PAGE = 30;
 let loadedSessions = [];
@@ -37,9 +38,9 @@ export function markSession(open) {
 function render() {
   const items = loadedSessions.map((session) => h("li", {},
     h("a", { href: `#/s/${encodeURIComponent(session.id)}`, "aria-current": session.id === current ? "page" : null },
-      h("bdi", { class: "title" }, plain(session.title || "Untitled")), h("span", { class: "when" }, session.ended ? "ended" : formatTime(session.updated)))));
-  if (!items.length) items.push(h("li", { class: "empty" }, query ? "No session has this text." : "No sessions yet."));
-  if (nextCursor) items.push(h("li", {}, button("Show older", loadOlder)));
+      h("bdi", { class: "title" }, plain(session.title || t("Untitled"))), h("span", { class: "when" }, session.ended ? t("ended") : formatTime(session.updated)))));
+  if (!items.length) items.push(h("li", { class: "empty" }, query ? t("No session has this text.") : t("No sessions yet.")));
+  if (nextCursor) items.push(h("li", {}, button(t("Show older"), loadOlder)));
   byId("sessions").replaceChildren(...items);
 }
 
@@ -64,7 +65,7 @@ export function sessionBar(session, changed) {
   };
   const save = (format, suffix) => () => attempt(async () => {
     download(await fetchBlob(`session/${encodeURIComponent(session.id)}/export?format=${format}`), `${fileName(session.title)}.${suffix}`);
-    announce("Exported.");
+    announce(t("Exported."));
   });
   const menu = h("details", { class: "menu", on: { keydown: (event) => {
     if (event.key !== "Escape" || !menu.open) return;
@@ -72,11 +73,11 @@ export function sessionBar(session, changed) {
     closeMenu(menu);
   }, focusout: ({ relatedTarget: to }) => {
     if (to && !menu.contains(to)) menu.open = false;
-  } } }, h("summary", { id: "session-menu" }, "Session"), h("div", { role: "group", "aria-label": "This session" },
-    button("Rename", () => rename(bar, session, attempt, changed)), button("Export Markdown", save("markdown", "md")), button("Export JSON", save("json", "json")),
-    button("Share", () => attempt(() => share(session))), !session.ended && button("End", () => confirmEnd(session, attempt, changed))));
+  } } }, h("summary", { id: "session-menu" }, t("Session")), h("div", { role: "group", "aria-label": t("This session") },
+    button(t("Rename"), () => rename(bar, session, attempt, changed)), button(t("Export Markdown"), save("markdown", "md")), button(t("Export JSON"), save("json", "json")),
+    button(t("Share"), () => attempt(() => share(session))), !session.ended && button(t("End"), () => confirmEnd(session, attempt, changed))));
   const bar = h("div", { class: "session-bar" },
-    h("h1", { class: "title", dir: "auto" }, plain(session.title || "Untitled"), session.ended && h("span", { class: "mark" }, "ended")),
+    h("h1", { class: "title", dir: "auto" }, plain(session.title || t("Untitled")), session.ended && h("span", { class: "mark" }, t("ended"))),
     menu, line);
   return bar;
 }
@@ -87,7 +88,7 @@ function closeMenu(menu) {
 }
 
 function rename(bar, session, attempt, changed) {
-  const field = h("input", { type: "text", name: "title", value: session.title, maxlength: 200, "aria-label": "Title of the session", autocomplete: "off" });
+  const field = h("input", { type: "text", name: "title", value: session.title, maxlength: 200, "aria-label": t("Title of the session"), autocomplete: "off" });
   const back = () => {
     form.replaceWith(bar);
     closeMenu(bar.querySelector("details"));
@@ -104,7 +105,7 @@ function rename(bar, session, attempt, changed) {
       event.stopPropagation();
       back();
     },
-  } }, field, h("div", { class: "tools" }, h("button", { type: "submit", class: "first" }, "Save"), button("Cancel", back)));
+  } }, field, h("div", { class: "tools" }, h("button", { type: "submit", class: "first" }, t("Save")), button(t("Cancel"), back)));
   bar.replaceWith(form);
   field.select();
 }
@@ -116,23 +117,23 @@ async function share(session) {
   const address = `${location.href.split("#")[0]}#/shared/${encodeURIComponent(id)}`;
   const field = h("input", { type: "text", id: "share-link", value: address, readonly: true, spellcheck: "false" });
   const line = h("p", { role: "status" });
-  const copy = button("Copy", async () => {
+  const copy = button(t("Copy"), async () => {
     field.select();
     const done = await Promise.resolve(navigator.clipboard?.writeText(address).then(() => true)).catch(() => false);
-    line.textContent = done ? "Copied." : "Copy the selected text.";
+    line.textContent = done ? t("Copied.") : t("Copy the selected text.");
   }, { class: "first" });
-  const revoke = button("Revoke", async () => {
+  const revoke = button(t("Revoke"), async () => {
     try {
       await send("DELETE", path);
       dialog.close();
-      announce("The link was revoked.");
+      announce(t("The link was revoked."));
     } catch (error) {
       line.textContent = plain(error.message);
     }
   });
-  const dialog = h("dialog", { "aria-labelledby": "share-title" }, h("h2", { id: "share-title" }, "Read-only link"),
-    h("p", {}, "Whoever has the link can read the session, with quotes and names of files, also what is asked later, until you revoke it. It opens nothing else: no token is needed."),
-    h("label", { for: "share-link" }, "Link"), field, line, h("div", { class: "tools" }, revoke, button("Close", () => dialog.close()), copy));
+  const dialog = h("dialog", { "aria-labelledby": "share-title" }, h("h2", { id: "share-title" }, t("Read-only link")),
+    h("p", {}, t("Whoever has the link can read the session, with quotes and names of files, also what is asked later, until you revoke it. It opens nothing else: no token is needed.")),
+    h("label", { for: "share-link" }, t("Link")), field, line, h("div", { class: "tools" }, revoke, button(t("Close"), () => dialog.close()), copy));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
@@ -140,7 +141,7 @@ async function share(session) {
 }
 
 async function confirmEnd(session, attempt, changed) {
-  if (!(await confirmAction("End this session?", "You can still read and export it, but not ask more questions.", "End session"))) return;
+  if (!(await confirmAction(t("End this session?"), t("You can still read and export it, but not ask more questions."), t("End session")))) return;
   attempt(async () => {
     await send("POST", "session/end", { session_id: session.id });
     changed({ ...session, ended: true }, "end");

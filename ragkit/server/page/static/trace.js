@@ -1,14 +1,15 @@
 // The trace of an answer: a timeline of its spans, with tokens and cost.
 
-import { button, formatCount, formatDollars, formatSeconds, h, plain } from "./dom.js";
+import { button, formatDollars, formatNumber, formatSeconds, h, plain } from "./dom.js";
 import { get } from "./api.js";
 import { openPanel } from "./panel.js";
+import { t, tn } from "./words.js";
 
 const MIN_SHOWN_S = 0.001; // seconds; shorter steps are hidden by default
 
 export function openTrace(id, from) {
-  return openPanel({ title: "Trace", subtitle: plain(id) }, from, async (body, isCurrent) => {
-    body.append(h("p", { class: "waiting" }, "Loading the trace"));
+  return openPanel({ title: t("Trace"), subtitle: plain(id) }, from, async (body, isCurrent) => {
+    body.append(h("p", { class: "waiting" }, t("Loading the trace")));
     try {
       const trace = await get(`traces/${encodeURIComponent(id)}`);
       if (isCurrent()) body.replaceChildren(...renderTrace(trace));
@@ -27,10 +28,10 @@ function renderTrace(trace) {
   return [
     h("p", { class: "asked", dir: "auto" }, plain(trace.question)),
     h("dl", { class: "facts" },
-      fact("Status", plain(trace.status)), fact("Model", plain(trace.model ?? "none")), fact("Time", spans.length ? formatSeconds(whole) : "unknown"),
-      fact("Tokens", `${formatCount(usage.prompt_tokens ?? 0, "prompt", "prompt")}, ${formatCount(usage.completion_tokens ?? 0, "completion", "completion")}, ${formatCount(usage.embedding_tokens ?? 0, "embedding", "embedding")}`),
+      fact("Status", plain(trace.status)), fact("Model", plain(trace.model ?? t("none"))), fact("Time", spans.length ? formatSeconds(whole) : t("unknown")),
+      fact("Tokens", t("{prompt} prompt, {completion} completion, {embedding} embedding", { prompt: formatNumber(usage.prompt_tokens), completion: formatNumber(usage.completion_tokens), embedding: formatNumber(usage.embedding_tokens) })),
       fact("Cost", formatDollars(usage.total_cost_usd)), trace.error && fact("Error", plain(trace.error))),
-    ...(spans.length ? timeline(spans, zero, whole || 1) : [h("p", { class: "note" }, "No spans are stored.")]),
+    ...(spans.length ? timeline(spans, zero, whole || 1) : [h("p", { class: "note" }, t("No spans are stored."))]),
   ];
 }
 
@@ -52,9 +53,9 @@ function timeline(spans, zero, whole) {
     item.style.setProperty("--depth", Math.min(depth, 6));
     return item;
   });
-  const list = h("ol", { class: "timeline", "aria-label": "Spans by start time" }, rows);
+  const list = h("ol", { class: "timeline", "aria-label": t("Spans by start time") }, rows);
   const count = rows.filter((row) => row.classList.contains("brief")).length;
-  const label = (whole) => (whole ? "Hide short steps" : `Show ${formatCount(count, "step")} under 1 ms`);
+  const label = (whole) => (whole ? t("Hide short steps") : tn("Show {n} step under 1 ms|Show {n} steps under 1 ms", count));
   const toggle = button(label(false), () => {
     toggle.textContent = label(list.classList.toggle("whole"));
   }, { class: "more-steps" });

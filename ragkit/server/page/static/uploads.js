@@ -1,8 +1,9 @@
 // Sends files to the server. The queue goes on while other views are shown.
 
-import { announce, formatBytes, formatCount } from "./dom.js";
+import { announce, formatBytes } from "./dom.js";
 import { buildPath, get, send, sendFile } from "./api.js";
 import { trackJob } from "./jobs.js";
+import { t, tn } from "./words.js";
 
 const PARALLEL = 3; // files that are sent at the same time
 const MAX_DEPTH = 16; // folders, as on the server
@@ -48,7 +49,7 @@ export async function indexUploads() {
 }
 
 async function run(current) {
-  announce(`Sending ${formatCount(current.total, "file")}.`);
+  announce(tn("Sending {n} file.|Sending {n} files.", current.total));
   try {
     const { uploads } = await get("sources");
     await Promise.all(Array.from({ length: PARALLEL }, () => sendQueued(current, uploads)));
@@ -59,7 +60,7 @@ async function run(current) {
   }
   current.ended = true;
   notify();
-  announce(current.stopped ? "Stopped." : `${formatCount(current.sent, "file")} sent${current.refused.length ? `, ${current.refused.length} refused` : ""}.`);
+  announce(current.stopped ? t("Stopped.") : [tn("{n} file was sent|{n} files were sent", current.sent), current.refused.length && t("{n} refused", { n: current.refused.length })].filter(Boolean).join(", "));
 }
 
 async function sendQueued(current, limits) {
@@ -80,8 +81,8 @@ async function sendQueued(current, limits) {
 
 /** The server would close the connection while a file is sent that is too large: its answer might be lost. */
 function checkSize(file, limits) {
-  if (!file.size) throw new Error("The file is empty");
-  if (file.size > limits.max_file_bytes) throw new Error(`The file has ${formatBytes(file.size)}; at most ${formatBytes(limits.max_file_bytes)} are allowed`);
+  if (!file.size) throw new Error(t("The file is empty"));
+  if (file.size > limits.max_file_bytes) throw new Error(t("The file has {size}; at most {limit} are allowed", { size: formatBytes(file.size), limit: formatBytes(limits.max_file_bytes) }));
 }
 
 /** Sends what was chosen with a file picker, with the path below a chosen folder. */

@@ -33,6 +33,7 @@ from ragkit.answer.support.wording import (
     wording_probability,
 )
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.stopwords import STOP_WORDS
 from ragkit.records import Hit
 
 
@@ -84,7 +85,7 @@ def _with_other_place(
     """The verdict with another passage that supports the statement, if the cited ones do not."""
     if verdict.support not in (Support.NOT_FOUND, Support.NO_CITATION):
         return verdict
-    words = frozenset(term for term in extract_terms(claim.text) if not term[:1].isdigit())
+    words = frozenset(term for term in extract_terms(claim.text) if not term[:1].isdigit()) - STOP_WORDS
     asked = words & judge.asked
     others = [
         n
@@ -248,8 +249,9 @@ def _term_weights(claims: Sequence[ClaimedStatement], searcher: Searcher) -> dic
 
 
 def _words(case: _Case) -> frozenset[str]:
-    """The words of a statement without numbers, which are compared on their own."""
-    return frozenset(term for term in case.facts.terms if not term[:1].isdigit())
+    """The words of a statement without numbers, which are compared on their own; of "In May." none are left."""
+    words = frozenset(term for term in case.facts.terms if not term[:1].isdigit())
+    return words - STOP_WORDS if case.checks else words
 
 
 def _measure_wording(case: _Case) -> None:

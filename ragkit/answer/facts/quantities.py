@@ -257,7 +257,9 @@ def _read_date(match: re.Match[str]) -> Iterator[Date]:
 def _may_be_word(match: re.Match[str]) -> bool:
     """Whether a bare month may be another word: May and March are months after a preposition ("since May")."""
     name = match["month3"].lower().rstrip(".")
-    is_english = name in ("may", "march") and _BEFORE_MONTH.search(match.string, max(0, match.start() - 10), match.start())
+    is_english = name in ("may", "march") and _BEFORE_MONTH.search(
+        match.string, max(0, match.start() - 10), match.start()
+    )
     return name in ("may", "march", "mars", "mar") and not is_english
 
 

@@ -114,7 +114,7 @@ def _answers(bare: ClaimedStatement, asked: Collection[str], passage: PassageFac
     return any(coverage(wanted - words, unit | passage.head.terms, weights) >= _MIN_ASKED_SHARE for unit in near)
 
 
-_MIN_ASKED_SHARE = 0.5  # of the words of the question, by weight, in the sentence that has a bare answer
+_MIN_ASKED_SHARE = 0.4  # of the words of the question, by weight, in the sentence that has a bare answer
 _MIN_OWN_WORDS = 2 / 3  # of a statement without a citation that the passage or the question has, however rare
 _MIN_SHARED_WORDS = (
     1 / 2

@@ -9,6 +9,9 @@ share of right answers that cite a file of `source`. `refused`: answerable quest
 answers before which the documents were searched at least once. Calls and tokens are those of the model, per answer.
 
 Conversations have `turns`, each a question; those after the first count as follow-ups.
+
+With `--out`, each answer is written at once, and a second run asks only what is missing there. Questions are asked in
+an order drawn by the seed, so that the first `--first N` of them are a sample, too.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,12 +41,30 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-def draw(questions: Sequence[Row], count: int, seed: int) -> list[Row]:
-    """`count` questions in the order of the file; 0: all."""
-    chosen = range(len(questions))
+def draw(questions: Sequence[Row], count: int, seed: int, first: int = 0) -> list[Row]:
+    """`count` questions in random order, of them the first `first`; 0: all."""
+    generator = random.Random(seed)
+    chosen = list(range(len(questions)))
     if 0 < count < len(questions):
-        chosen = sorted(random.Random(seed).sample(chosen, count))  # type: ignore[assignment]
-    return [questions[index] for index in chosen]
+        chosen = sorted(generator.sample(chosen, count))
+    generator.shuffle(chosen)
+    return [questions[index] for index in chosen[: first or None]]
+
+
+def ask_missing(
+    questions: Sequence[Row], answer: Callable[[Row], dict[str, Any]], out: Path | None
+) -> list[dict[str, Any]]:
+    """The answers in the order of the questions; those in `out` are taken from there, the others added to it."""
+    known = {row["id"]: row for row in read(out)} if out and out.exists() else {}
+    for question in questions:
+        if question["id"] in known:
+            continue
+        row = known[question["id"]] = answer(question)
+        print(f"{row['id']} {row.get('outcome', '')} {row['seconds']} s {row['text'][:90]!r}", flush=True)
+        if out:
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return [known[question["id"]] for question in questions]
 
 
 def is_right(answer: Row, question: Row) -> bool:
@@ -114,35 +135,38 @@ def main() -> None:
     parser.add_argument("--model", default="extractive")
     parser.add_argument("--count", type=int, default=60, help="questions drawn by seed; 0: all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="ask only so many of the questions drawn")
     parser.add_argument("--conversations", type=Path)
     parser.add_argument("--max-tokens", type=int, default=300)
     parser.add_argument("--top-k", type=int, help="passages of a search; default: that of the pipeline")
     parser.add_argument("--out", type=Path, help="one JSON object a line: the answers")
     options = parser.parse_args()
     print(f"ragkit {ragkit.__version__}, Python {platform.python_version()}, {options.model}, seed {options.seed}")
-    rows: list[dict[str, Any]] = []
     with KnowledgeBase.open(options.kb) as kb:
         pipeline = kb.pipeline
     answering = replace(pipeline.answer, provider=options.model, max_tokens=options.max_tokens)
     with KnowledgeBase.open(options.kb, replace(pipeline, answer=answering)) as kb:
-        questions = draw(read(options.questions), options.count, options.seed)
-        for question in questions:
-            rows.append(ask(kb.agent(top_k=options.top_k), question))
-            print(f"{question.get('id', '')} {rows[-1]['outcome']} {rows[-1]['seconds']} s", flush=True)
+        questions = draw(read(options.questions), options.count, options.seed, options.first)
+        rows = ask_missing(questions, lambda question: ask(kb.agent(top_k=options.top_k), question), options.out)
         print(json.dumps({"questions": summarize(questions, rows)}, indent=1))
         if options.conversations:
-            turns, told = [], []
-            for conversation in read(options.conversations):
-                chat = kb.chat(top_k=options.top_k)
-                for turn in conversation["turns"]:
-                    turns.append(turn)
-                    told.append(ask(chat, turn) | {"first": turn is conversation["turns"][0]})
-            follow = [(turn, row) for turn, row in zip(turns, told, strict=True) if not row["first"]]
-            figures = summarize([turn for turn, _ in follow], [row for _, row in follow])
-            print(json.dumps({"conversations": summarize(turns, told), "follow-ups": figures}, indent=1))
-            rows += told
+            ask_conversations(kb, options)
+
+
+def ask_conversations(kb: KnowledgeBase, options: argparse.Namespace) -> None:
+    """Ask the turns of all conversations, and print the figures."""
+    turns, told = [], []
+    for conversation in read(options.conversations):
+        chat = kb.chat(top_k=options.top_k)
+        for turn in conversation["turns"]:
+            turns.append(turn)
+            told.append(ask(chat, turn) | {"first": turn is conversation["turns"][0]})
+    follow = [(turn, row) for turn, row in zip(turns, told, strict=True) if not row["first"]]
+    figures = summarize([turn for turn, _ in follow], [row for _, row in follow])
+    print(json.dumps({"conversations": summarize(turns, told), "follow-ups": figures}, indent=1))
     if options.out:
-        options.out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in told)
+        options.out.with_suffix(".turns.jsonl").write_text(lines, "utf-8")
 
 
 if __name__ == "__main__":

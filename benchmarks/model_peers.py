@@ -35,7 +35,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from benchmarks.model_answers import Row, draw, is_right, read, summarize
+from benchmarks.model_answers import Row, ask_missing, draw, is_right, read, summarize
 from benchmarks.peer_systems import model_folder, selectools_embeddings
 
 Said = tuple[str, Iterable[str]]
@@ -271,34 +271,34 @@ SYSTEMS: dict[str, tuple[str, Callable[[Path, Path], Callable[[str], Said]]]] = 
 """Name -> (distribution, what makes a function that answers)."""
 
 
-def answer_all(system: str, folder: Path, questions: Sequence[Row], meter: Meter) -> list[dict[str, Any]]:
+def answer_all(
+    system: str, folder: Path, questions: Sequence[Row], meter: Meter, out: Path | None
+) -> list[dict[str, Any]]:
     """The answers of one system."""
-    rows = []
     with tempfile.TemporaryDirectory() as work:
         answer = SYSTEMS[system][1](folder, Path(work))
-        for question in questions:
-            meter.requests.clear()
-            started = time.monotonic()
-            try:
-                text, sources = answer(question["question"])
-            except Exception as error:  # noqa: BLE001 - an answer that fails is one of its results
-                text, sources = f"unable to answer: {type(error).__name__}: {error}", []
-            held = question["answerable"] and is_right({"text": text, "refused": False}, question)
-            rows.append(
-                {
-                    "id": question.get("id", ""),
-                    "text": text,
-                    "refused": not text.strip() or (not held and bool(REFUSALS.search(text))),
-                    "cited": sorted({Path(source.split("#")[0]).name for source in sources}),
-                    "searched": int(bool(meter.requests)),
-                    "calls": len(meter.requests),
-                    "prompt_tokens": sum(usage.get("prompt_tokens", 0) for usage in meter.requests),
-                    "completion_tokens": sum(usage.get("completion_tokens", 0) for usage in meter.requests),
-                    "seconds": round(time.monotonic() - started, 2),
-                }
-            )
-            print(f"{rows[-1]['id']} {rows[-1]['seconds']} s {text[:90]!r}", flush=True)
-    return rows
+        return ask_missing(questions, lambda question: _ask(answer, question, meter), out)
+
+
+def _ask(answer: Callable[[str], Said], question: Row, meter: Meter) -> dict[str, Any]:
+    meter.requests.clear()
+    started = time.monotonic()
+    try:
+        text, sources = answer(question["question"])
+    except Exception as error:  # noqa: BLE001 - an answer that fails is one of its results
+        text, sources = f"unable to answer: {type(error).__name__}: {error}", []
+    held = question["answerable"] and is_right({"text": text, "refused": False}, question)
+    return {
+        "id": question["id"],
+        "text": text,
+        "refused": not text.strip() or (not held and bool(REFUSALS.search(text))),
+        "cited": sorted({Path(source.split("#")[0]).name for source in sources}),
+        "searched": int(bool(meter.requests)),
+        "calls": len(meter.requests),
+        "prompt_tokens": sum(usage.get("prompt_tokens", 0) for usage in meter.requests),
+        "completion_tokens": sum(usage.get("completion_tokens", 0) for usage in meter.requests),
+        "seconds": round(time.monotonic() - started, 2),
+    }
 
 
 def main() -> None:
@@ -310,16 +310,15 @@ def main() -> None:
     parser.add_argument("--server", required=True, help="address of the model's Chat Completions, with its /v1")
     parser.add_argument("--count", type=int, default=60, help="questions drawn by seed; 0: all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="ask only so many of the questions drawn")
     parser.add_argument("--out", type=Path, help="one JSON object a line: the answers")
     options = parser.parse_args()
     meter = Meter(options.server.rstrip("/"))
     os.environ |= {"OPENAI_BASE_URL": meter.start(), "OPENAI_API_KEY": "none"}
     print(f"{options.system} {version(SYSTEMS[options.system][0])}, seed {options.seed}", flush=True)
-    questions = draw(read(options.questions), options.count, options.seed)
-    rows = answer_all(options.system, options.folder, questions, meter)
+    questions = draw(read(options.questions), options.count, options.seed, options.first)
+    rows = answer_all(options.system, options.folder, questions, meter, options.out)
     print(json.dumps(summarize(questions, rows), indent=1))
-    if options.out:
-        options.out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ragkit.answer.extractive.units import UnitKind, extract_answer_units
-from ragkit.answer.facts.names import NameIndex, find_names, has_quotation
+from ragkit.answer.facts.names import Name, NameIndex, find_names, has_quotation
 from ragkit.answer.facts.quantities import Date, Quantity, find_dates, find_quantities
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
@@ -72,7 +72,10 @@ class Facts:
 
     def has_date(self, wanted: Date, years: frozenset[int]) -> bool:
         """Whether the text gives this date; `years` are those of its passage."""
-        return any(wanted.matches(date, years) for date in self.dates)
+        is_bare = wanted.year is None and wanted.day is None  # it may stand in a range, as May in "May to June"
+        return any(wanted.matches(date, years) for date in self.dates) or (
+            is_bare and self.index.has(Name(wanted.text.rstrip("."), is_code=True))
+        )
 
     def has_quotation(self, quotation: str) -> bool:
         """Whether the text has these words in order."""

@@ -139,6 +139,7 @@ _DATE = re.compile(
     rf"|\b(?P<month3>{_MONTH})(?:\s(?:of\s)?(?P<year3>\d{{4}})\b)?",
     re.IGNORECASE,
 )
+_BEFORE_MONTH = re.compile(r"\b(?:in|since|until|till|during|before|after|every|each)\s\Z", re.IGNORECASE)
 _TIME = re.compile(
     r"(?<![\w:.,-])(?P<hour>\d{1,2})(?::(?P<minute>\d{2})(?::\d{2})?|(?=\s?(?:[ap]\.?m\b|o'clock)))"
     r"(?!\d|:)(?:\s?(?P<half>[ap])\.?m\b\.?)?",
@@ -249,10 +250,17 @@ def _read_date(match: re.Match[str]) -> Iterator[Date]:
         for name in ("day2", "to2"):
             if match[name]:
                 yield Date(_int(match["year2"]), _month(match["month2"]), _int(match[name]), text, start)
-    elif match["month3"][0].isupper() and (
-        match["year3"] or match["month3"].lower().rstrip(".") not in ("may", "march", "mars", "mar")
-    ):
+    elif match["month3"][0].isupper() and (match["year3"] or not _may_be_word(match)):
         yield Date(_int(match["year3"]), _month(match["month3"]), None, text, start)
+
+
+def _may_be_word(match: re.Match[str]) -> bool:
+    """Whether a bare month may be another word: May and March are months after a preposition ("since May")."""
+    name = match["month3"].lower().rstrip(".")
+    is_english = name in ("may", "march") and _BEFORE_MONTH.search(
+        match.string, max(0, match.start() - 10), match.start()
+    )
+    return name in ("may", "march", "mars", "mar") and not is_english
 
 
 def _month(name: str) -> int:

@@ -16,6 +16,7 @@ from enum import Enum
 
 from ragkit.answer.citations import CITATION_MARK, parse_citation_numbers
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.stopwords import STOP_WORDS
 from ragkit.split.sentence_segmentation import sentence_spans
 
 
@@ -110,6 +111,15 @@ def split_statements(text: str) -> list[ClaimedStatement]:
         groups.append(group)
     _connect(lead, run)
     return [statement for group in groups for statement in group if _claims(statement)]
+
+
+def find_bare_answer(text: str) -> ClaimedStatement | None:
+    """An answer of one word without a number ("Paris."), which is a statement only with its question."""
+    plain = _plain(text)
+    terms = {*extract_terms(plain)} - STOP_WORDS
+    is_word = len(terms) == 1 and len(plain.split()) == 1 and not CITATION_MARK.search(text)
+    no_claim = re.fullmatch(r"(?:yes|no)\W*", plain, re.IGNORECASE) or _TALK.match(plain)
+    return ClaimedStatement(plain, ()) if is_word and not no_claim else None
 
 
 def is_only_on_the_search(text: str) -> bool:

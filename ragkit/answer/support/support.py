@@ -22,7 +22,7 @@ from ragkit.answer.facts.passage_facts import Facts, PassageFacts
 from ragkit.answer.facts.quantities import Date, Quantity, find_quantities
 from ragkit.answer.passage_text import describe_fields, describe_validity
 from ragkit.answer.support.polarity import negation_conflicts, opposites_in
-from ragkit.answer.support.statements import ClaimedStatement, split_statements
+from ragkit.answer.support.statements import ClaimedStatement, find_bare_answer, split_statements
 from ragkit.answer.support.wording import (
     CERTAIN_SHARE,
     LEXICAL_COSINE,
@@ -33,6 +33,7 @@ from ragkit.answer.support.wording import (
     wording_probability,
 )
 from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.stopwords import STOP_WORDS
 from ragkit.records import Hit
 
 
@@ -62,12 +63,16 @@ def check_statements(
         question: names of the question are not taken for names that the model invented.
     """
     claims = split_statements(text)
+    bare = None if claims or not question else find_bare_answer(text)
+    claims = [bare] if bare else claims
     if not claims:
         return ()
     asked = frozenset(extract_terms(question))
     passages = {n: PassageFacts(hit, _described(hit, asked, searcher)) for n, hit in shown.items()}
     weights = _term_weights(claims, searcher)
     judge = _Judge(searcher, weights, asked, frozenset(_NUMBERED_NAME.findall(question)))
+    if bare:
+        passages = {n: passage for n, passage in passages.items() if _answers(bare, asked, passage, searcher)}
     first = judge.judge_all([(claim, [passages[n] for n in claim.citations if n in passages]) for claim in claims])
     return tuple(
         _with_other_place(verdict, claim, passages, shown, judge) for verdict, claim in zip(first, claims, strict=True)
@@ -84,7 +89,7 @@ def _with_other_place(
     """The verdict with another passage that supports the statement, if the cited ones do not."""
     if verdict.support not in (Support.NOT_FOUND, Support.NO_CITATION):
         return verdict
-    words = frozenset(term for term in extract_terms(claim.text) if not term[:1].isdigit())
+    words = frozenset(term for term in extract_terms(claim.text) if not term[:1].isdigit()) - STOP_WORDS
     asked = words & judge.asked
     others = [
         n
@@ -100,6 +105,16 @@ def _with_other_place(
     return verdict
 
 
+def _answers(bare: ClaimedStatement, asked: Collection[str], passage: PassageFacts, searcher: Searcher) -> bool:
+    """Whether a sentence or row of the passage that has the word of a bare answer speaks of the question, too."""
+    words, wanted = frozenset(extract_terms(bare.text)), frozenset(asked)
+    terms = sorted(wanted)
+    weights = dict(zip(terms, np.asarray(searcher.term_weights(terms), np.float64).tolist(), strict=True))
+    near = (unit.terms for unit in passage.units if words <= unit.terms)
+    return any(coverage(wanted - words, unit | passage.head.terms, weights) >= _MIN_ASKED_SHARE for unit in near)
+
+
+_MIN_ASKED_SHARE = 0.4  # of the words of the question, by weight, in the sentence that has a bare answer
 _MIN_OWN_WORDS = 2 / 3  # of a statement without a citation that the passage or the question has, however rare
 _MIN_SHARED_WORDS = (
     1 / 2
@@ -248,8 +263,9 @@ def _term_weights(claims: Sequence[ClaimedStatement], searcher: Searcher) -> dic
 
 
 def _words(case: _Case) -> frozenset[str]:
-    """The words of a statement without numbers, which are compared on their own."""
-    return frozenset(term for term in case.facts.terms if not term[:1].isdigit())
+    """The words of a statement without numbers, which are compared on their own; of "In May." none are left."""
+    words = frozenset(term for term in case.facts.terms if not term[:1].isdigit())
+    return words - STOP_WORDS if case.checks else words
 
 
 def _measure_wording(case: _Case) -> None:

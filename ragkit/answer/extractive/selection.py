@@ -42,7 +42,8 @@ cosines that differ by more than 0.45 are rare, and would not make up for it."""
 
 FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
-        # cosine of the question with the unit alone, with the previous unit added, with the next unit added
+        # cosine of the question with the unit alone, with the previous unit added, with the next unit added; all on
+        # the scale of `cosine_scale`
         "meaning": 2.17,
         "meaning_before": 1.84,
         "meaning_after": 1.52,
@@ -101,6 +102,9 @@ FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
 """The weight of each feature. All are fitted except the last three, which are set by hand."""
 _EMBEDDING_FEATURES = ("meaning", "meaning_before", "meaning_after")
 _LEXICAL_FEATURES = tuple(name for name in FEATURE_WEIGHTS if name not in _EMBEDDING_FEATURES)
+_MIN_SQUARE = 0.01  # of the length of the sum of two opposite vectors
+_FITTED_SPAN = 0.608
+"""`ScoreCalibration.span` of the embedder that the weights were fitted with, the included one."""
 _ANSWER_TYPE_FEATURES = {
     AnswerType.DATE: "date",
     AnswerType.NUMBER: "number",
@@ -130,6 +134,8 @@ class AnswerCandidates:
     """Indices of the candidates, ascending: the best units by lexical features, and neighbours of the very best."""
     features: NDArray[np.float64]
     """(len(kept), len(FEATURE_WEIGHTS)), columns in the order of the weights."""
+    cosines: NDArray[np.float64]
+    """Of the question and each candidate: (len(kept),)."""
 
 
 def rank_answer_units(
@@ -140,9 +146,20 @@ def rank_answer_units(
     scores = candidates.features @ np.array(list(FEATURE_WEIGHTS.values()))
     units = [candidates.units[i] for i in candidates.kept.tolist()]
     order = np.argsort(-scores, kind="stable").tolist()
-    cosines = candidates.features[:, 0]
+    cosines = candidates.cosines
     ranked = [ScoredAnswerUnit(**vars(units[i]), score=float(scores[i]), cosine=float(cosines[i])) for i in order]
     return ranked, candidates.units
+
+
+def cosine_scale(searcher: Searcher) -> tuple[float, float]:
+    """(what is taken off a cosine, what the rest is multiplied by), so that `FEATURE_WEIGHTS` fit any embedder.
+
+    Any two texts of some embedders have a cosine of 0.7 or more, and an answer differs by a few hundredths only.
+    """
+    calibration = searcher.calibration()
+    if not calibration.is_discriminative:
+        return 0.0, 1.0
+    return calibration.unrelated, _FITTED_SPAN / calibration.span
 
 
 def with_beginnings(question: str, hits: Sequence[Hit], searcher: Searcher) -> list[Hit]:
@@ -166,13 +183,14 @@ def with_beginnings(question: str, hits: Sequence[Hit], searcher: Searcher) -> l
 
 def build_candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> AnswerCandidates:
     """The best units of the passages by lexical features, with all their features."""
-    scorer = _LexicalScorer(question, QuestionTerms(question, searcher), hits, searcher)
+    shared, scale = cosine_scale(searcher) if hits else (0.0, 1.0)
+    scorer = _LexicalScorer(question, QuestionTerms(question, searcher), hits, searcher, scale)
     scores = scorer.features @ np.array([FEATURE_WEIGHTS[name] for name in _LEXICAL_FEATURES])
     kept = _select_embedded(scorer.units, scores)
     units = [scorer.units[i] for i in kept]
     # the columns follow FEATURE_WEIGHTS, which begins with the embedding features
-    features = np.hstack([_embedding_features(question, units, kept, searcher), scorer.features[kept]])
-    return AnswerCandidates(scorer.units, kept, features)
+    cosines, meanings = _embedding_features(question, units, kept, searcher, shared)
+    return AnswerCandidates(scorer.units, kept, np.hstack([scale * meanings, scorer.features[kept]]), cosines)
 
 
 def _select_embedded(units: Sequence[AnswerUnit], scores: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -190,25 +208,32 @@ def _select_embedded(units: Sequence[AnswerUnit], scores: NDArray[np.float64]) -
 
 
 def _embedding_features(
-    question: str, units: Sequence[AnswerUnit], positions: NDArray[np.int64], searcher: Searcher
-) -> NDArray[np.float64]:
-    """Cosine of the question with each unit: alone, with the previous unit, with the next unit; (n, 3)."""
+    question: str, units: Sequence[AnswerUnit], positions: NDArray[np.int64], searcher: Searcher, shared: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Cosine of the question with each unit, (n,); less `shared`: alone, with the previous, with the next unit, (n, 3).
+
+    `shared` is the cosine of any two texts: without it, a pair of units would be nearer than both of them.
+    """
     if not units:
-        return np.zeros((0, len(_EMBEDDING_FEATURES)))
+        return np.zeros(0), np.zeros((0, len(_EMBEDDING_FEATURES)))
     rows = np.asarray(searcher.embed([unit.text for unit in units]), np.float64)
     query = np.asarray(searcher.embed_question(question), np.float64)
-    features = np.repeat((rows @ query)[:, None], 3, axis=1)
+    cosines = rows @ query
+    features = np.repeat((cosines - shared)[:, None], 3, axis=1)
     for i in range(1, len(units)):
         if units[i].hit_index == units[i - 1].hit_index and positions[i] == positions[i - 1] + 1:
-            both = rows[i] + rows[i - 1]
-            features[i, 1] = features[i - 1, 2] = both @ query / (np.linalg.norm(both) or 1.0)
-    return features
+            likeness = (rows[i] @ rows[i - 1] - shared) / (1 - shared)
+            both = features[i, 0] + features[i - 1, 0]
+            features[i, 1] = features[i - 1, 2] = both / math.sqrt(max(_MIN_SQUARE, 2 + 2 * likeness))
+    return cosines, features
 
 
 class _LexicalScorer:
     """Computes the features of answer units that need no embedding."""
 
-    def __init__(self, question: str, terms: QuestionTerms, hits: Sequence[Hit], searcher: Searcher) -> None:
+    def __init__(
+        self, question: str, terms: QuestionTerms, hits: Sequence[Hit], searcher: Searcher, scale: float
+    ) -> None:
         self.units = extract_answer_units(hits, searcher.find_document)
         self._texts = [unit.text for unit in self.units]
         self._terms = [extract_terms(text) for text in self._texts]
@@ -219,7 +244,7 @@ class _LexicalScorer:
         self._is_yes_no = bool(detect_question_kinds(question) & QuestionKind.YES_NO)
         names = (f"{hit.chunk.title} {file_words(hit.chunk.source)}" for hit in hits)
         self._kinds = _KindFeatures(question, frozenset(" ".join(names).lower().split()), self.units)
-        self._passage_features = _passage_features(terms, hits)
+        self._passage_features = _passage_features(terms, hits, scale)
         features = map(self._unit_features, range(len(self.units)))
         rows = [[row.get(name, 0.0) for name in _LEXICAL_FEATURES] for row in features]
         self.features = np.array(rows).reshape(-1, len(_LEXICAL_FEATURES))
@@ -398,15 +423,15 @@ def _is_fragment(kind: UnitKind, text: str) -> bool:
     return kind is UnitKind.SENTENCE and len(text) > 1 and text[0].islower() and text[1].islower()
 
 
-def _passage_features(terms: QuestionTerms, hits: Sequence[Hit]) -> list[dict[str, float]]:
-    """The features of each passage; scores are relative to the best one, 0 if there is none."""
+def _passage_features(terms: QuestionTerms, hits: Sequence[Hit], scale: float) -> list[dict[str, float]]:
+    """The features of each passage, cosines multiplied by `scale`; relative to the best one, 0 if there is none."""
     dense = [hit.scores.get("dense") for hit in hits]
     bm25 = [hit.scores.get("lexical", 0.0) for hit in hits]
     nearest = max((cosine for cosine in dense if cosine is not None), default=0.0)
     strongest = max(bm25, default=0.0)
     return [
         {
-            "passage_meaning": cosine - nearest if cosine is not None else 0.0,
+            "passage_meaning": scale * (cosine - nearest) if cosine is not None else 0.0,
             "passage_bm25": score / strongest if strongest > 0 else 0.0,
             "passage_words": terms.coverage(frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))),
             "passage_rank": 1 / rank,

@@ -19,6 +19,7 @@ from ragkit.answer.extractive.selection import (
     rank_answer_units,
     with_beginnings,
 )
+from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
 from ragkit.embed.minilm import MiniLM
 from ragkit.records import Chunk, Hit
 from tests.answer.hits import hit
@@ -49,6 +50,9 @@ class Words(Shelf):
         self.embedded += texts
         return super().embed(texts)
 
+    def calibration(self) -> ScoreCalibration:
+        return measure_calibration(super().embed)
+
 
 class Meanings(Words):
     """The same with the shipped embedder."""
@@ -57,11 +61,32 @@ class Meanings(Words):
         super().__init__()
         self.model = MiniLM()
 
+    def calibration(self) -> ScoreCalibration:
+        return measure_calibration(self.embed)
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self.model.embed_texts(texts)
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
         return self.model.embed_query(question)
+
+
+class Narrow(Meanings):
+    """With an embedder whose cosines are those of the shipped one, between 0.68 and 1."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._narrow(super().embed(texts))
+
+    def embed_question(self, question: str) -> NDArray[np.float32]:
+        return self._narrow(super().embed_question(question)[None])[0]
+
+    def calibration(self) -> ScoreCalibration:
+        return measure_calibration(self.embed)
+
+    @staticmethod
+    def _narrow(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Cosines times 0.16, plus 0.84."""
+        return np.hstack([0.4 * rows, np.full((len(rows), 1), 0.84**0.5, np.float32)])
 
 
 class Beginnings(Words):
@@ -108,6 +133,15 @@ def test_a_sentence_without_shared_words_is_found_by_its_meaning() -> None:
     ]
     hits = [hit(text, source=f"/{place}.txt", dense=0.3) for place, text in enumerate(texts)]
     assert rank_answer_units("What did the cats do?", hits, Meanings())[0][0].text == texts[1]
+
+
+def test_meaning_counts_as_much_with_an_embedder_whose_cosines_differ_little() -> None:
+    hits = [hit(MILL), hit(INN, source="/inn.txt")]
+    wide, narrow = (rank_answer_units("Are pets allowed?", hits, searcher)[0] for searcher in (Meanings(), Narrow()))
+    assert [unit.text for unit in narrow] == [unit.text for unit in wide]
+    gaps = [ranked[0].score - ranked[1].score for ranked in (wide, narrow)]
+    assert gaps[1] == pytest.approx(gaps[0], rel=0.3)
+    assert narrow[0].cosine == pytest.approx(0.84 + 0.16 * wide[0].cosine, abs=0.001)
 
 
 def test_the_offsets_refer_to_the_document() -> None:

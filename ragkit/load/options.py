@@ -34,10 +34,9 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ods": "3",
     "odt": "2",
     "parquet": "2",
-    "pdf": "6",
+    "pdf": "7",
     "ppt": "1",
     "pptx": "3",
-    "pypdf": "1",
     "rtf": "4",
     "sqlite": "2",
     "subtitles": "1",
@@ -89,24 +88,15 @@ class HtmlOptions:
 
 
 @dataclass(frozen=True)
-class PypdfOptions:
-    """Options of the loader `pypdf`."""
+class PdfOptions:
+    """Options of the loader `pdf`."""
 
     max_pages: int = 20_000
     """A file with more pages fails."""
     join_hyphens: bool = True
     """Join words that are hyphenated at the end of a line."""
-
-    def __post_init__(self) -> None:
-        require_positive("max_pages", self.max_pages)
-
-
-@dataclass(frozen=True)
-class PdfOptions(PypdfOptions):
-    """Options of the loader `pdf`."""
-
     layout: bool = True
-    """Find headings, captions and footnotes, and take running heads and page numbers out of the text."""
+    """Find headings and captions, and take running heads and page numbers out of the text."""
     tables: bool = True
     """Find tables: a row becomes one line, below the names of its columns."""
     annotations: bool = True
@@ -114,6 +104,9 @@ class PdfOptions(PypdfOptions):
     of links in the metadata."""
     ocr: OcrOptions | None = field(default_factory=OcrOptions)
     """How pages without usable text are read, if the extra `ocr` is installed; null: they are left out."""
+
+    def __post_init__(self) -> None:
+        require_positive("max_pages", self.max_pages)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ragkit.load.option_checks import require_positive
 
 LOADER_VERSIONS: Mapping[str, str] = {
     "archive": "1",
-    "choose": "1",
+    "choose": "2",
     "code": "3",
     "doc": "1",
     "csv": "5",

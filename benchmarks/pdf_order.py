@@ -5,7 +5,7 @@ in the text of the loader; Kendall's tau compares the order of those that stand 
 
 `--lines` needs no tags: lines of prose that follow each other in the text of pdftotext (poppler) are looked for in the
 text of the loader and in that of PDFium, which is in the order of the file. A page is clearly worse than the file when
-it keeps at least two pairs of lines and 5 % less together. Footnotes stay where they stand, and scans are not read.
+it keeps at least two pairs of lines and 5 % less together. Scans are not read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
@@ -108,28 +107,23 @@ def compare_lines(paths: Sequence[Path], max_pages: int, worst: int) -> None:
     loader = PdfLoader(PdfOptions(ocr=None))
     kept, in_file, total, pages = 0, 0, 0, 0
     apart: list[tuple[float, str, int]] = []
-    with patch("ragkit.load.pages.pdf.place_footnotes"):
-        for path in paths:
-            pdf = pdfium.PdfDocument(path)
-            document = loader.load(path.read_bytes(), str(path))
-            garbled = document.metadata.get("pages_garbled") or []
-            command = ["pdftotext", "-cropbox", "-l", str(max_pages), str(path), "-"]
-            wanted = (
-                subprocess.run(command, capture_output=True, check=True).stdout.decode("utf-8", "replace").split("\f")
-            )
-            for number, (text, lines) in enumerate(
-                zip(page_texts(document), map(prose_lines, wanted), strict=False), 1
-            ):
-                ours, theirs = normalize(text), normalize(pdf[number - 1].get_textpage().get_text_range())
-                once = [line for line in lines if ours.count(line) == 1 and theirs.count(line) == 1]
-                if len(once) < 5 or (isinstance(garbled, list) and number in garbled):
-                    continue
-                here = pairs_kept([(ours.find(line), len(line)) for line in once])
-                there = pairs_kept([(theirs.find(line), len(line)) for line in once])
-                count = len(once) - 1
-                kept, in_file, total, pages = kept + here, in_file + there, total + count, pages + 1
-                if abs(here - there) >= 2 and abs(here - there) > 0.05 * count:
-                    apart.append(((here - there) / count, path.name, number))
+    for path in paths:
+        pdf = pdfium.PdfDocument(path)
+        document = loader.load(path.read_bytes(), str(path))
+        garbled = document.metadata.get("pages_garbled") or []
+        command = ["pdftotext", "-cropbox", "-l", str(max_pages), str(path), "-"]
+        wanted = subprocess.run(command, capture_output=True, check=True).stdout.decode("utf-8", "replace").split("\f")
+        for number, (text, lines) in enumerate(zip(page_texts(document), map(prose_lines, wanted), strict=False), 1):
+            ours, theirs = normalize(text), normalize(pdf[number - 1].get_textpage().get_text_range())
+            once = [line for line in lines if ours.count(line) == 1 and theirs.count(line) == 1]
+            if len(once) < 5 or (isinstance(garbled, list) and number in garbled):
+                continue
+            here = pairs_kept([(ours.find(line), len(line)) for line in once])
+            there = pairs_kept([(theirs.find(line), len(line)) for line in once])
+            count = len(once) - 1
+            kept, in_file, total, pages = kept + here, in_file + there, total + count, pages + 1
+            if abs(here - there) >= 2 and abs(here - there) > 0.05 * count:
+                apart.append(((here - there) / count, path.name, number))
     worse = sum(difference < 0 for difference, *_ in apart)
     files = f"{pages} pages of {len(paths)} files"
     print(f"{files}, {total} pairs of lines: {kept / total:.4f} kept, {in_file / total:.4f} in the file")

@@ -76,6 +76,8 @@ _OTHER_ZIP_FORMATS = (
 """An entry of a zip file -> what the file is."""
 _OLE_STREAMS = (("__substg1.0_", "msg"), ("WordDocument", "doc"), ("PowerPoint Document", "ppt"), ("Workbook", "xls"))
 """A stream of an OLE file -> its loader. A message can hold files of the other formats."""
+MIN_TABBED_LINES, MAX_TABBED_LINES = 3, 50
+"""Lines that are looked at for a table with tabs."""
 _MAX_BYTE_SHARE = 0.25
 """Of one byte of 128 or above that follows itself, in text that is not Unicode: no language repeats a letter so."""
 
@@ -99,12 +101,21 @@ def detect_loader(data: bytes, source: str) -> str:
     _reject_binary(data, source)
     if expected in BINARY_FORMATS | {"text"} and _HTML_START.match(data[:4096].removeprefix(BOM_UTF8).lstrip()):
         return "html"
+    if file_suffix(source) == ".txt" and _is_tabbed(data[:SAMPLE_BYTES]):
+        return "csv"
     if expected in BINARY_FORMATS:
         reason = f"has the suffix {file_suffix(source)} but contains plain text"
         raise UnsupportedFormat(source, reason, "rename it to .txt")
     if not file_suffix(source) and detect_language(source, data[:200].decode("latin-1")):
         return "code"
     return expected
+
+
+def _is_tabbed(sample: bytes) -> bool:
+    """Whether all lines of a text have the same number of tabs, two or more: the export of a table."""
+    lines = [line for line in sample.split(b"\n")[:MAX_TABBED_LINES] if line.strip()]
+    counts = {line.count(b"\t") for line in lines}
+    return len(lines) >= MIN_TABBED_LINES and len(counts) == 1 and min(counts) >= 2
 
 
 def _detect_binary_format(data: bytes, source: str, expected: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 from ragkit.errors import InvalidOption
@@ -12,7 +12,7 @@ from ragkit.load.option_checks import require_positive
 
 LOADER_VERSIONS: Mapping[str, str] = {
     "archive": "1",
-    "choose": "1",
+    "choose": "2",
     "code": "3",
     "doc": "1",
     "csv": "5",
@@ -34,10 +34,9 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ods": "3",
     "odt": "2",
     "parquet": "2",
-    "pdf": "6",
+    "pdf": "7",
     "ppt": "1",
     "pptx": "3",
-    "pypdf": "1",
     "rtf": "4",
     "sqlite": "2",
     "subtitles": "1",
@@ -89,24 +88,25 @@ class HtmlOptions:
 
 
 @dataclass(frozen=True)
-class PypdfOptions:
-    """Options of the loader `pypdf`."""
+class LimitOptions:
+    """Options whose limits, `max_...`, are positive."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            if item.name.startswith("max_"):
+                require_positive(item.name, getattr(self, item.name))
+
+
+@dataclass(frozen=True)
+class PdfOptions(LimitOptions):
+    """Options of the loader `pdf`."""
 
     max_pages: int = 20_000
     """A file with more pages fails."""
     join_hyphens: bool = True
     """Join words that are hyphenated at the end of a line."""
-
-    def __post_init__(self) -> None:
-        require_positive("max_pages", self.max_pages)
-
-
-@dataclass(frozen=True)
-class PdfOptions(PypdfOptions):
-    """Options of the loader `pdf`."""
-
     layout: bool = True
-    """Find headings, captions and footnotes, and take running heads and page numbers out of the text."""
+    """Find headings and captions, and take running heads and page numbers out of the text."""
     tables: bool = True
     """Find tables: a row becomes one line, below the names of its columns."""
     annotations: bool = True
@@ -117,16 +117,13 @@ class PdfOptions(PypdfOptions):
 
 
 @dataclass(frozen=True)
-class ImageOptions:
+class ImageOptions(LimitOptions):
     """Options of the loader `image`."""
 
     max_pages: int = 20_000
     """A file with more pages fails."""
     ocr: OcrOptions = field(default_factory=OcrOptions)
     """How pages are read."""
-
-    def __post_init__(self) -> None:
-        require_positive("max_pages", self.max_pages)
 
 
 @dataclass(frozen=True)
@@ -148,8 +145,32 @@ class RecordOptions:
             raise InvalidOption("empty_access", self.empty_access, "closed, open or empty")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(LimitOptions):
+    """Options of the formats that hold tables."""
+
+    records: RecordOptions | None = None
+    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SheetOptions(TableOptions):
+    """Options of the formats that hold sheets."""
+
+    max_cells: int = 5_000_000
+    """Cells with a value in all sheets; a file with more fails."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions(TableOptions):
+    """Options of the formats that hold tables of a database."""
+
+    max_rows: int = 1_000_000
+    """A file with more rows fails."""
+
+
 @dataclass(frozen=True)
-class ZipOptions:
+class ZipOptions(LimitOptions):
     """Limits of the formats that are zip files."""
 
     max_expanded_mb: int = 512
@@ -158,10 +179,6 @@ class ZipOptions:
     """Unpacked size divided by packed size, for files that unpack to more than 16 MB."""
     max_entries: int = 10_000
     """Entries of the zip file."""
-
-    def __post_init__(self) -> None:
-        for name in ("max_expanded_mb", "max_ratio", "max_entries"):
-            require_positive(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -192,21 +209,13 @@ class PptxOptions(ZipOptions):
 
 
 @dataclass(frozen=True)
-class XlsxOptions(ZipOptions):
+class XlsxOptions(ZipOptions, SheetOptions):
     """Options of the loader `xlsx`."""
 
-    max_cells: int = 5_000_000
-    """Cells with a value in all sheets; a file with more fails."""
     hidden: bool = False
     """Include hidden sheets."""
     comments: bool = True
     """Add the comments below each sheet."""
-    records: RecordOptions | None = None
-    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("max_cells", self.max_cells)
 
 
 @dataclass(frozen=True)
@@ -215,15 +224,13 @@ class EpubOptions(ZipOptions):
 
 
 @dataclass(frozen=True)
-class CsvOptions:
+class CsvOptions(TableOptions):
     """Options of the loader `csv`."""
 
     delimiter: str = ""
     """One character; empty: detected from the first lines."""
     encoding: str = ""
     """A codec of Python; empty: detected from the bytes."""
-    records: RecordOptions | None = None
-    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) > 1 or self.delimiter in ('"', "\n", "\r"):
@@ -231,7 +238,7 @@ class CsvOptions:
 
 
 @dataclass(frozen=True)
-class JsonOptions:
+class JsonOptions(LimitOptions):
     """Options of the loader `json`."""
 
     max_depth: int = 200
@@ -241,10 +248,6 @@ class JsonOptions:
     records: RecordOptions | None = None
     """Load each object as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
 
-    def __post_init__(self) -> None:
-        require_positive("max_depth", self.max_depth)
-        require_positive("max_values", self.max_values)
-
 
 @dataclass(frozen=True)
 class JsonlOptions(JsonOptions):
@@ -252,7 +255,7 @@ class JsonlOptions(JsonOptions):
 
 
 @dataclass(frozen=True)
-class DataOptions:
+class DataOptions(LimitOptions):
     """Options of the loader `data`: YAML, TOML and XML files as records."""
 
     at: str = ""
@@ -261,9 +264,6 @@ class DataOptions:
     """Which fields make the text, title and metadata of a record; {}: all fields are text and metadata."""
     max_values: int = 1_000_000
     """A file with more values fails."""
-
-    def __post_init__(self) -> None:
-        require_positive("max_values", self.max_values)
 
 
 @dataclass(frozen=True)
@@ -305,60 +305,29 @@ class OdpOptions(ZipOptions):
 
 
 @dataclass(frozen=True)
-class OdsOptions(ZipOptions):
+class OdsOptions(ZipOptions, SheetOptions):
     """Options of the loader `ods`."""
 
-    max_cells: int = 5_000_000
-    """Cells with a value in all sheets; a file with more fails."""
-    records: RecordOptions | None = None
-    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("max_cells", self.max_cells)
-
 
 @dataclass(frozen=True)
-class XlsOptions:
+class XlsOptions(SheetOptions):
     """Options of the loader `xls`."""
 
-    max_cells: int = 5_000_000
-    """Cells with a value in all sheets; a file with more fails."""
     hidden: bool = False
     """Include hidden sheets."""
-    records: RecordOptions | None = None
-    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
-
-    def __post_init__(self) -> None:
-        require_positive("max_cells", self.max_cells)
 
 
 @dataclass(frozen=True)
-class SqliteTableOptions:
+class SqliteTableOptions(RowOptions):
     """Options of the loader `sqlite`."""
 
     tables: tuple[str, ...] = ()
     """The tables that are read; empty: all."""
-    max_rows: int = 1_000_000
-    """A file with more rows fails."""
-    records: RecordOptions | None = None
-    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
-
-    def __post_init__(self) -> None:
-        require_positive("max_rows", self.max_rows)
 
 
 @dataclass(frozen=True)
-class ParquetOptions:
+class ParquetOptions(RowOptions):
     """Options of the loader `parquet`."""
-
-    max_rows: int = 1_000_000
-    """A file with more rows fails."""
-    records: RecordOptions | None = None
-    """Load each row as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
-
-    def __post_init__(self) -> None:
-        require_positive("max_rows", self.max_rows)
 
 
 @dataclass(frozen=True)

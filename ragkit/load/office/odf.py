@@ -12,15 +12,15 @@ from ragkit.load.office.odf_lists import ListStyles
 from ragkit.load.office.odf_sheet import read_sheet
 from ragkit.load.office.ooxml_drawings import comment_block
 from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.office.slides import build_slides
 from ragkit.load.options import LOADER_VERSIONS, OdpOptions, OdsOptions, OdtOptions
-from ragkit.load.pages.text import PAGE_BREAK
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.shared.loader_utils import build_document, build_metadata, collapse_whitespace
+from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.load.shared.ooxml import find_child, get_attribute, iter_elements, local_name, parse_part
 from ragkit.load.shared.table_records import Record, build_record_documents
 from ragkit.load.shared.zip_archive import ZipArchive
-from ragkit.records import JSON, Document, Heading, Place
+from ragkit.records import JSON, Document, Place
 
 SKIPPED_ELEMENTS = frozenset(
     {"annotation", "annotation-end", "note", "frame", "tracked-changes", "ruby-text", "custom-shape", "page-number"}
@@ -65,28 +65,9 @@ class OdpLoader:
         """The document in `data`. Raises LoadError and LoadLimitExceeded."""
         archive = ZipArchive(data, source, self.options)
         body = _read_body(archive, "presentation")
-        pages: list[str] = []
-        starts: list[int] = []
-        headings: list[Heading] = []
-        length = 0
-        for slide in iter_elements(body, "page") if body is not None else ():
-            layout = join_blocks(_slide_blocks(slide, notes=self.options.notes), length)
-            pages.append(layout.text)
-            starts.append(length)
-            headings += layout.headings
-            length += len(layout.text) + len(PAGE_BREAK)
-        known = _read_metadata(archive)
-        title = str(known.pop("title", ""))
-        has_text = any(pages)
-        return Document(
-            text=PAGE_BREAK.join(pages) if has_text else "",
-            metadata=build_metadata("odp", source, {**known, "slides": len(pages)}),
-            source=source,
-            title=title,
-            page_starts=tuple(starts) if has_text else (),
-            headings=tuple(headings),
-            format="odp",
-        )
+        slides = iter_elements(body, "page") if body is not None else ()
+        blocks = (_slide_blocks(slide, notes=self.options.notes) for slide in slides)
+        return build_slides("odp", source, blocks, _read_metadata(archive))
 
 
 class OdsLoader:

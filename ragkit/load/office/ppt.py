@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from ragkit.errors import LoadError
 from ragkit.load.office.ole_file import OleFile
+from ragkit.load.office.slides import build_slides
 from ragkit.load.options import LOADER_VERSIONS, PptOptions
-from ragkit.load.pages.text import PAGE_BREAK
 from ragkit.load.shared.encoding import replace_invalid_chars
-from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.shared.loader_utils import build_metadata, collapse_whitespace
-from ragkit.records import Document, Heading
+from ragkit.load.shared.layout_blocks import LayoutBlock
+from ragkit.load.shared.loader_utils import collapse_whitespace
+from ragkit.records import Document
 
 CONTAINER = 0xF
 SLIDE_LIST, SLIDE_PERSIST, NOTES_ATOM = 4080, 1011, 1009
@@ -63,26 +63,7 @@ class PptLoader:
                 raise LoadError(source, "password-protected", "save it without a password")
             slides = list(_read_slides(ole, notes=self.options.notes))
             known = ole.read_properties()
-        pages: list[str] = []
-        starts: list[int] = []
-        headings: list[Heading] = []
-        length = 0
-        for blocks in slides:
-            layout = join_blocks(blocks, length)
-            pages.append(layout.text)
-            starts.append(length)
-            headings += layout.headings
-            length += len(layout.text) + len(PAGE_BREAK)
-        title, has_text = str(known.pop("title", "")), any(pages)
-        return Document(
-            text=PAGE_BREAK.join(pages) if has_text else "",
-            metadata=build_metadata("ppt", source, {**known, "slides": len(pages)}),
-            source=source,
-            title="" if title.lower() == "powerpoint presentation" else title,
-            page_starts=tuple(starts) if has_text else (),
-            headings=tuple(headings),
-            format="ppt",
-        )
+        return build_slides("ppt", source, slides, known)
 
 
 def _read_slides(ole: OleFile, *, notes: bool) -> Iterator[list[LayoutBlock]]:

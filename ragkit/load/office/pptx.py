@@ -8,11 +8,11 @@ from lxml import etree
 
 from ragkit.load.office.ooxml_drawings import comment_block, graphic_blocks, paragraph_texts
 from ragkit.load.office.pptx_shapes import Placeholders, read_placeholders, shapes_in_order
+from ragkit.load.office.slides import build_slides
 from ragkit.load.options import LOADER_VERSIONS, PptxOptions
-from ragkit.load.pages.text import PAGE_BREAK
 from ragkit.load.shared.encoding import replace_invalid_chars
-from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.shared.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.shared.layout_blocks import LayoutBlock
+from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import (
     find_child,
     find_main_part,
@@ -25,7 +25,7 @@ from ragkit.load.shared.ooxml import (
     read_relationships,
 )
 from ragkit.load.shared.zip_archive import ZipArchive
-from ragkit.records import Document, Heading
+from ragkit.records import Document
 
 BOILERPLATE_PLACEHOLDERS = frozenset({"dt", "ftr", "hdr", "sldImg", "sldNum"})
 """Placeholders that repeat on every slide."""
@@ -42,34 +42,16 @@ class PptxLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError and LoadLimitExceeded."""
         archive = ZipArchive(data, source, self.options)
-        properties = read_core_properties(archive)
-        pages: list[str] = []
-        starts: list[int] = []
-        headings: list[Heading] = []
-        hidden, length = 0, 0
-        reader = _SlideReader(archive)
+        reader, hidden = _SlideReader(archive), 0
+        slides: list[list[LayoutBlock]] = []
         for name in _slide_parts(archive):
             slide = parse_part(archive, name)
             if slide.get("show") in ("0", "false"):
                 hidden += 1
                 continue
             blocks = reader.slide_blocks(name, slide)
-            layout = join_blocks([*blocks, *self._comments(archive, name), *self._notes(archive, name, reader)], length)
-            pages.append(layout.text)
-            starts.append(length)
-            headings += layout.headings
-            length += len(layout.text) + len(PAGE_BREAK)
-        title = str(properties.pop("title", ""))
-        extra = {**properties, "slides": len(pages), "hidden_slides": hidden or None}
-        return Document(
-            text=PAGE_BREAK.join(pages) if any(pages) else "",
-            metadata=build_metadata("pptx", source, extra),
-            source=source,
-            title="" if title.lower() == "powerpoint presentation" else title,
-            page_starts=tuple(starts) if any(pages) else (),
-            headings=tuple(headings),
-            format="pptx",
-        )
+            slides.append([*blocks, *self._comments(archive, name), *self._notes(archive, name, reader)])
+        return build_slides("pptx", source, slides, {**read_core_properties(archive), "hidden_slides": hidden or None})
 
     def _notes(self, archive: ZipArchive, slide: str, reader: _SlideReader) -> Iterator[LayoutBlock]:
         part = find_related_part(archive, slide, "notesSlide") if self.options.notes else ""

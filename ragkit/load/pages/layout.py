@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ragkit.load.pages.margins import split_margins
 from ragkit.load.pages.page import Numbers, PdfPage, Piece
 from ragkit.load.pages.tables.open import find_open_tables, is_prose
 from ragkit.load.pages.tables.ruled import find_ruled_tables
@@ -54,7 +53,7 @@ class PdfLine:
     level: int = 0
     """Of a heading, from 1; else 0."""
     is_note: bool = False
-    """It begins a caption, a footnote or a note in the margin, which stands apart from the text."""
+    """It begins a caption or a picture of text, which stands apart from the text."""
     joints: tuple[int, ...] = ()
     """Offsets of its text at which a wide gap is."""
 
@@ -85,7 +84,6 @@ def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     gutters = _find_gutters(page) if page.is_beside else []
     found = _find_tables(page, gutters) if tables and page.is_beside else []
     rest: Sequence[Piece] = _without_tables(pieces, found) if found else pieces
-    rest, margin = split_margins(rest) if page.is_beside and not gutters else (rest, [])
     lines = _insert_tables(_join_lines(rest), found, pieces)
     orders = [_place_runs(lines), lines]
     if (page.is_scan and gutters) or any(_jumps_up(a, b) for a, b in itertools.pairwise(lines)):
@@ -93,8 +91,6 @@ def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     if any(order != lines for order in orders):
         lines = max(orders, key=_continuity)
     _mark_blocks(lines)
-    for note in margin:
-        _insert_note(lines, _join_lines(note))
     turned = _join_lines(_without_tables(page.turned, found))
     return PageLayout(page.width, page.height, lines, page.is_garbled, turned)
 
@@ -291,18 +287,6 @@ def insert_picture(lines: list[PdfLine], picture: list[PdfLine]) -> None:
         behind.new_block = behind.is_note = True
     picture[0].new_block = picture[0].is_note = True
     lines[at:at] = picture
-
-
-def _insert_note(lines: list[PdfLine], note: list[PdfLine]) -> None:
-    """A note in the margin behind the paragraph that it stands beside."""
-    middle = (note[0].top + note[0].bottom) / 2
-    beside = [number for number, line in enumerate(lines) if line.top <= middle <= line.bottom]
-    at = beside[0] + 1 if beside else sum(1 for line in lines if line.top < middle)
-    while at < len(lines) and not lines[at].new_block and not lines[at].table:
-        at += 1
-    for number, line in enumerate(note):
-        line.new_block = line.is_note = number == 0
-    lines[at:at] = note
 
 
 def _order(lines: list[PdfLine], gutters: Sequence[float]) -> list[PdfLine]:

@@ -9,10 +9,10 @@ from itertools import chain
 
 from ragkit.load.options import LOADER_VERSIONS, PdfOptions
 from ragkit.load.pages.blocks import page_blocks
+from ragkit.load.pages.captions import mark_captions
 from ragkit.load.pages.headings import largest_text, mark_headings
 from ragkit.load.pages.kept_letters import KeptLetters
 from ragkit.load.pages.layout import PageLayout, PdfLine, insert_picture, lay_out
-from ragkit.load.pages.notes import mark_captions, place_footnotes
 from ragkit.load.pages.ocr.scanned_pages import ScannedPages, lacks_text
 from ragkit.load.pages.pdfium import PdfiumFile
 from ragkit.load.pages.running_heads import take_running_heads
@@ -91,7 +91,6 @@ class PdfLoader:
         if self.options.layout:
             for page in readable:
                 mark_captions(page)
-            place_footnotes(readable)
         compounds = find_compounds(line.text for page in readable for line in page.lines)
         blocks = list(page_blocks(pages))
         texts = [self._page_text(page, compounds) for page in blocks]

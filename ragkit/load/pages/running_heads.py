@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from statistics import median
@@ -25,7 +25,7 @@ LARGEST = 1.2
 NEAR_PAGES = 2
 """How many pages further a line comes back: left and right pages may differ."""
 OFTEN = 3
-"""Pages near it on which a line comes back that may stand close to the text; pages that show where heads stand."""
+"""Pages near it on which a line comes back that may stand close to the text."""
 APART = 0.9
 """How far a line stands from the text that comes back on fewer pages, as a share of its height."""
 MAX_PAGE_NUMBER = 999
@@ -111,11 +111,8 @@ def take_running_heads(pages: Sequence[PageLayout]) -> list[str]:
         near = range(max(0, number - NEAR_PAGES), min(len(pages), number + NEAR_PAGES + 1))
         others = [edge for other in near if other != number for edge in edges[other]]
         found.append(_running_edges(page, edges[number], others, numbers[number]))
-    places = _places_of_heads(edges, found)
     body = " ".join(" ".join(line.text for line in page.lines).casefold() for page in pages)
     count = lru_cache(maxsize=None)(body.count)
-    for number, page in enumerate(pages):
-        found[number] += _in_place(page, edges[number], places, found[number], count)
     taken = list(_take(pages, found, numbers, count))
     _take_turned(pages)
     return [text for text in dict.fromkeys(taken) if text][:MAX_KEPT]
@@ -182,37 +179,6 @@ def _running_edges(
         for edge in found
         if often[id(edge)] >= OFTEN or _apart(edge.line, [line for line in text if not _beside(line, edge.line)])
     ]
-
-
-def _place(line: PdfLine) -> tuple[int, int]:
-    """Where a line stands, within 4 points, and its size."""
-    return round(line.top / 4), round(line.height)
-
-
-def _places_of_heads(edges: Sequence[Sequence[_Edge]], found: Sequence[Sequence[_Edge]]) -> set[tuple[int, int]]:
-    """Places that hold a running head on most of the pages with a line there: not that of the first line of a text."""
-    lines = Counter(place for page in edges for place in {_place(edge.line) for edge in page})
-    heads = Counter(
-        place for page in found for place in {_place(edge.line) for edge in page if not is_page_number(edge.line.text)}
-    )
-    return {place for place, count in heads.items() if count >= OFTEN and count > lines[place] / 2}
-
-
-def _in_place(
-    page: PageLayout,
-    edges: Sequence[_Edge],
-    places: Set[tuple[int, int]],
-    found: Sequence[_Edge],
-    count: Callable[[str], int],
-) -> list[_Edge]:
-    """Lines apart from the text where other pages have running heads, whose words the file has elsewhere too: titles of
-    sections change often."""
-    ids = {id(edge.line) for edge in found}
-    more = [edge for edge in edges if id(edge.line) not in ids and _place(edge.line) in places]
-    more = [edge for edge in more if edge.key and count(edge.key) > 1]
-    ids.update(id(edge.line) for edge in more)
-    text = [line for line in page.lines if id(line) not in ids]
-    return [edge for edge in more if _apart(edge.line, text)]
 
 
 def _beside(line: PdfLine, other: PdfLine) -> bool:

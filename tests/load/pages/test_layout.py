@@ -189,23 +189,15 @@ def test_running_heads_and_page_numbers_are_taken_out_of_the_text_but_the_first(
     assert "Page 3" not in document.text
 
 
-def test_running_heads_whose_titles_change_from_page_to_page_are_taken_out_of_the_text() -> None:
-    titles = ["Valves", "Valves", "Seals", "Seals", "Motors", "Gears", "Gears", "Bearings"]
+def test_a_title_above_the_text_of_one_page_alone_stays() -> None:
+    titles = ["Valves", "Valves", "Motors", "Gears", "Gears"]
 
     def page(sheet: canvas.Canvas, number: int) -> None:
-        sheet.setFont("Helvetica", 9)
-        sheet.drawString(72 if number % 2 else 400, 760, titles[number].upper())
-        sheet.setFont("Helvetica", 11)
-        top = 720
-        if number % 3 == 1:  # a heading where the text of other pages begins
-            sheet.drawString(72, top, f"{titles[number]} and their care")
-            top -= 40
-        paragraph(sheet, 72, top, 30, width=80)
+        sheet.drawString(72, 760, titles[number].upper())
+        paragraph(sheet, 72, 720, 30, width=80)
 
-    document = load(draw(*(lambda sheet, number=number: page(sheet, number) for number in range(8))))
-    assert "MOTORS" not in document.text
-    assert document.text.count("GEARS") == 1  # what stands nowhere else stays once
-    assert all(f"{title} and their care" in document.text for title in (titles[1], titles[4], titles[7]))
+    document = load(draw(*(lambda sheet, number=number: page(sheet, number) for number in range(5))))
+    assert [document.text.count(title) for title in ("VALVES", "MOTORS", "GEARS")] == [1, 1, 1]
 
 
 def test_without_layout_running_heads_stay_and_no_heading_is_found() -> None:

@@ -176,9 +176,12 @@ def test_may_after_a_preposition_is_a_month(text: str, support: Support) -> None
     ("text", "outcome", "shown"),
     [
         ("August.", Outcome.ANSWERED, "August [1]."),
+        ("It is August.", Outcome.ANSWERED, "It is August [1]."),
         ("**goldfish**", Outcome.NOT_IN_DOCUMENTS, NOT_IN_DOCUMENTS),  # stands in a sentence on something else
         ("PELICAN", Outcome.NOT_IN_DOCUMENTS, NOT_IN_DOCUMENTS),
+        ("I am the PELICAN.", Outcome.NOT_IN_DOCUMENTS, NOT_IN_DOCUMENTS),
         ("Yes.", Outcome.UNCITED, "Yes."),
+        ("That is correct.", Outcome.UNCITED, "That is correct."),
     ],
 )
 def test_a_bare_word_answers_if_its_sentence_speaks_of_the_question(text: str, outcome: Outcome, shown: str) -> None:

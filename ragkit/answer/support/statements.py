@@ -82,6 +82,8 @@ _ON_THE_SEARCH = re.compile(
     rf" (?:these|the|your)(?: \w+ed)? {_SHOWN}\b|\bno (?:information|mention|passage|document)\b",
     re.IGNORECASE,
 )
+_DECISION = re.compile(r"(?:(?:it|that|this) is )?(?:yes|no|true|false|correct|right|wrong)\b", re.IGNORECASE)
+"""Answers a question without a word of its own."""
 _LEAD_IN = re.compile(r":\s*$")
 MAX_JUDGED_CHARS = 100_000
 """Characters of an answer that are judged; an answer of 2,048 tokens has about 10,000."""
@@ -114,12 +116,12 @@ def split_statements(text: str) -> list[ClaimedStatement]:
 
 
 def find_bare_answer(text: str) -> ClaimedStatement | None:
-    """An answer of one word without a number ("Paris."), which is a statement only with its question."""
+    """An answer of one word that counts, without a number ("It is Paris."): a statement only with its question."""
     plain = _plain(text)
     terms = {*extract_terms(plain)} - STOP_WORDS
-    is_word = len(terms) == 1 and len(plain.split()) == 1 and not CITATION_MARK.search(text)
-    no_claim = re.fullmatch(r"(?:yes|no)\W*", plain, re.IGNORECASE) or _TALK.match(plain)
-    return ClaimedStatement(plain, ()) if is_word and not no_claim else None
+    is_bare = len(terms) == 1 and not CITATION_MARK.search(text)
+    no_claim = _DECISION.match(plain) or _TALK.match(plain) or _ON_THE_SEARCH.search(plain)
+    return ClaimedStatement(plain, ()) if is_bare and not no_claim else None
 
 
 def is_only_on_the_search(text: str) -> bool:

@@ -110,10 +110,19 @@ def _answers(bare: ClaimedStatement, asked: Collection[str], passage: PassageFac
     words, wanted = frozenset(extract_terms(bare.text)), frozenset(asked)
     terms = sorted(wanted)
     weights = dict(zip(terms, np.asarray(searcher.term_weights(terms), np.float64).tolist(), strict=True))
-    near = (unit.terms for unit in passage.units if words <= unit.terms)
-    return any(coverage(wanted - words, unit | passage.head.terms, weights) >= _MIN_ASKED_SHARE for unit in near)
+    near = (
+        sentence
+        for unit in passage.units
+        if words <= unit.terms
+        for part in _SENTENCE_END.split(unit.text)  # short sentences share a unit
+        if words <= (sentence := frozenset(extract_terms(part)))
+    )
+    return any(
+        coverage(wanted - words, sentence | passage.head.terms, weights) >= _MIN_ASKED_SHARE for sentence in near
+    )
 
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _MIN_ASKED_SHARE = 0.4  # of the words of the question, by weight, in the sentence that has a bare answer
 _MIN_OWN_WORDS = 2 / 3  # of a statement without a citation that the passage or the question has, however rare
 _MIN_SHARED_WORDS = (

@@ -43,6 +43,7 @@ LOADERS: Registry[Loader] = Registry(
         "pdf": ComponentSpec("ragkit.load.pages.pdf:PdfLoader", options="ragkit.load.options:PdfOptions"),
         "ppt": ComponentSpec("ragkit.load.office.ppt:PptLoader", "office", "ragkit.load.options:PptOptions"),
         "pptx": ComponentSpec("ragkit.load.office.pptx:PptxLoader", options="ragkit.load.options:PptxOptions"),
+        "pypdf": ComponentSpec("ragkit.load.pages.pypdf:PypdfLoader", "pypdf", "ragkit.load.options:PypdfOptions"),
         "rtf": ComponentSpec("ragkit.load.office.rtf:RtfLoader", "office", "ragkit.load.options:RtfOptions"),
         "sqlite": ComponentSpec(
             "ragkit.load.data.sqlite:SqliteLoader", options="ragkit.load.options:SqliteTableOptions"

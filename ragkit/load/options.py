@@ -37,6 +37,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "pdf": "7",
     "ppt": "1",
     "pptx": "3",
+    "pypdf": "1",
     "rtf": "4",
     "sqlite": "2",
     "subtitles": "1",
@@ -98,13 +99,19 @@ class LimitOptions:
 
 
 @dataclass(frozen=True)
-class PdfOptions(LimitOptions):
-    """Options of the loader `pdf`."""
+class PypdfOptions(LimitOptions):
+    """Options of the loader `pypdf`."""
 
     max_pages: int = 20_000
     """A file with more pages fails."""
     join_hyphens: bool = True
     """Join words that are hyphenated at the end of a line."""
+
+
+@dataclass(frozen=True)
+class PdfOptions(PypdfOptions):
+    """Options of the loader `pdf`."""
+
     layout: bool = True
     """Find headings and captions, and take running heads and page numbers out of the text."""
     tables: bool = True

@@ -14,7 +14,7 @@ from ragkit.errors import LoadError, MissingExtra, UnknownName, UnsupportedForma
 from ragkit.load import LOADERS
 from ragkit.load.files.walk import FolderOptions
 from ragkit.load.folder import FolderLoader
-from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions, PdfOptions
+from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions
 from ragkit.load.process.ipc import encode_request, read_request
 from ragkit.load.router import LoaderRoute, Router
 from tests.load import odf_files, ole_files, sample_files, scan_files
@@ -38,13 +38,10 @@ def test_the_options_of_a_route_apply_when_its_loader_is_detected() -> None:
 
 def test_a_route_by_suffix_applies_when_the_content_matches() -> None:
     router = Router(
-        [
-            LoaderRoute("pdf", PdfOptions(max_pages=7), (".PDF",)),
-            LoaderRoute("csv", CsvOptions(delimiter=":"), (".dat",)),
-        ]
+        [LoaderRoute("pypdf", suffixes=(".PDF",)), LoaderRoute("csv", CsvOptions(delimiter=":"), (".dat",))]
     )
-    assert router.select_route(PDF, "/x/a.pdf").options == PdfOptions(max_pages=7)
-    assert router.select_route(PDF, "/x/a.bin") == LoaderRoute("pdf")
+    assert router.load(PDF, "/x/a.pdf")[0] == "pypdf"
+    assert router.load(PDF, "/x/a.bin")[0] == "pdf"
     assert router.load(b"a:b\n1:2", "/x/a.dat")[1].text == "a: 1; b: 2"
     assert router.load(b"<!doctype html><p>x", "/x/a.pdf")[0] == "html"
 
@@ -117,7 +114,7 @@ def test_every_loader_keeps_the_protocol(name: str) -> None:
 @pytest.mark.rotating
 @pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
 def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> None:
-    examples = {"pdf": PDF, "docx": sample_files.word(), "epub": sample_files.book({"a": "<h1>x</h1>"})}
+    examples = {"pdf": PDF, "pypdf": PDF, "docx": sample_files.word(), "epub": sample_files.book({"a": "<h1>x</h1>"})}
     examples |= {
         "pptx": sample_files.slides([("a", "b", "")]),
         "xlsx": sample_files.workbook({"a": [["x", 1], ["y", 2]]}),

@@ -20,7 +20,7 @@ from ragkit.config.yaml_parser import create_source, parse_yaml
 from ragkit.embed.options import HashingOptions, MiniLMOptions
 from ragkit.errors import PipelineError
 from ragkit.load.files.walk import FolderOptions
-from ragkit.load.options import MarkdownOptions, PdfOptions
+from ragkit.load.options import MarkdownOptions, PypdfOptions
 from ragkit.pipeline import discovery
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.components import AnswerOptions, ComponentConfig
@@ -135,7 +135,7 @@ def custom_pipeline() -> Pipeline:
     return Pipeline(
         loaders=(
             ComponentConfig("folder", FolderOptions(include=("*.md", "docs/**"), max_file_mb=2.5)),
-            ComponentConfig("pdf", PdfOptions(max_pages=7), (".pdf",)),
+            ComponentConfig("pypdf", PypdfOptions(max_pages=7), (".pdf",)),
             ComponentConfig("markdown", MarkdownOptions(front_matter=False)),
         ),
         splitters=(

@@ -29,7 +29,7 @@ from tests.torture.scoreboard import (
 from tests.torture.sources import SourcesFolder
 
 KILLS = "kill -9"
-OTHER_LOADERS = {"folder", "unstructured"}
+OTHER_LOADERS = {"folder", "pypdf", "unstructured"}
 """Loaders that read no file, or files that another one reads."""
 
 

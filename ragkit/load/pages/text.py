@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ragkit.distribution import install_command
 from ragkit.errors import LoadError, LoadLimitExceeded
-from ragkit.load.options import PdfOptions
+from ragkit.load.options import PypdfOptions
 from ragkit.load.process.parser_state import reads_scans
 from ragkit.load.shared.layout_blocks import TextLayout, shift_layout
 from ragkit.load.shared.loader_utils import build_metadata, collapse_whitespace
@@ -75,7 +75,7 @@ class PdfContent:
     """More metadata; empty values are left out."""
 
 
-def check_page_count(count: int, options: PdfOptions, source: str) -> None:
+def check_page_count(count: int, options: PypdfOptions, source: str) -> None:
     """Raises LoadLimitExceeded above `max_pages`."""
     if count > options.max_pages:
         raise LoadLimitExceeded(source, f"has {count} pages, the limit is {options.max_pages}", "raise max_pages")

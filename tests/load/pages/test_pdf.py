@@ -1,4 +1,4 @@
-"""PDF files: pages, outlines, titles, damaged and locked ones."""
+"""PDF, with both libraries."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ import zlib
 import pytest
 
 from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded
-from ragkit.load.options import PdfOptions
+from ragkit.load import LOADERS
+from ragkit.load.base import Loader
+from ragkit.load.options import PdfOptions, PypdfOptions
 from ragkit.load.pages.pdf import PdfLoader
+from ragkit.load.pages.pypdf import PypdfLoader
 from ragkit.load.pages.text import clean_page_text, clean_title
 from tests.load import sample_files
 
 THREE = sample_files.pdf([["Page one", "second line"], [], ["Page three"]], title="The Report")
 
 
-@pytest.fixture
-def loader() -> PdfLoader:
-    return PdfLoader()
+@pytest.fixture(params=["pdf", "pypdf"])
+def loader(request: pytest.FixtureRequest) -> Loader:
+    return LOADERS.find(request.param)()
 
 
-def test_page_starts_are_offsets_into_the_text(loader: PdfLoader) -> None:
+def test_page_starts_are_offsets_into_the_text(loader: Loader) -> None:
     document = loader.load(THREE, "/x/a.pdf")
     assert document.text == "Page one\nsecond line\n\n\n\nPage three"
     assert document.page_starts == (0, 22, 24)
     assert [document.page_at(document.text.index(words)) for words in ("one", "second", "three")] == [1, 1, 3]
 
 
-def test_title_and_metadata_come_from_the_file(loader: PdfLoader) -> None:
+def test_title_and_metadata_come_from_the_file(loader: Loader) -> None:
     document = loader.load(THREE, "/x/a.pdf")
     assert (document.title, document.format) == ("The Report", "pdf")
     assert document.metadata == {"author": "anonymous", "pages": 3, "format": "pdf", "name": "a.pdf", "suffix": ".pdf"}
 
 
-def test_outline_entries_become_headings_at_the_text_of_their_title(loader: PdfLoader) -> None:
+def test_outline_entries_become_headings_at_the_text_of_their_title(loader: Loader) -> None:
     data = sample_files.pdf(
         [["intro", "Chapter  One", "x"], ["1.1 Deep", "y"], ["z"]],
         outline=[("chapter one", 0, 0), ("1.1 Deep", 1, 1), ("(not on the page)", 0, 2)],
@@ -50,38 +53,40 @@ def test_outline_entries_become_headings_at_the_text_of_their_title(loader: PdfL
     assert [heading.start for heading in document.headings[1:]] == list(document.page_starts[1:])
 
 
-def test_a_password_protected_file_is_an_error(loader: PdfLoader) -> None:
+def test_a_password_protected_file_is_an_error(loader: Loader) -> None:
     for algorithm in ("AES-256", "AES-256-R5", "RC4-40", "RC4-128"):
         with pytest.raises(LoadError, match=r"/x/a\.pdf: password-protected: remove its password"):
             loader.load(sample_files.locked_pdf("secret", "owner", algorithm), "/x/a.pdf")
 
 
-def test_a_file_with_only_an_owner_password_is_read(loader: PdfLoader) -> None:
+def test_a_file_with_only_an_owner_password_is_read(loader: Loader) -> None:
     assert loader.load(sample_files.locked_pdf("", "owner"), "").text == "secret words"
 
 
-def test_a_file_without_a_text_layer_is_an_error(loader: PdfLoader) -> None:
+def test_a_file_without_a_text_layer_is_an_error(loader: Loader) -> None:
     with pytest.raises(LoadError, match=r"no text on its pages: the loader 'pdf' reads scans with its option `ocr`"):
         loader.load(sample_files.pdf([[], []]), "")
 
 
 def test_more_pages_than_max_pages_exceed_a_limit() -> None:
-    with pytest.raises(LoadLimitExceeded, match="has 3 pages, the limit is 2: raise max_pages"):
-        PdfLoader(PdfOptions(max_pages=2)).load(THREE, "")
+    for loader in (PdfLoader(PdfOptions(max_pages=2)), PypdfLoader(PypdfOptions(max_pages=2))):
+        with pytest.raises(LoadLimitExceeded, match="has 3 pages, the limit is 2: raise max_pages"):
+            loader.load(THREE, "")
 
 
-def test_a_limit_of_zero_pages_is_rejected() -> None:
+@pytest.mark.parametrize("options", [PdfOptions, PypdfOptions])
+def test_a_limit_of_zero_pages_is_rejected(options: type[PdfOptions | PypdfOptions]) -> None:
     with pytest.raises(InvalidOption, match=r"max_pages must be > 0 \(got 0\)"):
-        PdfOptions(max_pages=0)
+        options(max_pages=0)
 
 
 @pytest.mark.parametrize("data", [b"", b"%PDF-1.7", b"%PDF-1.7\n" + b"junk" * 100, THREE[: len(THREE) // 10], b"hello"])
-def test_a_damaged_pdf_is_an_error(loader: PdfLoader, data: bytes) -> None:
+def test_a_damaged_pdf_is_an_error(loader: Loader, data: bytes) -> None:
     with pytest.raises(LoadError, match=r"damaged, or not a PDF|no text layer"):
         loader.load(data, "")
 
 
-def test_junk_before_the_header_and_a_missing_xref_table_are_tolerated(loader: PdfLoader) -> None:
+def test_junk_before_the_header_and_a_missing_xref_table_are_tolerated(loader: Loader) -> None:
     without_xref = re.sub(rb"startxref\s+\d+", b"startxref\n0", THREE)
     for data in (b"junk\n" * 20 + THREE, without_xref):
         assert "Page three" in loader.load(data, "").text
@@ -106,7 +111,7 @@ def one_page(kids: bytes, stream: bytes = b"BT /F1 12 Tf 72 700 Td (hello) Tj ET
     )
 
 
-def test_a_handwritten_page_is_read(loader: PdfLoader) -> None:
+def test_a_handwritten_page_is_read(loader: Loader) -> None:
     assert loader.load(one_page(b"3 0 R"), "").text == "hello"
 
 

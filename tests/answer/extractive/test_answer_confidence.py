@@ -39,7 +39,8 @@ class Narrow(Library):
         return _narrow(super().embed(texts))
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
-        return _narrow(super().embed_question(question)[None])[0]
+        row: NDArray[np.float32] = _narrow(super().embed_question(question)[None])[0]
+        return row
 
     def calibration(self) -> ScoreCalibration:
         return measure_calibration(self.embed)

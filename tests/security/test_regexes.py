@@ -48,6 +48,7 @@ MADE: Mapping[str, Sequence[str]] = {
         r"(?<!\w)a(?!\w)",
     ),
     "answer/searchers/text_search.py": (r"\s+".join("a" * 12),),
+    "server/page/originals.py": (r"\s+".join("a" * 12),),
     "answer/support/attribution.py": (
         r"(?>\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]|[\W_]){0,60}?".join(["the", "hedge", "a", "1"]),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, StrictBool
 from typing_extensions import TypedDict
@@ -42,6 +42,7 @@ class JobProgressSchema(TypedDict):
     files_read: Annotated[int, Field(description="Files that were read.")]
     chunks: Annotated[int, Field(description="Passages of the files that were read.")]
     embedded: Annotated[int, Field(description="Passages that were embedded.")]
+    share: NotRequired[Annotated[float, Field(description="The part of the work that is done, from 0 to 1.")]]
     seconds_left: Annotated[float | None, Field(description="Estimated remaining time; null if it is too early.")]
 
 

@@ -20,7 +20,7 @@ MAX_FOLDERS = 200
 
 @router.get("/suggestions", response_model=schemas.SuggestionsSchema)
 async def suggest_questions(context: ContextDep) -> Any:
-    """Suggest first questions from headings of the documents, without a model."""
+    """Suggest first questions about the documents, without a model."""
     try:
         return {"questions": await context.read(suggestions)}
     except NotAKnowledgeBase:

@@ -1,8 +1,9 @@
-"""Suggests questions from headings of the documents, without a model."""
+"""Suggests questions about the documents, without a model."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice, zip_longest
 from typing import Any
@@ -25,6 +26,10 @@ ANSWERING_HITS = 3
 """Hits among which the section of a follow-up question must be."""
 MIN_SECTION_CHARS = 20
 """Characters that a section must have beside its heading."""
+_MAX_OWN = 2
+"""Headings that are questions among the suggestions."""
+_MIN_CHARS, _MAX_CHARS = 12, 80
+"""Of such a heading."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 GENERIC = frozenset((
     "abstract", "acknowledgements", "acknowledgments", "appendix", "bibliography", "changelog", "changes", "conclusion",
@@ -35,12 +40,22 @@ GENERIC = frozenset((
 
 
 def suggestions(session: Session) -> list[str]:
-    """Questions about headings, from documents all over the knowledge base."""
+    """Questions from documents all over the knowledge base: a heading that is one, else what a document is about."""
     rows = session.list_documents("", MAX_LISTED)
     step = max(1, len(rows) // SAMPLED_DOCUMENTS)
     found = (session.find_document(row.id) for row in islice(rows[::step], SAMPLED_DOCUMENTS))
-    questions = (question for document in found if document is not None for question in islice(asked(document), 1))
-    return list(islice(dict.fromkeys(questions), MAX_SUGGESTIONS))
+    documents = list(islice((document for document in found if document is not None), SAMPLED_DOCUMENTS))
+    headings = (heading.text.strip() for document in documents for heading in document.headings)
+    own = [
+        text for text in map(_without_number, headings) if text.endswith("?") and _MIN_CHARS <= len(text) <= _MAX_CHARS
+    ]
+    names = Counter(_file_name(document) for document in documents)
+    about = [f"What is {name} about?" for name, count in names.items() if count == 1]
+    return list(islice(dict.fromkeys([*own[:_MAX_OWN], *about]), MAX_SUGGESTIONS))
+
+
+def _file_name(document: Document) -> str:
+    return display_name(document.source).rstrip("/").rpartition("/")[2]
 
 
 def follow_ups(session: Session, conversation: Mapping[str, Any]) -> list[str]:
@@ -104,7 +119,7 @@ def asked(document: Document) -> list[str]:
 def questions_of(document: Document) -> list[tuple[str, Heading]]:
     """Questions about the headings of a document: a heading that is a question stands for itself."""
     questions = []
-    name = display_name(document.source).rstrip("/").rpartition("/")[2]
+    name = _file_name(document)
     for heading in document.headings:
         text = _without_number(heading.text[:500])
         words = _WORD.findall(text)

@@ -88,6 +88,7 @@ class JobProgress:
             "files_read": self.run.files_read,
             "chunks": self.run.chunks,
             "embedded": self.run.embedded,
+            "share": round(self.run.share, 4),
             "seconds_left": None if left is None else round(left, 1),
         }
         return {"progress": progress, "failures": list(self.failures)}

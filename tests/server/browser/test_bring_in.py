@@ -165,7 +165,7 @@ def test_the_progress_of_a_job_is_shown_and_survives_a_reload(
     served = start(ServerSettings(roots=(str(tmp_path),)), PAID)
     page = open_page(origin=served.origin, viewport={"width": 1280, "height": 800})
     index_pond(page, tmp_path / "pond")
-    bar = job(page).get_by_role("progressbar", name="Files read")
+    bar = job(page).get_by_role("progressbar", name="Work done")
     expect(bar).to_have_attribute("aria-valuenow", "88")
     expect(job(page)).to_contain_text("left")
     page.reload()
@@ -173,7 +173,7 @@ def test_the_progress_of_a_job_is_shown_and_survives_a_reload(
     expect(job(page)).to_contain_text("264 of 300 files")
     embedder.answer(8)
     expect(job(page)).to_contain_text("300 of 300 files, 300 passages")
-    expect(bar).to_have_attribute("aria-valuenow", "100")
+    expect(bar).to_have_attribute("aria-valuenow", re.compile(r"^\d\d$"))  # not 100: 292 passages are not embedded
     page.reload()  # the first documents can be asked already, while the job goes on
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 8 documents")
     expect(page.get_by_role("textbox", name="Question")).to_be_visible()

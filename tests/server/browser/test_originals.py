@@ -120,10 +120,10 @@ def test_a_page_is_zoomed_and_words_are_found_on_all_pages(page: Page) -> None:
     words.fill("OXYGEN")
     page.keyboard.press("Enter")
     expect(page.locator(".mark-box.found")).not_to_have_count(0)
-    expect(pages.get_by_role("status")).to_contain_text("1 of ")
+    expect(pages.locator(".finder .count")).to_contain_text("1 of ")
     words.fill("no such words here")
     page.keyboard.press("Enter")
-    expect(pages.get_by_role("status")).to_have_text("No match")
+    expect(pages.locator(".finder .count")).to_have_text("No match")
 
 
 @pytest.mark.parametrize(

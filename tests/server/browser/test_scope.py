@@ -37,7 +37,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folder = tmp_path_factory.mktemp("scope")
     for name, text in NOTES.items():
         (folder / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "docs" / name).write_text(f"# {name}\n\n## Where the saw hangs\n\n{text}\n", "utf-8")
+        (folder / "docs" / name).write_text(f"# {name}\n\n## Where does the saw hang?\n\n{text}\n", "utf-8")
     with KnowledgeBase.open(folder / "kb", Pipeline.from_yaml("embed: {name: hashing}\n")) as kb:
         kb.index(folder / "docs")
     with Serving(folder / "kb", MODELS) as served:
@@ -45,11 +45,11 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def test_a_suggested_question_is_asked_with_one_click(page: Page) -> None:
-    expect(page.get_by_role("heading", name="Headings of your documents, as questions")).to_be_visible()
-    page.get_by_role("button", name="What does saw.md say about").first.click()
+    expect(page.get_by_role("heading", name="What can be asked")).to_be_visible()
+    page.get_by_role("button", name="Where does the saw hang?").first.click()
     turn = page.locator(".turn")
     expect(turn).to_have_attribute("aria-busy", "false")
-    expect(turn.locator(".question")).to_contain_text("Where the saw hangs")
+    expect(turn.locator(".question")).to_contain_text("Where does the saw hang?")
 
 
 @pytest.mark.parametrize(("folder", "word", "other"), [("winter", "nail", "hook"), ("summer", "hook", "nail")])

@@ -177,13 +177,13 @@ async function showDocuments(welcome) {
   welcome.append(h("section", { class: "cards", "aria-label": t("Documents") }, h("ul", {}, cards)));
 }
 
-/** First questions from headings; what the documents answer to them is not known before they are asked. */
+/** First questions: headings that are questions, and what a document is about. */
 async function suggest(welcome) {
   const { questions } = await get("suggestions").catch(() => ({ questions: [] }));
   if (!questions.length || !welcome.isConnected) return;
   const items = questions.map((question) => h("li", {}, button(plain(question), () => !activeRequest && ask(question), { dir: "auto" })));
   welcome.querySelector(".suggestions")?.remove();
-  welcome.append(h("section", { class: "suggestions", "aria-labelledby": "suggestions" }, h("h2", { id: "suggestions" }, t("Headings of your documents, as questions")), h("ul", {}, items)));
+  welcome.append(h("section", { class: "suggestions", "aria-labelledby": "suggestions" }, h("h2", { id: "suggestions" }, t("What can be asked")), h("ul", {}, items)));
 }
 
 /** Questions about other sections of the cited documents, below the last answer until the next question. */

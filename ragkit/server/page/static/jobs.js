@@ -89,7 +89,7 @@ class JobCard {
     this.title = h("p", { class: "job-title" });
     this.state = h("p", { class: "state" });
     this.fill = h("span", { class: "fill" });
-    this.track = h("span", { class: "track", role: "progressbar", "aria-label": t("Files read"), "aria-valuemin": 0, "aria-valuemax": 100 }, this.fill);
+    this.track = h("span", { class: "track", role: "progressbar", "aria-label": t("Work done"), "aria-valuemin": 0, "aria-valuemax": 100 }, this.fill);
     this.tools = h("div", { class: "tools" });
     this.failures = h("div", {});
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
@@ -99,7 +99,7 @@ class JobCard {
   }
 
   update(job) {
-    const share = job.progress?.files ? Math.round((100 * job.progress.files_read) / job.progress.files) : 0;
+    const share = Math.floor(100 * (job.progress?.share ?? 0));
     this.track.hidden = !isActive(job);
     this.track.setAttribute("aria-valuenow", share);
     this.fill.style.setProperty("--share", `${share}%`);
@@ -149,8 +149,9 @@ function titleOf(job, uploads) {
 function progress(job) {
   if (job.cancelling) return t("Stopping after the current file");
   if (job.status === "queued") return t("Waiting for the jobs before it");
-  const { phase, files, files_read: read, chunks, seconds_left: left } = job.progress ?? { phase: "starting" };
+  const { phase, files, files_read: read, chunks, seconds_left: left, share } = job.progress ?? { phase: "starting" };
   if (WAITING[phase]) return WAITING[phase];
+  if (share >= 1) return WAITING.writing;
   const time = left === null ? "" : `, ${t("{time} left", { time: left < 1 ? t("less than a second") : t("about {time}", { time: formatSeconds(Math.ceil(left)) }) })}`;
   return `${tn("{read} of {n} file|{read} of {n} files", files, { read: formatNumber(read) })}, ${tn("{n} passage|{n} passages", chunks)}${time}`;
 }

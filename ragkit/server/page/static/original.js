@@ -91,7 +91,7 @@ async function renderPages(body, found, at, isCurrent) {
 /** A field that finds words in a document, and steps through the matches. */
 function searchField(path, showMatch) {
   const field = h("input", { type: "search", class: "find", placeholder: t("Find in the document"), "aria-label": t("Find in the document"), autocomplete: "off", maxlength: 200 });
-  const count = h("span", { class: "count", role: "status" });
+  const count = h("span", { class: "count" });
   let [asked, matches, at] = ["", [], -1];
   const form = h("form", { class: "finder", role: "search", on: { submit: async (event) => {
     event.preventDefault();
@@ -101,6 +101,7 @@ function searchField(path, showMatch) {
       if (words !== asked) [asked, matches, at] = [words, (await get(buildPath(`${path}/find`, { q: words }))).matches, -1];
       if (matches.length) await showMatch(matches[(at = (at + 1) % matches.length)]);
       count.textContent = matches.length ? t("{n} of {count}", { n: at + 1, count: matches.length }) : t("No match");
+      announce(count.textContent);
     } catch (error) {
       count.textContent = plain(error.message);
     }

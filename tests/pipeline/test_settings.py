@@ -176,7 +176,7 @@ load:
   - name: folder
     include: ["*.md", "docs/**"]
     max_file_mb: 2.5
-  - name: pdf
+  - name: pypdf
     only: [".pdf"]
     max_pages: 7
   - name: markdown

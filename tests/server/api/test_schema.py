@@ -26,7 +26,7 @@ def test_every_response_matches_the_openapi_document(built: Path, tmp_path: Path
     with serving(built, settings=limited(question_chars=2000)) as (served, client):
         document = tmp_path / "openapi.json"
         document.write_text(json.dumps(client.get("/openapi.json").json()))
-        command = [Path(sys.executable).with_name("st"), "run", document, "--url", served.url, *OPTIONS]
+        command = [str(Path(sys.executable).with_name("st")), "run", str(document), "--url", served.url, *OPTIONS]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

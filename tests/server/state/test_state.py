@@ -100,7 +100,8 @@ def test_an_answer_of_another_server_is_stopped_and_its_server_notices(server: O
     assert wait(other.stop(turn.session_id))[0] == ""
     assert wait(one.update_answer(turn, "Half an answer", [])) is False
     wait(one.finish_answer(turn, "done", "Half an answer of many words.", {}))
-    last = wait(other.get(turn.session_id))["history"][-1]
+    stored: Any = wait(other.get(turn.session_id))
+    last = stored["history"][-1]
     assert (last["status"], last["content"]) == ("cancelled", "Half an")
     wait(other.add_question(turn.session_id, "And?", "tr2"))
 

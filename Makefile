@@ -47,8 +47,10 @@ WORKERS ?= 4
 test: $(STAMP) ## every check and all tests but the slow ones; sets itself up
 	$(MAKE) --jobs 2 check tests
 
+# The day, 0 to 9, of the tests that rotate, or `all`; default: today.
+ROTATION ?=
 tests: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS)
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) $(if $(ROTATION),--rotation $(ROTATION))
 
 # litellm wants an older `openai` than ragkit does, so that it has an environment of its own.
 .venv-litellm/.ready:

@@ -32,6 +32,34 @@ LONG = (
     "tests/load/test_hostile_files.py",
 )
 """Files and folders that take long: they are begun first, so that no process works on alone at the end."""
+THIRDS = (
+    (
+        *(f"{BROWSER}/test_{name}.py" for name in ("bases", "hostile", "looks", "views")),
+        *("tests/server/test_processes.py", "tests/server/state/test_uploads.py", "tests/torture/test_database.py"),
+        *("tests/knowledge_base/test_shared.py", "tests/knowledge_base/test_damaged_settings.py"),
+        *("tests/cost/test_contexts.py", "tests/cli/test_database.py", "tests/load/process/test_parse_pool.py"),
+        *("tests/security/test_server_faults.py", "tests/index/catalog/test_compaction.py"),
+        *("tests/server/state/test_database_failures.py", "tests/server/api/test_disconnects.py"),
+        *("tests/cli/test_unread_files.py", "tests/server/api/test_schema.py"),
+    ),
+    (
+        *(f"{BROWSER}/test_{name}.py" for name in ("axe", "bring_in", "keyboard", "languages")),
+        *("tests/torture/test_torture.py", "tests/server/state/test_jobs.py", "tests/examples/test_examples.py"),
+        *("tests/knowledge_base/test_copy_to_store.py", "tests/knowledge_base/test_workers.py"),
+        *("tests/index/test_store_checksums.py", "tests/load/pages/test_ocr.py", "tests/fuzz/test_fuzz.py"),
+        *("tests/server/state/test_broken_links.py", "tests/knowledge_base/test_interrupts.py"),
+        *("tests/server/state/test_acknowledged_uploads.py", "tests/pipeline/run/test_ray.py"),
+    ),
+    (
+        *(f"{BROWSER}/test_{name}.py" for name in ("chat", "conversation", "originals", "outcomes", "scope")),
+        *("tests/cli/test_torture.py", "tests/server/state/test_replicas.py", "tests/server/test_starvation.py"),
+        *("tests/knowledge_base/test_vectors_on_demand.py", "tests/knowledge_base/test_database_vectors.py"),
+        *("tests/cost/test_budget.py", "tests/pipeline/run/test_local.py", "tests/security/test_access_variants.py"),
+        *("tests/server/state/test_upload_histories.py", "tests/security/test_secrets.py"),
+        *("tests/security/test_paths.py", "tests/bench/test_store_servers.py", "tests/cli/test_watch.py"),
+    ),
+)
+"""Files that take half of the time of all tests: a third of them by the day."""
 TENTH, ALL = 10, "all"
 _ROTATION = "RAGKIT_TEST_ROTATION"
 
@@ -51,6 +79,12 @@ def group(nodeid: str) -> str:
     if page := re.match(r"test_a_block_works_as_shown\[([^:]+):", name):
         return f"{file}::{page[1]}"
     return file
+
+
+def is_of_another_day(nodeid: str, rotation: str) -> bool:
+    """Whether a test is in one of the THIRDS that do not run today."""
+    file = nodeid.partition("::")[0]
+    return rotation != ALL and any(file in part for n, part in enumerate(THIRDS) if n != int(rotation) % len(THIRDS))
 
 
 def selected(nodeids: Sequence[str], rotation: str) -> set[str]:
@@ -86,7 +120,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rotation",
         choices=[ALL, *map(str, range(TENTH))],
-        help="tenth of the cases marked `rotating`; default: today's in a run of all tests, `all` if files are named",
+        help="the day of `rotating` cases and THIRDS; default: today in a run of all tests, `all` if files are named",
     )
 
 
@@ -102,9 +136,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the rotating cases of other days; put long groups first."""
+    """Leave out the files and the rotating cases of other days; put long groups first."""
+    rotation = os.environ[_ROTATION]
     rotating = [item.nodeid for item in items if item.get_closest_marker("rotating")]
-    left_out = set(rotating) - selected(rotating, os.environ[_ROTATION])
+    left_out = set(rotating) - selected(rotating, rotation)
+    left_out |= {item.nodeid for item in items if is_of_another_day(item.nodeid, rotation)}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]
     if "PYTEST_XDIST_WORKER" in os.environ:

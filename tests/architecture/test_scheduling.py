@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduling import ALL, LONG, TENTH, group, selected
+from tests.scheduling import ALL, BROWSER, LONG, TENTH, THIRDS, group, is_of_another_day, selected
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +44,18 @@ def test_only_tests_with_many_cases_rotate() -> None:
     marked = [match for text in texts for match in re.findall(r"(?m)^@pytest.mark.rotating\n(.*)", text)]
     assert marked
     assert all(line.startswith("@pytest.mark.parametrize(") for line in marked)
+
+
+@pytest.mark.parametrize("path", [file for part in THIRDS for file in part])
+def test_a_long_file_runs_on_one_of_three_days(path: str) -> None:
+    assert (ROOT / path).exists()
+    assert [is_of_another_day(f"{path}::test_x[1]", day) for day in "012"].count(False) == 1
+    assert not is_of_another_day(f"{path}::test_x[1]", ALL)
+
+
+def test_every_file_of_the_web_page_runs_on_one_of_three_days() -> None:
+    files = {f"{BROWSER}/{path.name}" for path in (ROOT / BROWSER).glob("test_*.py")}
+    assert files == {file for part in THIRDS for file in part if file.startswith(BROWSER)}
 
 
 @pytest.mark.parametrize("path", LONG)

@@ -102,6 +102,7 @@ class GGUFEngine:
         params = _to_params(file, settings, self.window)
         try:
             self._server: Any = xllamacpp.Server(params)
+            self._server.handle_metrics()  # waits for the engine's loop: freed before it runs, the engine never ends
         except (RuntimeError, MemoryError) as error:
             raise InvalidOption(
                 option,
@@ -248,6 +249,7 @@ def _to_params(file: GGUFFile, settings: EngineSettings, window: int) -> Any:
     # the engine also listens on a loopback port, which ragkit does not use: a random key protects it
     params.api_keys = [secrets.token_hex(32)]
     params.endpoint_slots = params.ui = False
+    params.endpoint_metrics = True
     params.n_threads_http = 1
     if settings.task == "chat":
         params.n_batch = params.n_ubatch = _BATCH

@@ -151,7 +151,7 @@ def test_a_conversation_goes_on_after_an_error_of_the_service(
 def test_a_strict_conversation_goes_on_and_fails_at_its_end(
     house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with RepeatingServer(MisbehavingWire(), [SEARCH, say("In August."), SEARCH, GOOD]) as server:
+    with RepeatingServer(MisbehavingWire(), [SEARCH, say("Yes."), SEARCH, GOOD]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{QUESTION}\n{QUESTION}\n"))
         shown = ragkit("chat", *MODEL, "--strict", code=6)

@@ -25,7 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_vectors_are_those_of_the_same_weights_in_the_shipped_runtime(model: Path) -> None:
     cosines = np.sum(GGUFEmbedder(str(model)).embed_texts(TEXTS) * MiniLM().embed_texts(TEXTS), axis=1)
-    assert cosines.min() > 0.97  # the shipped runtime rounds to 8 bits
+    assert cosines.min() > 0.95  # the shipped runtime rounds to 8 bits; .96 on processors without VNNI
 
 
 def test_a_text_above_the_limit_has_the_vector_of_its_beginning(model: Path) -> None:

@@ -260,6 +260,17 @@ def test_an_interrupted_program_ends_soon(model: Path) -> None:
         assert process.wait(10) in (130, -signal.SIGINT, 1)
 
 
+DROPPED = """
+import sys
+from pathlib import Path
+from ragkit.gguf.engine import EngineSettings, GGUFEngine
+from ragkit.gguf.header import read_gguf
+file = read_gguf(Path(sys.argv[1]))
+for _ in range(20):
+    GGUFEngine(file, EngineSettings(window=777, threads=1), "model")
+"""
+
+
 def test_an_engine_that_nobody_uses_is_freed(model: Path) -> None:
     import gc
     import weakref
@@ -267,3 +278,7 @@ def test_an_engine_that_nobody_uses_is_freed(model: Path) -> None:
     engine = weakref.ref(get_engine(read_gguf(model), EngineSettings(window=777, threads=1), "model"))
     gc.collect()
     assert engine() is None
+
+
+def test_engines_are_freed_as_soon_as_they_are_loaded(model: Path) -> None:
+    subprocess.run([sys.executable, "-c", DROPPED, str(model)], check=True, timeout=120)

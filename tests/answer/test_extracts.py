@@ -154,6 +154,11 @@ def test_a_repeated_mark_or_empty_result_is_an_abstention(text: str) -> None:
     assert answer.abstained
 
 
+def test_an_endless_word_is_not_judged() -> None:
+    answer = RAGAgent(SHELF, Local(["x" * 5_000_000])).ask(QUESTION)
+    assert (answer.statements, answer.citations) == ((), ())
+
+
 MAY = Shelf({"/house/hedge.txt": "The hedge is cut in May. You may water the roses from June to August."})
 
 

@@ -30,8 +30,8 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.records import SearchMode
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
-FOLDERS = ("handbook", "incidents")
-FILES = ("manuals/liquid-nitrogen.pdf", "contracts/mirror-coating.docx")
+FOLDERS = ("handbook", "incidents", "manuals", "minutes", "policies", "visitors")
+FILES = ("contracts/mirror-coating.docx",)
 """What the questions are about, and what is like it; the whole sample would take too long to embed."""
 SEARCHABLE = IndexOptions(searchable_first=True, wait=False)
 QUESTIONS = (

@@ -84,6 +84,8 @@ _ON_THE_SEARCH = re.compile(
 )
 _DECISION = re.compile(r"(?:(?:it|that|this) is )?(?:yes|no|true|false|correct|right|wrong)\b", re.IGNORECASE)
 """Answers a question without a word of its own."""
+_MAX_BARE_CHARS = 200
+"""Characters of an answer of one word, with what stands about it."""
 _LEAD_IN = re.compile(r":\s*$")
 MAX_JUDGED_CHARS = 100_000
 """Characters of an answer that are judged; an answer of 2,048 tokens has about 10,000."""
@@ -117,6 +119,8 @@ def split_statements(text: str) -> list[ClaimedStatement]:
 
 def find_bare_answer(text: str) -> ClaimedStatement | None:
     """An answer of one word that counts, without a number ("It is Paris."): a statement only with its question."""
+    if len(text) > _MAX_BARE_CHARS:
+        return None
     plain = _plain(text)
     terms = {*extract_terms(plain)} - STOP_WORDS
     is_bare = len(terms) == 1 and not CITATION_MARK.search(text)

@@ -33,7 +33,7 @@ _ENTRY = re.compile(
 _NUMBER = re.compile(
     r"^(?:(?:chapter|part|appendix|section|annex)\s+)?(?:[A-Z]|[\dIVXivx]+)(?:[.-]\d+)*[.):]?\s+", re.I
 )
-_HEADING = re.compile(r"\s*\w+(?: \w+){0,2}\s*")
+_HEADING = re.compile(r"\s*\w{1,40}(?: \w{1,40}){0,2}\s*")
 """A line such as `Table of Contents`, or the number of a page."""
 
 

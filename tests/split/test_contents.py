@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragkit.records import Document
@@ -79,6 +79,7 @@ def test_contents_in_the_middle_of_a_chunk_part_it() -> None:
     assert chunk_texts(text, tokens=2000)[1].startswith("Behind.")
 
 
+@example(["Packages ..... 4", "x" * 130, *["Packages ..... 4"] * 4, "x" * 130])
 @given(st.lists(st.sampled_from([*TITLES, "", "x" * 130, "Packages ..... 4", "Memory . . . . . 5", "Graphics …… 6"])))
 def test_nothing_else_is_left_out(lines: list[str]) -> None:
     text = "\n".join(lines)

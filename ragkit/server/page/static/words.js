@@ -24,7 +24,7 @@ export function tn(english, n, values = {}) {
 
 const fill = (text, values) => text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
 
-/** Words of the server that are always the same; what is not known stays as it is. */
+/** A fixed message of the server in the language of the page; without a translation, in English. */
 export const said = (text) => translated[text] ?? text;
 
 for (const element of document.querySelectorAll("[data-t]")) element.textContent = t(element.textContent.trim());

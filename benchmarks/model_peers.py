@@ -118,7 +118,14 @@ def llamaindex(folder: Path, work: Path) -> Callable[[str], Said]:
     Settings.tokenizer = AutoTokenizer.from_pretrained(model_folder()).tokenize  # the default is downloaded
     Settings.embed_model = HuggingFaceEmbedding(model_name=model_folder())
     Settings.llm = OpenAILike(
-        model="local", is_chat_model=True, context_window=8192, max_tokens=300, timeout=1800, temperature=0
+        model="local",
+        api_base=os.environ["OPENAI_BASE_URL"],
+        api_key="none",
+        is_chat_model=True,
+        context_window=8192,
+        max_tokens=300,
+        timeout=1800,
+        temperature=0,
     )
     readers = {".html": HTMLTagReader(tag="body"), ".xlsx": PandasExcelReader()}
     documents = SimpleDirectoryReader(str(folder), file_extractor=readers).load_data()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 from ragkit import Agent, AgentConfig, Document, Message, Provider, RAGAgent, ScriptedProvider, tool
@@ -52,6 +53,18 @@ def test_ragkits_providers_take_the_parts_of_a_request_too() -> None:
 def test_a_completion_unpacks_into_its_message_and_its_usage() -> None:
     completion = Completion(Message.assistant("hi"))
     assert list(completion) == [completion.message, completion.usage]
+
+
+def test_a_method_may_be_set_on_the_object() -> None:
+    async def acomplete(model: str, system_prompt: str, messages: list[Message]) -> str:
+        return "asynchronous"
+
+    provider: Any = SimpleNamespace(
+        complete=lambda model, system_prompt, messages: f"to {messages[-1].content}", acomplete=acomplete
+    )
+    agent = Agent(provider, [add])
+    assert agent.run("Ada").content == "to Ada"
+    assert asyncio.run(agent.arun("Ada")).content == "asynchronous"
 
 
 def test_a_provider_that_answers_to_every_attribute_reads_documents() -> None:

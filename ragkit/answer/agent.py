@@ -18,6 +18,7 @@ from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
+from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.runtime.background_tasks import iterate_in_thread
 from ragkit.agent.runtime.cancellation import Cancellation
@@ -122,8 +123,8 @@ class RAGAgent(Agent):
         Over records (rows of tables), the agent also has the tool `aggregate_records`.
         """
         options = options or RAGOptions()
-        provider = provider or ExtractiveProvider(searcher)
-        config = config or replace(DEFAULT_CONFIG, text_tool_calls=getattr(provider, "writes_calls", False))
+        provider = adapt_provider(provider or ExtractiveProvider(searcher))
+        config = config or replace(DEFAULT_CONFIG, text_tool_calls=provider.writes_calls)
         is_extractive = isinstance(provider, ExtractiveProvider)
         if isinstance(provider, ExtractiveProvider):
             provider = provider.filtered(options.where)
@@ -493,9 +494,7 @@ class RAGAgent(Agent):
 
 def _shows_extracts(provider: Provider, options: RAGOptions) -> bool:
     """Whether the searches of an agent show extracts of their passages."""
-    return options.passages == "extracts" or (
-        options.passages == "auto" and getattr(provider, "on_this_machine", False)
-    )
+    return options.passages == "extracts" or (options.passages == "auto" and provider.on_this_machine)
 
 
 def _create_document_tools(searcher: Searchable, options: RAGOptions) -> list[Tool]:

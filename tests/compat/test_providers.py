@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
-from ragkit import Agent, AgentConfig, Message, Provider, ScriptedProvider, tool
+from ragkit import Agent, AgentConfig, Document, Message, Provider, RAGAgent, ScriptedProvider, tool
 from ragkit.agent.providers.base import Completion, ModelRequest
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.embed.options import HashingOptions
 
 
 @tool
@@ -50,6 +53,37 @@ def test_ragkits_providers_take_the_parts_of_a_request_too() -> None:
 def test_a_completion_unpacks_into_its_message_and_its_usage() -> None:
     completion = Completion(Message.assistant("hi"))
     assert list(completion) == [completion.message, completion.usage]
+
+
+def test_a_method_may_be_set_on_the_object() -> None:
+    async def acomplete(model: str, system_prompt: str, messages: list[Message]) -> str:
+        return "asynchronous"
+
+    provider: Any = SimpleNamespace(
+        complete=lambda model, system_prompt, messages: f"to {messages[-1].content}", acomplete=acomplete
+    )
+    agent = Agent(provider, [add])
+    assert agent.run("Ada").content == "to Ada"
+    assert asyncio.run(agent.arun("Ada")).content == "asynchronous"
+
+
+def test_a_provider_that_answers_to_every_attribute_reads_documents() -> None:
+    class Wrapper:
+        """As wrappers and doubles of clients do."""
+
+        def __getattr__(self, name: str) -> Wrapper:
+            return Wrapper()
+
+        def complete(self, model: str, system_prompt: str, messages: list[Message], **settings: object) -> str:
+            return "In August [1]."
+
+    agent = RAGAgent.from_documents(
+        [Document("The hedge is cut in August.", {"source": "garden"})],
+        Wrapper(),  # type: ignore[arg-type]
+        embedder=HashingEmbedder(HashingOptions(16)),
+    )
+    answer = agent.ask("When is the hedge cut?")
+    assert (answer.text, [citation.source for citation in answer.citations]) == ("In August [1].", ["garden"])
 
 
 def test_the_model_of_an_agent_overrides_that_of_its_config() -> None:

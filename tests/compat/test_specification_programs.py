@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -339,6 +340,24 @@ def test_limits_that_are_not_positive_are_refused(name: str, value: float) -> No
 def test_negative_limits_of_a_run_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be "):
         Limits(**{name: -1})
+
+
+# --- the documentation ---
+
+
+def test_the_learning_path_says_the_hours_of_pages_that_exist() -> None:
+    tutorial = Path(__file__).parents[2] / "docs/tutorial/index.md"
+    _, _, table = tutorial.read_text(encoding="utf-8").partition("| hours | page |")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    *hours, (last, *_) = rows
+    ends = [0.0]
+    for when, pages, ability in hours:
+        start, end = map(float, when.split(" to "))
+        assert (start, bool(ability)) == (ends[-1], True)
+        assert all((tutorial.parent / link).exists() for link in re.findall(r"\(([^)]+)\)", pages))
+        ends.append(end)
+    assert len(hours) > 3
+    assert last == "then"
 
 
 # --- the server ---

@@ -17,6 +17,7 @@ def adapt_provider(provider: Provider) -> Provider:
     """
     kind = type(provider)
     own = [name for name in METHODS if getattr(kind, name, None) not in (None, getattr(Provider, name))]
+    assigned = [name for name in METHODS if name in getattr(provider, "__dict__", ()) and name not in own]
     is_ours = kind.__module__.startswith("ragkit.") and Provider in kind.__mro__
     if is_ours or (own and not any(takes_messages(getattr(kind, name)) for name in own)):
         if not hasattr(provider, "native_tools"):
@@ -25,7 +26,7 @@ def adapt_provider(provider: Provider) -> Provider:
     from ragkit.agent.providers.adapter import AdaptedProvider
 
     # what it inherits from a provider of ours takes a request, and calls the documented methods with one
-    return AdaptedProvider(provider, [name for name in own if not _is_from_ragkit(getattr(kind, name))])
+    return AdaptedProvider(provider, [*(name for name in own if not _is_from_ragkit(getattr(kind, name))), *assigned])
 
 
 def _is_from_ragkit(method: object) -> bool:

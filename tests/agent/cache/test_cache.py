@@ -223,6 +223,17 @@ def test_redis_expires_entries(redis_url: str) -> None:
     client.close()
 
 
+def test_redis_keeps_an_entry_for_its_own_time_and_forgets_it_on_demand(redis_url: str) -> None:
+    client = RedisCache(redis_url, default_ttl=600, prefix="own:")
+    client.set("short", FULL, ttl=0.05)
+    client.set("long", FULL)
+    time.sleep(0.1)
+    assert (client.get("short"), client.get("long"), client.stats.size) == (None, FULL, 1)
+    assert (client.delete("long"), client.delete("long"), client.get("long")) == (True, False, None)
+    assert client.stats.total_requests == 3
+    client.close()
+
+
 ENTRY = '{"message": %s, "usage": [%s, 1, 0, 0], "cost_usd": %s, "stop_reason": "", "model": "", "provider": ""}'
 FOREIGN_VALUES = [
     *("", "\xff\x00", "not json", "[]", "null", '{"message": {"role": "assistant"}}'),

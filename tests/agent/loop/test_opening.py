@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.events import Event, ToolEnded
+from ragkit.agent.events import Event, RunEnded, ToolEnded
 from ragkit.agent.loop.config import AgentConfig
 from ragkit.agent.memory.memory import ConversationMemory
 from ragkit.agent.messages import BY_RAGKIT, Message, Role, ToolCall, json_objects
@@ -147,6 +147,10 @@ def test_calls_that_a_local_model_writes_as_text_are_made_and_not_shown(text: st
     shown = "".join(getattr(event, "text", "") for event in events if type(event).__name__ == "TextChunk")
     assert [e.content for e in events if isinstance(e, ToolEnded)] == ["2", "11"]
     assert shown.replace("I add.", "").strip() == "done"
+    [ended] = [event for event in events if isinstance(event, RunEnded)]
+    [calling] = [message for message in ended.result.new_messages if message.tool_calls and not message.is_opening]
+    reason = "I add." if text.startswith("I add.") else ""
+    assert (calling.content, ended.result.reasoning) == (reason, reason)
 
 
 def test_a_service_with_tool_calls_of_its_own_writes_none_as_text() -> None:

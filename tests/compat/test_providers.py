@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from ragkit import Agent, AgentConfig, Document, Message, Provider, RAGAgent, ScriptedProvider, tool
 from ragkit.agent.providers.base import Completion, ModelRequest
+from ragkit.agent.providers.signatures import adapt_provider
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
 
@@ -65,6 +66,18 @@ def test_a_method_may_be_set_on_the_object() -> None:
     agent = Agent(provider, [add])
     assert agent.run("Ada").content == "to Ada"
     assert asyncio.run(agent.arun("Ada")).content == "asynchronous"
+
+
+def test_a_provider_says_that_its_model_is_small_and_on_this_machine() -> None:
+    def complete(model: str, system_prompt: str, messages: list[Message]) -> str:
+        return "yes"
+
+    small = adapt_provider(
+        cast("Provider", SimpleNamespace(complete=complete, on_this_machine=True, writes_calls=True))
+    )
+    other = adapt_provider(cast("Provider", SimpleNamespace(complete=complete)))
+    assert (small.on_this_machine, small.writes_calls) == (True, True)
+    assert (other.on_this_machine, other.writes_calls) == (False, False)
 
 
 def test_a_provider_that_answers_to_every_attribute_reads_documents() -> None:

@@ -52,6 +52,8 @@ class AdaptedProvider(Provider):
         self.default_model = _text(inner, "default_model") or _text(inner, "model")
         # without tools in the signature, the system prompt describes them, and calls are read from the text
         self.native_tools = any(call.accepts("tools") for call in self._calls.values())
+        self.writes_calls = getattr(inner, "writes_calls", None) is True  # no other value: some objects have every name
+        self.on_this_machine = getattr(inner, "on_this_machine", None) is True
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""

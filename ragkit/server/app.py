@@ -35,6 +35,7 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.writing import Writer
 from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.answer_tasks import AnswerRunner
+from ragkit.server.api import administration as administration_api
 from ragkit.server.api import chat as chat_api
 from ragkit.server.api import knowledge_base as knowledge_base_api
 from ragkit.server.api import management as management_api
@@ -83,6 +84,7 @@ ROUTERS = (
     originals_api.router,
     overview_api.router,
     management_api.router,
+    administration_api.router,
     completions_api.router,
     responses_api.router,
     embeddings_api.router,

@@ -176,6 +176,13 @@ def require_editor() -> None:
         raise RequestRejected(ErrorResponse(403, "this takes the role editor", "not_editor", "permission_error"))
 
 
+def require_owner_role() -> None:
+    """Raises RequestRejected for all but owners, who are everyone on a server without tokens and users."""
+    principal = CURRENT.get()
+    if principal is None or principal.role != "owner":
+        raise RequestRejected(ErrorResponse(403, "this takes the role owner", "not_owner", "permission_error"))
+
+
 def require_operator() -> None:
     """Raises RequestRejected for users whose role is reader: metrics name users."""
     principal = CURRENT.get()

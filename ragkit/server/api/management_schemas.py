@@ -127,3 +127,4 @@ class SourceListSchema(TypedDict):
     uploads: Annotated[UploadLimitsSchema, Field(description="The folder of uploads.")]
     roots: Annotated[list[str], Field(description="Folders below which this client may add folders; empty: none.")]
     can_change: Annotated[bool, Field(description="This client may change the knowledge base.")]
+    is_owner: Annotated[bool, Field(description="This client may change users, and see the settings of the server.")]

@@ -259,7 +259,8 @@ class RandomHouse:
         if not is_owner:
             role = {"role": "owner", "groups": list(GROUPS)}
             before = self.kb.location.access.read()
-            requests = [("POST", "/access/users", {"user": "mallory", **role}), ("PATCH", f"/access/users/{user}", role),
+            requests = [("POST", "/access/users", {"user": "mallory", **role}),
+                        ("PATCH", f"/access/users/{user}", role),
                         ("POST", "/access/users/olga/tokens", {"name": "x"}),
                         ("DELETE", "/access/users/olga/tokens/first", None),
                         ("DELETE", "/access/users/olga", None)]  # fmt: skip

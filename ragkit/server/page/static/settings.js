@@ -1,8 +1,8 @@
 // The settings of owners, in a dialog: users with their tokens, and what the server was started with.
 
-import { announce, button, confirmAction, copyField, formatBytes, formatDay, formatDollars, formatNumber, h, plain } from "./dom.js";
+import { announce, button, confirmAction, copyField, formatBytes, formatDay, formatNumber, h, plain } from "./dom.js";
 import { get, hasToken, send, useToken } from "./api.js";
-import { t, tn } from "./words.js";
+import { locale, t, tn } from "./words.js";
 
 const ROLES = { reader: t("reader"), editor: t("editor"), owner: t("owner") };
 const LIFETIMES = [["", t("for ever")], ...[7, 30, 90, 365].map((days) => [`${days}d`, tn("{n} day|{n} days", days)])];
@@ -11,7 +11,7 @@ const LIMITS = {
   requests_per_minute: t("Requests per minute and token"), max_iterations: t("Requests to the model for one answer"), max_running: t("Answers at the same time"),
   question_chars: t("Characters of a question"), upload_bytes: t("Size of all uploaded files"), days: t("Sessions are kept for"), max_sessions: t("Sessions of one user"), max_bytes: t("Size of the sessions of one user"),
 };
-const UNITS = { usd: formatDollars, seconds: (value) => `${formatNumber(value)} s`, bytes: formatBytes, days: (value) => tn("{n} day|{n} days", value), count: formatNumber };
+const UNITS = { usd: (value) => value.toLocaleString(locale, { style: "currency", currency: "USD" }), seconds: (value) => `${formatNumber(value)} s`, bytes: formatBytes, days: (value) => tn("{n} day|{n} days", value), count: formatNumber };
 
 export function openSettings() {
   const body = h("div", { class: "settings" });

@@ -84,7 +84,7 @@ def test_labels_and_notes_of_one_server_are_found_on_another(server: Open) -> No
     assert wait(other.labels()) == [{"label": "two words", "sessions": 2}, {"label": 'ä % ? " ,', "sessions": 1}]
 
     def found(query: str = "", label: str = "") -> list[str]:
-        return [row["id"] for row in wait(other.list(None, 10, query, label))[0]]  # type: ignore[call-overload, index]
+        return [row["id"] for row in wait(other.list(None, 10, query, label))[0]]  # type: ignore[call-overload, index, misc]
 
     assert found(label='ä % ? " ,') == [first] and found(label="two words") == [second, first]
     assert found(label="two") == found(label='two words", "ä') == found(label=", ") == []

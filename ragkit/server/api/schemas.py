@@ -648,6 +648,7 @@ class BasesSchema(TypedDict):
 
     bases: Annotated[list[str], Field(description="Their names, the default first; empty for one without a name.")]
     current: Annotated[str, Field(description="The one that this request chose.")]
+    managed: Annotated[bool, Field(description="This client may make, rename and delete them.")]
 
 
 class MarkSchema(TypedDict):

@@ -2,6 +2,8 @@
 
 import { announce, button, confirmAction, copyField, formatBytes, formatDay, formatNumber, h, plain } from "./dom.js";
 import { get, hasToken, send, useToken } from "./api.js";
+import { baseList } from "./bases.js";
+import { fieldForm, input } from "./fields.js";
 import { locale, t, tn } from "./words.js";
 
 const ROLES = { reader: t("reader"), editor: t("editor"), owner: t("owner") };
@@ -95,22 +97,7 @@ function lifetime({ created, expires, expired }) {
 }
 
 const select = (id, label, options, value) => h("label", {}, label, h("select", { id, name: id }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text))));
-const input = (id, label, options = {}) => h("label", {}, label, h("input", { type: "text", id, name: id, autocomplete: "off", spellcheck: "false", ...options }));
-const chosenIn = (form) => (id) => form.querySelector(`#${id}`).value.trim();
 const groupsOf = (text) => text.split(/[\s,]+/).filter(Boolean);
-
-function fieldForm(fields, action, submit, cancel = null) {
-  const form = h("form", { class: "fields", on: { submit: (event) => {
-    event.preventDefault();
-    submit(chosenIn(form), form);
-  }, keydown: (event) => {
-    if (event.key !== "Escape" || !cancel) return;
-    event.preventDefault(); // else the dialog would close
-    cancel();
-  } } }, fields, h("div", { class: "tools" }, cancel && button(t("Cancel"), cancel), h("button", { type: "submit", class: "first" }, action)));
-  queueMicrotask(() => cancel && form.querySelector("input, select").focus());
-  return form;
-}
 
 function userForm({ users, open }, change) {
   const role = open && !users.length ? "owner" : "reader";
@@ -142,7 +129,7 @@ function ruleList(rules, others) {
 }
 
 async function showServer(body) {
-  const { version, model, models, pipeline, embedder, keys, limits, bases } = await get("settings");
+  const [{ version, model, models, pipeline, embedder, keys, limits }, known] = await Promise.all([get("settings"), get("bases")]);
   const row = (term, ...value) => [h("dt", {}, term), h("dd", {}, value)];
   body.replaceChildren(
     h("p", { class: "note" }, t("The server reads its settings when it starts: start it again with an option to change one. Keys are variables of its environment, and are never shown.")),
@@ -151,7 +138,6 @@ async function showServer(body) {
       keys.map(({ service, variables, set }) => row(t("Key of {service}", { service }), set ? [h("code", {}, set), ` ${t("is set")}`] : [t("not set"), " ", h("code", {}, variables[0])]))),
     h("h3", {}, t("Limits")),
     h("dl", { class: "facts" }, limits.map(({ name, value, unit, option }) => row(LIMITS[name] ?? name, value === null ? t("no limit") : UNITS[unit](value), " ", h("code", {}, option)))),
-    h("h3", {}, t("Knowledge bases")),
-    h("dl", { class: "facts" }, bases.length > 0 && row(t("Served"), plain(bases.join(", "))), row(t("Pipeline"), plain(pipeline)), row(t("Embedder"), plain(embedder)), row(t("Server"), plain(`ragkit ${version}`))),
-    h("p", { class: "hint" }, t("To make, rename or leave out one, start the server with other names:"), " ", h("code", {}, "ragkit serve --kb NAME=FOLDER --kb NAME=FOLDER")));
+    h("h3", {}, t("Knowledge bases")), ...baseList(known, body),
+    h("dl", { class: "facts" }, row(t("Pipeline"), plain(pipeline)), row(t("Embedder"), plain(embedder)), row(t("Server"), plain(`ragkit ${version}`))));
 }

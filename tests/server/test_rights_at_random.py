@@ -263,7 +263,8 @@ class RandomHouse:
                         ("PATCH", f"/access/users/{user}", role),
                         ("POST", "/access/users/olga/tokens", {"name": "x"}),
                         ("DELETE", "/access/users/olga/tokens/first", None),
-                        ("DELETE", "/access/users/olga", None)]  # fmt: skip
+                        ("DELETE", "/access/users/olga", None), ("POST", "/bases", {"name": "x"}),
+                        ("DELETE", "/bases/x", None)]  # fmt: skip
             method, path, body = self.rng.choice(requests)
             assert client.request(method, path, json=body).status_code in (401, 403), f"{user} {method} {path}"
             assert self.kb.location.access.read() == before

@@ -135,9 +135,9 @@ async function showServer(body) {
     h("p", { class: "note" }, t("The server reads its settings when it starts: start it again with an option to change one. Keys are variables of its environment, and are never shown.")),
     h("h3", {}, t("Model")),
     h("dl", { class: "facts" }, row(t("Answers"), plain(model), " ", h("code", {}, "--model")), models.length > 0 && row(t("Also offered"), plain(models.join(", "))),
-      keys.map(({ service, variables, set }) => row(t("Key of {service}", { service }), set ? [h("code", {}, set), ` ${t("is set")}`] : [t("not set"), " ", h("code", {}, variables[0])]))),
+      keys.map(({ service, variables, set }) => row(t("Key of {service}", { service }), set ? [h("code", {}, set), ` ${t("is set")}`] : [t("not set"), " ", h("code", {}, variables[0])])),
+      row(t("Pipeline"), plain(pipeline)), row(t("Embedder"), plain(embedder)), row(t("Server"), plain(`ragkit ${version}`))),
     h("h3", {}, t("Limits")),
     h("dl", { class: "facts" }, limits.map(({ name, value, unit, option }) => row(LIMITS[name] ?? name, value === null ? t("no limit") : UNITS[unit](value), " ", h("code", {}, option)))),
-    h("h3", {}, t("Knowledge bases")), ...baseList(known, body),
-    h("dl", { class: "facts" }, row(t("Pipeline"), plain(pipeline)), row(t("Embedder"), plain(embedder)), row(t("Server"), plain(`ragkit ${version}`))));
+    h("h3", {}, t("Knowledge bases")), ...baseList(known, body));
 }

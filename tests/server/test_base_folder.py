@@ -69,7 +69,8 @@ def test_names_and_directories(tmp_path: Path) -> None:
 def test_a_name_is_valid_and_new(tmp_path: Path, name: str) -> None:
     folder = BaseFolder(tmp_path)
     folder.open()
-    for change in (lambda: folder.make(name), lambda: folder.rename("main", name)):
+    changes: list[Callable[[], None]] = [lambda: folder.make(name), lambda: folder.rename("main", name)]
+    for change in changes:
         with pytest.raises(InvalidOption, match=r"small letters|a new name: there are main"):
             change()
     with pytest.raises(InvalidOption, match="the last one stays"):

@@ -35,6 +35,8 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.writing import Writer
 from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.answer_tasks import AnswerRunner
+from ragkit.server.api import administration as administration_api
+from ragkit.server.api import base_management as base_management_api
 from ragkit.server.api import chat as chat_api
 from ragkit.server.api import knowledge_base as knowledge_base_api
 from ragkit.server.api import management as management_api
@@ -43,6 +45,7 @@ from ragkit.server.api.dependencies import AppContext
 from ragkit.server.api.openai import completions as completions_api
 from ragkit.server.api.openai import embeddings as embeddings_api
 from ragkit.server.api.openai import responses as responses_api
+from ragkit.server.base_folder import BaseFolder
 from ragkit.server.bases import Base, KbPathMiddleware
 from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.http_errors import ErrorResponse, to_error_response
@@ -83,6 +86,8 @@ ROUTERS = (
     originals_api.router,
     overview_api.router,
     management_api.router,
+    administration_api.router,
+    base_management_api.router,
     completions_api.router,
     responses_api.router,
     embeddings_api.router,
@@ -111,6 +116,7 @@ def create_app(
     settings: ServerSettings | None = None,
     mounts: Sequence[Mount] = (),
     bases: Mapping[str, Base] | None = None,
+    base_folder: BaseFolder | None = None,
 ) -> FastAPI:
     """The application that serves a knowledge base, or several.
 
@@ -120,6 +126,7 @@ def create_app(
         settings: None: the defaults, for loopback.
         mounts: more applications, behind the same middleware.
         bases: all knowledge bases by name, the first of them `kb`; None: only `kb`, without a name.
+        base_folder: where owners make, rename and delete them; None: nowhere. The caller starts again after a change.
 
     Raises:
         KnowledgeBaseDamaged: the state file cannot be read.
@@ -174,6 +181,7 @@ def create_app(
         responses=_ERROR_RESPONSES,
         redirect_slashes=False,
     )
+    app.state.base_folder = base_folder
     for router in ROUTERS:
         app.include_router(router)
     app.router.routes.extend(static_routes())

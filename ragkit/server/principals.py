@@ -83,7 +83,7 @@ class AccessControl:
                 if user is not None:
                     known = settings.find_user(user.name)
                     signed = User(user.name, user.groups, known.role if known is not None else "reader")
-                    return _principal(signed, base, user.groups)
+                    return _principal(signed, base, user.groups, "")
             elif token and (found := settings.find_token(token)) is not None:
                 user, stored = found
                 _require_valid(stored)
@@ -104,7 +104,7 @@ class AccessControl:
         return Principal(name, "owner" if is_owner else "reader", owner_key=key)
 
 
-def _principal(user: User, base: str, groups: tuple[str, ...] | None, token: str = "") -> Principal:
+def _principal(user: User, base: str, groups: tuple[str, ...] | None, token: str) -> Principal:
     key = "" if user.role == "owner" else f"user:{user.name}"
     return Principal(f"user:{user.name}@{base}", user.role, base, groups, key, token)
 
@@ -174,6 +174,13 @@ def require_editor() -> None:
     principal = CURRENT.get()
     if principal is not None and principal.owner_key and principal.role == "reader":
         raise RequestRejected(ErrorResponse(403, "this takes the role editor", "not_editor", "permission_error"))
+
+
+def require_owner_role() -> None:
+    """Raises RequestRejected for all but owners, who are everyone on a server without tokens and users."""
+    principal = CURRENT.get()
+    if principal is None or principal.role != "owner":
+        raise RequestRejected(ErrorResponse(403, "this takes the role owner", "not_owner", "permission_error"))
 
 
 def require_operator() -> None:

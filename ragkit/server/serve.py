@@ -71,16 +71,17 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bool = False) -> None:
-    """Serve in this process until SIGINT, SIGTERM or SIGHUP.
+def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bool = False) -> int:
+    """Serve in this process until SIGINT, SIGTERM or SIGHUP. Returns how many of them came.
 
     With `last`, the process exits afterwards, and further signals are ignored while it does.
     """
     limit_arenas()
     raise_file_limit()
-    server = uvicorn.Server(create_config(app, settings))
+    server, came = uvicorn.Server(create_config(app, settings)), list[int]()
 
     def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         server.should_exit = True
 
     # A signal may come before uvicorn handles signals. At the end, uvicorn raises the one that stopped it again, which
@@ -91,6 +92,7 @@ def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bo
     finally:
         for number, handler in previous.items():
             signal.signal(number, signal.SIG_IGN if last else handler)
+    return len(came)
 
 
 def run_workers(factory: str, settings: ServerSettings, sock: socket.socket, workers: int) -> None:

@@ -226,7 +226,8 @@ def _document(world: World, client: httpx2.Client, user: str, question: str, rng
 def _lists(world: World, client: httpx2.Client, user: str, question: str, rng: random.Random) -> str:
     prefix = rng.choice(world.secrets).word[:6]
     paths = ["/suggestions", "/folders", "/status", "/sessions", f"/sessions?q={prefix}", "/traces", "/v1/models",
-             "/sources", "/jobs", "/metrics", "/bases", "/ready", "/openapi.json"]  # fmt: skip
+             "/sources", "/jobs", "/metrics", "/bases", "/ready", "/openapi.json", "/labels", "/access",
+             "/settings"]  # fmt: skip
     return client.get(rng.choice(paths)).text
 
 

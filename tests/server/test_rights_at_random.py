@@ -60,6 +60,8 @@ class RandomHouse:
     rules: dict[str, set[str]] = field(default_factory=dict)
     answers: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
+    """The word of each note and label, and whose conversation has it."""
     seen: Counter[str] = field(default_factory=Counter)
     pairs: int = 0
     hidden: int = 0
@@ -89,6 +91,10 @@ class RandomHouse:
         for word in {version.word for version in self.versions if version.word in lowered}:
             assert self.may_find(user, word), f"{user} is shown {word} by {place}: {text[:2000]}"
             self.seen[place] += 1
+        for word in (word for word in self.notes if word in text):
+            is_own = self.notes[word] == user or ROLES[user] == "owner"
+            assert is_own and "shared" not in place, f"{user} is shown the note {word} by {place}: {text[:2000]}"
+            self.seen["note"] += 1
         self.hidden += HIDDEN in text
 
     # changes
@@ -233,6 +239,37 @@ class RandomHouse:
             if response.status_code == 200:
                 self.links.append((user, response.json()["share_id"]))
 
+    def annotate(self, user: str, client: httpx2.Client) -> None:
+        """Give a conversation a note and a label, or try to: whose it is not may not."""
+        if self.answers:
+            whose, answer = self.rng.choice(self.answers)
+            word = f"zzlabel{len(self.notes)}z"
+            body = {"labels": [word], "note": f"Remember {word}."}
+            response = client.patch(f"/session/{answer['session_id']}", json=body)
+            if response.status_code == 200:
+                assert user == whose or ROLES[user] == "owner"
+                self.notes[word] = whose
+                self.check(user, "note", response.text)
+
+    def try_to_rule(self, user: str, client: httpx2.Client) -> None:
+        """The routes of owners: nobody else reaches one, whatever they send."""
+        is_owner = user in self.groups and ROLES[user] == "owner"
+        for path in ("/access", "/settings"):
+            assert (client.get(path).status_code == 200) == is_owner, f"{user} reads {path}"
+        if not is_owner:
+            role = {"role": "owner", "groups": list(GROUPS)}
+            before = self.kb.location.access.read()
+            requests = [("POST", "/access/users", {"user": "mallory", **role}),
+                        ("PATCH", f"/access/users/{user}", role),
+                        ("POST", "/access/users/olga/tokens", {"name": "x"}),
+                        ("DELETE", "/access/users/olga/tokens/first", None),
+                        ("DELETE", "/access/users/olga", None), ("POST", "/bases", {"name": "x"}),
+                        ("DELETE", "/bases/x", None)]  # fmt: skip
+            method, path, body = self.rng.choice(requests)
+            assert client.request(method, path, json=body).status_code in (401, 403), f"{user} {method} {path}"
+            assert self.kb.location.access.read() == before
+            self.seen["refused"] += 1
+
     def read_everything(self, user: str, client: httpx2.Client) -> None:
         """Read every route as a user: own and others' conversations, lists, searches, documents, MCP."""
         rng = self.rng
@@ -240,7 +277,10 @@ class RandomHouse:
         version = rng.choice(self.versions)
         paths = ["/sessions?limit=200", f"/sessions?q={version.word}", f"/sessions?q={version.word[:6]}",
                  "/traces?limit=200", "/documents?limit=200", f"/documents?q={version.word[:7]}", "/folders",
-                 "/suggestions", "/status", "/sources", "/jobs", "/metrics", "/v1/models"]  # fmt: skip
+                 "/suggestions", "/status", "/sources", "/jobs", "/metrics", "/v1/models", "/labels"]  # fmt: skip
+        if self.notes:
+            word = rng.choice(sorted(self.notes))
+            paths += [f"/sessions?label={word}", f"/sessions?q={word}"]
         for _, answer in rng.sample(self.answers, min(4, len(self.answers))):
             session, trace = answer["session_id"], answer["trace_id"]
             paths += [f"/session/{session}", f"/session/{session}/export", f"/session/{session}/suggestions",
@@ -281,6 +321,9 @@ class RandomHouse:
                 self.share(user, client)
             elif kind < 0.85 and user in self.groups:
                 self.lose_in_mid_stream(user, client)
+            else:
+                self.annotate(user, client)
+            self.try_to_rule(user, client)
         reader = rng.choice(sorted(self.tokens))
         with self.client(reader) as client:
             self.read_everything(reader, client)

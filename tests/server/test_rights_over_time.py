@@ -143,7 +143,10 @@ OTHER_ROUTES = {
     "POST /v1/search", "POST /v1/embeddings", "POST /v1/chat/completions", "POST /v1/completions",
     "POST /v1/responses", "POST /v1/rerank", "GET /v1/models",
     "GET /v1/models/{model:path}",
-    "GET /bases", "GET /health", "GET /ready", "GET /metrics", "GET /documents/{document_id}/rectangles",
+    "GET /bases", "POST /bases", "PATCH /bases/{name}", "DELETE /bases/{name}",
+    "GET /labels", "GET /access", "POST /access/users", "PATCH /access/users/{user}",
+    "DELETE /access/users/{user}", "POST /access/users/{user}/tokens", "DELETE /access/users/{user}/tokens/{name}",
+    "GET /settings", "GET /health", "GET /ready", "GET /metrics", "GET /documents/{document_id}/rectangles",
     "GET /documents/{document_id}/pages/{page}", "GET /documents/{document_id}/html",
     "GET /documents/{document_id}/file", "GET /documents/{document_id}/find", "POST /documents",
     "GET /documents/{document_id}/overview",
@@ -427,6 +430,8 @@ def test_the_state_of_an_earlier_version_keeps_its_sessions_and_their_owners(hou
         for table, column in (
             ("sessions", "owner"),
             ("sessions", "bytes"),
+            ("sessions", "labels"),
+            ("sessions", "note"),
             ("traces", "owner"),
             ("suspended", "owner"),
         ):

@@ -174,7 +174,7 @@ def revoke(context: CliContext, who: str, groups: tuple[str, ...], path: str | N
         if groups:
             kept = tuple(group for group in user.groups if group not in groups)
             return settings.with_user(replace(user, groups=kept))
-        return replace(settings, users=tuple(other for other in settings.users if other.name != who))
+        return settings.without_user(who)
 
     _change(context, remove)
     if path is not None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +19,9 @@ from ragkit.errors import InvalidOption, MissingExtra, NotAKnowledgeBase, Ragkit
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 if TYPE_CHECKING:
-    import socket
-
     from fastapi import FastAPI
 
+    from ragkit.server.base_folder import BaseFolder
     from ragkit.server.settings import ServerSettings
 
 TOKEN_ENV = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
@@ -29,6 +30,8 @@ STATE_FILE = "server.sqlite"
 """A directory with this file was served before; without it, only an empty one may be filled."""
 WORKER_ENV = "RAGKIT_SERVER_WORKER"
 """Environment variable with the settings for worker processes, as JSON, without tokens."""
+SOCKET_ENV = "RAGKIT_SERVER_SOCKET"
+"""Environment variable with the number of the listening socket, for a server that starts again."""
 SERVED_TOOLS = ("calculator", "web_search")
 POSITIVE = click.FloatRange(min=0, min_open=True)
 
@@ -53,6 +56,8 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 @click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="Allowed CORS origin.")
 @click.option("--root", "roots", multiple=True, type=click.Path(exists=True, file_okay=False, resolve_path=True),
               metavar="DIR", help="Folder below which local clients may add folders; repeatable.")  # fmt: skip
+@click.option("--kb-folder", type=click.Path(file_okay=False, resolve_path=True, path_type=Path), metavar="DIR",
+              help="Serve the knowledge bases of a folder, which the owner may change in the page.")  # fmt: skip
 @click.option("--watch-interval", "watch_seconds", type=POSITIVE, metavar="SECONDS",
               help="Look at the sources this often, and index what has changed.")  # fmt: skip
 @click.option("--upload-quota", "upload_bytes", type=click.IntRange(min=1), metavar="BYTES",
@@ -98,6 +103,7 @@ def command(
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
     roots: tuple[str, ...],
+    kb_folder: Path | None,
     watch_seconds: float | None,
     otel: bool,
     workers: int,
@@ -114,16 +120,25 @@ def command(
         ragkit serve --model openai:gpt-4o-mini --port 8000
         ragkit serve --tool calculator --tool web_search
         ragkit serve --kb notes=.ragkit --kb team=postgresql://db.example/team
+        ragkit serve --kb-folder bases/
         RAGKIT_SERVER_TOKEN=... ragkit serve --host 0.0.0.0 --workers 4
     """
     try:
         from ragkit.agent.tools.served import get_builtin_tool
+        from ragkit.server.base_folder import BaseFolder
         from ragkit.server.serve import run, run_workers, socket_url, split_limits
         from ragkit.server.settings import Retention, ServerLimits, ServerSettings
     except ImportError as error:
         if isinstance(error, RagkitError):
             raise
         raise MissingExtra("`ragkit serve`", "server") from error
+    base_folder = None if kb_folder is None else BaseFolder(kb_folder)
+    if base_folder is not None:
+        current = click.get_current_context()
+        if workers > 1 or current.params.get("kb_") or (current.obj or {}).get("kb"):
+            raise click.UsageError("--kb-folder goes without --kb, and with one worker")
+        named = {name: str(directory) for name, directory in base_folder.open().items()}
+        context = replace(context, kb=Path(next(iter(named.values()))), address="", bases=named)
     if no_cache:
         overrides["cached_answers"] = 0
     limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
@@ -143,21 +158,33 @@ def command(
                 kb.agent(model)  # fail now, not at the first request, if a model cannot be used
         for name in tools:
             get_builtin_tool(name)  # likewise, if it needs a package
+        again = SOCKET_ENV in os.environ
         sock = bind_socket(settings)
         places = ", ".join(f"{name}={one.place}".lstrip("=") for name, one in named_contexts(context).items())
         context.log(f"serving {places} at {socket_url(sock)} (press Ctrl-C to stop)")
-        if context.json:
+        if context.json and not again:
             context.write_json({"url": socket_url(sock), "kb": context.place})
         configure_logging(context)
         if workers == 1:
-            run(create_application(bases, settings), settings, sock, last=True)
-            return
+            listening = None if base_folder is None else os.dup(sock.fileno())  # the server closes its own
+            application = create_application(bases, settings, base_folder=base_folder)
+            signals = run(application, settings, sock, last=base_folder is None)
+    if workers == 1:
+        if base_folder is not None and listening is not None and base_folder.ends_server and signals == 1:  # its own
+            start_again(listening)
+        return
     os.environ[TOKEN_ENV] = "\n".join(settings.tokens)
     own_places = dict(context.bases) or {"": context.address or str(context.kb)}
     public = {name: value for name, value in asdict(settings).items() if name not in ("tokens", "proxy_secret")}
     worker = {"bases": own_places, "config": context.config, "quiet": context.quiet, "settings": public}
     os.environ[WORKER_ENV] = json.dumps(worker)
     run_workers("ragkit.cli.commands.serve:create_worker_application", settings, sock, workers)
+
+
+def start_again(listening: int) -> None:
+    """Replace this process by a new one of the same command, which takes over the listening socket."""
+    os.set_inheritable(listening, True)
+    os.execve(sys.executable, sys.orig_argv, {**os.environ, SOCKET_ENV: str(listening)})  # noqa: S606 - its own command
 
 
 def counts_together(context: CliContext) -> bool:
@@ -182,10 +209,16 @@ def named_contexts(context: CliContext) -> dict[str, CliContext]:
     } or {"": context}
 
 
-def create_application(bases: Mapping[str, KnowledgeBase], settings: ServerSettings, *, alone: bool = True) -> FastAPI:
+def create_application(
+    bases: Mapping[str, KnowledgeBase],
+    settings: ServerSettings,
+    *,
+    alone: bool = True,
+    base_folder: BaseFolder | None = None,
+) -> FastAPI:
     """The application for knowledge bases by name, with MCP at /mcp if it is installed.
 
-    `alone`: no other process serves the same port.
+    `alone`: no other process serves the same port. `base_folder`: where owners may change them.
     """
     from ragkit.server.app import Mount, create_app
     from ragkit.server.bases import Base
@@ -201,7 +234,7 @@ def create_application(bases: Mapping[str, KnowledgeBase], settings: ServerSetti
     for base in bases.values():
         base.location.follow("server")
     served = None if named is None else {name: Base(base, base.path) for name, base in named.items()}
-    return create_app(kb, kb.path, settings, mounts, served)
+    return create_app(kb, kb.path, settings, mounts, served, base_folder)
 
 
 def create_worker_application() -> FastAPI:
@@ -246,6 +279,9 @@ def bind_socket(settings: ServerSettings) -> socket.socket:
     """The listening socket. Raises InvalidOption if the address cannot be used."""
     from ragkit.server.serve import create_socket
 
+    inherited = os.environ.pop(SOCKET_ENV, "")
+    if inherited:
+        return socket.socket(fileno=int(inherited))
     try:
         return create_socket(settings)
     except OSError as error:

@@ -125,6 +125,10 @@ class AccessSettings:
         others = [other for other in self.users if other.name != user.name]
         return replace(self, users=tuple(sorted((*others, user), key=lambda other: other.name)))
 
+    def without_user(self, name: str) -> AccessSettings:
+        """The settings without this user, and so without their tokens."""
+        return replace(self, users=tuple(other for other in self.users if other.name != name))
+
     def with_default(self, default: str) -> AccessSettings:
         """The settings with another default, `open` or `closed`. Raises InvalidOption."""
         return replace(self, default=_default(default))

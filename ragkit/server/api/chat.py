@@ -25,7 +25,8 @@ router = APIRouter()
 Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
 PageLimit = Annotated[int, Query(ge=1, le=200, description="Items per page.")]
 SessionFilter = Annotated[str | None, Query(description="Only traces of this session.")]
-SessionQuery = Annotated[str, Query(max_length=200, description="Text in the title or a message.")]
+SessionQuery = Annotated[str, Query(max_length=200, description="Text in the title, the note or a message.")]
+SessionLabel = Annotated[str, Query(max_length=50, description="Only sessions with this label.")]
 ExportFormat = Annotated[Literal["json", "markdown"], Query(description="Format of the file.")]
 
 
@@ -88,10 +89,18 @@ async def give_feedback(context: ContextDep, body: schemas.FeedbackBody) -> Any:
 
 
 @router.get("/sessions", response_model=schemas.SessionListSchema)
-async def list_sessions(context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: SessionQuery = "") -> Any:
-    """List sessions, most recently used first; `q`: those with this text in the title or a message."""
-    sessions, next_cursor = await context.sessions.list(cursor, limit, q)
+async def list_sessions(
+    context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: SessionQuery = "", label: SessionLabel = ""
+) -> Any:
+    """List sessions, most recently used first; `q`: those with this text in the title, the note or a message."""
+    sessions, next_cursor = await context.sessions.list(cursor, limit, q, label)
     return {"sessions": sessions, "next": next_cursor}
+
+
+@router.get("/labels", response_model=schemas.LabelListSchema)
+async def list_labels(context: ContextDep) -> Any:
+    """List the labels of the sessions."""
+    return {"labels": await context.sessions.labels()}
 
 
 @router.get("/session/{session_id}", response_model=schemas.SessionHistorySchema)
@@ -101,9 +110,9 @@ async def get_session(context: ContextDep, session_id: schemas.Id) -> Any:
 
 
 @router.patch("/session/{session_id}", response_model=schemas.SessionSchema)
-async def rename_session(context: ContextDep, session_id: schemas.Id, body: schemas.RenameSessionBody) -> Any:
-    """Rename a session."""
-    return await context.sessions.rename(session_id, body.title)
+async def change_session(context: ContextDep, session_id: schemas.Id, body: schemas.ChangeSessionBody) -> Any:
+    """Change the title, the labels or the note of a session. A link to the session shows neither labels nor note."""
+    return await context.sessions.change(session_id, body.title, body.labels, body.note)
 
 
 @router.get(
@@ -194,7 +203,10 @@ def _event_payload(event: answer_tasks.ServerEvent) -> tuple[str, JsonObject]:
 
 def _to_markdown(session: Mapping[str, JSON]) -> str:
     """A session as Markdown: the messages, with citations below each answer."""
+    labels = ", ".join(cast("list[str]", session["labels"]))
+    note = [f"> {line}" for line in str(session["note"]).splitlines()]
     parts = [f"# {session['title']}", f"_{session['created']}_"]
+    parts += [part for part in (labels and f"Labels: {labels}", "\n".join(note)) if part]
     for message in cast("list[dict[str, JSON]]", session["history"]):
         author = "You" if message["role"] == "user" else "Answer"
         status = "" if message["status"] == "done" else f" ({message['status']})"

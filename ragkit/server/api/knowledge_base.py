@@ -21,7 +21,7 @@ from ragkit.server.api.chat import Cursor, PageLimit, parse_filter_param
 from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
 from ragkit.server.metrics import CONTENT_TYPE
-from ragkit.server.principals import require_operator, visible_kbs
+from ragkit.server.principals import require_operator
 from ragkit.server.readiness import READY
 from ragkit.server.state.database import decode_cursor, encode_cursor, format_time
 from ragkit.usage.meter import use_meter
@@ -105,12 +105,6 @@ async def get_document(
         raise not_found("document", "document_not_found")
     document, stale = found
     return JSONResponse({**document_excerpt(document, start_line, end_line), "stale": stale})
-
-
-@router.get("/bases", response_model=schemas.BasesSchema)
-async def list_bases(context: ContextDep) -> Any:
-    """List the knowledge bases of the server by name, the default first; none if it has one without a name."""
-    return {"bases": visible_kbs(context.bases), "current": context.name}
 
 
 @router.get("/status", response_model=schemas.StatusSchema)

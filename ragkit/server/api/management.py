@@ -135,7 +135,8 @@ async def list_sources(request: Request, context: ContextDep) -> Any:
     local = may_change(context) and _is_local(request, context)
     roots = list(context.settings.roots) if local else []
     return {
-        "exists": exists, "sources": sources, "uploads": uploads, "roots": roots, "can_change": may_change(context)
+        "exists": exists, "sources": sources, "uploads": uploads, "roots": roots, "can_change": may_change(context),
+        "is_owner": _sees_everything(),
     }  # fmt: skip
 
 

@@ -13,6 +13,12 @@ from ragkit.server.state.job_store import JobStatus
 MaxCost = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
+class BaseNameBody(RequestBody):
+    """The name of a knowledge base."""
+
+    name: str = Field(max_length=40, description="The new name: small letters, digits, `-` and `_`.")
+
+
 class AddSourceBody(RequestBody):
     """A source to add: `path` or `url`."""
 
@@ -127,3 +133,4 @@ class SourceListSchema(TypedDict):
     uploads: Annotated[UploadLimitsSchema, Field(description="The folder of uploads.")]
     roots: Annotated[list[str], Field(description="Folders below which this client may add folders; empty: none.")]
     can_change: Annotated[bool, Field(description="This client may change the knowledge base.")]
+    is_owner: Annotated[bool, Field(description="This client may change users, and see the settings of the server.")]

@@ -17,6 +17,7 @@ from ragkit.answer.outcome import Outcome
 from ragkit.records import SearchMode
 
 Id = Annotated[str, Field(max_length=100)]
+Label = Annotated[str, Field(max_length=50)]
 Filter = dict[str, Any]
 """A filter as JSON."""
 
@@ -138,10 +139,16 @@ class StopAnswerBody(RequestBody):
     session_id: Id = Field(description="The id of the session.")
 
 
-class RenameSessionBody(RequestBody):
-    """The new title of a session."""
+class ChangeSessionBody(RequestBody):
+    """What to change of a session. Null: as it is."""
 
-    title: str = Field(min_length=1, max_length=1000, pattern=r"\S", description="The new title, on one line.")
+    title: str | None = Field(
+        None, min_length=1, max_length=1000, pattern=r"\S", description="The new title, on one line."
+    )
+    labels: list[Label] | None = Field(
+        None, max_length=20, description="All labels from now on: words of one's own, to find the session in the list."
+    )
+    note: str | None = Field(None, max_length=4000, description="A note on the session; no model reads it.")
 
 
 class SearchBody(RequestBody):
@@ -321,6 +328,8 @@ class SessionHead(TypedDict):
     message_count: Annotated[int, Field(description="Number of messages.")]
     ended: Annotated[str | None, Field(description="Time at which the session was ended; null if it is open.")]
     ended_at: Annotated[str | None, Field(description="The same as `ended`.")]
+    labels: Annotated[list[str], Field(description="Its labels.")]
+    note: Annotated[str, Field(description="The note on it; may be empty.")]
 
 
 class SessionSchema(SessionHead):
@@ -422,6 +431,19 @@ class SessionListSchema(TypedDict):
 
     sessions: Annotated[list[SessionSchema], Field(description="The sessions.")]
     next: Annotated[str | None, Field(description="`cursor` of the next page; null on the last page.")]
+
+
+class LabelSchema(TypedDict):
+    """A label of sessions."""
+
+    label: Annotated[str, Field(description="The label.")]
+    sessions: Annotated[int, Field(description="Sessions that have it.")]
+
+
+class LabelListSchema(TypedDict):
+    """The labels of the sessions that `GET /sessions` lists."""
+
+    labels: Annotated[list[LabelSchema], Field(description="The labels, by name.")]
 
 
 class TraceSchema(TypedDict):
@@ -626,6 +648,7 @@ class BasesSchema(TypedDict):
 
     bases: Annotated[list[str], Field(description="Their names, the default first; empty for one without a name.")]
     current: Annotated[str, Field(description="The one that this request chose.")]
+    managed: Annotated[bool, Field(description="This client may make, rename and delete them.")]
 
 
 class MarkSchema(TypedDict):

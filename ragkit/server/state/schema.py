@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from ragkit.sql import SqlConnection
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 TABLES = """
 -- owner, of each table: the name of a user or token, whatever rights it has. Empty: of a server without users.
--- bytes: of its messages and traces, about.
+-- bytes: of its messages and traces, about. labels: a JSON list of texts.
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, ended REAL,
-    owner TEXT NOT NULL DEFAULT '', bytes INTEGER NOT NULL DEFAULT 0
+    owner TEXT NOT NULL DEFAULT '', bytes INTEGER NOT NULL DEFAULT 0,
+    labels TEXT NOT NULL DEFAULT '[]', note TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_by_use ON sessions (updated, id);
 CREATE INDEX sessions_by_owner ON sessions (owner, updated, id, bytes);
@@ -63,6 +64,8 @@ UPGRADES = {
     4: "".join(map(_ADD_OWNER.format, ("sessions", "traces", "suspended")))
     + "DROP TABLE owners;ALTER TABLE sessions ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"
     "CREATE INDEX sessions_by_owner ON sessions (owner, updated, id, bytes);" + _FILL_BYTES,
+    5: "ALTER TABLE sessions ADD COLUMN labels TEXT NOT NULL DEFAULT '[]';"
+    "ALTER TABLE sessions ADD COLUMN note TEXT NOT NULL DEFAULT ''",
 }
 """Schema version -> the statements that lead to the next one."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -97,11 +98,33 @@ class SessionStore(AnswerStore):
         return "", data
 
     @in_transaction
-    def rename(self, connection: SqlConnection, session: str, title: str) -> dict[str, JSON]:
-        """Rename a session."""
-        _load_session(connection, session)
-        connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (shorten_title(title), session))
+    def change(
+        self,
+        connection: SqlConnection,
+        session: str,
+        title: str | None = None,
+        labels: Sequence[str] | None = None,
+        note: str | None = None,
+    ) -> dict[str, JSON]:
+        """Change the title, the labels or the note of a session; None: as it is. A label is one line, and unique."""
+        old = _load_session(connection, session)
+        lines = old["labels"] if labels is None else list(dict.fromkeys(filter(None, map(_one_line, labels))))
+        new = (_as_json(lines), str(old["note"] if note is None else note).strip())
+        grown = _annotation_bytes(*new) - _annotation_bytes(_as_json(old["labels"]), str(old["note"]))
+        connection.execute(
+            "UPDATE sessions SET title = ?, labels = ?, note = ?, bytes = CASE WHEN bytes > 0 THEN bytes + ? ELSE 0 END"
+            " WHERE id = ?",
+            (shorten_title(str(old["title"] if title is None else title)), *new, grown, session),
+        )
         return _load_session(connection, session)
+
+    @in_transaction
+    def labels(self, connection: SqlConnection) -> Sequence[dict[str, JSON]]:
+        """The labels of the principal's sessions by name, with how many sessions have each."""
+        owned, owner = owned_sql()
+        query = f"SELECT labels FROM sessions WHERE labels != '[]' AND {owned}"  # noqa: S608 - constants
+        found = Counter(label for (labels,) in connection.execute(query, owner) for label in json.loads(labels))
+        return [{"label": label, "sessions": found[label]} for label in sorted(found, key=str.casefold)]
 
     async def get(self, session: str) -> dict[str, JSON]:
         """A session with its messages and the ids of its traces, oldest first."""
@@ -122,15 +145,18 @@ class SessionStore(AnswerStore):
         traces = connection.execute("SELECT id FROM traces WHERE session = ? ORDER BY started, id", (session,))
         return {**data, "history": history, "traces": [identity for (identity,) in traces]}
 
-    async def list(self, cursor: str | None, limit: int, query: str = "") -> tuple[list[JSON], str | None]:
+    async def list(
+        self, cursor: str | None, limit: int, query: str = "", label: str = ""
+    ) -> tuple[list[JSON], str | None]:
         """A page of sessions, most recently used first, and the cursor of the next page.
 
-        `query`: those with this text in the title or in a message, as the principal may read it.
+        `query`: those with this text in the title, in the note or in a message, as the principal may read it. `label`:
+        those that have it.
         """
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
         found: list[JSON] = []
         cursors: list[str] = []
-        while len(found) <= limit and (rows := await self._page(after, limit + 1, query.lower())):
+        while len(found) <= limit and (rows := await self._page(after, limit + 1, query.lower(), _one_line(label))):
             after = rows[-1]["after"]
             for row in rows:
                 if row["named"] or any(query.lower() in message["content"].lower() for message in row["messages"]):
@@ -140,16 +166,18 @@ class SessionStore(AnswerStore):
 
     @in_transaction
     def _page(
-        self, connection: SqlConnection, after: Sequence[Any], limit: int, query: str
+        self, connection: SqlConnection, after: Sequence[Any], limit: int, query: str, label: str
     ) -> Sequence[dict[str, Any]]:
-        """The next sessions with a text in the title, or stored in messages: these messages."""
+        """The next sessions with a text in the title or the note, or stored in messages: these messages."""
         owned, owner = owned_sql()
+        written = "instr(lower(title), ?) + instr(lower(note), ?)"
         rows = connection.execute(
-            f"SELECT {_SESSION_COLUMNS}, instr(lower(title), ?) FROM sessions s WHERE (updated, id) < (?, ?)"  # noqa: S608
-            " AND (? = '' OR instr(lower(title), ?) > 0 OR EXISTS"
+            f"SELECT {_SESSION_COLUMNS}, {written} FROM sessions s WHERE (updated, id) < (?, ?)"  # noqa: S608
+            " AND (? = '' OR instr(labels, ?) > 0)"
+            f" AND (? = '' OR {written} > 0 OR EXISTS"
             " (SELECT 1 FROM messages m WHERE m.session = s.id AND instr(lower(m.content), ?) > 0))"
             f" AND {owned} ORDER BY updated DESC, id DESC LIMIT ?",
-            (query, *after, *[query] * 3, *owner, limit),
+            (query, query, *after, label, _as_json(label), *[query] * 4, *owner, limit),
         ).fetchall()
         matching = f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? AND instr(lower(content), ?) > 0"  # noqa: S608
         page: list[dict[str, Any]] = []
@@ -252,6 +280,7 @@ class SessionStore(AnswerStore):
         new_title = shorten_title(question) if question and data["title"] == NEW_TITLE else data["title"]
         texts = [*((content, detail) for _, _, content, _, _, _, detail in rows), *((text, "") for _, text in added)]
         size = _stored_bytes([*texts, (question, ""), ("", "")])
+        size += _annotation_bytes(_as_json(data["labels"]), str(data["note"]))
         traces = "SELECT coalesce(sum(length(record) + length(spans)), 0) FROM traces WHERE session = ?"
         size += int(connection.execute(traces, (session_id,)).fetchone()[0])
         values = (now, new_title, size, session_id)
@@ -364,15 +393,29 @@ class SessionStore(AnswerStore):
 _IS_IDLE = "NOT EXISTS (SELECT 1 FROM messages m WHERE m.session = s.id AND m.status = 'running')"
 _SESSION_COLUMNS = (
     "id, title, created, updated, (SELECT count(*) FROM messages m WHERE m.session = s.id AND m.role = 'user')"
-    " + (SELECT count(*) FROM messages m WHERE m.session = s.id AND m.role = 'assistant'), ended"
+    " + (SELECT count(*) FROM messages m WHERE m.session = s.id AND m.role = 'assistant'), ended, labels, note"
 )
 _MESSAGE_COLUMNS = "id, role, content, created, status, trace, detail"
 
 
 def shorten_title(text: str) -> str:
     """One line of at most MAX_TITLE_CHARS characters."""
-    line = " ".join(text.split())
+    line = _one_line(text)
     return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1].rstrip() + "…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _as_json(labels: JSON) -> str:
+    """Labels as they are stored, or one as it stands among them: between quotation marks, which no label holds bare."""
+    return json.dumps(labels, ensure_ascii=False)
+
+
+def _annotation_bytes(labels: str, note: str) -> int:
+    """What labels and note take, about."""
+    return len(labels.encode()) + len(note.encode())
 
 
 def count_repeated(stored: Sequence[Turn], sent: Sequence[Turn]) -> int:
@@ -459,7 +502,7 @@ def _load_session(connection: SqlConnection, session: str) -> dict[str, JSON]:
 
 
 def _session_json(row: Sequence[Any]) -> dict[str, JSON]:
-    identity, title, created, updated, messages, ended = row
+    identity, title, created, updated, messages, ended, labels, note = row
     start, end = format_time(created), format_time(ended)
     return {
         "id": identity,
@@ -473,4 +516,6 @@ def _session_json(row: Sequence[Any]) -> dict[str, JSON]:
         "message_count": messages,
         "ended": end,
         "ended_at": end,
+        "labels": json.loads(labels),
+        "note": note,
     }

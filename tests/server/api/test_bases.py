@@ -158,7 +158,7 @@ def test_uploads_go_into_the_chosen_knowledge_base(client: httpx2.Client, places
 
 
 def test_the_first_knowledge_base_is_the_default(client: httpx2.Client) -> None:
-    assert client.get("bases").json() == {"bases": list(NAMES), "current": "north"}
+    assert client.get("bases").json() == {"bases": list(NAMES), "current": "north", "managed": False}
     assert client.get("kb/south/bases").json()["current"] == "south"
     models = [item["id"] for item in client.get("v1/models").json()["data"]]
     assert models[:3] == ["ragkit", "ragkit/north", "ragkit/south"]

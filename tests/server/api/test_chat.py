@@ -417,6 +417,7 @@ def test_a_state_file_of_an_earlier_version_is_upgraded(base: Path) -> None:
         connection.executescript(
             "DROP INDEX sessions_by_owner;"
             "ALTER TABLE sessions DROP COLUMN owner; ALTER TABLE sessions DROP COLUMN bytes;"
+            "ALTER TABLE sessions DROP COLUMN labels; ALTER TABLE sessions DROP COLUMN note;"
             "ALTER TABLE traces DROP COLUMN owner; ALTER TABLE suspended DROP COLUMN owner;"
             "ALTER TABLE traces DROP COLUMN record; PRAGMA user_version = 1"
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
@@ -14,6 +14,8 @@ from tests.server.parts import limited, serving
 
 EXAMPLES = 12
 """Examples per operation."""
+TOKEN = "the-token-of-the-schema"
+"""Of an owner, who stays one whichever users the requests add."""
 OPTIONS = (
     *("--phases", "examples,coverage,fuzzing", "--max-examples", str(EXAMPLES), "--generation-deterministic"),
     # a schema cannot express that a question is not blank, or that a cursor is valid
@@ -25,10 +27,13 @@ OPTIONS = (
 def test_every_response_matches_the_openapi_document(built: Path, tmp_path: Path) -> None:
     """In a process of its own, since the cases are made before the first request: several CPU-seconds."""
     kb = Path(shutil.copytree(built, tmp_path / "kb"))  # which the requests change
-    with serving(kb, settings=limited(question_chars=2000)) as (served, client):
+    settings = replace(limited(question_chars=2000, requests_per_minute=None), tokens=(TOKEN,))
+    with serving(kb, settings=settings) as (served, client):
+        header = f"Authorization: Bearer {TOKEN}"
         document = tmp_path / "openapi.json"
-        document.write_text(json.dumps(client.get("/openapi.json").json()))
+        document.write_text(client.get("/openapi.json", headers=dict([header.split(": ")])).text)
         command = [str(Path(sys.executable).with_name("st")), "run", str(document), "--url", served.url, *OPTIONS]
+        command += ["--header", header]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

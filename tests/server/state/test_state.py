@@ -73,6 +73,26 @@ def test_a_session_of_one_server_goes_on_on_another(server: Open) -> None:
     assert wait(one.list(None, 1, "no such text")) == ([], None)
 
 
+def test_labels_and_notes_of_one_server_are_found_on_another(server: Open) -> None:
+    one, other = (SessionStore(server(), Retention(), EVERYTHING) for _ in range(2))
+    first = wait(one.add_question(None, "When?", "tr1")).session_id
+    second = str(wait(one.start("Empty"))["id"])
+    labels = ["  two   words ", 'ä % ? " ,', "", "two words"]
+    changed = wait(other.change(first, labels=labels, note=" See 100 % of it?\n"))
+    assert (changed["labels"], changed["note"]) == (["two words", 'ä % ? " ,'], "See 100 % of it?")
+    assert wait(one.change(second, title="Full", labels=["two words"]))["title"] == "Full"
+    assert wait(other.labels()) == [{"label": "two words", "sessions": 2}, {"label": 'ä % ? " ,', "sessions": 1}]
+
+    def found(query: str = "", label: str = "") -> list[str]:
+        return [row["id"] for row in wait(other.list(None, 10, query, label))[0]]  # type: ignore[call-overload, index, misc]
+
+    assert found(label='ä % ? " ,') == [first] and found(label="two words") == [second, first]
+    assert found(label="two") == found(label='two words", "ä') == found(label=", ") == []
+    assert found("100 % OF") == [first] and found("full", "two words") == [second]
+    assert wait(one.change(first, note=""))["labels"] == ["two words", 'ä % ? " ,']
+    assert wait(one.change(first, labels=[]))["note"] == "" and found(label='ä % ? " ,') == []
+
+
 def test_running_answers_of_a_dead_server_read_interrupted_and_those_of_a_live_one_do_not(server: Open) -> None:
     dying, living = server(), server()
     stores = [

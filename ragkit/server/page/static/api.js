@@ -11,6 +11,15 @@ export function onTokenRequired(callback) {
   askForToken = callback;
 }
 
+/** Whether the page sends a token. */
+export const hasToken = () => token !== "";
+
+/** Sends this token from now on. */
+export function useToken(text) {
+  token = text;
+  sessionStorage.setItem(TOKEN_KEY, text);
+}
+
 /** A failed request. The message is one line that says what to do. */
 export class ApiError extends Error {
   constructor(message, status = 0, wait = 0) {
@@ -36,7 +45,7 @@ async function request(method, path, { body, file, signal, refused = false } = {
   if (response.status === 401) {
     if (token && token !== sent) return request(method, path, { body, file, signal, refused: true }); // entered since
     token = await askForToken(refused || sent !== "");
-    if (token) sessionStorage.setItem(TOKEN_KEY, token);
+    if (token) useToken(token);
     else throw new ApiError(t("The server requires a token. Reload the page to enter it."), 401);
     return request(method, path, { body, file, signal, refused: true });
   }

@@ -6,7 +6,8 @@ import { showChat, showShared } from "./chat.js";
 import { closePanel, panelIsOpen } from "./panel.js";
 import { openPassage } from "./passage.js";
 import { showSearch } from "./search.js";
-import { markSession, refreshSessions, searchSessions } from "./sessions.js";
+import { chooseLabel, markSession, refreshLabelChoice, refreshSessions, searchSessions } from "./sessions.js";
+import { openSettings } from "./settings.js";
 import { showStatus } from "./status.js";
 import { hideTip } from "./tip.js";
 import { sendDropped } from "./uploads.js";
@@ -133,6 +134,7 @@ function askForToken(wasRejected) {
 
 async function showVersion() {
   const sources = await get("sources").catch(() => null);
+  byId("settings").hidden = !sources?.is_owner;
   const status = sources?.exists && (await get("status").catch(() => null));
   if (status?.server?.version) byId("version").textContent = plain(`ragkit ${status.server.version}`);
 }
@@ -155,6 +157,7 @@ function showRest() {
   if (restIsShown) return;
   restIsShown = true;
   refreshSessions();
+  refreshLabelChoice();
   showVersion();
   showBases();
 }
@@ -168,6 +171,8 @@ byId("skip").addEventListener("click", (event) => {
   const field = byId("question");
   (field?.checkVisibility() ? field : byId("main")).focus();
 });
+byId("settings").addEventListener("click", openSettings);
+byId("label").addEventListener("change", (event) => chooseLabel(event.target.value));
 byId("session-search").addEventListener("input", (event) => searchSessions(event.target.value));
 addEventListener("keydown", handleKeydown);
 for (const type of ["dragover", "dragleave", "drop"]) addEventListener(type, handleDrag);

@@ -253,8 +253,8 @@ function updateTitle() {
 
 function onSessionChange(changed, action) {
   setSession(changed);
-  announce(action === "rename" ? t("Renamed.") : t("The session has ended."));
-  byId(action === "rename" ? "session-menu" : "new").focus();
+  announce({ rename: t("Renamed."), notes: t("Saved."), end: t("The session has ended.") }[action]);
+  byId(action === "end" ? "new" : "session-menu").focus();
   refreshSessions(changed.id);
 }
 

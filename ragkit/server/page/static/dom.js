@@ -51,6 +51,18 @@ export function confirmAction(title, text, action) {
   });
 }
 
+/** A field with a text to copy, and the button for it: {box, field}. */
+export function copyField(id, label, text) {
+  const field = h("input", { type: "text", id, value: text, readonly: true, spellcheck: "false" });
+  const line = h("p", { role: "status" });
+  const copy = button(t("Copy"), async () => {
+    field.select();
+    const done = await Promise.resolve(navigator.clipboard?.writeText(text).then(() => true)).catch(() => false);
+    line.textContent = done ? t("Copied.") : t("Copy the selected text.");
+  }, { class: "first" });
+  return { field, box: h("div", { class: "copy-field" }, h("label", { for: id }, label), field, copy, line) };
+}
+
 /** Saves bytes as a file of the user. */
 export function download(blob, fileName) {
   const url = URL.createObjectURL(blob);
@@ -139,6 +151,9 @@ export function formatTime(value) {
   if (Number.isNaN(date.getTime())) return "";
   return date.toLocaleString(dates, isToday(date) ? CLOCK : DAY);
 }
+
+/** A day with its year. */
+export const formatDay = (value) => new Date(toMillis(value)).toLocaleDateString(dates, { dateStyle: "medium" });
 
 /** The local time of a message, with the day unless that is today; the full date on hover and for screen readers. */
 export function timeElement(value) {

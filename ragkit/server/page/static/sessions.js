@@ -1,7 +1,8 @@
 // The list of sessions, and the actions of a session: rename, export, end.
 
-import { announce, button, byId, confirmAction, download, formatTime, h, plain } from "./dom.js";
+import { announce, button, byId, confirmAction, copyField, download, formatTime, h, plain } from "./dom.js";
 import { buildPath, fetchBlob, get, send } from "./api.js";
+import { editNotes, notesLine, refreshLabels } from "./notes.js";
 import { t } from "./words.js";
 
 const PAGE = 30;
@@ -9,6 +10,13 @@ let loadedSessions = [];
 let nextCursor = null;
 let current = "";
 let query = "";
+let label = "";
+
+/** Lists the sessions with a label; "": all. */
+export function chooseLabel(name) {
+  label = name;
+  refreshSessions();
+}
 
 /** Lists the sessions with this text in the title or a message. */
 export function searchSessions(text) {
@@ -20,15 +28,18 @@ export function searchSessions(text) {
 export async function refreshSessions(open = current) {
   current = open;
   try {
-    const asked = query;
-    const found = await get(buildPath("sessions", { limit: Math.max(PAGE, Math.min(loadedSessions.length, 100)), q: asked }));
-    if (asked !== query) return;
+    const asked = [query, label].join();
+    const found = await get(buildPath("sessions", { limit: Math.max(PAGE, Math.min(loadedSessions.length, 100)), q: query, label }));
+    if (asked !== [query, label].join()) return;
     [loadedSessions, nextCursor] = [found.sessions, found.next];
     render();
   } catch (error) {
     byId("sessions").replaceChildren(h("li", { class: "trouble" }, plain(error.message)));
   }
 }
+
+/** Reloads the labels that can be chosen. */
+export const refreshLabelChoice = () => refreshLabels(label, chooseLabel);
 
 export function markSession(open) {
   current = open;
@@ -38,14 +49,14 @@ export function markSession(open) {
 function render() {
   const items = loadedSessions.map((session) => h("li", {},
     h("a", { href: `#/s/${encodeURIComponent(session.id)}`, "aria-current": session.id === current ? "page" : null },
-      h("bdi", { class: "title" }, plain(session.title || t("Untitled"))), h("span", { class: "when" }, session.ended ? t("ended") : formatTime(session.updated)))));
+      h("bdi", { class: "title" }, plain(session.title || t("Untitled"))), h("span", { class: "when" }, session.ended ? t("ended") : formatTime(session.updated)), session.labels?.length > 0 && h("span", { class: "labels" }, session.labels.map((name) => h("span", { class: "label" }, plain(name)))))));
   if (!items.length) items.push(h("li", { class: "empty" }, query ? t("No session has this text.") : t("No sessions yet.")));
   if (nextCursor) items.push(h("li", {}, button(t("Show older"), loadOlder)));
   byId("sessions").replaceChildren(...items);
 }
 
 async function loadOlder() {
-  const found = await get(buildPath("sessions", { limit: PAGE, cursor: nextCursor, q: query }));
+  const found = await get(buildPath("sessions", { limit: PAGE, cursor: nextCursor, q: query, label }));
   [loadedSessions, nextCursor] = [[...loadedSessions, ...found.sessions], found.next];
   render();
 }
@@ -75,10 +86,15 @@ export function sessionBar(session, changed) {
     if (to && !menu.contains(to)) menu.open = false;
   } } }, h("summary", { id: "session-menu" }, t("Session")), h("div", { role: "group", "aria-label": t("This session") },
     button(t("Rename"), () => rename(bar, session, attempt, changed)), button(t("Export Markdown"), save("markdown", "md")), button(t("Export JSON"), save("json", "json")),
-    button(t("Share"), () => attempt(() => share(session))), !session.ended && button(t("End"), () => confirmEnd(session, attempt, changed))));
+    button(t("Labels and note"), () => attempt(async () => {
+      const saved = await editNotes(session);
+      if (!saved) return;
+      changed({ ...session, ...saved }, "notes");
+      refreshLabelChoice();
+    })), button(t("Share"), () => attempt(() => share(session))), !session.ended && button(t("End"), () => confirmEnd(session, attempt, changed))));
   const bar = h("div", { class: "session-bar" },
     h("h1", { class: "title", dir: "auto" }, plain(session.title || t("Untitled")), session.ended && h("span", { class: "mark" }, t("ended"))),
-    menu, line);
+    menu, notesLine(session), line);
   return bar;
 }
 
@@ -115,13 +131,8 @@ async function share(session) {
   const path = `session/${encodeURIComponent(session.id)}/share`;
   const { share_id: id } = await send("POST", path);
   const address = `${location.href.split("#")[0]}#/shared/${encodeURIComponent(id)}`;
-  const field = h("input", { type: "text", id: "share-link", value: address, readonly: true, spellcheck: "false" });
+  const { box, field } = copyField("share-link", t("Link"), address);
   const line = h("p", { role: "status" });
-  const copy = button(t("Copy"), async () => {
-    field.select();
-    const done = await Promise.resolve(navigator.clipboard?.writeText(address).then(() => true)).catch(() => false);
-    line.textContent = done ? t("Copied.") : t("Copy the selected text.");
-  }, { class: "first" });
   const revoke = button(t("Revoke"), async () => {
     try {
       await send("DELETE", path);
@@ -133,7 +144,7 @@ async function share(session) {
   });
   const dialog = h("dialog", { "aria-labelledby": "share-title" }, h("h2", { id: "share-title" }, t("Read-only link")),
     h("p", {}, t("Whoever has the link can read the session, with quotes and names of files, also what is asked later, until you revoke it. It opens nothing else: no token is needed.")),
-    h("label", { for: "share-link" }, t("Link")), field, line, h("div", { class: "tools" }, revoke, button(t("Close"), () => dialog.close()), copy));
+    box, line, h("div", { class: "tools" }, revoke, button(t("Close"), () => dialog.close())));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

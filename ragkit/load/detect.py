@@ -62,6 +62,13 @@ _HTML_START = re.compile(
     rb"(?:<\?xml[^>]{0,200}\?>\s*)?(?:(?><!--.{0,2000}?-->)\s*+){0,5}+<(?:!doctype\s+html|html)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_ELEMENT = re.compile(rb"<(?:[\w.-]{1,40}:)?([A-Za-z]\w{0,40})[\s/>]")
+_OFFICE_ROOTS = {
+    b"Workbook": ("xlsx", b"urn:schemas-microsoft-com:office:spreadsheet"),
+    b"package": ("docx", b"http://schemas.microsoft.com/office/2006/xmlPackage"),
+    b"wordDocument": ("docx", b"http://schemas.microsoft.com/office/word/2003/wordml"),
+}
+"""The first element of an Office file that is one XML file -> its loader and namespace."""
 _CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\x0b\x0c\r\x08\x1b") + b"\x7f"
 _OFFICE_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 _OPEN_DOCUMENTS = {"text": "odt", "presentation": "odp", "spreadsheet": "ods"}
@@ -99,8 +106,8 @@ def detect_loader(data: bytes, source: str) -> str:
     if binary := _detect_binary_format(data, source, expected):
         return binary
     _reject_binary(data, source)
-    if expected in BINARY_FORMATS | {"text"} and _HTML_START.match(data[:4096].removeprefix(BOM_UTF8).lstrip()):
-        return "html"
+    if expected in BINARY_FORMATS | {"text", "xml"} and (markup := _detect_markup(data)):
+        return markup
     if file_suffix(source) == ".txt" and _is_tabbed(data[:SAMPLE_BYTES]):
         return "csv"
     if expected in BINARY_FORMATS:
@@ -109,6 +116,19 @@ def detect_loader(data: bytes, source: str) -> str:
     if not file_suffix(source) and detect_language(source, data[:200].decode("latin-1")):
         return "code"
     return expected
+
+
+def _detect_markup(data: bytes) -> str:
+    """The loader of an HTML or XML file by its first element; '' for any other text."""
+    head = data[:4096].removeprefix(BOM_UTF8).lstrip()
+    if _HTML_START.match(head):
+        return "html"
+    if not head.startswith(b"<") or (root := _ELEMENT.search(head)) is None:
+        return ""
+    loader, namespace = _OFFICE_ROOTS.get(root[1], ("", b""))
+    if loader and namespace in head:
+        return "pptx" if b"PowerPoint.Show" in head else loader
+    return "xml" if head.startswith(b"<?xml") else ""
 
 
 def _is_tabbed(sample: bytes) -> bool:

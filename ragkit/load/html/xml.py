@@ -18,6 +18,7 @@ from ragkit.errors import LoadError
 from ragkit.load.html.html import read_page
 from ragkit.load.html.text import PageReader
 from ragkit.load.options import LOADER_VERSIONS, XmlOptions
+from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.layout_blocks import TextLayout, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -216,7 +217,8 @@ class _XmlReader:
     def _fields(self, node: etree._Element, path: _Path) -> Iterator[tuple[_Path, str]]:
         """(path of names, value) of the text and attributes of an element and those inside it."""
         here = path if path and _name(node) in _SILENT_NAMES else (*path, _name(node))
-        if text := collapse_whitespace(node.text or ""):
+        text = collapse_whitespace(node.text or "")
+        if text or is_access_field(_name(node)):
             yield here, text
         yield from (((*here, name), value) for name, value in self._attributes(node))
         for child in filter(local_name, node):
@@ -229,8 +231,9 @@ class _XmlReader:
             values.setdefault(names, []).append(value)
         last_names = Counter(names[-1] for names in values)
         cells = [
-            f"{_label(names) if not number or last_names[names[-1]] > 1 else names[-1]}: {', '.join(texts)}"
+            f"{names[-1] if is_access_field(names[-1]) else label}: {', '.join(texts)}"
             for number, (names, texts) in enumerate(values.items())
+            for label in [_label(names) if not number or last_names[names[-1]] > 1 else names[-1]]
         ]
         return "; ".join(cells)
 

@@ -38,7 +38,7 @@ class JsonLoader:
         """The values in `data`. Raises LoadLimitExceeded for too deep nesting or too many values."""
         text = decode_bytes(data).text
         if not text.strip():
-            return _build_document("", "json", source, {})
+            return build_document("json", source, "", {})
         try:
             value = _parse_json(text, source)
         except ValueError as error:
@@ -47,8 +47,8 @@ class JsonLoader:
             note = f"not valid JSON: {error}"
             records, invalid = _parse_records(text, self.options, source)
             if not invalid and len(records) > 1:  # JSON Lines
-                return _build_document("\n\n".join(records), "json", source, {"records": len(records)})
-            return _build_document(text, "json", source, {"note": note[:200]})
+                return build_document("json", source, "\n\n".join(records), {"records": len(records)})
+            return build_document("json", source, text, {"note": note[:200]})
         if self.options.records is not None:
             items = value if isinstance(value, list) else [value]
             objects = (
@@ -58,7 +58,7 @@ class JsonLoader:
             )
             is_lone = not isinstance(value, list)
             return build_record_documents("json", source, objects, self.options.records, is_lone=is_lone)
-        return _build_document(_JsonTextWriter(self.options, source).to_text(value), "json", source, {})
+        return build_document("json", source, _JsonTextWriter(self.options, source).to_text(value), {})
 
 
 class JsonlLoader:
@@ -75,11 +75,7 @@ class JsonlLoader:
             return _build_records("jsonl", decode_bytes(data).text, self.options, source)
         records, invalid = _parse_records(decode_bytes(data).text, self.options, source)
         extra: dict[str, JSON] = {"records": len(records), "invalid_lines": invalid or None}
-        return _build_document("\n\n".join(records), "jsonl", source, extra)
-
-
-def _build_document(text: str, kind: str, source: str, extra: dict[str, JSON]) -> Document:
-    return build_document(kind, source, text, extra)
+        return build_document("jsonl", source, "\n\n".join(records), extra)
 
 
 def _build_records(kind: str, text: str, options: JsonOptions, source: str) -> Document:

@@ -137,13 +137,15 @@ class _XmlReader:
                 self._children(node, None, level)
             self._page.end(tag)
         elif _is_mixed(node):
-            self._element("p", node, level, "" if path is None or not path[1:] else f"{_label((*path, _name(node)))}: ")
+            self._element(
+                "p", node, level, "" if path is None or not path[1:] else f"{_label((*path, local_name(node)))}: "
+            )
         elif len(node):
             self._container(node, path, level)
         elif path is None:
             self._line(collapse_whitespace(node.text or ""))
         elif not node.attrib and _MARKUP.search(node.text or ""):  # a feed
-            self._line(f"{_label((*path, _name(node)))}: {read_page(node.text, self._source).layout.text}")
+            self._line(f"{_label((*path, local_name(node)))}: {read_page(node.text, self._source).layout.text}")
         else:
             self._line(self._row_text(node, path[-1:]))
 
@@ -169,15 +171,15 @@ class _XmlReader:
             else:
                 self._inline(child, level, keeps_lines=keeps_lines)
             add(child.tail)
-            if not is_mixed and following is not None and _name(following) != _name(child):
+            if not is_mixed and following is not None and local_name(following) != local_name(child):
                 add(" ")  # `<surname>Lee</surname><given-names>Ann</given-names>`
 
     def _container(self, node: etree._Element, path: _Path | None, level: int) -> None:
         is_data = node not in self._prose and path is not None
         if any(_html_tag(child) == "h1" for child in node):
             path = path and ()
-        elif is_data and node.getparent() is not None and _name(node) not in _SILENT_NAMES:
-            path = (*(path or ()), _name(node))
+        elif is_data and node.getparent() is not None and local_name(node) not in _SILENT_NAMES:
+            path = (*(path or ()), local_name(node))
         if is_data:
             for name, value in self._attributes(node):
                 self._line(f"{_label((*(path or ()), name))}: {value}")
@@ -216,9 +218,9 @@ class _XmlReader:
 
     def _fields(self, node: etree._Element, path: _Path) -> Iterator[tuple[_Path, str]]:
         """(path of names, value) of the text and attributes of an element and those inside it."""
-        here = path if path and _name(node) in _SILENT_NAMES else (*path, _name(node))
+        here = path if path and local_name(node) in _SILENT_NAMES else (*path, local_name(node))
         text = collapse_whitespace(node.text or "")
-        if text or is_access_field(_name(node)):
+        if text or is_access_field(local_name(node)):
             yield here, text
         yield from (((*here, name), value) for name, value in self._attributes(node))
         for child in filter(local_name, node):
@@ -268,10 +270,6 @@ def _html_tag(node: etree._Element) -> str:
 def _is_mixed(node: etree._Element) -> bool:
     """Whether text and elements stand side by side in an element."""
     return bool(len(node)) and any(text and text.strip() for text in (node.text, *(child.tail for child in node)))
-
-
-def _name(node: etree._Element) -> str:
-    return local_name(node)
 
 
 def _label(path: _Path) -> str:

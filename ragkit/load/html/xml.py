@@ -86,11 +86,9 @@ class XmlLoader:
         text = decode_bytes(data).text
         access = find_access(text)
         try:
-            root = parse_xml(data, source, "the file")
-        except LoadError:
+            layout = join_blocks(_XmlReader(source).read(parse_xml(data, source, "the file")).blocks)
+        except (LoadError, RecursionError):
             layout = TextLayout(access.hide(text))
-        else:
-            layout = join_blocks(_XmlReader(source).read(root).blocks)
         return build_document("xml", source, layout, access.metadata)
 
 

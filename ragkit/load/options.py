@@ -12,7 +12,7 @@ from ragkit.load.option_checks import require_positive
 
 LOADER_VERSIONS: Mapping[str, str] = {
     "archive": "1",
-    "choose": "2",
+    "choose": "3",
     "code": "3",
     "doc": "2",
     "csv": "5",
@@ -23,7 +23,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "folder": "1",
     "html": "6",
     "image": "4",
-    "json": "4",
+    "json": "5",
     "jsonl": "4",
     "markdown": "5",
     "mbox": "2",

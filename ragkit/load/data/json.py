@@ -46,7 +46,9 @@ class JsonLoader:
                 return _build_records("json", text, self.options, source)
             note = f"not valid JSON: {error}"
             records, invalid = _parse_records(text, self.options, source)
-            if not invalid and len(records) > 1:  # JSON Lines
+            if invalid:
+                records = _parse_values(text.strip(), self.options, source)
+            if len(records) > 1:  # JSON Lines, or values over several lines
                 return build_document("json", source, "\n\n".join(records), {"records": len(records)})
             return build_document("json", source, text, {"note": note[:200]})
         if self.options.records is not None:
@@ -133,12 +135,26 @@ class _Number(str):
 def _parse_json(text: str, source: str) -> JsonValue:
     """The value of a JSON text. Raises ValueError for invalid JSON, LoadLimitExceeded for too deep nesting."""
     try:
-        value: JsonValue = json.loads(
-            text, parse_int=_Number, parse_float=_Number, parse_constant=_Number, object_pairs_hook=_to_object
-        )
+        value: JsonValue = _DECODER.decode(text)
     except RecursionError as error:
         raise LoadLimitExceeded(source, "nested too deeply", "exclude it") from error
     return value
+
+
+def _parse_values(text: str, options: JsonOptions, source: str) -> list[str]:
+    """The blocks of JSON values that follow each other; [] unless the text holds nothing else."""
+    writer = _JsonTextWriter(options, source)
+    records: list[str] = []
+    position = 0
+    while position < len(text):
+        try:
+            value, position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return []
+        records.append(writer.to_text(value))
+        while text[position : position + 1].isspace():
+            position += 1
+    return records
 
 
 def _to_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
@@ -164,6 +180,11 @@ def _parse_records(text: str, options: JsonOptions, source: str) -> tuple[list[s
             invalid += 1
             records.append(line.strip())
     return [record for record in records if record], invalid
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=_Number, parse_float=_Number, parse_constant=_Number, object_pairs_hook=_to_object
+)
 
 
 @dataclass

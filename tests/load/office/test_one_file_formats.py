@@ -39,7 +39,9 @@ def paragraph(text: str, settings: str = "", more: str = "") -> str:
 
 def test_a_file_of_word_2003_has_headings_tables_and_properties() -> None:
     styles = '<w:styles><w:style w:styleId="h"><w:name w:val="heading 1"/></w:style></w:styles>'
-    cells = "".join(f"<w:tr><w:tc>{paragraph(a)}</w:tc><w:tc>{paragraph(b)}</w:tc></w:tr>" for a, b in ["ab", "cd"])
+    cells = "".join(
+        f"<w:tr><w:tc>{paragraph(a)}</w:tc><w:tc>{paragraph(b)}</w:tc></w:tr>" for a, b in [("a", "b"), ("c", "d")]
+    )
     heading = paragraph("Pumps", '<w:pStyle w:val="h"/>')
     head = f"<wx:sub-section>{heading}</wx:sub-section>"
     document = word_2003(f"{head}<w:tbl>{cells}</w:tbl>{paragraph('end')}", styles)

@@ -57,5 +57,6 @@ LOADERS: Registry[Loader] = Registry(
         ),
         "xls": ComponentSpec("ragkit.load.office.xls:XlsLoader", "office", "ragkit.load.options:XlsOptions"),
         "xlsx": ComponentSpec("ragkit.load.office.xlsx:XlsxLoader", options="ragkit.load.options:XlsxOptions"),
+        "xml": ComponentSpec("ragkit.load.html.xml:XmlLoader", options="ragkit.load.options:XmlOptions"),
     },
 )

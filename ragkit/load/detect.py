@@ -62,6 +62,15 @@ _HTML_START = re.compile(
     rb"(?:<\?xml[^>]{0,200}\?>\s*)?(?:(?><!--.{0,2000}?-->)\s*+){0,5}+<(?:!doctype\s+html|html)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_ELEMENT = re.compile(rb"<(?:[\w.-]{1,40}:)?([A-Za-z]\w{0,40})[\s/>]")
+_OFFICE_ROOTS = {
+    b"Workbook": ("xlsx", b"urn:schemas-microsoft-com:office:spreadsheet"),
+    b"package": ("docx", b"http://schemas.microsoft.com/office/2006/xmlPackage"),
+    b"wordDocument": ("docx", b"http://schemas.microsoft.com/office/word/2003/wordml"),
+}
+"""The first element of an Office file that is one XML file -> its loader and namespace."""
+_PKCS_7 = bytes.fromhex("06092a864886f70d0107")
+"""The object identifier 1.2.840.113549.1.7 in DER."""
 _CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\x0b\x0c\r\x08\x1b") + b"\x7f"
 _OFFICE_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 _OPEN_DOCUMENTS = {"text": "odt", "presentation": "odp", "spreadsheet": "ods"}
@@ -76,6 +85,9 @@ _OTHER_ZIP_FORMATS = (
 """An entry of a zip file -> what the file is."""
 _OLE_STREAMS = (("__substg1.0_", "msg"), ("WordDocument", "doc"), ("PowerPoint Document", "ppt"), ("Workbook", "xls"))
 """A stream of an OLE file -> its loader. A message can hold files of the other formats."""
+_MAIL_HEADER = re.compile(rb"[A-Za-z][\w-]{1,80}:")
+_MAIL_FIELDS = frozenset({b"message-id", b"mime-version", b"received", b"return-path"})
+"""Headers that programs write and people do not."""
 MIN_TABBED_LINES, MAX_TABBED_LINES = 3, 50
 """Lines that are looked at for a table with tabs."""
 _MAX_BYTE_SHARE = 0.25
@@ -99,16 +111,48 @@ def detect_loader(data: bytes, source: str) -> str:
     if binary := _detect_binary_format(data, source, expected):
         return binary
     _reject_binary(data, source)
-    if expected in BINARY_FORMATS | {"text"} and _HTML_START.match(data[:4096].removeprefix(BOM_UTF8).lstrip()):
-        return "html"
-    if file_suffix(source) == ".txt" and _is_tabbed(data[:SAMPLE_BYTES]):
-        return "csv"
+    if expected in BINARY_FORMATS | {"text", "xml"} and (markup := _detect_markup(data)):
+        return markup
+    if expected == "text" and (found := _detect_text(data, file_suffix(source))):
+        return found
     if expected in BINARY_FORMATS:
         reason = f"has the suffix {file_suffix(source)} but contains plain text"
         raise UnsupportedFormat(source, reason, "rename it to .txt")
     if not file_suffix(source) and detect_language(source, data[:200].decode("latin-1")):
         return "code"
     return expected
+
+
+def _detect_markup(data: bytes) -> str:
+    """The loader of an HTML or XML file by its first element; '' for any other text."""
+    head = data[:4096].removeprefix(BOM_UTF8).lstrip()
+    if _HTML_START.match(head):
+        return "html"
+    if not head.startswith(b"<") or (root := _ELEMENT.search(head)) is None:
+        return ""
+    loader, namespace = _OFFICE_ROOTS.get(root[1], ("", b""))
+    if loader and namespace in head:
+        return "pptx" if b"PowerPoint.Show" in head else loader
+    return "xml" if head.startswith(b"<?xml") else ""
+
+
+def _detect_text(data: bytes, suffix: str) -> str:
+    """The loader of a text that is a table or, without a known suffix, a mail; '' for any other."""
+    if suffix == ".txt":
+        return "csv" if _is_tabbed(data[:SAMPLE_BYTES]) else ""
+    return "" if suffix in LOADER_BY_SUFFIX else _detect_mail(data)
+
+
+def _detect_mail(data: bytes) -> str:
+    """The loader of a mail or mailbox by its headers, as mail programs store them; '' for any other text."""
+    head = data[:SAMPLE_BYTES].replace(b"\r\n", b"\n").lstrip(b"\n").partition(b"\n\n")[0]
+    first, _, others = head.partition(b"\n")
+    is_mailbox = first.startswith(b"From ")
+    lines = [line for line in (others if is_mailbox else head).split(b"\n") if line[:1].strip()]
+    names = {line.partition(b":")[0].lower() for line in lines if _MAIL_HEADER.match(line)}
+    if b"from" not in names or names.isdisjoint(_MAIL_FIELDS) or not all(map(_MAIL_HEADER.match, lines)):
+        return ""
+    return "mbox" if is_mailbox else "eml"
 
 
 def _is_tabbed(sample: bytes) -> bool:
@@ -148,6 +192,8 @@ def _reject_binary(data: bytes, source: str) -> None:
     for signature, description in SIGNATURES:
         if data.startswith(signature):
             raise UnsupportedFormat(source, f"binary file ({description})")
+    if data.startswith(b"0") and _PKCS_7 in data[:32]:
+        raise UnsupportedFormat(source, "binary file (signed or encrypted, PKCS #7)")
     if data.startswith(b"RIFF") and data[8:12] in (b"WAVE", b"AVI "):
         raise UnsupportedFormat(source, "binary file (audio or video)")
     if data[4:8] == b"ftyp":

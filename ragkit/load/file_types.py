@@ -59,7 +59,7 @@ LANGUAGE_BY_SUFFIX: Mapping[str, str] = _invert(
         "typescript": ".ts .tsx",
         "vb": ".vb",
         "vue": ".vue",
-        "xml": ".xml .xsd .xsl",
+        "xml": ".xsd .xsl",
         "yaml": ".yaml .yml",
         "zig": ".zig",
     }
@@ -94,6 +94,7 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
             "text": ".adoc .asciidoc .latex .log .org .rst .tex .text .txt",
             "xls": ".xls .xlsb .xlt",
             "xlsx": ".xlsm .xlsx .xltm .xltx",
+            "xml": ".xml",
         }
     ),
     **dict.fromkeys(LANGUAGE_BY_SUFFIX, "code"),

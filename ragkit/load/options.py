@@ -12,18 +12,18 @@ from ragkit.load.option_checks import require_positive
 
 LOADER_VERSIONS: Mapping[str, str] = {
     "archive": "1",
-    "choose": "2",
+    "choose": "3",
     "code": "3",
-    "doc": "1",
+    "doc": "2",
     "csv": "5",
     "data": "3",
-    "docx": "5",
+    "docx": "6",
     "eml": "5",
     "epub": "6",
     "folder": "1",
     "html": "6",
     "image": "4",
-    "json": "4",
+    "json": "5",
     "jsonl": "4",
     "markdown": "5",
     "mbox": "2",
@@ -35,16 +35,17 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "odt": "2",
     "parquet": "2",
     "pdf": "7",
-    "ppt": "1",
-    "pptx": "3",
+    "ppt": "2",
+    "pptx": "4",
     "pypdf": "1",
     "rtf": "4",
     "sqlite": "2",
     "subtitles": "1",
     "text": "4",
     "unstructured": "2",
-    "xls": "3",
-    "xlsx": "5",
+    "xls": "4",
+    "xlsx": "6",
+    "xml": "1",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.
 
@@ -58,6 +59,11 @@ class TextOptions:
 
     encoding: str = ""
     """A codec of Python such as `shift_jis`; empty: detected from the bytes."""
+
+
+@dataclass(frozen=True)
+class XmlOptions:
+    """Options of the loader `xml`."""
 
 
 @dataclass(frozen=True)

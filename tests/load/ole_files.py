@@ -127,8 +127,22 @@ def message_file(
     return ole_file({**streams, **(more or {})})
 
 
-def sheet_file(rows: Sequence[Sequence[str | float]]) -> bytes:
-    """An Excel file with one sheet `Pumps`."""
+def summary(values: Mapping[int, str]) -> bytes:
+    """The stream of the properties of a file in UTF-8: 2 is the title, 4 the author."""
+    texts = {1: struct.pack("<Ii", 2, 65001 - 65536)}  # the code page
+    for key, value in values.items():
+        encoded = value.encode() + b"\0"
+        texts[key] = struct.pack("<II", 30, len(encoded)) + encoded.ljust(-(-len(encoded) // 4) * 4, b"\0")
+    offsets = itertools.accumulate(map(len, texts.values()), initial=8 + 8 * len(texts))
+    places = b"".join(struct.pack("<II", key, offset) for key, offset in zip(texts, offsets, strict=False))
+    body = places + b"".join(texts.values())
+    kind = bytes.fromhex("e0859ff2f94f6810ab9108002b27b3d9")
+    head = struct.pack("<HHI", 0xFFFE, 0, 0) + bytes(16) + struct.pack("<I", 1) + kind + struct.pack("<I", 48)
+    return head + struct.pack("<II", 8 + len(body), len(texts)) + body
+
+
+def sheet_file(rows: Sequence[Sequence[str | float]], properties: bytes = b"") -> bytes:
+    """An Excel file with one sheet `Pumps`, and the stream of its properties."""
 
     def piece(kind: int, data: bytes) -> bytes:
         return struct.pack("<HH", kind, len(data)) + data
@@ -149,4 +163,5 @@ def sheet_file(rows: Sequence[Sequence[str | float]]) -> bytes:
     codepage = piece(0x0042, struct.pack("<H", 1200))
     length = len(first(5)) + len(codepage) + 4 + 8 + len(name) + 4
     bound = piece(0x0085, struct.pack("<IBBBB", length, 0, 0, len(name), 0) + name)
-    return ole_file({"Workbook": first(5) + codepage + bound + piece(0x000A, b"") + sheet})
+    book = {"Workbook": first(5) + codepage + bound + piece(0x000A, b"") + sheet}
+    return ole_file({**book, "\5SummaryInformation": properties} if properties else book)

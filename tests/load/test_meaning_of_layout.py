@@ -219,6 +219,22 @@ def test_a_table_inside_a_cell_has_its_own_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        ([["Part", "Every"], ["Filter", "3 months"]], "Part: Filter, Every: 3 months"),
+        ([["Day", "From", "To"], ["Mon", "8", "12"], ["Tue", "9", "11"]],
+         "Day: Mon, From: 8, To: 12; Day: Tue, From: 9, To: 11"),
+        ([["Only", "names"]], "Only, names"),
+    ],
+)  # fmt: skip
+def test_tables_inside_cells_of_other_sizes(inner: list[list[str]], expected: str) -> None:
+    nested = table(*([cell(text) for text in row] for row in inner))
+    for below in ("", "Later."):
+        body = table([cell("Pump"), cell("Checks")], [cell("Cellar"), cell(nested + paragraph(below))])
+        assert lines(word(body), "a.docx")[1] == f"Cellar | {expected} {below}".strip()
+
+
+@pytest.mark.parametrize(
     ("settings", "run_settings"),
     [
         ("", '<w:rPr><w:rFonts w:ascii="Courier New"/></w:rPr>'),
@@ -323,6 +339,38 @@ def test_threaded_comments_have_their_words_and_replies() -> None:
         '<threadedComment ref="B2" personId="{2}" id="b" parentId="a"><text>Mended</text></threadedComment>'
     )
     assert lines(threaded(comments), "a.xlsx")[-2:] == ["Comment on B2: Counted twice", "Comment on B2: Mended"]
+
+
+@pytest.mark.parametrize(
+    ("comments", "expected"),
+    [
+        ('<threadedComment ref="A1" personId="{1}" id="a"><text>Why\nso?</text></threadedComment>',
+         ["Comment on A1: Why so?"]),
+        ('<threadedComment ref="A2" id="a"><text>x</text></threadedComment>'
+         '<threadedComment ref="B1" id="b"><text>y</text></threadedComment>', ["Comment on A2: x", "Comment on B1: y"]),
+        ('<threadedComment ref="B2" id="a"/>', []),
+    ],
+)  # fmt: skip
+def test_threaded_comments_of_other_cells(comments: str, expected: list[str]) -> None:
+    shown = lines(threaded(comments), "a.xlsx")
+    assert [line.replace(" by Ann Lee", "") for line in shown if line.startswith("Comment")] == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([["Plant", "Year"], ["+North", "1"], ["", "2"], ["", "3"]], ["North | 1", "North | 2", "North | 3"]),
+        ([["Plant", "Year"], ["+North", "1"], ["", "2"], ["+South", "3"], ["", "4"]],
+         ["North | 1", "North | 2", "South | 3", "South | 4"]),
+        ([["a", "b", "c"], ["1", "+x", "+y"], ["2", "", ""]], ["1 | x | y", "2 | x | y"]),
+    ],
+)  # fmt: skip
+def test_merged_cells_in_other_places(rows: list[list[str]], expected: list[str]) -> None:
+    def settings(text: str) -> str:
+        return '<w:vMerge w:val="restart"/>' if text.startswith("+") else "" if text else "<w:vMerge/>"
+
+    body = table(*([cell(text.removeprefix("+"), settings(text)) for text in row] for row in rows))
+    assert lines(word(body), "a.docx")[1:] == expected
 
 
 def test_a_long_row_goes_on_below_its_first_value() -> None:

@@ -38,7 +38,7 @@ def test_a_table_with_the_column_is_closed_if_its_rows_are_no_documents(tmp_path
     folder = tmp_path / "docs"
     folder.mkdir()
     rows = [outcome for outcome in examine(folder, tmp_path / "kb", records=False)
-            if f".{outcome.variant.kind}" in {*TABLES, ".csv"} - {".db", ".yaml", ".toml", ".xml"}]  # fmt: skip
+            if f".{outcome.variant.kind}" in {*TABLES, ".csv"} - {".db", ".yaml", ".toml"}]  # fmt: skip
     named = [outcome for outcome in rows if outcome.variant.damage not in ("empty", "null", "an empty list")]
     assert len(named) > 40
     assert [(o.variant.name, o.variant.damage) for o in named if o.alice or o.bob or not o.owner] == []

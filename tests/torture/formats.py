@@ -177,6 +177,11 @@ def _epub(parts: Sequence[str]) -> bytes:
     return book({f"c{number}.xhtml": f"<h1>C{number}</h1><p>{escape(part)}</p>" for number, part in enumerate(parts)})
 
 
+def _xml(parts: Sequence[str]) -> bytes:
+    body = "".join(f"<para>{escape(part)}</para>" for part in parts)
+    return f"<?xml version='1.0'?><article><title>Pumps</title>{body}</article>".encode()
+
+
 def _html(parts: Sequence[str]) -> bytes:
     table = f"<table><tr><th>name</th><th>note</th></tr><tr><td>pump</td><td>{escape(parts[0])}</td></tr></table>"
     body = "".join(f"<p>{escape(part)}</p>" for part in parts)
@@ -308,6 +313,7 @@ FORMATS: Mapping[str, Write] = {
     "records.ndjson": _jsonl, "records.feather": _in_child(_feather),
     "cells.ipynb": _notebook, "film.vtt": _subtitles, "film.srt": _srt, "notes.zip": _zip, "notes.tar.gz": _tar,
     "text.md": _text, "text.rst": _text, "text.tex": _text, "code.py": _code, "plain.txt": _text,
+    "text.xml": _xml,
 }  # fmt: skip
 """File name -> how it is written."""
 SETTINGS = (

@@ -38,7 +38,7 @@ class JsonLoader:
         """The values in `data`. Raises LoadLimitExceeded for too deep nesting or too many values."""
         text = decode_bytes(data).text
         if not text.strip():
-            return _build_document("", "json", source, {})
+            return build_document("json", source, "", {})
         try:
             value = _parse_json(text, source)
         except ValueError as error:
@@ -46,9 +46,11 @@ class JsonLoader:
                 return _build_records("json", text, self.options, source)
             note = f"not valid JSON: {error}"
             records, invalid = _parse_records(text, self.options, source)
-            if not invalid and len(records) > 1:  # JSON Lines
-                return _build_document("\n\n".join(records), "json", source, {"records": len(records)})
-            return _build_document(text, "json", source, {"note": note[:200]})
+            if invalid:
+                records = _parse_values(text.strip(), self.options, source)
+            if len(records) > 1:  # JSON Lines, or values over several lines
+                return build_document("json", source, "\n\n".join(records), {"records": len(records)})
+            return build_document("json", source, text, {"note": note[:200]})
         if self.options.records is not None:
             items = value if isinstance(value, list) else [value]
             objects = (
@@ -58,7 +60,7 @@ class JsonLoader:
             )
             is_lone = not isinstance(value, list)
             return build_record_documents("json", source, objects, self.options.records, is_lone=is_lone)
-        return _build_document(_JsonTextWriter(self.options, source).to_text(value), "json", source, {})
+        return build_document("json", source, _JsonTextWriter(self.options, source).to_text(value), {})
 
 
 class JsonlLoader:
@@ -75,11 +77,7 @@ class JsonlLoader:
             return _build_records("jsonl", decode_bytes(data).text, self.options, source)
         records, invalid = _parse_records(decode_bytes(data).text, self.options, source)
         extra: dict[str, JSON] = {"records": len(records), "invalid_lines": invalid or None}
-        return _build_document("\n\n".join(records), "jsonl", source, extra)
-
-
-def _build_document(text: str, kind: str, source: str, extra: dict[str, JSON]) -> Document:
-    return build_document(kind, source, text, extra)
+        return build_document("jsonl", source, "\n\n".join(records), extra)
 
 
 def _build_records(kind: str, text: str, options: JsonOptions, source: str) -> Document:
@@ -137,12 +135,26 @@ class _Number(str):
 def _parse_json(text: str, source: str) -> JsonValue:
     """The value of a JSON text. Raises ValueError for invalid JSON, LoadLimitExceeded for too deep nesting."""
     try:
-        value: JsonValue = json.loads(
-            text, parse_int=_Number, parse_float=_Number, parse_constant=_Number, object_pairs_hook=_to_object
-        )
+        value: JsonValue = _DECODER.decode(text)
     except RecursionError as error:
         raise LoadLimitExceeded(source, "nested too deeply", "exclude it") from error
     return value
+
+
+def _parse_values(text: str, options: JsonOptions, source: str) -> list[str]:
+    """The blocks of JSON values that follow each other; [] unless the text holds nothing else."""
+    writer = _JsonTextWriter(options, source)
+    records: list[str] = []
+    position = 0
+    while position < len(text):
+        try:
+            value, position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return []
+        records.append(writer.to_text(value))
+        while text[position : position + 1].isspace():
+            position += 1
+    return records
 
 
 def _to_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
@@ -168,6 +180,11 @@ def _parse_records(text: str, options: JsonOptions, source: str) -> tuple[list[s
             invalid += 1
             records.append(line.strip())
     return [record for record in records if record], invalid
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=_Number, parse_float=_Number, parse_constant=_Number, object_pairs_hook=_to_object
+)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from lxml import etree
 
 from ragkit.load.office.cell_text import cell_text
 from ragkit.load.office.docx_numbering import BULLET, Numbering
+from ragkit.load.office.flat_package import to_package
 from ragkit.load.office.ooxml_drawings import comment_block, graphic_blocks
 from ragkit.load.options import LOADER_VERSIONS, DocxOptions
 from ragkit.load.shared.encoding import replace_invalid_chars
@@ -79,7 +80,7 @@ class DocxLoader:
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError and LoadLimitExceeded."""
-        archive = ZipArchive(data, source, self.options)
+        archive = ZipArchive(to_package(data, source), source, self.options)
         name = find_main_part(archive, "word/document.xml")
         body = find_child(parse_part(archive, name), "body")
         reader = _DocxReader(archive, name, comments=self.options.comments)

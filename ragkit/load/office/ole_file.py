@@ -18,6 +18,8 @@ except ImportError as error:
     raise MissingExtra("the loaders 'doc', 'ppt' and 'msg'", extra="office") from error
 
 SAVE_NEW_HINT = "open it in its program and save it in the newer format"
+UTF_8 = 65_001
+"""The code page of Windows."""
 MAX_STREAM_BYTES = 256 * 1024 * 1024
 
 PARSE_ERRORS = (OSError, struct.error, LookupError, ValueError, OverflowError, AttributeError)
@@ -64,13 +66,16 @@ class OleFile:
         return list(dict.fromkeys(name for name in names if name.startswith(prefix)))
 
     def read_properties(self) -> dict[str, JSON]:
-        """Title, author, keywords and dates of the document."""
-        found = self._file.get_metadata()
+        """Title, author, keywords and dates of the document; {} when they are damaged: the text is still readable."""
+        try:
+            found = self._file.get_metadata()
+        except PARSE_ERRORS:
+            return {}
         known: dict[str, JSON] = {}
         for name in ("title", "author", "keywords"):
             value = getattr(found, name) or b""
-            text = value.decode("cp1252", "replace") if isinstance(value, bytes) else str(value)
-            known[name] = collapse_whitespace(replace_invalid_chars(text.strip("\0")))[:1000]
+            text = _decode(value, found.codepage or 0) if isinstance(value, bytes) else str(value)
+            known[name] = collapse_whitespace(replace_invalid_chars(text.partition("\0")[0]))[:1000]
         for key, date in (("created", found.create_time), ("modified", found.last_saved_time)):
             known[key] = date.isoformat() if date is not None else ""
         return known
@@ -79,11 +84,19 @@ class OleFile:
         return LoadError(self._source, "damaged or truncated Office file", SAVE_NEW_HINT)
 
 
-def reject_damaged_ole(data: bytes, source: str) -> None:
-    """Raises LoadError for a damaged OLE file; files of another format pass."""
-    if data.startswith(olefile.MAGIC):
-        with OleFile(data, source):
-            pass
+def _decode(value: bytes, code_page: int) -> str:
+    try:
+        return value.decode("utf-8" if code_page % 65_536 == UTF_8 else f"cp{code_page}", "replace")
+    except LookupError:
+        return value.decode("cp1252", "replace")
+
+
+def read_ole_properties(data: bytes, source: str) -> dict[str, JSON]:
+    """The properties of an OLE file; {} for a file of another format. Raises LoadError for a damaged OLE file."""
+    if not data.startswith(olefile.MAGIC):
+        return {}
+    with OleFile(data, source) as ole:
+        return ole.read_properties()
 
 
 def _has_loop(chains: Sequence[int]) -> bool:

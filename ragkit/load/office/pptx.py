@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
+from ragkit.load.office.flat_package import to_package
 from ragkit.load.office.ooxml_drawings import comment_block, graphic_blocks, paragraph_texts
 from ragkit.load.office.pptx_shapes import Placeholders, read_placeholders, shapes_in_order
 from ragkit.load.office.slides import build_slides
@@ -41,7 +42,7 @@ class PptxLoader:
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError and LoadLimitExceeded."""
-        archive = ZipArchive(data, source, self.options)
+        archive = ZipArchive(to_package(data, source), source, self.options)
         reader, hidden = _SlideReader(archive), 0
         slides: list[list[LayoutBlock]] = []
         for name in _slide_parts(archive):

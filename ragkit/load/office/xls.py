@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
 from ragkit.load.office.merged_cells import MergedCells
-from ragkit.load.office.ole_file import reject_damaged_ole
+from ragkit.load.office.ole_file import read_ole_properties
 from ragkit.load.office.sheet_text import format_cell, sheet_blocks, sheet_records
 from ragkit.load.options import LOADER_VERSIONS, XlsOptions
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
@@ -57,7 +57,9 @@ class XlsLoader:
         blocks: list[LayoutBlock] = []
         records: list[Record] = []
         try:
-            reject_damaged_ole(data, source)  # calamine would follow a chain of sectors that never ends
+            known = read_ole_properties(
+                data, source
+            )  # of a damaged file calamine would follow a chain of sectors that never ends
             book = CalamineWorkbook.from_filelike(io.BytesIO(data))
             for sheet in book.sheets_metadata:
                 if sheet.typ != SheetTypeEnum.WorkSheet:
@@ -82,7 +84,8 @@ class XlsLoader:
             raise LoadError(source, reason, hint) from error
         if self.options.records is not None:
             return build_record_documents("xls", source, records, self.options.records)
-        return build_document("xls", source, join_blocks(blocks), {"hidden_sheets": hidden or None})
+        title = str(known.pop("title", ""))
+        return build_document("xls", source, join_blocks(blocks), {**known, "hidden_sheets": hidden or None}, title)
 
 
 def _read_rows(sheet: CalamineSheet) -> list[TableRow]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
-import zipfile
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
 import openpyxl
 from lxml import etree
@@ -15,6 +15,7 @@ from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.office.merged_cells import MergedCells, read_merged_cells
 from ragkit.load.office.ooxml_drawings import drawing_blocks, sheet_comment_blocks, threaded_comment_blocks
 from ragkit.load.office.sheet_text import format_cell, sheet_blocks, sheet_records
+from ragkit.load.office.xml_workbook import to_workbook
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -28,7 +29,7 @@ from ragkit.load.shared.ooxml import (
 )
 from ragkit.load.shared.table_records import Record, build_record_documents
 from ragkit.load.shared.table_text import TableRow
-from ragkit.load.shared.zip_archive import ZIP_ERRORS, ZipArchive
+from ragkit.load.shared.zip_archive import ZIP_ERRORS, ZipArchive, write_zip
 from ragkit.records import Document
 
 PARSE_ERRORS = (
@@ -61,6 +62,7 @@ class XlsxLoader:
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError, and LoadLimitExceeded above `max_cells`."""
+        data = to_workbook(data, source)
         archive = ZipArchive(data, source, self.options)
         try:
             with warnings.catch_warnings():
@@ -156,12 +158,8 @@ def _to_transitional(data: bytes, archive: ZipArchive) -> bytes:
     main = find_main_part(archive, "xl/workbook.xml")
     if STRICT_NAMESPACES[0][0] not in archive.read(main):
         return data
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as rewritten:
-        for name in archive.names:
-            part = archive.read(name)
-            if name.endswith((".xml", ".rels")):
-                for strict, transitional in STRICT_NAMESPACES:
-                    part = part.replace(strict, transitional)
-            rewritten.writestr(name, part)
-    return out.getvalue()
+    parts = {name: archive.read(name) for name in archive.names}
+    for name, part in parts.items():
+        if name.endswith((".xml", ".rels")):
+            parts[name] = reduce(lambda text, names: text.replace(*names), STRICT_NAMESPACES, part)
+    return write_zip(parts)

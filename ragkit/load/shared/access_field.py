@@ -17,7 +17,7 @@ PROBLEM = "access_problem"
 EVERYONE = "everyone"
 NAME = re.compile(r"[\w.@+-]{1,100}")
 """A name of a user or group."""
-TABLE_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "sqlite", "xls", "xlsx"})
+TABLE_FORMATS = frozenset({"csv", "json", "jsonl", "ods", "parquet", "sqlite", "xls", "xlsx", "xml"})
 """Formats whose rows have columns, but are one document unless `records` is set."""
 _ACCESS_CELL = re.compile(
     r"^(?:[^\n]*; )?[ \t]{0,9}access[ \t]{0,9}(?:[.\[][^\s:]{0,100})?: ", re.IGNORECASE | re.MULTILINE

@@ -20,6 +20,9 @@ CORE_PROPERTIES = {name: name for name in ("title", "keywords", "created", "modi
 """Elements of `docProps/core.xml` -> keys of the document's metadata."""
 
 
+CORE_PROPERTIES_PART = "docProps/core.xml"
+
+
 def parse_xml(data: bytes, source: str, part: str) -> etree._Element:
     """The root of an XML part. Entities are not resolved and nothing is fetched. Raises LoadError."""
     parser = etree.XMLParser(
@@ -103,7 +106,7 @@ def find_main_part(archive: ZipArchive, usual: str) -> str:
 
 def read_core_properties(archive: ZipArchive) -> dict[str, JSON]:
     """Title, author, keywords and dates from the core properties; {} when they are missing or damaged."""
-    name = find_related_part(archive, "", "core-properties") or "docProps/core.xml"
+    name = find_related_part(archive, "", "core-properties") or CORE_PROPERTIES_PART
     if name not in archive:
         return {}
     try:

@@ -9,7 +9,7 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.files.file_io import MB
@@ -59,6 +59,15 @@ class ZipArchive:
                 return part.read(min(entry.file_size, max_bytes))
         except ZIP_ERRORS as error:
             raise LoadError(self.source, f"part {name[:100]!r} is damaged", SAVE_AGAIN_HINT) from error
+
+
+def write_zip(parts: Mapping[str, bytes]) -> bytes:
+    """A zip file with entries of these names, not compressed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return out.getvalue()
 
 
 def check_zip_limits(entries: Sequence[zipfile.ZipInfo], size: int, source: str, limits: ZipOptions) -> None:

@@ -96,3 +96,16 @@ def test_json_under_other_names_has_the_paths_of_its_keys(name: str) -> None:
     text = '{"type": "FeatureCollection", "features": [{"properties": {"place": "13 km from Northfield"}}]}'
     _, document = Router().load(text.encode(), f"/x/{name}")
     assert "features[0].properties.place: 13 km from Northfield" in document.text.split("\n")
+
+
+@pytest.mark.parametrize("gap", ["\n", "", "\n\n  "])
+def test_values_over_several_lines_are_records(gap: str) -> None:
+    text = gap.join(['{\n  "id": 1,\n  "k": {"a": 2}\n}', '{\n  "id": 2\n}'])
+    document = JsonLoader().load(text.encode(), "/x/a.json")
+    assert document.text == "id: 1\nk.a: 2\n\nid: 2"
+    assert document.metadata["records"] == 2
+
+
+def test_values_with_anything_else_are_kept_as_text() -> None:
+    text = '{\n  "id": 1\n}\nand\n{\n  "id": 2\n}'
+    assert JsonLoader().load(text.encode(), "/x/a.json").text == text

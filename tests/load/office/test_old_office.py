@@ -52,6 +52,18 @@ def test_an_older_workbook_is_read_like_a_new_one() -> None:
     assert place_of(document, "P-2; Flow") == "Pumps!A4:B4"
 
 
+def test_an_older_workbook_has_its_title_and_author() -> None:
+    properties = ole_files.summary({2: "Pumps 2024", 4: "Gábor"})
+    document = XlsLoader().load(ole_files.sheet_file([["a", "b"], ["c", "d"]], properties), "/x/a.xls")
+    assert (document.title, document.metadata["author"]) == ("Pumps 2024", "Gábor")
+
+
+def test_damaged_properties_of_a_workbook_cost_no_text() -> None:
+    for damage in (b"", b"\xff" * 100, ole_files.summary({2: "x"})[:50]):
+        document = XlsLoader().load(ole_files.sheet_file([["a", "b"], ["c", "d"]], damage), "/x/a.xls")
+        assert document.text == "Pumps\n\na: c; b: d"
+
+
 def test_a_message_has_its_headers_body_and_attachments() -> None:
     properties = {"0037": "Order 7", "1000": "Please send it.\r\nAnn", "0C1A": "Ann", "5D01": "ann@x.org", "0E04": "Bo"}
     document = MsgLoader().load(ole_files.message_file(properties, [("list.txt", b"one two")]), "/x/a.msg")

@@ -189,23 +189,35 @@ def ruled(rows: Sequence[Sequence[tuple[float, str]]], names: list[str], width: 
     return load(draw(page)).text
 
 
-def test_rows_of_words_without_lines_between_them_are_rows() -> None:
-    rows = [[(0, "Filter"), (1, "Ann"), (2, "Cellar")], [(0, "Valve"), (1, "Bob"), (2, "Roof")]]
-    rows += [[(0, "Seal"), (1, "Cem"), (2, "Yard")]]
-    assert ruled(rows, ["Task", "Person", "Place"]).split("\n")[1:] == [
-        "Filter | Ann | Cellar",
-        "Valve | Bob | Roof",
-        "Seal | Cem | Yard",
-    ]
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        ("Task Person Place", ["Filter Ann Cellar", "Valve Bob Roof", "Seal Cem Yard"]),
+        ("Country Capital", ["Peru Lima", "Chile Santiago", "Cuba Havana", "Kenya Nairobi"]),
+        ("Code Colour Shape Stock", ["A7 red round yes", "B2 blue square no", "C9 green oval no"]),
+        ("Street Warden Since", ["Elm Dora 2019", "Oak Emil 2021", "Ash Finn 1998", "Fir Gerd 2004", "Yew Hans 2011"]),
+    ],
+)
+def test_rows_of_words_without_lines_between_them_are_rows(names: str, rows: list[str]) -> None:
+    shown = ruled([list(enumerate(row.split())) for row in rows], names.split())
+    assert shown.split("\n")[1:] == [" | ".join(row.split()) for row in rows]
 
 
-def test_a_record_of_several_lines_is_one_row() -> None:
-    rows = [[(0, "D1"), (1, "City Bank"), (2, "920.68")], [(1, "Fare to Easton")]]
-    rows += [[(0, "D2"), (1, "Post Office"), (2, "12.50")], [(1, "Stamps")]]
-    assert ruled(rows, ["No.", "Payee", "Amount"]).split("\n")[1:] == [
-        "D1 | City Bank Fare to Easton | 920.68",
-        "D2 | Post Office Stamps | 12.50",
-    ]
+@pytest.mark.parametrize(
+    ("names", "records"),
+    [
+        ("No. Payee Amount", [("D1", ["City Bank", "Fare"], "920.68"), ("D2", ["Post Office", "Stamps"], "12.50")]),
+        ("Lot Seller Price", [("7", ["Miller and Sons", "chairs"], "40"), ("8", ["Abbey Farm", "a plough"], "310")]),
+        ("Id Order Total", [("A", ["Pump", "hose", "seal"], "99.00"), ("B", ["Fan", "in white", "and grey"], "18.20")]),
+        ("Ref Work Hours", [(f"R{n}", ["Repair of", f"the gate {n}"], f"{n}.5") for n in range(1, 6)]),
+    ],
+)  # fmt: skip
+def test_a_record_of_several_lines_is_one_row(names: str, records: list[tuple[str, list[str], str]]) -> None:
+    rows: list[list[tuple[int, str]]] = []
+    for key, texts, value in records:
+        rows += [[(0, key), (1, texts[0]), (2, value)], *([(1, text)] for text in texts[1:])]
+    wanted = [f"{key} | {' '.join(texts)} | {value}" for key, texts, value in records]
+    assert ruled(rows, names.split()).split("\n")[1:] == wanted
 
 
 @pytest.mark.parametrize("values_below", [True, False])

@@ -73,6 +73,20 @@ def test_comments_of_latex_are_no_text_and_simple_macros_are_their_words() -> No
 
 
 @pytest.mark.parametrize(
+    ("text", "kept", "gone"),
+    [
+        ("One.\n  % indented\nTwo.\n", "One.", "indented"),
+        ("A \\% of it, \\\\% gone\n", "A \\% of it", "gone"),
+        ("\\def\\who{Ann}\\who{} came.%gone\n%\n%%% gone\nBob.\n", "Bob.", "gone"),
+        ("\\begin{lstlisting}\nx = 7 % 3\n\\end{lstlisting}\n% gone\n", "x = 7 % 3", "gone"),
+    ],
+)
+def test_kinds_of_latex_comments(text: str, kept: str, gone: str) -> None:
+    shown = load(text, "a.tex").text
+    assert kept in shown and gone not in shown
+
+
+@pytest.mark.parametrize(
     "table",
     [
         "\\begin{tabular}{lc}\nPart & Turns \\\\\nPump & 1200 \\\\\nFan & 90 \\\\\n\\end{tabular}",

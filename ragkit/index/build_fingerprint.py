@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from os.path import commonprefix
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,5 +77,6 @@ def check_embedder_weights(kb: str, stored: bytes, probe: NDArray[np.float32]) -
 def _format_values(*values: JSON) -> list[str]:
     """Different values; long ones are cut, but not before they differ."""
     texts = ["not set" if value is None else value if isinstance(value, str) else json.dumps(value) for value in values]
-    limit = len(commonprefix(texts)) + 16
+    same = next((n for n, letters in enumerate(zip(*texts, strict=False)) if len({*letters}) > 1), 0)
+    limit = same + 16
     return [text if len(text) <= max(40, limit + 3) else f"{text[:limit]}..." for text in texts]

@@ -206,7 +206,8 @@ class Build:
         that were read are still embedded, as far as that is free."""
         try:
             for task, outcome in prepared:
-                yield self._handle_outcome(task, outcome, checked_at)
+                event = self._handle_outcome(task, outcome, checked_at)
+                yield replace(event, pending_texts=self._pending_text_count)
                 self._write_finished_parts()
                 while len(self._texts_to_embed) >= self._batch_size or self._pending_chunk_count >= MAX_PENDING_CHUNKS:
                     yield from self._embed_next_batch()
@@ -426,7 +427,12 @@ class Build:
         if self._later_embedder is not None:
             return
         self._counts["embedded"] += len(batch.text_hashes)
-        yield TextsEmbedded(len(batch.text_hashes), self._metered_tokens - tokens_before, len(self._texts_to_embed))
+        yield TextsEmbedded(len(batch.text_hashes), self._metered_tokens - tokens_before, self._pending_text_count)
+
+    @property
+    def _pending_text_count(self) -> int:
+        """Texts that were read and are not embedded yet, those of running batches included."""
+        return 0 if self._later_embedder else len(self._texts_to_embed) + len(self._embedding_hashes)
 
     @contextmanager
     def _measure_stage(self, stage: str) -> Iterator[None]:

@@ -48,7 +48,9 @@ class BuildFingerprint:
         for stage in ("load", "split", "embed"):
             old, new = getattr(self, stage), getattr(other, stage)
             result += [
-                f"{stage}.{key}: index has {_format_value(old.get(key))}, pipeline has {_format_value(new.get(key))}"
+                "{}: index has {}, pipeline has {}".format(
+                    f"{stage}.{key}", *_format_values(old.get(key), new.get(key))
+                )
                 for key in sorted({*old, *new})
                 if old.get(key) != new.get(key)
             ]
@@ -72,8 +74,9 @@ def check_embedder_weights(kb: str, stored: bytes, probe: NDArray[np.float32]) -
         raise SettingsMismatch(kb, [difference], f"`ragkit index --rebuild --kb {kb}`")
 
 
-def _format_value(value: JSON) -> str:
-    if value is None:
-        return "not set"
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:16]}..."
+def _format_values(*values: JSON) -> list[str]:
+    """Different values; long ones are cut, but not before they differ."""
+    texts = ["not set" if value is None else value if isinstance(value, str) else json.dumps(value) for value in values]
+    same = next((n for n, letters in enumerate(zip(*texts, strict=False)) if len({*letters}) > 1), 0)
+    limit = same + 16
+    return [text if len(text) <= max(40, limit + 3) else f"{text[:limit]}..." for text in texts]

@@ -9,15 +9,19 @@ from ragkit.index.report import FileRead, IndexEvent, PlanCreated, SearchReady, 
 
 MIN_ESTIMATE_S = 2.0
 """Before that, the speed is not known."""
-MIN_SHARE = 0.01
-"""Share of the work below which the speed is not known."""
+MIN_SHARE = 0.05
+"""Share of the work, done since the speed is measured, below which it is not known: files differ too much."""
+
+MIN_LEFT_S = 1.0
+"""Shown while an event is overdue."""
 
 
 class RunProgress:
     """The counts of a run, by its events. A run has one or two parts: it reads files, and then embeds what it read.
 
-    The measure of the first part is the bytes of the files that are read, and embedded if the run embeds meanwhile.
-    That of the second part is the chunks.
+    The measure of the first part is the bytes of the files that are read, less the share of their chunks that the run
+    has not embedded yet if it embeds meanwhile. That of the second part is the chunks. The speed is measured from the
+    first event of a part on, since the start of workers and models comes before it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,7 +30,10 @@ class RunProgress:
 
     def _begin(self, files: int, total_bytes: int) -> None:
         self._started_at = self._clock()
-        self._bytes, self._bytes_read, self._done, self._pending = total_bytes, 0, 0, 0
+        self._measured_from: tuple[float, float] | None = None
+        """The time and the share at which the measurement of the speed began."""
+        self._last_event_at = self._started_at
+        self._bytes, self._bytes_read, self._done = total_bytes, 0, 0
         self.files = files
         """Files to read; 0 before they are known."""
         self.files_read = 0
@@ -41,22 +48,29 @@ class RunProgress:
         """Count an event."""
         if isinstance(event, PlanCreated):
             self._begin(event.files, event.bytes)
-        elif isinstance(event, FileRead):
+            return
+        if isinstance(event, FileRead):
             self.files_read += 1
             self.chunks += event.chunks
             self._bytes_read += event.bytes
+            self._count_read(event.pending_texts)
         elif isinstance(event, TextsEmbedded):
             self.embedded += event.texts
-            self._pending = event.pending_texts
+            self._count_read(event.pending_texts)
         elif isinstance(event, SearchReady):
             self.to_embed, self.embedded, self._started_at = event.unembedded, 0, self._clock()
+            self._done, self._measured_from = 0, None
+        self._last_event_at = self._clock()
+        if self._measured_from is None:
+            self._measured_from = (self._last_event_at, self.share)
+
+    def _count_read(self, pending: int) -> None:
+        """Count what is done while `pending` texts of what was read are not embedded."""
         if self.to_embed:
             self._done = min(self.embedded, self.to_embed)
-        elif self.embedded:  # what waits for the embedder counts for nothing yet
-            finished = self._bytes_read * self.embedded // (self.embedded + self._pending)
+        else:
+            finished = self._bytes_read * max(self.chunks - pending, 0) // self.chunks if pending else self._bytes_read
             self._done = max(self._done, finished)
-        elif not self._pending:
-            self._done = self._bytes_read
 
     @property
     def share(self) -> float:
@@ -77,8 +91,13 @@ class RunProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated from the speed so far; None if it is too early."""
-        seconds = self._clock() - self._started_at
-        if seconds < MIN_ESTIMATE_S or self.share < MIN_SHARE:
+        """Estimated from the speed until the last event; None if it is too early."""
+        if self._measured_from is None:
             return None
-        return seconds * (1 - self.share) / self.share
+        since, share_before = self._measured_from
+        seconds, gained = self._last_event_at - since, self.share - share_before
+        if seconds < MIN_ESTIMATE_S or gained < MIN_SHARE:
+            return None
+        if self.share == 1:
+            return 0.0
+        return max(seconds * (1 - self.share) / gained - (self._clock() - self._last_event_at), MIN_LEFT_S)

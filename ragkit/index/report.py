@@ -30,6 +30,8 @@ class FileRead:
     error: str = ""
     hint: str = ""
     """What to do about the error."""
+    pending_texts: int = 0
+    """Texts that were read and are not embedded yet, as far as the run embeds while it reads."""
 
 
 @dataclass(frozen=True, slots=True)

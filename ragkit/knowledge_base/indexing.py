@@ -266,6 +266,8 @@ class Indexer:
         planner = IndexPlanner(self.source_files, self._components, run)
         reindex_all = bool(before.differences(recipe))
         plan, withheld = planner.plan(roots, catalog, known, reindex_all=reindex_all)
+        if plan.tasks and not run.dry_run:
+            self._components.check_store()
         metadata = {
             "recipe": recipe.to_json(),
             "embedder": embedder.fingerprint,

@@ -201,6 +201,11 @@ class PipelineComponents:
         in_catalog = store.name == MEMORY_STORE or (store.name in CATALOG_STORES and not _store_path(store))
         return in_catalog and not self.of_program and getattr(self.pipeline.embedder.options, "when", "") == "question"
 
+    def check_store(self) -> None:
+        """Import what the store needs, so that nothing is embedded before it is missed. Raises MissingExtra."""
+        if self.pipeline.store.name not in {MEMORY_STORE, *CATALOG_STORES}:
+            STORES.find(self.pipeline.store.name)
+
     @cached_property
     def static_embedder(self) -> EmbeddingProvider:
         """Finds the candidates among chunks that have no vector yet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sqlite3
+import sys
 from contextlib import ExitStack, closing
 from datetime import date
 from functools import partial
@@ -20,17 +21,19 @@ from ragkit.errors import (
     KnowledgeBaseDamaged,
     KnowledgeBaseLocked,
     LoadError,
+    MissingExtra,
     NotAKnowledgeBase,
     PipelineError,
     SettingsMismatch,
 )
-from ragkit.index.build_fingerprint import check_embedder_weights
+from ragkit.index.build_fingerprint import BuildFingerprint, check_embedder_weights
 from ragkit.index.catalog import row_checks
 from ragkit.index.catalog.checksums import CHECKSUM_FILE
 from ragkit.index.catalog.directory import CATALOG_FILE, open_vectors
 from ragkit.index.catalog.lock import WriterLock
 from ragkit.index.catalog.sqlite import EmbedderRow
 from ragkit.index.reader import MAX_IDLE_CONNECTIONS
+from ragkit.index.report import IndexEvent
 from ragkit.index.snapshot.arrays import MAX_FILTER_MASKS
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
@@ -144,6 +147,27 @@ def test_different_settings_raise_an_error_with_all_differences(tmp_path: Path, 
         KnowledgeBase.open(tmp_path / "kb", make_pipeline(other))
     with KnowledgeBase.open(tmp_path / "kb", make_pipeline("retrieve: {name: lexical}\n")) as kb:
         assert kb.search("hedge")[0].chunk.title == "Garden"
+
+
+def test_long_settings_are_shown_up_to_where_they_differ() -> None:
+    name = "sentence-transformers:a-folder-of-models:"
+    before, after = (BuildFingerprint({}, {}, {"fingerprint": name + model * 20}, "1") for model in ("one-", "two-"))
+    [difference] = before.differences(after)
+    assert difference == (
+        f"embed.fingerprint: index has {name}one-one-one-one-..., pipeline has {name}two-two-two-two-..."
+    )
+
+
+def test_a_store_whose_package_is_missing_is_reported_before_anything_is_embedded(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    monkeypatch.delitem(sys.modules, "ragkit.store.backends.duckdb", raising=False)
+    events: list[IndexEvent] = []
+    kb = KnowledgeBase.open(tmp_path / "kb", make_pipeline("store: {name: duckdb}\n"))
+    with pytest.raises(MissingExtra, match=r"the store 'duckdb' needs .*'ragkit-kb\[duckdb\]'"):
+        kb.index(docs, options=IndexOptions(on_event=events.append))
+    assert events == []
 
 
 def test_different_weights_of_the_same_model_are_rejected() -> None:

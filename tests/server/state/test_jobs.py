@@ -230,9 +230,10 @@ def test_the_remaining_time_is_estimated_from_files_and_chunks() -> None:
     progress = JobProgress(run=RunProgress(lambda: now))
     progress.handle_event(PlanCreated(10, 1000, 0))
     assert progress.to_json()["progress"]["seconds_left"] is None  # type: ignore[index,call-overload]
-    now = 10.0
     for number in range(5):
-        progress.handle_event(FileRead(f"{number}.md", 4, 100))
+        now += 2.0
+        progress.handle_event(FileRead(f"{number}.md", 4, 100, pending_texts=4 * (number + 1)))
+    now = 12.0
     progress.handle_event(TextsEmbedded(20, 100, 0))
     assert progress.to_json()["progress"]["seconds_left"] == 10  # type: ignore[index,call-overload]
     progress.stop.set()

@@ -139,12 +139,15 @@ def main() -> None:
     parser.add_argument("--conversations", type=Path)
     parser.add_argument("--max-tokens", type=int, default=300)
     parser.add_argument("--top-k", type=int, help="passages of a search; default: that of the pipeline")
+    parser.add_argument("--passages", choices=("auto", "whole", "extracts"), default="auto", help="what a search shows")
     parser.add_argument("--out", type=Path, help="one JSON object a line: the answers")
     options = parser.parse_args()
     print(f"ragkit {ragkit.__version__}, Python {platform.python_version()}, {options.model}, seed {options.seed}")
     with KnowledgeBase.open(options.kb) as kb:
         pipeline = kb.pipeline
-    answering = replace(pipeline.answer, provider=options.model, max_tokens=options.max_tokens)
+    answering = replace(
+        pipeline.answer, provider=options.model, max_tokens=options.max_tokens, passages=options.passages
+    )
     with KnowledgeBase.open(options.kb, replace(pipeline, answer=answering)) as kb:
         questions = draw(read(options.questions), options.count, options.seed, options.first)
         rows = ask_missing(questions, lambda question: ask(kb.agent(top_k=options.top_k), question), options.out)

@@ -23,3 +23,10 @@ def count_repeats(outcomes: Sequence[ToolOutcome], call: ToolCall) -> int:
             break
         times, last = times + 1, outcome.content
     return times
+
+
+def has_succeeded(outcomes: Sequence[ToolOutcome], call: ToolCall) -> bool:
+    """Whether the same call (name and arguments) was executed, the last time without an error."""
+    same = (one for one in reversed(outcomes) if one.call.name == call.name and one.call.arguments == call.arguments)
+    last = next(same, None)
+    return last is not None and last.error is None and not call.malformed

@@ -77,9 +77,11 @@ class AgentConfig:
     max_repeated_calls: int | None = 3
     """How often a tool call with the same arguments may have the same result in one run; after that it is a loop.
     None: no limit."""
-    on_loop: Literal["tell", "answer", "raise"] = "tell"
+    on_loop: Literal["auto", "tell", "answer", "raise"] = "auto"
     """What follows a loop. The call is not executed: `tell` tells the model so, `answer` asks it for a last answer
-    without tools (stop reason `loop`), `raise` ends the run with ToolCallLoop."""
+    without tools (stop reason `loop`), `raise` ends the run with ToolCallLoop. `auto`: `tell`; but a model that writes
+    its calls into its text (`Provider.writes_calls`) is asked for a last answer as soon as it repeats a call that
+    succeeded, or says nothing of use after one."""
     parallel_tool_execution: bool = True
     """Whether the tool calls of one turn run concurrently; results keep their order."""
     request_timeout_s: float | None = 120.0
@@ -142,7 +144,7 @@ class AgentConfig:
         if self.max_repairs < 0:
             raise InvalidOption("max_repairs", self.max_repairs, ">= 0")
         _check_choice("on_max_iterations", self.on_max_iterations, ("stop", "answer"))
-        _check_choice("on_loop", self.on_loop, ("tell", "answer", "raise"))
+        _check_choice("on_loop", self.on_loop, ("auto", "tell", "answer", "raise"))
         if self.max_tokens < 1:
             raise InvalidOption("max_tokens", self.max_tokens, ">= 1")
         for name in ("request_timeout_s", "tool_timeout_s"):

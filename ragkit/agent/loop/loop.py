@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from ragkit.agent import events
+from ragkit.agent.loop.call_repeats import has_succeeded
 from ragkit.agent.loop.memory_turn import MAX_UNREAD_S, MemoryTurn
 from ragkit.agent.loop.model_step import emit_budget_warnings, enforce_guardrails, is_failed_call, run_model_step
 from ragkit.agent.loop.opening import run_opening
@@ -163,6 +164,10 @@ def _request_answer(run: RunState) -> EffectGenerator[FinalAnswer | Message]:
         if is_failed_call(run, message) and not run.tools_are_closed:
             run.learn_no_tools(run.config.model or run.agent.provider.default_model)
             continue
+        if run.ends_repeats and not run.tools_are_closed and _adds_nothing(run, message):
+            run.tools_are_closed = True
+            yield events.LastAnswerRequested(run.id, "loop")
+            continue
         if run.tools_are_closed and (message.tool_calls or not message.content):
             message = replace(message, tool_calls=(), content=message.content or MAX_ITERATIONS_TEXT)
         run.messages.append(message)
@@ -173,6 +178,20 @@ def _request_answer(run: RunState) -> EffectGenerator[FinalAnswer | Message]:
         run.trace.add_span(StepType.RECORD)
         if _is_valid_answer(run, message):
             return FinalAnswer(message.content, stop_reason)
+
+
+def _adds_nothing(run: RunState, message: Message) -> bool:
+    """Whether an answer after successful calls repeats one of them, is empty, or names a tool instead of its result.
+
+    Seen with models of .5 to 1.5 billion parameters; without tools in the request they answer from the results.
+    """
+    outcomes = [outcome for outcome in run.tool_outcomes if outcome.error is None]
+    if not outcomes or run.has_streamed_text:
+        return False
+    if message.tool_calls:
+        return all(has_succeeded(run.tool_outcomes, call) for call in message.tool_calls)
+    names = (outcome.call.name for outcome in outcomes if "_" in outcome.call.name)
+    return not message.content.strip() or any(name in message.content for name in names)
 
 
 def _prepare_conversation(run: RunState) -> EffectGenerator[None]:

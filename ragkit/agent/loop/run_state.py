@@ -28,9 +28,8 @@ from ragkit.records import JSON
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import AgentUsage, Meter
 
-_LAST_ANSWER_MESSAGE = Message.user(
-    "You cannot call tools any more. Answer now, from what you have found so far; say what you could not find."
-)
+# Says nothing of what the model cannot do: small ones then say that they cannot answer.
+_LAST_ANSWER_MESSAGE = Message.user("Answer my question now with the results of the tools; say what they do not tell.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +172,11 @@ class RunState:
             if len(paired) < len(self.messages):
                 self.new_messages_start = len(drop_unpaired_calls(self.messages[:history]))
             self.messages = paired
+
+    @property
+    def ends_repeats(self) -> bool:
+        """Whether a call that has a result ends the tools: models that write their calls as text repeat them."""
+        return self.config.on_loop == "auto" and self.agent.provider.writes_calls
 
     def build_request(self) -> ModelRequest:
         """The next request to the model."""

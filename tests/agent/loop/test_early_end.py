@@ -24,7 +24,7 @@ from tests.agent.parts import AT_ONCE, add, call, fail, final_result, request_me
 
 LAST = AgentConfig(max_iterations=2, on_max_iterations="answer", retry=AT_ONCE)
 TWO_CALLS = [call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4)]
-CLOSED = "You cannot call tools any more. Answer now, from what you have found so far; say what you could not find."
+CLOSED = "Answer my question now with the results of the tools; say what they do not tell."
 REFUSED = "Error: add had the same result 3 times with these arguments: use that result, try something else, or answer"
 
 
@@ -133,6 +133,46 @@ def test_a_loop_can_end_with_an_error(listen: Listen) -> None:
     assert tool_messages(partial) == ["3", "3"]
 
 
+def repeating(useless: ScriptedTurn) -> tuple[Agent, ScriptedProvider]:
+    @tool(description="Add.")
+    def add_up(a: int, b: int) -> str:
+        return str(a + b)
+
+    provider = ScriptedProvider([call("add_up", "c1", a=1, b=2), useless, "It is 3."])
+    provider.writes_calls = True
+    return Agent(provider, [add_up]), provider
+
+
+@both
+@pytest.mark.parametrize("useless", [call("add_up", "c2", a=1, b=2), ""])
+def test_a_model_that_writes_its_calls_answers_from_their_results(listen: Listen, useless: ScriptedTurn) -> None:
+    agent, provider = repeating(useless)
+    result = final_result(listen(agent))
+    assert (result.content, result.stop_reason, len(provider.requests)) == ("It is 3.", "stop", 3)
+    assert (provider.requests[-1].tools, request_messages(provider)[-1]) == ((), ("user", CLOSED))
+    assert tool_messages(result) == ["3"]
+
+
+def test_a_model_that_names_a_tool_instead_of_its_result_is_asked_again() -> None:
+    assert repeating("To add, you can use the `add_up` function.")[0].run("x").content == "It is 3."
+
+
+def test_a_model_that_writes_its_calls_may_try_again_after_an_error() -> None:
+    provider = ScriptedProvider([call("busy", "c1"), call("busy", "c2"), "It is done."])
+    provider.writes_calls = True
+    outcomes = iter([ValueError("busy"), "done"])
+
+    @tool(description="Try.")
+    def busy() -> str:
+        outcome = next(outcomes)
+        if isinstance(outcome, ValueError):
+            raise outcome
+        return outcome
+
+    result = Agent(provider, [busy]).run("x")
+    assert (result.content, [one.content for one in result.tool_calls][1]) == ("It is done.", "done")
+
+
 def test_a_loop_reaches_observers_and_hooks() -> None:
     seen: list[object] = []
 
@@ -189,7 +229,7 @@ def test_unreadable_arguments_can_be_a_loop() -> None:
     ("options", "words"),
     [
         ({"max_repeated_calls": 0}, r"max_repeated_calls must be >= 1 or None \(got 0\)"),
-        ({"on_loop": "stop"}, "on_loop must be one of tell, answer, raise"),
+        ({"on_loop": "stop"}, "on_loop must be one of auto, tell, answer, raise"),
         ({"on_max_iterations": "go"}, "on_max_iterations must be one of stop, answer"),
     ],
 )

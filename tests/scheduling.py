@@ -43,7 +43,7 @@ THIRDS = (
         *("tests/cli/test_unread_files.py", "tests/server/api/test_schema.py"),
     ),
     (
-        *(f"{BROWSER}/test_{name}.py" for name in ("axe", "bring_in", "keyboard", "languages")),
+        *(f"{BROWSER}/test_{name}.py" for name in ("axe", "bring_in", "keyboard", "languages", "settings")),
         *("tests/torture/test_torture.py", "tests/server/state/test_jobs.py", "tests/examples/test_examples.py"),
         *("tests/knowledge_base/test_copy_to_store.py", "tests/knowledge_base/test_workers.py"),
         *("tests/index/test_store_checksums.py", "tests/load/pages/test_ocr.py", "tests/fuzz/test_fuzz.py"),
@@ -57,6 +57,7 @@ THIRDS = (
         *("tests/cost/test_budget.py", "tests/pipeline/run/test_local.py", "tests/security/test_access_variants.py"),
         *("tests/server/state/test_upload_histories.py", "tests/security/test_secrets.py"),
         *("tests/security/test_paths.py", "tests/bench/test_store_servers.py", "tests/cli/test_watch.py"),
+        "tests/server/test_base_folder.py",
     ),
 )
 """Files that take half of the time of all tests: a third of them by the day."""

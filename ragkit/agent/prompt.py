@@ -71,7 +71,10 @@ def merge_opening_results(messages: Iterable[Message]) -> list[Message]:
     Models that know no tools can use them there, and small ones do so more often than with a call and its result.
     """
     given = list(messages)
-    if not any(message.tool_calls and message.tool_calls[0].by == BY_RAGKIT for message in given):
+    for message in given:  # a generator would take longer, in each turn of each agent
+        if message.tool_calls and message.tool_calls[0].by == BY_RAGKIT:
+            break
+    else:
         return given
     merged: list[Message] = []
     results: list[str] = []

@@ -161,13 +161,14 @@ def _request_answer(run: RunState) -> EffectGenerator[FinalAnswer | Message]:
     """Ask the model until it answers, or calls tools; an answer that does not match `response_format` is repaired."""
     while True:
         message, stop_reason = yield from run_model_step(run)
-        if is_failed_call(run, message) and not run.tools_are_closed:
-            run.learn_no_tools(run.config.model or run.agent.provider.default_model)
-            continue
-        if run.ends_repeats and not run.tools_are_closed and _adds_nothing(run, message):
-            run.tools_are_closed = True
-            yield events.LastAnswerRequested(run.id, "loop")
-            continue
+        if run.agent.provider.writes_calls and not run.tools_are_closed:
+            if is_failed_call(run, message):
+                run.learn_no_tools(run.config.model or run.agent.provider.default_model)
+                continue
+            if run.config.on_loop == "auto" and _adds_nothing(run, message):
+                run.tools_are_closed = True
+                yield events.LastAnswerRequested(run.id, "loop")
+                continue
         if run.tools_are_closed and (message.tool_calls or not message.content):
             message = replace(message, tool_calls=(), content=message.content or MAX_ITERATIONS_TEXT)
         run.messages.append(message)

@@ -173,11 +173,6 @@ class RunState:
                 self.new_messages_start = len(drop_unpaired_calls(self.messages[:history]))
             self.messages = paired
 
-    @property
-    def ends_repeats(self) -> bool:
-        """Whether a call that has a result ends the tools: models that write their calls as text repeat them."""
-        return self.config.on_loop == "auto" and self.agent.provider.writes_calls
-
     def build_request(self) -> ModelRequest:
         """The next request to the model."""
         agent = self.agent

@@ -68,7 +68,12 @@ def tools() -> Iterator[list[Tool]]:
 
 def create_agent(provider: Provider, tools: list[Tool], recorder: Recorder) -> Agent:
     config = AgentConfig(
-        max_iterations=4, on_max_iterations="answer", max_repeated_calls=2, retry=AT_ONCE, observers=[recorder]
+        max_iterations=4,
+        on_max_iterations="answer",
+        max_repeated_calls=2,
+        on_loop="tell",  # `auto` ends the tools of local models earlier
+        retry=AT_ONCE,
+        observers=[recorder],
     )
     return Agent(provider, tools, config=config)
 

@@ -40,11 +40,11 @@ from ragkit.server.api import base_management as base_management_api
 from ragkit.server.api import chat as chat_api
 from ragkit.server.api import knowledge_base as knowledge_base_api
 from ragkit.server.api import management as management_api
-from ragkit.server.api import schemas
 from ragkit.server.api.dependencies import AppContext
 from ragkit.server.api.openai import completions as completions_api
 from ragkit.server.api.openai import embeddings as embeddings_api
 from ragkit.server.api.openai import responses as responses_api
+from ragkit.server.api.schemas.errors import ErrorSchema
 from ragkit.server.base_folder import BaseFolder
 from ragkit.server.bases import Base, KbPathMiddleware
 from ragkit.server.concurrency import ConcurrencyLimiter
@@ -94,9 +94,7 @@ ROUTERS = (
 )
 _ERROR_CODES = {404: "not_found", 405: "method_not_allowed"}
 _ERROR_STATUSES = (400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 421, 429, 500, 502, 503, 504, 507)
-_ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ErrorSchema} for status in _ERROR_STATUSES
-}
+_ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {status: {"model": ErrorSchema} for status in _ERROR_STATUSES}
 
 
 @dataclass(frozen=True)

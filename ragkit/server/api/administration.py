@@ -21,8 +21,16 @@ from ragkit.errors import KnowledgeBaseLocked
 from ragkit.index.access.rules import AccessSettings, User, check_name
 from ragkit.index.access.tokens import FIRST_NAME, Token, create_token, format_instant, parse_lifetime
 from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
-from ragkit.server.api import administration_schemas as schemas
 from ragkit.server.api.dependencies import DEFAULT_MODEL, AppContext, ContextDep, JsonObject
+from ragkit.server.api.schemas.administration import (
+    AccessSchema,
+    AccessUserSchema,
+    AddTokenBody,
+    AddUserBody,
+    ChangeUserBody,
+    NewTokenSchema,
+    SettingsSchema,
+)
 from ragkit.server.concurrency import run_in_thread
 from ragkit.server.http_errors import invalid_request, not_found, service_unavailable
 from ragkit.server.principals import CURRENT, access_revoked, require_owner_role
@@ -54,7 +62,7 @@ UserName = Annotated[str, Path(max_length=100, description="The name of a user."
 TokenName = Annotated[str, Path(max_length=100, description="The name of a token of the user.")]
 
 
-@router.get("/access", response_model=schemas.AccessSchema)
+@router.get("/access", response_model=AccessSchema)
 async def get_access(context: ContextDep) -> Any:
     """List the users with their tokens, and the rules. For owners."""
     settings = await run_in_thread(context.kb.location.access.read)
@@ -67,8 +75,8 @@ async def get_access(context: ContextDep) -> Any:
     }
 
 
-@router.post("/access/users", response_model=schemas.NewTokenSchema)
-async def add_user(context: ContextDep, body: schemas.AddUserBody) -> Any:
+@router.post("/access/users", response_model=NewTokenSchema)
+async def add_user(context: ContextDep, body: AddUserBody) -> Any:
     """Add a user, and create their first token, which is shown once. For owners.
 
     From the first user on, every request needs a token. So the first one must be an owner, unless the server has a
@@ -87,8 +95,8 @@ async def add_user(context: ContextDep, body: schemas.AddUserBody) -> Any:
     return {"user": _user_json(added), "token": text}
 
 
-@router.patch("/access/users/{user}", response_model=schemas.AccessUserSchema)
-async def change_user(context: ContextDep, user: UserName, body: schemas.ChangeUserBody) -> Any:
+@router.patch("/access/users/{user}", response_model=AccessUserSchema)
+async def change_user(context: ContextDep, user: UserName, body: ChangeUserBody) -> Any:
     """Change the role and the groups of a user; it holds at once. For owners."""
     groups = None if body.groups is None else tuple(dict.fromkeys(map(check_name, body.groups)))
 
@@ -101,7 +109,7 @@ async def change_user(context: ContextDep, user: UserName, body: schemas.ChangeU
     return _user_json(_find_user(await _change(context, change, f"changed {user}"), user))
 
 
-@router.delete("/access/users/{user}", response_model=schemas.AccessSchema)
+@router.delete("/access/users/{user}", response_model=AccessSchema)
 async def delete_user(context: ContextDep, user: UserName) -> Any:
     """Remove a user with all tokens; it holds at once. Their conversations stay until they expire. For owners."""
 
@@ -112,8 +120,8 @@ async def delete_user(context: ContextDep, user: UserName) -> Any:
     return await get_access(context)
 
 
-@router.post("/access/users/{user}/tokens", response_model=schemas.NewTokenSchema)
-async def add_token(context: ContextDep, user: UserName, body: schemas.AddTokenBody) -> Any:
+@router.post("/access/users/{user}/tokens", response_model=NewTokenSchema)
+async def add_token(context: ContextDep, user: UserName, body: AddTokenBody) -> Any:
     """Create a further token of a user, which is shown once. For owners."""
     text, token = _create_token(body.name, body.expires)
 
@@ -128,7 +136,7 @@ async def add_token(context: ContextDep, user: UserName, body: schemas.AddTokenB
     return {"user": _user_json(_find_user(settings, user)), "token": text}
 
 
-@router.delete("/access/users/{user}/tokens/{name}", response_model=schemas.AccessUserSchema)
+@router.delete("/access/users/{user}/tokens/{name}", response_model=AccessUserSchema)
 async def delete_token(context: ContextDep, user: UserName, name: TokenName) -> Any:
     """Revoke one token of a user; it holds at once. For owners."""
 
@@ -142,7 +150,7 @@ async def delete_token(context: ContextDep, user: UserName, name: TokenName) -> 
     return _user_json(_find_user(await _change(context, remove, f"revoked the token {name} of {user}"), user))
 
 
-@router.get("/settings", response_model=schemas.SettingsSchema)
+@router.get("/settings", response_model=SettingsSchema)
 async def get_settings(context: ContextDep) -> Any:
     """Show what the server was started with: model, which variables hold keys, limits. For owners; no key is shown."""
     settings, answer = context.settings, context.kb.pipeline.answer

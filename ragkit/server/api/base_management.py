@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
 
-from ragkit.server.api import management_schemas, schemas
 from ragkit.server.api.dependencies import AppContext, ContextDep
+from ragkit.server.api.schemas.management import BaseNameBody
+from ragkit.server.api.schemas.status import BasesSchema
 from ragkit.server.base_folder import BaseFolder
 from ragkit.server.concurrency import run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found, service_unavailable
@@ -38,7 +39,7 @@ ServerOwner = Depends(require_server_owner)
 BaseName = Annotated[str, Path(max_length=40, description="The name of a knowledge base.")]
 
 
-@router.get("/bases", response_model=schemas.BasesSchema)
+@router.get("/bases", response_model=BasesSchema)
 async def list_bases(request: Request, context: ContextDep) -> Any:
     """List the knowledge bases of the server by name, the default first; none if it has one without a name."""
     principal = CURRENT.get()
@@ -47,21 +48,19 @@ async def list_bases(request: Request, context: ContextDep) -> Any:
     return {"bases": visible_kbs(context.bases), "current": context.name, "managed": managed}
 
 
-@router.post("/bases", response_model=schemas.BasesSchema, dependencies=[ServerOwner])
-async def make_base(request: Request, context: ContextDep, body: management_schemas.BaseNameBody) -> Any:
+@router.post("/bases", response_model=BasesSchema, dependencies=[ServerOwner])
+async def make_base(request: Request, context: ContextDep, body: BaseNameBody) -> Any:
     """Make an empty knowledge base, and start the server again. Takes `ragkit serve --kb-folder`."""
     return await _change(request, context, lambda folder: folder.make(body.name))
 
 
-@router.patch("/bases/{name}", response_model=schemas.BasesSchema, dependencies=[ServerOwner])
-async def rename_base(
-    request: Request, context: ContextDep, name: BaseName, body: management_schemas.BaseNameBody
-) -> Any:
+@router.patch("/bases/{name}", response_model=BasesSchema, dependencies=[ServerOwner])
+async def rename_base(request: Request, context: ContextDep, name: BaseName, body: BaseNameBody) -> Any:
     """Rename a knowledge base, and start the server again. Takes `ragkit serve --kb-folder`."""
     return await _change(request, context, lambda folder: folder.rename(name, body.name), name)
 
 
-@router.delete("/bases/{name}", response_model=schemas.BasesSchema, dependencies=[ServerOwner])
+@router.delete("/bases/{name}", response_model=BasesSchema, dependencies=[ServerOwner])
 async def delete_base(request: Request, context: ContextDep, name: BaseName) -> Any:
     """Delete a knowledge base with its index, uploaded files, users and conversations, and start the server again.
 

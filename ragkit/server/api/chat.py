@@ -15,8 +15,26 @@ from ragkit.records import JSON, Where
 from ragkit.server.answering import answer_tasks
 from ragkit.server.answering.request_options import RequestOptions
 from ragkit.server.answering.streams import HEARTBEAT_SECONDS, EventStream, run_while_connected
-from ragkit.server.api import schemas
 from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
+from ragkit.server.api.schemas.requests import (
+    EVENT_STREAM_RESPONSE,
+    ChangeSessionBody,
+    ChatBody,
+    EndSessionBody,
+    FeedbackBody,
+    Id,
+    StartSessionBody,
+    StopAnswerBody,
+)
+from ragkit.server.api.schemas.sessions import (
+    ChatSchema,
+    LabelListSchema,
+    MessageSchema,
+    SessionHistorySchema,
+    SessionListSchema,
+    SessionSchema,
+)
+from ragkit.server.api.schemas.traces import TraceDetailSchema, TraceListSchema
 from ragkit.server.http_errors import invalid_request
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.where_syntax import parse_where
@@ -30,12 +48,8 @@ SessionLabel = Annotated[str, Query(max_length=50, description="Only sessions wi
 ExportFormat = Annotated[Literal["json", "markdown"], Query(description="Format of the file.")]
 
 
-@router.post(
-    "/chat",
-    responses={200: {"model": schemas.ChatSchema, **schemas.EVENT_STREAM_RESPONSE}},
-    response_class=JSONResponse,
-)
-async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) -> Response:
+@router.post("/chat", responses={200: {"model": ChatSchema, **EVENT_STREAM_RESPONSE}}, response_class=JSONResponse)
+async def chat(request: Request, context: ContextDep, body: ChatBody) -> Response:
     """Answer a message in a session. With `stream`, server-sent events: start, tool, tool_result,
     text, discard, citation, done, error.
 
@@ -61,34 +75,34 @@ async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) ->
     return JSONResponse(content)
 
 
-@router.post("/session/start", response_model=schemas.SessionSchema)
-async def start_session(context: ContextDep, body: Annotated[schemas.StartSessionBody | None, Body()] = None) -> Any:
+@router.post("/session/start", response_model=SessionSchema)
+async def start_session(context: ContextDep, body: Annotated[StartSessionBody | None, Body()] = None) -> Any:
     """Start a session."""
     return await context.sessions.start(body.title if body else "")
 
 
-@router.post("/session/end", response_model=schemas.SessionSchema)
-async def end_session(context: ContextDep, body: schemas.EndSessionBody) -> Any:
+@router.post("/session/end", response_model=SessionSchema)
+async def end_session(context: ContextDep, body: EndSessionBody) -> Any:
     """End a session: it takes no more messages."""
     return await context.sessions.end(body.session_id)
 
 
-@router.post("/session/stop", response_model=schemas.SessionSchema)
-async def stop_answer(context: ContextDep, body: schemas.StopAnswerBody) -> Any:
+@router.post("/session/stop", response_model=SessionSchema)
+async def stop_answer(context: ContextDep, body: StopAnswerBody) -> Any:
     """Stop the running answer of a session, whichever server works on it; what it has written is kept."""
     trace, session = await context.sessions.stop(body.session_id)
     await context.runner.stop_answer(trace)
     return session
 
 
-@router.post("/feedback", response_model=schemas.MessageSchema)
-async def give_feedback(context: ContextDep, body: schemas.FeedbackBody) -> Any:
+@router.post("/feedback", response_model=MessageSchema)
+async def give_feedback(context: ContextDep, body: FeedbackBody) -> Any:
     """Rate an answer. `ragkit eval --feedback` evaluates the rated questions."""
     feedback: JsonObject = {"rating": body.rating, "reason": body.reason or "", "note": body.note}
     return await context.sessions.rate(body.message_id, None if body.rating is None else feedback)
 
 
-@router.get("/sessions", response_model=schemas.SessionListSchema)
+@router.get("/sessions", response_model=SessionListSchema)
 async def list_sessions(
     context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: SessionQuery = "", label: SessionLabel = ""
 ) -> Any:
@@ -97,30 +111,30 @@ async def list_sessions(
     return {"sessions": sessions, "next": next_cursor}
 
 
-@router.get("/labels", response_model=schemas.LabelListSchema)
+@router.get("/labels", response_model=LabelListSchema)
 async def list_labels(context: ContextDep) -> Any:
     """List the labels of the sessions."""
     return {"labels": await context.sessions.labels()}
 
 
-@router.get("/session/{session_id}", response_model=schemas.SessionHistorySchema)
-async def get_session(context: ContextDep, session_id: schemas.Id) -> Any:
+@router.get("/session/{session_id}", response_model=SessionHistorySchema)
+async def get_session(context: ContextDep, session_id: Id) -> Any:
     """Get a session with its messages."""
     return await context.sessions.get(session_id)
 
 
-@router.patch("/session/{session_id}", response_model=schemas.SessionSchema)
-async def change_session(context: ContextDep, session_id: schemas.Id, body: schemas.ChangeSessionBody) -> Any:
+@router.patch("/session/{session_id}", response_model=SessionSchema)
+async def change_session(context: ContextDep, session_id: Id, body: ChangeSessionBody) -> Any:
     """Change the title, the labels or the note of a session. A link to the session shows neither labels nor note."""
     return await context.sessions.change(session_id, body.title, body.labels, body.note)
 
 
 @router.get(
     "/session/{session_id}/export",
-    response_model=schemas.SessionHistorySchema,
+    response_model=SessionHistorySchema,
     responses={200: {"content": {"text/markdown": {"schema": {"type": "string"}}}}},
 )
-async def export_session(context: ContextDep, session_id: schemas.Id, format: ExportFormat = "json") -> Any:
+async def export_session(context: ContextDep, session_id: Id, format: ExportFormat = "json") -> Any:
     """Download a session as JSON or Markdown."""
     session = await context.sessions.get(session_id)
     if format == "json":
@@ -129,7 +143,7 @@ async def export_session(context: ContextDep, session_id: schemas.Id, format: Ex
     return PlainTextResponse(_to_markdown(session), media_type="text/markdown", headers=headers)
 
 
-@router.get("/traces", response_model=schemas.TraceListSchema)
+@router.get("/traces", response_model=TraceListSchema)
 async def list_traces(
     context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, session_id: SessionFilter = None
 ) -> Any:
@@ -138,8 +152,8 @@ async def list_traces(
     return {"traces": traces, "count": len(traces), "next": next_cursor}
 
 
-@router.get("/traces/{trace_id}", response_model=schemas.TraceDetailSchema)
-async def get_trace(context: ContextDep, trace_id: schemas.Id) -> Any:
+@router.get("/traces/{trace_id}", response_model=TraceDetailSchema)
+async def get_trace(context: ContextDep, trace_id: Id) -> Any:
     """Get a trace with its spans."""
     return await context.traces.get(trace_id)
 
@@ -154,7 +168,7 @@ def parse_filter_param(where: Mapping[str, Any] | str | None) -> Where:
 
 
 def _to_answer_request(
-    context: AppContext, body: schemas.ChatBody, model: str | None, where: Where
+    context: AppContext, body: ChatBody, model: str | None, where: Where
 ) -> answer_tasks.AnswerRequest:
     messages = [Message(Role(message.role), message.content) for message in body.messages or ()]
     if body.message is not None:

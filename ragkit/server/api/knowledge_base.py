@@ -16,9 +16,12 @@ from ragkit.index.catalog.directory import CATALOG_FILE
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.session import Session
 from ragkit.records import JSON, Document
-from ragkit.server.api import schemas
 from ragkit.server.api.chat import Cursor, PageLimit, parse_filter_param
 from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
+from ragkit.server.api.schemas.answers import SearchSchema
+from ragkit.server.api.schemas.documents import DocumentRowsSchema, DocumentSchema
+from ragkit.server.api.schemas.requests import Id, SearchBody
+from ragkit.server.api.schemas.status import HealthSchema, ReadySchema, StatusSchema
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
 from ragkit.server.metrics import CONTENT_TYPE
 from ragkit.server.principals import require_operator
@@ -45,8 +48,8 @@ LineParam = Annotated[
 DocumentQuery = Annotated[str, Query(max_length=1000, description="Text in the source or title.")]
 
 
-@router.post("/v1/search", response_model=schemas.SearchSchema)
-async def search(context: ContextDep, body: schemas.SearchBody) -> Any:
+@router.post("/v1/search", response_model=SearchSchema)
+async def search(context: ContextDep, body: SearchBody) -> Any:
     """Search for passages."""
     context.check_question(body.query, "query")
     limit = context.settings.limits.top_k
@@ -55,7 +58,7 @@ async def search(context: ContextDep, body: schemas.SearchBody) -> Any:
     return JSONResponse(await context.read(lambda session: _run_search(context, session, body)))
 
 
-def _run_search(context: AppContext, session: Session, body: schemas.SearchBody) -> JsonObject:
+def _run_search(context: AppContext, session: Session, body: SearchBody) -> JsonObject:
     with use_meter(context.create_meter("search")) as meter:
         session.require_ready()
         explanations = session.explain(body.query, body.top_k, parse_filter_param(body.where), body.mode)
@@ -68,7 +71,7 @@ def _run_search(context: AppContext, session: Session, body: schemas.SearchBody)
     return {"question": body.query, "hits": hits, "usage": usage}
 
 
-@router.get("/documents", response_model=schemas.DocumentRowsSchema)
+@router.get("/documents", response_model=DocumentRowsSchema)
 async def list_documents(
     context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: DocumentQuery = ""
 ) -> Any:
@@ -90,9 +93,9 @@ async def list_documents(
     return {"documents": documents, "next": encode_cursor(rows[limit - 1].source) if len(rows) > limit else None}
 
 
-@router.get("/documents/{document_id}", response_model=schemas.DocumentSchema)
+@router.get("/documents/{document_id}", response_model=DocumentSchema)
 async def get_document(
-    context: ContextDep, document_id: schemas.Id, start_line: LineParam = None, end_line: LineParam = None
+    context: ContextDep, document_id: Id, start_line: LineParam = None, end_line: LineParam = None
 ) -> Any:
     """Get the indexed text of a document; of a long one, an excerpt around the requested lines."""
 
@@ -107,7 +110,7 @@ async def get_document(
     return JSONResponse({**document_excerpt(document, start_line, end_line), "stale": stale})
 
 
-@router.get("/status", response_model=schemas.StatusSchema)
+@router.get("/status", response_model=StatusSchema)
 async def get_status(context: ContextDep) -> Any:
     """Get the status of the knowledge base, and the version, models and limits of the server."""
     report = await context.read(Session.status)
@@ -117,13 +120,13 @@ async def get_status(context: ContextDep) -> Any:
     return JSONResponse({**report.to_json(), "server": server})
 
 
-@router.get("/health", response_model=schemas.HealthSchema)
+@router.get("/health", response_model=HealthSchema)
 async def get_health(context: ContextDep) -> Any:
     """Return 200: the server is alive. For liveness checks; it waits for nothing."""
     return {"status": "live"}
 
 
-@router.get("/ready", response_model=schemas.ReadySchema)
+@router.get("/ready", response_model=ReadySchema)
 async def get_ready(context: ContextDep) -> Any:
     """Return 200 if the knowledge base can be searched, and sessions and jobs can be stored, else 503.
 

@@ -23,9 +23,18 @@ from ragkit.index.sources.web_pages import is_url, normalize_url
 from ragkit.knowledge_base.session import Session
 from ragkit.records import Document
 from ragkit.server.answering.streams import HEARTBEAT_SECONDS, EventStream
-from ragkit.server.api import management_schemas, schemas
 from ragkit.server.api.chat import Cursor, PageLimit
 from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
+from ragkit.server.api.schemas.management import (
+    AddSourceBody,
+    JobListSchema,
+    JobSchema,
+    ResumeJobBody,
+    SourceListSchema,
+    StartJobBody,
+    UploadSchema,
+)
+from ragkit.server.api.schemas.requests import EVENT_STREAM_RESPONSE, Id
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request, not_found
 from ragkit.server.principals import CURRENT, may_edit, require_editor
 from ragkit.server.settings import is_loopback
@@ -68,7 +77,7 @@ Owner = Depends(require_owner)
 Insight = Depends(require_management)
 
 
-@router.post("/documents", response_model=management_schemas.UploadSchema, dependencies=[Owner], openapi_extra=_BINARY)
+@router.post("/documents", response_model=UploadSchema, dependencies=[Owner], openapi_extra=_BINARY)
 async def upload_document(request: Request, context: ContextDep, name: UploadName, index: IndexFlag = True) -> Any:
     """Upload a file into the folder of uploads, and index it. The body is the file itself.
 
@@ -91,8 +100,8 @@ async def upload_document(request: Request, context: ContextDep, name: UploadNam
     return {"name": upload.name, "bytes": upload.bytes, "replaced": upload.replaced, "job": job}
 
 
-@router.delete("/documents/{document_id}", response_model=management_schemas.JobSchema, dependencies=[Owner])
-async def delete_document(context: ContextDep, document_id: schemas.Id) -> Any:
+@router.delete("/documents/{document_id}", response_model=JobSchema, dependencies=[Owner])
+async def delete_document(context: ContextDep, document_id: Id) -> Any:
     """Remove a document from the index; an uploaded file is deleted. A file of another folder stays where it is.
 
     A file that was uploaded in its place since it was indexed stays, with its document.
@@ -101,8 +110,8 @@ async def delete_document(context: ContextDep, document_id: schemas.Id) -> Any:
     return await _remove(context, [await context.read(lambda session: _read_seen(session, document))])
 
 
-@router.post("/documents/{document_id}/index", response_model=management_schemas.JobSchema, dependencies=[Owner])
-async def index_document(context: ContextDep, document_id: schemas.Id) -> Any:
+@router.post("/documents/{document_id}/index", response_model=JobSchema, dependencies=[Owner])
+async def index_document(context: ContextDep, document_id: Id) -> Any:
     """Read and index a document again, changed or not."""
     document = await _find_document(context, document_id)
     file = await context.read(lambda session: _read_file(session, document.source))
@@ -114,7 +123,7 @@ async def index_document(context: ContextDep, document_id: schemas.Id) -> Any:
     return await _submit(context, request)
 
 
-@router.get("/sources", response_model=management_schemas.SourceListSchema, dependencies=[Insight])
+@router.get("/sources", response_model=SourceListSchema, dependencies=[Insight])
 async def list_sources(request: Request, context: ContextDep) -> Any:
     """List the sources, the limits of uploads, and what this client may do. Works without a knowledge base."""
     try:
@@ -140,8 +149,8 @@ async def list_sources(request: Request, context: ContextDep) -> Any:
     }  # fmt: skip
 
 
-@router.post("/sources", response_model=management_schemas.JobSchema, dependencies=[Owner])
-async def add_source(request: Request, context: ContextDep, body: management_schemas.AddSourceBody) -> Any:
+@router.post("/sources", response_model=JobSchema, dependencies=[Owner])
+async def add_source(request: Request, context: ContextDep, body: AddSourceBody) -> Any:
     """Index a folder or file below the folders named at the start, for clients on this machine; or a web page."""
     if (body.path is None) == (body.url is None):
         raise invalid_request("give either path or url", "path")
@@ -158,8 +167,8 @@ async def add_source(request: Request, context: ContextDep, body: management_sch
     return await _submit(context, JobRequest("index", index=(path,)))
 
 
-@router.delete("/sources/{source_id}", response_model=management_schemas.JobSchema, dependencies=[Owner])
-async def delete_source(context: ContextDep, source_id: schemas.Id) -> Any:
+@router.delete("/sources/{source_id}", response_model=JobSchema, dependencies=[Owner])
+async def delete_source(context: ContextDep, source_id: Id) -> Any:
     """Remove a source with its documents from the index; uploaded files are deleted. Others stay where they are.
 
     What is uploaded after the request stays. An editor removes the documents that they may read.
@@ -173,10 +182,10 @@ async def delete_source(context: ContextDep, source_id: schemas.Id) -> Any:
     return await _submit(context, JobRequest("remove", uploads_until=latest.number, place=latest.place))
 
 
-@router.post("/jobs", response_model=management_schemas.JobSchema, dependencies=[Owner])
-async def start_job(context: ContextDep, body: Annotated[management_schemas.StartJobBody | None, Body()] = None) -> Any:
+@router.post("/jobs", response_model=JobSchema, dependencies=[Owner])
+async def start_job(context: ContextDep, body: Annotated[StartJobBody | None, Body()] = None) -> Any:
     """Index sources again: new, changed and deleted files. With `dry_run`, estimate what it would cost."""
-    asked = body or management_schemas.StartJobBody()  # type: ignore[call-arg]
+    asked = body or StartJobBody()  # type: ignore[call-arg]
     if asked.sources:
         sources = await _find_sources(context, asked.sources)
     else:
@@ -187,32 +196,29 @@ async def start_job(context: ContextDep, body: Annotated[management_schemas.Star
     return await _submit(context, replace(request, kind="dry_run") if asked.dry_run else request)
 
 
-@router.get("/jobs", response_model=management_schemas.JobListSchema, dependencies=[Insight])
+@router.get("/jobs", response_model=JobListSchema, dependencies=[Insight])
 async def list_jobs(context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50) -> Any:
     """List jobs, latest first; owners see all, others their own."""
     jobs, next_cursor = await context.jobs.list(cursor, limit, None if _sees_everything() else _by())
     return {"jobs": [await _to_json(context, job) for job in jobs], "next": next_cursor}
 
 
-@router.get("/jobs/{job_id}", response_model=management_schemas.JobSchema, dependencies=[Insight])
-async def get_job(context: ContextDep, job_id: schemas.Id) -> Any:
+@router.get("/jobs/{job_id}", response_model=JobSchema, dependencies=[Insight])
+async def get_job(context: ContextDep, job_id: Id) -> Any:
     """Get a job with its progress."""
     return await _to_json(context, await _find_job(context, job_id))
 
 
 @router.get(
-    "/jobs/{job_id}/events",
-    response_class=Response,
-    responses={200: schemas.EVENT_STREAM_RESPONSE},
-    dependencies=[Insight],
+    "/jobs/{job_id}/events", response_class=Response, responses={200: EVENT_STREAM_RESPONSE}, dependencies=[Insight]
 )
-async def stream_job(context: ContextDep, job_id: schemas.Id) -> Response:
+async def stream_job(context: ContextDep, job_id: Id) -> Response:
     """Stream a job as server-sent events: `progress` at every change, and `done` at the end, with the job as data."""
     return EventStream(_job_frames(context, await _find_job(context, job_id)), _do_nothing)
 
 
-@router.post("/jobs/{job_id}/cancel", response_model=management_schemas.JobSchema, dependencies=[Owner])
-async def cancel_job(context: ContextDep, job_id: schemas.Id) -> Any:
+@router.post("/jobs/{job_id}/cancel", response_model=JobSchema, dependencies=[Owner])
+async def cancel_job(context: ContextDep, job_id: Id) -> Any:
     """Stop a job after the current file or batch. What was embedded is kept."""
     await _find_job(context, job_id)
     job = await context.jobs.cancel(job_id)
@@ -220,10 +226,8 @@ async def cancel_job(context: ContextDep, job_id: schemas.Id) -> Any:
     return await _to_json(context, job)
 
 
-@router.post("/jobs/{job_id}/resume", response_model=management_schemas.JobSchema, dependencies=[Owner])
-async def resume_job(
-    context: ContextDep, job_id: schemas.Id, body: Annotated[management_schemas.ResumeJobBody | None, Body()] = None
-) -> Any:
+@router.post("/jobs/{job_id}/resume", response_model=JobSchema, dependencies=[Owner])
+async def resume_job(context: ContextDep, job_id: Id, body: Annotated[ResumeJobBody | None, Body()] = None) -> Any:
     """Confirm the cost of a job, or go on with one that was cancelled or failed: it continues where it stopped."""
     limit = context.settings.limits.index_usd if body is None else body.max_cost_usd
     await _find_job(context, job_id)

@@ -41,7 +41,9 @@ from ragkit.knowledge_base.session import Session
 from ragkit.records import JSON, Citation, Document
 from ragkit.server.answering.answer_cache import AnswerCache
 from ragkit.server.answering.request_options import RequestOptions
-from ragkit.server.api import schemas
+from ragkit.server.api.schemas.answers import AggregateSchema, AnswerSchema, SearchResultSchema, output_schema
+from ragkit.server.api.schemas.documents import DocumentLinesSchema, DocumentListSchema, FoundTextSchema, OutlineSchema
+from ragkit.server.api.schemas.status import IndexReportSchema, StatusResultSchema
 from ragkit.server.base import SupportsToJson, read_chunks
 from ragkit.server.concurrency import ConcurrencyLimiter, run_in_thread
 from ragkit.server.http_errors import invalid_request
@@ -141,23 +143,23 @@ class McpTools:
         """The tools, in the order in which clients list them."""
 
         def spec(call: Callable[..., object], title: str, result: type, name: str = "") -> McpToolSpec:
-            tool, schema = Tool.from_function(call, name=name), schemas.output_schema(result)
+            tool, schema = Tool.from_function(call, name=name), output_schema(result)
             return McpToolSpec(tool, title, schema, read_only=call != self.index)
 
         specs = [
-            spec(self.search, "Search the documents", schemas.SearchResultSchema, TOOL_NAME),
-            spec(self.ask, "Ask the documents", schemas.AnswerSchema),
-            spec(self.list_documents, "List the documents", schemas.DocumentListSchema),
-            spec(self._document_tools.outline, "Show the outline of a document", schemas.OutlineSchema),
-            spec(self.read_document, "Read a document", schemas.DocumentLinesSchema),
-            spec(self._document_tools.find_text, "Find exact text", schemas.FoundTextSchema),
-            spec(self.status, "State of the knowledge base", schemas.StatusResultSchema),
+            spec(self.search, "Search the documents", SearchResultSchema, TOOL_NAME),
+            spec(self.ask, "Ask the documents", AnswerSchema),
+            spec(self.list_documents, "List the documents", DocumentListSchema),
+            spec(self._document_tools.outline, "Show the outline of a document", OutlineSchema),
+            spec(self.read_document, "Read a document", DocumentLinesSchema),
+            spec(self._document_tools.find_text, "Find exact text", FoundTextSchema),
+            spec(self.status, "State of the knowledge base", StatusResultSchema),
         ]
         if self._kb.has_records:
-            specs.append(spec(self.aggregate, "Compute over records", schemas.AggregateSchema, AGGREGATE_NAME))
+            specs.append(spec(self.aggregate, "Compute over records", AggregateSchema, AGGREGATE_NAME))
         if self._run_index is not None:
-            specs.append(spec(self.index, "Update the index", schemas.IndexReportSchema))
-        old = spec(self.get_document, "Read lines of a document", schemas.DocumentLinesSchema)
+            specs.append(spec(self.index, "Update the index", IndexReportSchema))
+        old = spec(self.get_document, "Read lines of a document", DocumentLinesSchema)
         return [*specs, replace(old, listed=False)]
 
     def search(self, query: QuestionText, top_k: Annotated[int, Field(ge=0, le=50)] = 0, where: str = "") -> ToolResult:

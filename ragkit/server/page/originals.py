@@ -23,8 +23,9 @@ from ragkit.load.pages.picture import draw_page
 from ragkit.load.pages.rectangles import document_rectangles, page_marks
 from ragkit.lru_cache import LruCache
 from ragkit.records import Document
-from ragkit.server.api import schemas
 from ragkit.server.api.dependencies import AppContext, ContextDep, JsonObject
+from ragkit.server.api.schemas.documents import HtmlTreeSchema, MatchesSchema, RectanglesSchema
+from ragkit.server.api.schemas.requests import Id
 from ragkit.server.concurrency import run_in_thread
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, not_found
 
@@ -52,24 +53,22 @@ _PNG: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}}}
 _FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
 
 
-@router.get("/documents/{document_id}/rectangles", response_model=schemas.RectanglesSchema)
-async def get_rectangles(context: ContextDep, document_id: schemas.Id, start: Offset, end: Offset) -> Any:
+@router.get("/documents/{document_id}/rectangles", response_model=RectanglesSchema)
+async def get_rectangles(context: ContextDep, document_id: Id, start: Offset, end: Offset) -> Any:
     """Get where a citation stands on the pages of a PDF file: `start` and `end` of the citation."""
     document = await _find(context, document_id)
     return await context.read(lambda session: _rectangles(session, document, start, end))
 
 
-@router.get("/documents/{document_id}/find", response_model=schemas.MatchesSchema)
-async def find_in_document(context: ContextDep, document_id: schemas.Id, q: Words) -> Any:
+@router.get("/documents/{document_id}/find", response_model=MatchesSchema)
+async def find_in_document(context: ContextDep, document_id: Id, q: Words) -> Any:
     """Find words in the text of a document, in any case and with any space between them."""
     document = await _find(context, document_id)
     return {"matches": await context.run(lambda: find_matches(document, q))}
 
 
 @router.get("/documents/{document_id}/pages/{page}", response_class=Response, responses=_PNG)
-async def get_page(
-    context: ContextDep, document_id: schemas.Id, page: PageNumber, width: PictureWidth = 1200
-) -> Response:
+async def get_page(context: ContextDep, document_id: Id, page: PageNumber, width: PictureWidth = 1200) -> Response:
     """Get a page of a PDF file as a PNG picture, drawn by the server."""
     document = await _find(context, document_id)
     _require_format(document, "pdf", "pages")
@@ -86,8 +85,8 @@ async def get_page(
     return Response(picture, media_type="image/png", headers=SAFE_HEADERS)
 
 
-@router.get("/documents/{document_id}/html", response_model=schemas.HtmlTreeSchema)
-async def get_html(context: ContextDep, document_id: schemas.Id) -> Any:
+@router.get("/documents/{document_id}/html", response_model=HtmlTreeSchema)
+async def get_html(context: ContextDep, document_id: Id) -> Any:
     """Get what a reader sees of an HTML page, as a tree without anything that runs or loads."""
     document = await _find(context, document_id)
     _require_format(document, "html", "a tree")
@@ -95,7 +94,7 @@ async def get_html(context: ContextDep, document_id: schemas.Id) -> Any:
 
 
 @router.get("/documents/{document_id}/file", response_class=Response, responses=_FILE)
-async def download_file(context: ContextDep, document_id: schemas.Id) -> Response:
+async def download_file(context: ContextDep, document_id: Id) -> Response:
     """Get the file that a document was read from; of a part of a mail or archive, the whole file."""
     document = await _find(context, document_id)
     original = await context.read(lambda session: _require_original(session, document))

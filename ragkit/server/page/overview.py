@@ -9,8 +9,9 @@ from fastapi import APIRouter
 from ragkit.answer.extractive.whole.look_up import summarize_extract
 from ragkit.answer.extractive.whole.parts import main_sections
 from ragkit.knowledge_base.session import Session
-from ragkit.server.api import schemas
 from ragkit.server.api.dependencies import ContextDep, JsonObject
+from ragkit.server.api.schemas.documents import OverviewSchema
+from ragkit.server.api.schemas.requests import Id
 from ragkit.server.http_errors import not_found
 
 router = APIRouter()
@@ -18,8 +19,8 @@ MAX_SECTIONS = 12
 """Sections that an overview names."""
 
 
-@router.get("/documents/{document_id}/overview", response_model=schemas.OverviewSchema)
-async def get_overview(context: ContextDep, document_id: schemas.Id) -> Any:
+@router.get("/documents/{document_id}/overview", response_model=OverviewSchema)
+async def get_overview(context: ContextDep, document_id: Id) -> Any:
     """Get what a document is about: sentences of it, and the names of its main sections."""
     overview = await context.read(lambda session: read_overview(session, document_id))
     if overview is None:

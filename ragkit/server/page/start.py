@@ -10,15 +10,17 @@ from fastapi import APIRouter
 from ragkit.errors import NotAKnowledgeBase
 from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.session import Session
-from ragkit.server.api import schemas
 from ragkit.server.api.dependencies import ContextDep
+from ragkit.server.api.schemas.answers import SuggestionsSchema
+from ragkit.server.api.schemas.requests import Id
+from ragkit.server.api.schemas.sessions import FoldersSchema, RevokedSchema, SharedSessionSchema, ShareSchema
 from ragkit.server.page.suggestions import MAX_LISTED, follow_ups, suggestions
 
 router = APIRouter()
 MAX_FOLDERS = 200
 
 
-@router.get("/suggestions", response_model=schemas.SuggestionsSchema)
+@router.get("/suggestions", response_model=SuggestionsSchema)
 async def suggest_questions(context: ContextDep) -> Any:
     """Suggest first questions about the documents, without a model."""
     try:
@@ -27,14 +29,14 @@ async def suggest_questions(context: ContextDep) -> Any:
         return {"questions": []}
 
 
-@router.get("/session/{session_id}/suggestions", response_model=schemas.SuggestionsSchema)
-async def suggest_follow_ups(context: ContextDep, session_id: schemas.Id) -> Any:
+@router.get("/session/{session_id}/suggestions", response_model=SuggestionsSchema)
+async def suggest_follow_ups(context: ContextDep, session_id: Id) -> Any:
     """Suggest follow-up questions from headings of the documents that the last answer cites, without a model."""
     session = await context.sessions.get(session_id)
     return {"questions": await context.read(lambda reads: follow_ups(reads, session))}
 
 
-@router.get("/folders", response_model=schemas.FoldersSchema)
+@router.get("/folders", response_model=FoldersSchema)
 async def list_folders(context: ContextDep) -> Any:
     """List the folders of the documents: a `source` of /chat. Of very many documents, those of the first."""
     try:
@@ -43,21 +45,21 @@ async def list_folders(context: ContextDep) -> Any:
         return {"folders": []}
 
 
-@router.post("/session/{session_id}/share", response_model=schemas.ShareSchema)
-async def share_session(context: ContextDep, session_id: schemas.Id) -> Any:
+@router.post("/session/{session_id}/share", response_model=ShareSchema)
+async def share_session(context: ContextDep, session_id: Id) -> Any:
     """Create the read-only link of a session, or get it again: `GET /shared/{share_id}`, on the page `#/shared/ID`."""
     return await context.shares.share(session_id)
 
 
-@router.delete("/session/{session_id}/share", response_model=schemas.RevokedSchema)
-async def revoke_share(context: ContextDep, session_id: schemas.Id) -> Any:
+@router.delete("/session/{session_id}/share", response_model=RevokedSchema)
+async def revoke_share(context: ContextDep, session_id: Id) -> Any:
     """Revoke the link of a session."""
     await context.shares.revoke(session_id)
     return {"revoked": True}
 
 
-@router.get("/shared/{share_id}", response_model=schemas.SharedSessionSchema)
-async def get_shared_session(context: ContextDep, share_id: schemas.Id) -> Any:
+@router.get("/shared/{share_id}", response_model=SharedSessionSchema)
+async def get_shared_session(context: ContextDep, share_id: Id) -> Any:
     """Get a session by its link, which needs no token: title and messages, without traces, ratings and costs.
 
     Where tokens are required, citations have the names of files and quotes, and nothing that leads to the documents.

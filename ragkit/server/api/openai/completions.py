@@ -16,7 +16,7 @@ from ragkit.server.api.dependencies import DEFAULT_MODEL, ContextDep, JsonObject
 from ragkit.server.api.openai import schemas
 from ragkit.server.api.openai.replies import Reply, ReplyStream, call_arguments, encode_data
 from ragkit.server.api.openai.requests import parse_completion_request, parse_text_completion_request
-from ragkit.server.api.schemas import EVENT_STREAM_RESPONSE
+from ragkit.server.api.schemas.requests import EVENT_STREAM_RESPONSE
 from ragkit.server.http_errors import ErrorResponse
 from ragkit.server.principals import visible_kbs
 from ragkit.server.state.database import new_id

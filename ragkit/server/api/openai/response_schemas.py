@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ragkit.server.api.openai.schemas import ContentPart, MaxTokens, OpenAIBody
-from ragkit.server.api.schemas import Filter
+from ragkit.server.api.schemas.requests import Filter
 
 
 class ResponseItem(OpenAIBody):

@@ -34,7 +34,7 @@ from ragkit.server.api.openai.requests import (
 from ragkit.server.api.openai.response_schemas import ResponseBody, ResponseItem, ResponseSchema, ResponseTool
 from ragkit.server.api.openai.schemas import JsonSchema, ResponseFormat, ToolFunction
 from ragkit.server.api.openai.tool_choice import parse_tool_choice
-from ragkit.server.api.schemas import EVENT_STREAM_RESPONSE
+from ragkit.server.api.schemas.requests import EVENT_STREAM_RESPONSE
 from ragkit.server.http_errors import ErrorResponse, invalid_request
 from ragkit.server.state.database import new_id
 

@@ -12,16 +12,9 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from ragkit.answer.outcome import Outcome
-from ragkit.server.api.schemas import (
-    CitationSchema,
-    Confidence,
-    Evidence,
-    Filter,
-    Id,
-    StatementSchema,
-    TraceDetailSchema,
-    UnicodeBody,
-)
+from ragkit.server.api.schemas.answers import CitationSchema, Confidence, Evidence, StatementSchema
+from ragkit.server.api.schemas.requests import Filter, Id, UnicodeBody
+from ragkit.server.api.schemas.traces import TraceDetailSchema
 
 
 class OpenAIBody(UnicodeBody):

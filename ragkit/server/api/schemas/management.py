@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, StrictBool
 from typing_extensions import TypedDict
 
-from ragkit.server.api.schemas import RequestBody
+from ragkit.server.api.schemas.requests import RequestBody
 from ragkit.server.state.job_store import JobStatus
 
 MaxCost = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)]

@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ragkit.index.access.rules import Default, Role
-from ragkit.server.api.schemas import RequestBody
+from ragkit.server.api.schemas.requests import RequestBody
 
 Groups = Annotated[list[str], Field(max_length=100, description="Names of groups.")]
 TokenName = Annotated[str, Field(max_length=100, description="Name of the token, one of its user's.")]

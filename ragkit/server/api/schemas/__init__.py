@@ -1,0 +1,1 @@
+"""The bodies of requests and responses, for validation, the OpenAPI document and the output schemas of MCP tools."""

@@ -1,7 +1,8 @@
 """The text of a model's answer as people see it, whole and while it streams.
 
 Taken out are the mark of an abstention, citation numbers that were never shown to the model, and links that stand in
-no passage. Both ways give the same text: what may still become one of these is held back from a stream.
+no passage. A number before its statement, as small models write it, moves behind it. Both ways give the same text: what
+may still become one of these is held back from a stream.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _CITATION = re.compile(
     r"(?:(?<![ \t])[ \t]++)?(?:\[(\d{1,4}(?:\s{0,9}[,;]\s{0,9}\d{1,4}){0,99})\]|【(\d{1,4})[^】\n]{0,30}】)"
 )
 """`[1]`, `[1, 2]`, or `【1】` and `【1†source】`, as some models write them; with the space before it."""
+_LEADING_CITATION = re.compile(r"[ \t]{0,9}\[(\d{1,3})\][ \t]{1,9}(?=[^\s\[])")
+"""A number before a statement that begins a line."""
+_MAY_LEAD = re.compile(r"[ \t]{0,9}\[\d{1,3}\][ \t]{0,9}\Z")
 _LATER_MARK = re.compile(rf"{re.escape(NOT_FOUND_MARK)}[.:]? ?", re.IGNORECASE)
 _MAX_HELD_WORD = 20
 """Characters of a word that may begin a URL: a few more than the longest scheme; see `_HELD`."""
@@ -75,6 +79,10 @@ class AnswerText:
         """The line so far, from its last settled place on."""
         self._has_open_backtick = False
         self._is_line_start = True
+        self._leading = ""
+        """The number that stood before the line, to be put behind it, with the space before it."""
+        self._has_number = False
+        """Whether a number stands within the line."""
         self._emitted = ""
         """The cleaned part of `_line` that was returned."""
         self.unknown: list[int] = []
@@ -86,10 +94,12 @@ class AnswerText:
         if self._at_start and not self._skip_mark():
             return ""
         shown = ""
+        self._take_leading_number()
         while "\n" in self._line:
             line, _, rest = self._line.partition("\n")
-            shown += self._finish_line(line) + "\n"
+            shown += self._end_line(line) + "\n"
             self._line, self._emitted, self._is_line_start, self._has_open_backtick = rest, "", True, False
+            self._take_leading_number()
         settled = self._find_settled()
         cleaned = self._clean(self._line[:settled])[0]
         # a quote that ends a link may seem to begin another one: the text that is there must not change
@@ -106,13 +116,32 @@ class AnswerText:
         """The held text, at the end of the answer."""
         if self._at_start:
             self._at_start, self._line = False, without_mark(self._line)
-        shown = self._finish_line(self._line)
+            self._take_leading_number()
+        shown = self._end_line(self._line)
         self._line = self._emitted = ""
+        return shown
+
+    def _take_leading_number(self) -> None:
+        """Take the number from the start of a line that has begun with one."""
+        if self._is_line_start and not (self._leading or self._emitted or self._is_code):
+            number = _LEADING_CITATION.match(self._line)
+            if number and int(number[1]) in (self._numbers or ()):
+                self._leading, self._line = f" [{int(number[1])}]", self._line[number.end() :]
+                self._has_number = False
+
+    def _end_line(self, line: str) -> str:
+        """The rest of a line, with the number that stood before it if no other stands in it."""
+        shown = self._finish_line(line)
+        if self._leading and not self._has_number:
+            shown = shown.rstrip(" \t") + self._leading
+        self._leading, self._has_number = "", False
         return shown
 
     def _find_settled(self) -> int:
         """Length of the part of the line that later characters cannot change."""
         start = 0
+        if self._is_line_start and not (self._leading or self._emitted) and _MAY_LEAD.match(self._line):
+            return 0
         if not _MARKUP.search(self._line):  # only its last word and the spaces after it can be held
             start = max(0, len(self._line.rstrip(" \t")) - 2 * _MAX_HELD_WORD)
         held = _HELD.search(self._line, start)
@@ -155,9 +184,11 @@ class AnswerText:
         tail = max(0, len(self._line) - _MAX_LINE_CHARS // 2)
         places = [match.end() for match in _INSIDE_WORD.finditer(self._line, tail)]
         before, self._line = (self._line[: places[-1]], self._line[places[-1] :]) if places else (self._line, "")
-        shown = self._finish_line(before)
+        cleaned, unknown = self._clean(before)
+        self.unknown += unknown
+        shown = cleaned[len(self._emitted) :]
         self._has_open_backtick ^= before.count("`") % 2 == 1
-        self._emitted, self._is_line_start = "", False
+        self._emitted, self._is_line_start = self._emitted[len(cleaned) :], False
         return shown
 
     def _clean(self, line: str) -> tuple[str, list[int]]:
@@ -175,6 +206,7 @@ class AnswerText:
         numbers = [int(number) for number in re.findall(r"\d+", match[1] or match[2])]
         shown = [number for number in numbers if number in (self._numbers or ())]
         unknown += [number for number in numbers if number not in shown]
+        self._has_number |= bool(shown)
         space = match[0][: len(match[0]) - len(match[0].lstrip())]
         return f"{space}[{', '.join(map(str, shown))}]" if shown else ""
 

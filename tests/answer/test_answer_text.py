@@ -33,6 +33,16 @@ ANSWERS = {
     "a late mark": f"It is cut in August [1]. {NOT_FOUND_MARK} The colour.",
     "a bracket": "[not so fast] and [note] and [",
     "quotes": "Don't say 'http' or \"data\", it's = not ( a <b> link!",
+    "numbers in front": "[1] In August.\n[2] Not in May [2].\n\n [1]  **Then**: \n[9] Never.\n[1] [2] Both\n[1]",
+    "a number in front of code": "[1] Write `items[2]`\n```\n[1] x\n```\n[2] y",
+    "a number in front of a long line": "[1] "
+    + "word " * 300
+    + "[2] "
+    + "word " * 300
+    + "end\n[1] "
+    + "word " * 300
+    + "end",
+    "a word of 9,000 letters": "[1] " + "x" * 9000 + "\n[2] y",
     "a long line": "word " * 400 + f"and {EVIL} and `a[7]` [7] [1] " + "word " * 300 + "`b[9]` [9]",
 }
 CLEANED = {
@@ -50,6 +60,10 @@ CLEANED = {
     "a late mark": "It is cut in August [1]. The colour.",
     "a bracket": ANSWERS["a bracket"],
     "quotes": ANSWERS["quotes"],
+    "numbers in front": "In August. [1]\nNot in May [2].\n\n**Then**: [1]\n Never.\n[1] [2] Both\n[1]",
+    "a number in front of code": "Write `items[2]` [1]\n```\n[1] x\n```\ny [2]",
+    "a number in front of a long line": "word " * 300 + "[2] " + "word " * 300 + "end\n" + "word " * 300 + "end [1]",
+    "a word of 9,000 letters": "x" * 9000 + " [1]\ny [2]",
 }
 
 

@@ -262,7 +262,7 @@ def is_failed_call(run: RunState, message: Message) -> bool:
     """Whether the whole answer is a call of a tool that does not exist: a small model imitates what it was shown."""
     provider, config = run.agent.provider, run.config
     model = config.model or provider.default_model
-    can_call = provider.writes_calls and config.text_tool_calls and config.response_format is None
+    can_call = config.text_tool_calls and config.response_format is None
     if message.tool_calls or not can_call or not len(run.agent.registry) or model in provider.models_without_tools:
         return False
     found = ToolCallParser(accept_bare_json=True).find_calls(message.content)

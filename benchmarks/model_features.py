@@ -106,10 +106,10 @@ class Bench:
             return sum(_holds(kb.search(row["question"], top_k=5), row) for row in self.questions)
 
     def contextual_chunks(self) -> Figures:
-        """A sentence of context for each chunk of the smallest files that answer a question."""
+        """A sentence of context for each chunk of the two smallest files that answer a question."""
         sources = {name for row in self.questions for name in row["source"]}
         paths = [path for path in self.folder.rglob("*") if path.name in sources]
-        paths = sorted(paths, key=lambda path: path.stat().st_size)[:4]
+        paths = sorted(paths, key=lambda path: path.stat().st_size)[:2]
         asked = [row for row in self.questions if {*row["source"]} & {path.name for path in paths}]
         found, contexts, chunks = [], 0, 0
         with tempfile.TemporaryDirectory() as work:

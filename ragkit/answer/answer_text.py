@@ -1,8 +1,8 @@
 """The text of a model's answer as people see it, whole and while it streams.
 
-Taken out are the mark of an abstention, citation numbers that were never shown to the model, and links that stand in
-no passage. A number before its statement, as small models write it, moves behind it. Both ways give the same text: what
-may still become one of these is held back from a stream.
+Taken out are the mark of an abstention, citation numbers that were never shown to the model, links that stand in no
+passage, and lines that only mark the passages. A number before its statement, as small models write it, moves behind
+it. Both ways give the same text: what may still become one of these is held back from a stream.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragkit.agent.events import (
 )
 from ragkit.agent.messages import Message
 from ragkit.answer.link_sanitizer import sanitize_links
-from ragkit.answer.outcome import NOT_FOUND_MARK, may_become_not_found_mark, without_mark
+from ragkit.answer.outcome import NOT_FOUND_MARK, is_data_tag, may_become_not_found_mark, place_lines, without_mark
 from ragkit.answer.passages import RetrievedPassages
 from ragkit.records import Hit
 
@@ -68,10 +68,11 @@ class AnswerText:
     Args:
         known: texts whose links may be shown.
         numbers: the citation numbers that were shown; None: the text is data for a program, only links are cleaned.
+        places: the lines above the passages that were shown.
     """
 
-    def __init__(self, known: Iterable[str], numbers: Collection[int] | None) -> None:
-        self._known, self._numbers = list(known), numbers
+    def __init__(self, known: Iterable[str], numbers: Collection[int] | None, places: Collection[str] = ()) -> None:
+        self._known, self._numbers, self._places = list(known), numbers, places
         self._at_start = numbers is not None
         self._is_code = False
         """Whether the line is in a block of code, or the answer is JSON: brackets are then no citations."""
@@ -97,7 +98,8 @@ class AnswerText:
         self._take_leading_number()
         while "\n" in self._line:
             line, _, rest = self._line.partition("\n")
-            shown += self._end_line(line) + "\n"
+            if not self._is_mark(line):
+                shown += self._end_line(line) + "\n"
             self._line, self._emitted, self._is_line_start, self._has_open_backtick = rest, "", True, False
             self._take_leading_number()
         settled = self._find_settled()
@@ -117,17 +119,31 @@ class AnswerText:
         if self._at_start:
             self._at_start, self._line = False, without_mark(self._line)
             self._take_leading_number()
-        shown = self._end_line(self._line)
+        shown = "" if self._is_mark(self._line) else self._end_line(self._line)
         self._line = self._emitted = ""
         return shown
 
     def _take_leading_number(self) -> None:
         """Take the number from the start of a line that has begun with one."""
-        if self._is_line_start and not (self._leading or self._emitted or self._is_code):
+        if self._is_line_start and not (self._leading or self._emitted or self._is_code or self._may_be_mark()):
             number = _LEADING_CITATION.match(self._line)
             if number and int(number[1]) in (self._numbers or ()):
                 self._leading, self._line = f" [{int(number[1])}]", self._line[number.end() :]
                 self._has_number = False
+
+    def _is_mark(self, line: str) -> bool:
+        """Whether a line only marks a passage that was shown: its place, or the end of all."""
+        if self._numbers is None or self._is_code or not self._is_line_start:
+            return False
+        return line.strip() in self._places or is_data_tag(line)
+
+    def _may_be_mark(self) -> bool:
+        """Whether the line may become such a mark."""
+        line = self._line.partition("\n")[0].strip()
+        if self._is_code or self._numbers is None or line[:1] not in ("[", "<"):
+            return False
+        is_tag = line.startswith(("<data", "</data")) or "</data".startswith(line) or "<data".startswith(line)
+        return is_tag or any(place.startswith(line) for place in self._places)
 
     def _end_line(self, line: str) -> str:
         """The rest of a line, with the number that stood before it if no other stands in it."""
@@ -140,7 +156,8 @@ class AnswerText:
     def _find_settled(self) -> int:
         """Length of the part of the line that later characters cannot change."""
         start = 0
-        if self._is_line_start and not (self._leading or self._emitted) and _MAY_LEAD.match(self._line):
+        is_untouched = self._is_line_start and not (self._leading or self._emitted)
+        if is_untouched and (_MAY_LEAD.match(self._line) or self._may_be_mark()):
             return 0
         if not _MARKUP.search(self._line):  # only its last word and the spaces after it can be held
             start = max(0, len(self._line.rstrip(" \t")) - 2 * _MAX_HELD_WORD)
@@ -211,9 +228,11 @@ class AnswerText:
         return f"{space}[{', '.join(map(str, shown))}]" if shown else ""
 
 
-def clean_answer(text: str, known: Iterable[str], numbers: Collection[int] | None) -> tuple[str, list[int]]:
+def clean_answer(
+    text: str, known: Iterable[str], numbers: Collection[int] | None, places: Collection[str] = ()
+) -> tuple[str, list[int]]:
     """The text of a whole answer, and the distinct citation numbers that were taken out; see AnswerText."""
-    cleaner = AnswerText(known, numbers)
+    cleaner = AnswerText(known, numbers, places)
     cleaned = cleaner.feed(text) + cleaner.flush()
     return cleaned, list(dict.fromkeys(cleaner.unknown))
 
@@ -231,7 +250,7 @@ class AnswerStream:
     def __init__(
         self, question: str, earlier: Sequence[Message] = (), *, cleans: bool = True, is_data: bool = False
     ) -> None:
-        self._known, self._numbers = [question], set[int]()
+        self._known, self._numbers, self._places = [question], set[int](), set[str]()
         self._cleans, self._is_data = cleans, is_data
         self._text: AnswerText | None = None
         for message in earlier:
@@ -243,7 +262,8 @@ class AnswerStream:
             if not self._cleans:
                 return event.text
             if self._text is None:
-                self._text = AnswerText(self._known, None if self._is_data else frozenset(self._numbers))
+                numbers = None if self._is_data else frozenset(self._numbers)
+                self._text = AnswerText(self._known, numbers, frozenset(self._places))
             return self._text.feed(event.text)
         if isinstance(event, Retrying) and event.discard_text:
             self._text = None
@@ -258,6 +278,7 @@ class AnswerStream:
         if isinstance(data, RetrievedPassages):
             self._numbers.update(data.numbers)
             self._known += passage_texts(data.hits)
+            self._places |= place_lines(data.blocks.values())
 
 
 class RestartableOutput:

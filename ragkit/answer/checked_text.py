@@ -14,14 +14,16 @@ from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_text import clean_answer, passage_texts
 from ragkit.answer.base import Searcher, Statement, Support
 from ragkit.answer.citations import parse_citation_numbers, resolve_citations
-from ragkit.answer.extractive.answer import searched_for
+from ragkit.answer.extractive.answer import FoundPassages, cite_quotes, compose_quotes, searched_for
 from ragkit.answer.outcome import (
     NOT_IN_DOCUMENTS,
     AnswerFacts,
     Outcome,
+    abstains_within,
     build_notices,
     find_no_answer,
     find_outcome,
+    place_lines,
     says_not_found,
 )
 from ragkit.answer.passages import RetrievedPassages
@@ -65,11 +67,14 @@ def check_text(
     used_up = result.stop_reason in {"max_iterations", "loop"}
     searches = find_searches(result)
     numbers = None if agent.config.response_format is not None else shown
-    text, unknown = clean_answer(result.content, [question, *passage_texts(shown.values())], numbers)
+    blocks = [block for search in searches for block in search.blocks.values()]
+    known = [question, *passage_texts(shown.values())]
+    text, unknown = clean_answer(result.content, known, numbers, place_lines(blocks))
+    text = NOT_IN_DOCUMENTS if numbers is not None and abstains_within(result.content) else text
     no_mark = bool(searches) and all(search.are_extracts for search in searches)  # it was told no words to abstain with
     not_there = no_mark and numbers is not None and is_only_on_the_search(result.content)
     abstained = not_there or says_not_found(result.content, question)
-    no_answer = find_no_answer(result.content, agent.system_prompt) if numbers is not None else ""
+    no_answer = find_no_answer(result.content, agent.system_prompt, blocks) if numbers is not None else ""
     attributed = Attribution(text, ())
     reason = _last_stop_reason(result) if used_up else result.stop_reason
     if numbers is not None and not abstained and not no_answer and reason not in ("refusal", "content_filter"):
@@ -91,6 +96,8 @@ def check_text(
         not_there=not_there,
     )
     outcome = find_outcome(facts)
+    if outcome is Outcome.EMPTY and no_mark and numbers is not None and reason != "length":
+        return _quote_instead(question, result, searches, searcher, facts)
     evidence = max((search.evidence or 0.0 for search in searches), default=0.0)
     if outcome is Outcome.UNCITED and _is_unsupported(result, searches, attributed.statements, question):
         return CheckedText(
@@ -113,6 +120,27 @@ def check_text(
         (*build_notices(outcome, facts), *attributed.notices),
         tuple(unknown),
         _first_query(result, question),
+    )
+
+
+def _quote_instead(
+    question: str, result: AgentResult, searches: Sequence[RetrievedPassages], searcher: Searcher, facts: AnswerFacts
+) -> CheckedText:
+    """The answer without a model, from the same passages, in place of none by a small model."""
+    query = _first_query(result, question) or question
+    found = [FoundPassages(search.query, search.hits) for search in searches if search.hits]
+    text, quoted = compose_quotes(found, query, searcher, searches[0].numbers_before)
+    citations, statements = cite_quotes(quoted, searcher)
+    sent = f"{facts.no_answer}, no answer" if facts.no_answer else "an empty answer"
+    return CheckedText(
+        text,
+        citations,
+        quoted.outcome,
+        quoted.abstained,
+        quoted.evidence,
+        statements,
+        (f"the model sent {sent}: this is the answer without a model",),
+        searched_for=searched_for(query, question),
     )
 
 

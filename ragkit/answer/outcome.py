@@ -6,7 +6,7 @@ Where a service says why its model stopped, the outcome follows from that, not f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -32,6 +32,7 @@ _CITATIONS = re.compile(r"\s*(?:\[\d[\d, ]*\]\s*)+")
 _NUMBER = re.compile(r"\d+")
 _CITED_NUMBERS = re.compile(r"\[\d[\d, ]*+\]")
 _NUMBERS_ALONE = re.compile(r"[\s(]*(?:\[\d[\d, ]*\][\s,.;)]*)+")
+_DATA_TAG = re.compile(r"\s{0,9}</?data (?:tool=\"\w{1,64}\" )?n=\"[0-9a-f]{12}\">\s{0,9}")
 _WORD = re.compile(r"\w+")
 _MIN_ECHO_WORDS = 5
 """A shorter answer that stands in the instructions may be an answer."""
@@ -61,7 +62,7 @@ class Outcome(StrEnum):
     CUT = "cut"
     """The service ended the answer before its end: most often at the limit of tokens."""
     EMPTY = "empty"
-    """The model sent no text, only numbers of passages, or its instructions."""
+    """The model sent no text, or only what it was sent: numbers of passages, its instructions, or the passages."""
     ITERATIONS_USED_UP = "iterations_used_up"
     """The model only called tools, until it had no iteration left."""
 
@@ -83,7 +84,7 @@ class AnswerFacts:
     """Its citation numbers that were never shown."""
     iterations: int = 0
     no_answer: str = ""
-    """What the text has in place of an answer: numbers of passages alone, or the instructions; '' for an answer."""
+    """What the text has in place of an answer, see `find_no_answer`; '' for an answer."""
     used_up: bool = False
     """Whether it was asked for a last answer because its iterations were used up."""
     not_there: bool = False
@@ -131,6 +132,11 @@ def claims_after_abstention(text: str, question: str) -> bool:
     return bool(uncited)
 
 
+def abstains_within(text: str) -> bool:
+    """Whether NOT_FOUND_MARK stands within the only sentence of an answer: `The treasurer is [not in documents].`"""
+    return NOT_FOUND_MARK in text.lower() and not _MARK.match(text) and len(list(sentence_spans(text))) == 1
+
+
 def without_mark(text: str) -> str:
     """An answer without NOT_FOUND_MARK; NOT_IN_DOCUMENTS in place of nothing but the mark."""
     mark = _MARK.match(text)
@@ -146,14 +152,31 @@ def may_become_not_found_mark(text: str) -> bool:
     return any(full.startswith(start) for full in (NOT_FOUND_MARK, "[not in the documents]", "[not in document]"))
 
 
-def find_no_answer(text: str, instructions: str) -> str:
-    """What a text has in place of an answer: numbers of passages alone, or the model's instructions; else ''."""
+def find_no_answer(text: str, instructions: str, shown: Sequence[str] = ()) -> str:
+    """What a text has in place of an answer: numbers of passages, the instructions or `shown` passages; else ''.
+
+    Passages in place of an answer are lines of them with the line of a place, as no answer has it.
+    """
     if _NUMBERS_ALONE.fullmatch(text):
         return "only the numbers of passages"
+    if any(line in text for line in place_lines(shown)):
+        passages = " ".join(map(_words, shown))
+        if all(_words(line) in passages for line in text.splitlines() if not is_data_tag(line)):
+            return "only the passages"
     said = [words for line in text.splitlines() if (words := _words(line))]
     known = _words(instructions)
     is_echo = said and len(known) >= len(said[0]) and all(words in known for words in said)
     return "its instructions" if is_echo and sum(len(words.split()) for words in said) >= _MIN_ECHO_WORDS else ""
+
+
+def place_lines(shown: Iterable[str]) -> set[str]:
+    """The first lines of passages as a model sees them: number and place."""
+    return {text.partition("\n")[0] for text in shown}
+
+
+def is_data_tag(line: str) -> bool:
+    """Whether a line is a mark around the result of a tool, which a small model may repeat."""
+    return bool(_DATA_TAG.fullmatch(line))
 
 
 def _words(text: str) -> str:
@@ -206,7 +229,7 @@ def _after_abstention(text: str) -> str | None:
     """The text after the words of an abstention; None if it does not begin with them."""
     match = _MARK.match(text) or _PREFIX.match(text) or _ALONE.fullmatch(text)
     if match is None:
-        return None
+        return "" if abstains_within(text) else None
     rest = text[match.end() :]
     second = _PREFIX.match(rest)  # the mark, then the old words
     return rest[second.end() :] if second else rest

@@ -23,21 +23,40 @@ MAX_PASSAGE_CHARS = 320
 """Maximum characters of a passage that is shown in place of an answer, as by `ragkit search`."""
 
 
-def print_answer(context: CliContext, answer: Answer, *, streamed: bool, quotes: bool = False) -> None:
+class TextOutput:
+    """Prints the text of an answer as it is written."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        """The text so far."""
+
+    def write(self, piece: str) -> None:
+        """Print a piece."""
+        self.text += piece
+        echo(piece, nl=False)
+
+    def restart(self) -> None:
+        """Say that the answer begins again."""
+        self.text = ""
+        echo("\n(the connection to the model was lost; the answer begins again)\n")
+
+
+def print_answer(context: CliContext, answer: Answer, *, streamed: str = "", quotes: bool = False) -> None:
     """Print the text, unless it was streamed, then what was searched, citations, notices, evidence, model and cost.
 
     Args:
         context: where to.
         answer: the answer.
-        streamed: the text was printed already.
+        streamed: the text that was printed already; another one is printed below it.
         quotes: print the quotes of all citations, also those that the text has word for word.
     """
     text = f"The model refused: {answer.text}" if answer.outcome is Outcome.REFUSED and answer.text else answer.text
-    context.write("" if streamed else text)
+    said = _words(CITATION_MARK.sub("", answer.text))
+    is_shown = streamed and _words(CITATION_MARK.sub("", streamed)).endswith(said)
+    context.write("" if is_shown else f"\n\n{text}" if streamed else text)
     if answer.searched_for:
         context.log(f"\nsearched for: {answer.searched_for}")
     context.write()
-    said = _words(CITATION_MARK.sub("", answer.text))
     for citation in answer.citations:
         mark = click.style(f"[{citation.n}]", bold=True)
         if answer.outcome is Outcome.PASSAGES:
@@ -100,8 +119,3 @@ def _format_status(citation: Citation) -> str:
         return click.style(f"  {NOT_SUPPORTED}", fg="red")
     is_weak = citation.support == NOT_CHECKED or citation.support.startswith(PARTLY_SUPPORTED)
     return click.style(f"  {citation.support}", fg="yellow" if is_weak else "green")
-
-
-def announce_restart() -> None:
-    """Say that a streamed answer begins again."""
-    echo("\n(the connection to the model was lost; the answer begins again)\n")

@@ -30,12 +30,14 @@ MAX_CACHED_QUESTIONS = 256
 """Questions whose rewrites are cached in memory, so that a repeated question costs nothing."""
 HITS_PER_QUERY = 50
 """Hits per query that are merged."""
+INSTRUCTIONS = "You write texts to search documents with. Never answer the question."
 PROMPTS = {
-    "multi_query": "Ask the user's question in {number} other ways, in the words that documents would use, each of "
-    "them complete. Write one a line and nothing else.",
+    "multi_query": "Write {number} other wordings of this question, in the words that documents would use, each "
+    "complete, one a line and nothing else: {question}",
     "hyde": "Write {number} short passages, of about three sentences each, as they might stand in a document that "
-    "answers the user's question. They need not be true. Write one a line and nothing else.",
+    "answers this question. They need not be true. Write one a line and nothing else: {question}",
 }
+"""The question stands within the request: where it is all of the message, small models answer it."""
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d+[.):])\s+")
 
 
@@ -61,9 +63,9 @@ class QueryRewriter:
                 prices=PriceBook.from_price_files() if provider.remote else PriceBook(),
             ),
             name="rewrite",
-            instructions=PROMPTS[options.name].format(number=options.number),
+            instructions=INSTRUCTIONS,
         )
-        self._max_rewrites = options.number
+        self._prompt, self._max_rewrites = PROMPTS[options.name], options.number
         self._cached_rewrites: LruCache[str, tuple[str, ...]] = LruCache(MAX_CACHED_QUESTIONS)
 
     def rewrite(self, question: str) -> tuple[str, ...]:
@@ -75,7 +77,7 @@ class QueryRewriter:
         """
         rewrites = self._cached_rewrites.get(question)
         if rewrites is None:
-            output = self._agent.run(question).content
+            output = self._agent.run(self._prompt.format(number=self._max_rewrites, question=question)).content
             rewrites = parse_rewrites(output, question)[: self._max_rewrites]
             self._cached_rewrites.set(question, rewrites)
         return rewrites

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ragkit.agent.memory.memory import ConversationMemory
-from ragkit.agent.messages import Role, ToolCall
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent, RAGOptions
@@ -108,6 +111,31 @@ def test_a_model_on_this_machine_reads_extracts_and_cannot_search_again() -> Non
     assert answer.outcome is Outcome.ANSWERED
     assert [citation.source for citation in answer.citations] == ["/house/garden.txt"]
     assert answer.usage.by_tool["search_knowledge_base"].calls == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "notice"),
+    [
+        ("[1]", "the model sent only the numbers of passages, no answer: this is the answer without a model"),
+        ("", "the model sent an empty answer: this is the answer without a model"),
+    ],
+)
+def test_where_a_model_on_this_machine_sends_no_answer_the_passages_are_quoted(sent: str, notice: str) -> None:
+    answer = RAGAgent(SHELF, Local([sent])).ask(QUESTION)
+    assert answer.text.startswith("The hedge of the garden is cut in August")
+    assert (answer.outcome, answer.notices) == (Outcome.ANSWERED, (notice,))
+    assert [citation.source for citation in answer.citations] == ["/house/garden.txt"]
+
+
+def test_passages_that_a_model_repeats_are_no_answer() -> None:
+    class Echo(Local):
+        def complete(self, request: ModelRequest) -> Completion:
+            passages = request.messages[-1].content.partition("\n\n" + QUESTION)[0]
+            return replace(super().complete(request), message=Message.assistant(passages))
+
+    answer = RAGAgent(SHELF, Echo(["-"])).ask(QUESTION)
+    assert answer.notices == ("the model sent only the passages, no answer: this is the answer without a model",)
+    assert "lines" not in answer.text
 
 
 def test_other_models_read_whole_passages_and_may_search_again() -> None:

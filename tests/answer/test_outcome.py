@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from ragkit.answer.outcome import NOT_FOUND_MARK, AnswerFacts, Outcome, build_notices, find_outcome, says_not_found
+from ragkit.answer.outcome import (
+    NOT_FOUND_MARK,
+    AnswerFacts,
+    Outcome,
+    build_notices,
+    find_no_answer,
+    find_outcome,
+    says_not_found,
+)
 
 FACTS = AnswerFacts("In August [1].", "stop", "When is the hedge of 2024 cut?", searched=True, cited=True)
 
@@ -44,6 +52,7 @@ def test_the_outcome_follows_from_the_facts(changes: dict[str, object], outcome:
         f"{NOT_FOUND_MARK} Not in these documents.",
         "Not in these documents. The nearest passages: [1] [2]",
         "Not in these documents. They only say when roses are cut [1].",
+        f"The treasurer of that project is {NOT_FOUND_MARK}.",
     ],
 )
 def test_an_abstention_says_nothing_else_without_a_citation(text: str) -> None:
@@ -79,3 +88,23 @@ def test_unknown_citations_are_counted() -> None:
     assert notices == [
         "6 citations of passages that were never shown to the model are taken out: [4], [5], [6], [7], [8], ..."
     ]
+
+
+PASSAGES = [
+    "[1] (garden.txt, lines 1-2)\nRoses are cut in March.\n...\nThe gate is closed.",
+    "[2] (keys.txt, line 1)\nOn hook 15.",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("\n\n".join(PASSAGES) + '\n</data n="014b950c3ea9">', "only the passages"),
+        (f"{PASSAGES[1].splitlines()[0]}\nOn hook 15.", "only the passages"),
+        (f"{PASSAGES[1]}\nSo it hangs there.", ""),
+        ("On hook 15.", ""),
+        ("[1] [2]", "only the numbers of passages"),
+    ],
+)
+def test_what_a_model_was_sent_is_no_answer(text: str, instead: str) -> None:
+    assert find_no_answer(text, "Answer from the passages.", PASSAGES) == instead

@@ -16,6 +16,7 @@ from ragkit.retrieve.lexical import LexicalRetriever
 from ragkit.retrieve.options import DenseOptions, LexicalOptions, RewriteOptions
 from ragkit.retrieve.query_expansion import QueryExpandingRetriever
 from ragkit.retrieve.query_rewriting import (
+    INSTRUCTIONS,
     HydeExpander,
     MultiQueryRetriever,
     QueryRewriter,
@@ -49,15 +50,16 @@ def test_rewrites_are_cached_and_limited_in_number() -> None:
     assert rewriter.rewrite("Why?") == ("one", "two")
     assert rewriter.rewrite("Why?") == ("one", "two")
     [request] = provider.requests
-    assert "in 2 other ways" in request.messages[0].content
-    assert request.messages[-1].content == "Why?"
+    assert request.messages[0].content.startswith(INSTRUCTIONS)
+    assert request.messages[-1].content.startswith("Write 2 other wordings of this question")
+    assert request.messages[-1].content.endswith(": Why?")
     assert (request.tools, request.settings.temperature) == ((), 0.0)
 
 
 def test_each_task_has_its_own_instructions() -> None:
     rewriter, provider = writer("a passage", name="hyde", number=4)
     rewriter.rewrite("Why?")
-    assert "Write 4 short passages" in provider.requests[0].messages[0].content
+    assert "Write 4 short passages" in provider.requests[0].messages[-1].content
 
 
 def test_token_usage_is_recorded_by_the_current_meter() -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from ragkit.agent import events
-from ragkit.agent.loop.call_repeats import has_succeeded
+from ragkit.agent.loop.call_repeats import adds_nothing
 from ragkit.agent.loop.memory_turn import MAX_UNREAD_S, MemoryTurn
 from ragkit.agent.loop.model_step import emit_budget_warnings, enforce_guardrails, is_failed_call, run_model_step
 from ragkit.agent.loop.opening import run_opening
@@ -190,7 +190,7 @@ def _adds_nothing(run: RunState, message: Message) -> bool:
     if not outcomes or run.has_streamed_text:
         return False
     if message.tool_calls:
-        return all(has_succeeded(run.tool_outcomes, call) for call in message.tool_calls)
+        return all(adds_nothing(run.tool_outcomes, call) for call in message.tool_calls)
     names = (outcome.call.name for outcome in outcomes if "_" in outcome.call.name)
     return not message.content.strip() or any(name in message.content for name in names)
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from ragkit.agent import events
 from ragkit.agent.cache.base import Cache, CacheKeyBuilder, is_blocking
 from ragkit.agent.guardrails import Guardrail, apply_guardrails
+from ragkit.agent.loop.call_repeats import without_repeats
 from ragkit.agent.loop.run_state import RunState
 from ragkit.agent.loop.side_effects import CallModel, EffectGenerator, call_model, run_function, sleep
 from ragkit.agent.messages import Message, Role, ToolCall
@@ -241,6 +242,7 @@ def _parse_tool_calls(run: RunState, message: Message) -> Message:
         calls = tuple([call for call, _ in written])
         text = text_before_call(text, written[0][1]) if written else text
     if calls:
+        calls = without_repeats(calls) if run.agent.provider.writes_calls else calls
         seen: set[str] = set()
         calls = tuple([_with_unique_id(call, seen) for call in calls])
     span.attributes["tool_calls"] = [call.name for call in calls]

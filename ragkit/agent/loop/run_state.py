@@ -32,6 +32,14 @@ from ragkit.usage.meter import AgentUsage, Meter
 _LAST_ANSWER_MESSAGE = Message.user("Answer my question now with the results of the tools; say what they do not tell.")
 
 
+def _results_as_text(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages without calls, which a small model would go on writing, and with the results as one of the user."""
+    asked = max(i for i, message in enumerate(messages) if message.role is Role.USER)
+    results = [message for message in messages[asked:] if message.role is Role.TOOL]
+    results = [message for message in results if not message.is_error] or results
+    return (*messages[: asked + 1], Message.user("\n\n".join(dict.fromkeys(message.content for message in results))))
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The options of a run, besides its input."""
@@ -190,6 +198,8 @@ class RunState:
         if agent.config.screening.mark_as_data:
             messages = map(_mark_tool_result, messages)
         messages = (*self.system_message, *merge_opening_results(messages))
+        if self.tools_are_closed and agent.provider.writes_calls:
+            messages = _results_as_text(messages)
         if self.tools_are_closed:
             return ModelRequest(model, (*messages, _LAST_ANSWER_MESSAGE), (), settings, tools)
         return ModelRequest(model, messages, tools, settings)

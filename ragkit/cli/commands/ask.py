@@ -8,10 +8,9 @@ import click
 
 from ragkit.answer.json_shapes import answer_json
 from ragkit.cli import EXIT_UNSUPPORTED
-from ragkit.cli.answer_output import announce_restart, print_answer, print_trace, print_unsupported
+from ragkit.cli.answer_output import TextOutput, print_answer, print_trace, print_unsupported
 from ragkit.cli.common import CliContext, filter_options, strict_option, with_common_options
 from ragkit.cli.costs import max_cost_option
-from ragkit.cli.terminal import echo
 
 NO_QUESTION = 'missing question: ragkit ask "How do I retry?"'
 
@@ -50,7 +49,7 @@ def command(
         raise click.UsageError(NO_QUESTION)
     streams = not (no_stream or context.json) and sys.stdout.isatty()
     with context.open_knowledge_base() as kb:
-        on_text = (lambda piece: echo(piece, nl=False)) if streams else None
+        output = TextOutput()
         condition = context.create_filter(kb, where, source)
         answer = kb.ask(
             text,
@@ -58,8 +57,8 @@ def command(
             top_k=top_k,
             model=model,
             max_cost_usd=max_cost,
-            on_text=on_text,
-            on_restart=announce_restart,
+            on_text=output.write if streams else None,
+            on_restart=output.restart,
         )
         fails = (strict or kb.pipeline.answer.strict) and bool(answer.unsupported_reasons)
         freshness = context.report_freshness(kb)
@@ -67,7 +66,7 @@ def command(
     if context.json:
         context.write_json({**data, "freshness": freshness})
     else:
-        print_answer(context, answer, streamed=streams, quotes=quotes)
+        print_answer(context, answer, streamed=output.text, quotes=quotes)
         if trace:
             print_trace(context, answer)
     if fails:

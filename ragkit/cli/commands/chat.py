@@ -8,7 +8,7 @@ import click
 
 from ragkit.answer.json_shapes import answer_json
 from ragkit.cli import EXIT_ERROR, EXIT_UNSUPPORTED
-from ragkit.cli.answer_output import announce_restart, print_answer, print_unsupported
+from ragkit.cli.answer_output import TextOutput, print_answer, print_unsupported
 from ragkit.cli.chat_commands import ChatAction, read_command
 from ragkit.cli.common import CliContext, filter_options, strict_option, with_common_options
 from ragkit.cli.costs import max_cost_option
@@ -42,7 +42,6 @@ def command(
         conversation = kb.chat(model=model, where=context.create_filter(kb, where, source), top_k=top_k)
         strict = strict or kb.pipeline.answer.strict
         streams = sys.stdout.isatty() and not context.json
-        on_text = (lambda piece: echo(piece, nl=False)) if streams else None
         code = 0
         while question := _next_question():
             action, notice = read_command(question)
@@ -54,8 +53,11 @@ def command(
                 continue
             with kb.session() as session:
                 session.check_budget(conversation, question, known=max_cost is not None)
+            output = TextOutput()
             try:
-                answer = conversation.ask(question, on_text=on_text, on_restart=announce_restart)
+                answer = conversation.ask(
+                    question, on_text=output.write if streams else None, on_restart=output.restart
+                )
             except KeyboardInterrupt:
                 if not sys.stdin.isatty():
                     raise
@@ -70,7 +72,7 @@ def command(
             if context.json:
                 context.write_json(answer_json(answer, kb))
             else:
-                print_answer(context, answer, streamed=streams)
+                print_answer(context, answer, streamed=output.text)
             if strict and answer.unsupported_reasons:
                 print_unsupported(answer)
                 code = code or EXIT_UNSUPPORTED

@@ -39,5 +39,5 @@ def command(context: CliContext, source: str, model: str | None, max_cost: float
     if context.json:
         context.write_json(data)
     else:
-        print_answer(context, answer, streamed=False)
+        print_answer(context, answer)
     return EXIT_UNSUPPORTED if answer.abstained else 0

@@ -143,6 +143,14 @@ def repeating(useless: ScriptedTurn) -> tuple[Agent, ScriptedProvider]:
     return Agent(provider, [add_up]), provider
 
 
+def add_up(a: int, b: int) -> int:
+    return a + b
+
+
+def written(*arguments: dict[str, int]) -> Message:
+    return Message.assistant("", [ToolCall("add_up", dict(given), f"c{n}") for n, given in enumerate(arguments)])
+
+
 @both
 @pytest.mark.parametrize("useless", [call("add_up", "c2", a=1, b=2), ""])
 def test_a_model_that_writes_its_calls_answers_from_their_results(listen: Listen, useless: ScriptedTurn) -> None:
@@ -151,6 +159,32 @@ def test_a_model_that_writes_its_calls_answers_from_their_results(listen: Listen
     assert (result.content, result.stop_reason, len(provider.requests)) == ("It is 3.", "stop", 3)
     assert (provider.requests[-1].tools, request_messages(provider)[-1]) == ((), ("user", CLOSED))
     assert tool_messages(result) == ["3"]
+
+
+def test_calls_that_one_message_repeats_are_made_once_and_the_last_request_shows_results_alone() -> None:
+    provider = ScriptedProvider([written({"a": 1, "b": 2}), written({}, {"a": 1, "b": 2}, {}), "It is 3."])
+    provider.writes_calls = True
+    added: list[int] = []
+
+    @tool(description="Add.")
+    def add_up(a: int, b: int) -> int:
+        added.append(a + b)
+        return a + b
+
+    result = Agent(provider, [add_up]).run("x")
+    assert (result.content, added, len(provider.requests)) == ("It is 3.", [3, 3], 3)
+
+
+def test_refused_arguments_that_are_repeated_add_nothing() -> None:
+    twice = [written({"a": 1, "b": 2}, {}), written({}, {}, {"a": 1, "b": 2})]
+    provider = ScriptedProvider([*twice, "It is 3."])
+    provider.writes_calls = True
+    agent = Agent(provider, [tool(description="Add.")(add_up)])
+    assert agent.run("x").content == "It is 3."
+    last = provider.requests[-1]
+    assert [message.role for message in last.messages[-3:]] == [Role.USER] * 3
+    assert not any(message.tool_calls for message in last.messages)
+    assert last.messages[-2].content.splitlines()[1:-1] == ["3"]
 
 
 def test_a_model_that_names_a_tool_instead_of_its_result_is_asked_again() -> None:

@@ -128,7 +128,9 @@ class AnswerText:
         if self._is_line_start and not (self._leading or self._emitted or self._is_code or self._may_be_mark()):
             number = _LEADING_CITATION.match(self._line)
             if number and int(number[1]) in (self._numbers or ()):
-                self._leading, self._line = f" [{int(number[1])}]", self._line[number.end() :]
+                places = (place for place in self._places if self._line.startswith(place))
+                self._leading = f" [{int(number[1])}]"
+                self._line = self._line[len(next(places, number[0])) :].lstrip(" \t:")
                 self._has_number = False
 
     def _is_mark(self, line: str) -> bool:

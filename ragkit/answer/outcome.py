@@ -134,7 +134,9 @@ def claims_after_abstention(text: str, question: str) -> bool:
 
 def abstains_within(text: str) -> bool:
     """Whether NOT_FOUND_MARK stands within the only sentence of an answer: `The treasurer is [not in documents].`"""
-    return NOT_FOUND_MARK in text.lower() and not _MARK.match(text) and len(list(sentence_spans(text))) == 1
+    before, mark, _ = text.lower().partition(NOT_FOUND_MARK)
+    said = _CITED_NUMBERS.sub("", before).strip(" \t\r\n*_`")
+    return bool(mark and said) and said[-1] not in ".!?。！？" and len(list(sentence_spans(text))) == 1
 
 
 def without_mark(text: str) -> str:

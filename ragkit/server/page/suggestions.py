@@ -77,7 +77,7 @@ def suggestions(session: Session, language: str = "en") -> list[str]:
 def _title_or_file(document: Document, language: str) -> str:
     """The title in quotation marks, if it says something, else the name of the file."""
     title = document.title.strip()
-    if not _MIN_CHARS <= len(title) <= _MAX_CHARS or title.lower() in GENERIC or len(_WORD.findall(title)) < 2:
+    if not len(title) <= _MAX_CHARS or title.lower() in GENERIC or len(_WORD.findall(title)) < 2:
         return _file_name(document)
     return _QUOTES.get(language, "“{}”").format(title)
 

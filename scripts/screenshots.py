@@ -140,8 +140,14 @@ def open_page(browser: Browser, origin: str, viewport: dict[str, int], scheme: A
     """Open a page in a new browser context, without animations."""
     size: Any = viewport
     scale = 2 if viewport is PHONE else 1
+    touch = viewport is PHONE
     context = browser.new_context(
-        viewport=size, device_scale_factor=scale, color_scheme=scheme, reduced_motion="reduce"
+        viewport=size,
+        device_scale_factor=scale,
+        color_scheme=scheme,
+        reduced_motion="reduce",
+        has_touch=touch,
+        is_mobile=touch,
     )
     page = context.new_page()
     page.goto(f"{origin}/{address}" if address else origin)

@@ -111,11 +111,10 @@ def take(browser: Browser, origin: str) -> None:
     expect(page.locator("mark").first).to_be_in_viewport()
     save_screenshot(page, "phone")
     page = open_page(browser, origin, WIDE, "light")
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
-    page.wait_for_timeout(500)  # the suggested questions arrive after the heading
+    expect(page.locator(".suggestions")).to_be_visible(timeout=30_000)  # the last part to arrive
     save_screenshot(page, "start")
     page = open_page(browser, origin, PHONE, "dark")
-    page.wait_for_timeout(500)
+    expect(page.locator(".suggestions")).to_be_attached(timeout=30_000)
     save_screenshot(page, "phone-start")
     page = open_page(browser, origin, WIDE, "light", "#/status")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -123,8 +122,9 @@ def take(browser: Browser, origin: str) -> None:
     save_screenshot(page, "documents")
     page = open_page(browser, origin, WIDE, "light", "#/search?q=How+long+does+a+full+dewar+stay+cold%3F&k=5")
     page.locator(".hit").first.get_by_role("button").first.click()
-    expect(page.locator("img").first).to_be_visible(timeout=30_000)
-    page.wait_for_timeout(500)
+    expect(page.locator(".mark-box").first).to_be_visible(timeout=30_000)
+    page.wait_for_function("() => [...document.images].every((image) => image.complete && image.naturalWidth)")
+    page.wait_for_load_state("networkidle")
     save_screenshot(page, "original")
 
 
@@ -140,8 +140,14 @@ def open_page(browser: Browser, origin: str, viewport: dict[str, int], scheme: A
     """Open a page in a new browser context, without animations."""
     size: Any = viewport
     scale = 2 if viewport is PHONE else 1
+    touch = viewport is PHONE
     context = browser.new_context(
-        viewport=size, device_scale_factor=scale, color_scheme=scheme, reduced_motion="reduce"
+        viewport=size,
+        device_scale_factor=scale,
+        color_scheme=scheme,
+        reduced_motion="reduce",
+        has_touch=touch,
+        is_mobile=touch,
     )
     page = context.new_page()
     page.goto(f"{origin}/{address}" if address else origin)

@@ -47,6 +47,9 @@ ANY_LOADER = "*"
 """Loader name of files that no loader could read. Its fingerprint changes when any loader changes."""
 EMBED_BATCH_SIZE = 256
 """Texts embedded and written per batch: a few seconds of work, which limits the loss on a crash and shows progress."""
+FIRST_BATCH_SIZE = 64
+"""The same on this machine for the first FIRST_TEXTS texts, so that a small run shows its progress as well."""
+FIRST_TEXTS = 1024
 STATIC_BATCH_SIZE = 2048
 """The same for static vectors, which take a fraction of a second."""
 MAX_PENDING_CHUNKS = 4096
@@ -209,7 +212,7 @@ class Build:
                 event = self._handle_outcome(task, outcome, checked_at)
                 yield replace(event, pending_texts=self._pending_text_count)
                 self._write_finished_parts()
-                while len(self._texts_to_embed) >= self._batch_size or self._pending_chunk_count >= MAX_PENDING_CHUNKS:
+                while len(self._texts_to_embed) >= self._next_size or self._pending_chunk_count >= MAX_PENDING_CHUNKS:
                     yield from self._embed_next_batch()
         except BudgetExceeded as error:
             return error
@@ -331,11 +334,17 @@ class Build:
             yield from self._collect_batch()
         try:
             if self._texts_to_embed:
-                self._submit_batch(list(islice(self._texts_to_embed.items(), self._batch_size)))
+                self._submit_batch(list(islice(self._texts_to_embed.items(), self._next_size)))
         except BudgetExceeded:
             yield from self._write_complete_documents()  # paid vectors become searchable
             raise
         yield from self._write_complete_documents()
+
+    @property
+    def _next_size(self) -> int:
+        """Texts of the next batch. Requests to a service are as large as they may be."""
+        is_first = self._counts["embedded"] < FIRST_TEXTS and not isinstance(self._stages.embedder, BatchingEmbedder)
+        return min(self._batch_size, FIRST_BATCH_SIZE) if is_first and not self._later_embedder else self._batch_size
 
     def _write_complete_documents(self) -> Iterator[IndexEvent]:
         """Write the documents at the front of the queue whose vectors are complete."""

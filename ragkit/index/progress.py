@@ -79,6 +79,11 @@ class RunProgress:
         return min(self._done / total, 1.0) if total else 0.0
 
     @property
+    def is_complete(self) -> bool:
+        """Whether every file is read, and what was read is embedded."""
+        return self.files_read >= self.files and (self.share == 1 or not (self.to_embed or self._bytes))
+
+    @property
     def expected_chunks(self) -> int:
         """Of all files: those to be read are taken to have as many chunks a byte as those that were read."""
         left = max(self._bytes - self._bytes_read, 0)

@@ -76,6 +76,7 @@ _MIN_WRAPPED_SHARE = 0.4  # of the lines after a long one must continue in lower
 _MIN_FULL_LINE_CHARS = 60  # a longer line without end punctuation may continue with "name:"
 _SHORT_LINE_RATIO = 0.75  # of the usual width: a shorter line with room for the next word ended intentionally
 _END_PUNCTUATION = frozenset(".!?…:;,-–—\"'”’)]")
+_SENTENCE_END = frozenset(".!?")
 
 
 def sentence_spans(text: str) -> list[CharSpan]:
@@ -129,7 +130,12 @@ def _detect_wrapped_lines(text: str, lines: Sequence[TextLine]) -> list[bool]:
     All False unless many of the lines after a long one continue in lower case.
     """
     candidates = [_is_long(text, before) and not _begins_block(text, before, line) for before, line in pairwise(lines)]
-    following = [line for line, is_candidate in zip(lines[1:], candidates, strict=True) if is_candidate]
+    # the line after a full stop begins a sentence, and tells nothing
+    following = [
+        line
+        for (before, line), is_candidate in zip(pairwise(lines), candidates, strict=True)
+        if is_candidate and text[before.end - 1] not in _SENTENCE_END
+    ]
     continuing = sum(1 for line in following if _may_continue(text[line.text_start]))
     if not following or continuing < _MIN_WRAPPED_SHARE * len(following):
         return [False] * len(candidates)

@@ -51,6 +51,21 @@ def test_the_measure_only_grows_to_the_end(files: list[tuple[int, int, bool]]) -
     assert found[-1] == 1
 
 
+def test_a_run_is_complete_when_what_was_read_is_embedded() -> None:
+    progress = RunProgress(Clock())
+    progress.handle_event(PlanCreated(2, 20, 0))
+    for pending in (4, 8):
+        progress.handle_event(FileRead("a", 4, 10, pending_texts=pending))
+    assert not progress.is_complete  # both are read
+    progress.handle_event(TextsEmbedded(4, 1, 4))
+    assert not progress.is_complete
+    progress.handle_event(TextsEmbedded(4, 1, 0))
+    assert progress.is_complete
+    nothing = RunProgress(Clock())
+    nothing.handle_event(PlanCreated(0, 0, 3))
+    assert nothing.is_complete
+
+
 @pytest.mark.parametrize("sizes", [[100] * 20, [10] * 19 + [1810], [1810] + [10] * 19])
 def test_the_time_left_is_that_of_the_bytes_not_of_the_files(sizes: list[int]) -> None:
     clock = Clock()

@@ -68,8 +68,16 @@ def test_what_a_document_is_about_is_its_abstract_with_central_sentences_and_sec
     assert first == (
         "This document explains how the pumps of the mill are kept free of frost. It is for the night shift. [1]"
     )
-    assert others[-1] == "Sections: Abstract; Care; Repair."
-    assert all(line.startswith("- ") and line.endswith("]") for line in others[:-1])
+    assert others[-2:] == ["", "Sections: Abstract; Care; Repair."]  # in Markdown, no part of the last item
+    assert all(line.startswith("- ") and line.endswith("]") for line in others[:-2])
+
+
+def test_this_document_is_the_only_one_or_all_are_named(base: KnowledgeBase) -> None:
+    answer = base.ask("What is this document about?", where={"name": "bread.md"})
+    assert answer.text.startswith("Bread is baked at four.") and answer.citations[0].source.endswith("bread.md")
+    listed = ask(base, "What is this document about?")
+    assert listed.startswith("4 documents are here; name one by its file name or title:\n- ")
+    assert all(name in listed for name in ("pumps.md", "old-pumps.md", "bread.md", "frost-money.md"))
 
 
 @pytest.mark.parametrize(
@@ -78,6 +86,7 @@ def test_what_a_document_is_about_is_its_abstract_with_central_sentences_and_sec
         ("Who wrote pumps.md?", "Author: Ada Quill [1]"),
         ("Wann wurde pumps.md erstellt?", "Created: 3 May 2024 [1]"),
         ("Which version is pumps.md?", "Version 2.1 [1]"),
+        ("What is the title of pumps.md?", "Pumps [1]"),
     ],
 )
 def test_who_when_and_which_version_are_read_at_the_beginning(base: KnowledgeBase, question: str, text: str) -> None:

@@ -137,6 +137,18 @@ def test_a_blank_line_ends_a_sentence_for_every_line_break() -> None:
         ]
 
 
+def test_a_line_after_a_full_stop_does_not_count_against_wrapped_lines() -> None:
+    text = (
+        "Mounting is only possible on Linux and FreeBSD.\n"
+        "On Linux, the module needs to be loaded and the helper\n"
+        "command needs to be in the path.\nOn FreeBSD, you load the kernel module by hand."
+    )
+    assert [sentence.replace("\n", " ") for sentence in sentences(text)][1:] == [
+        "On Linux, the module needs to be loaded and the helper command needs to be in the path.",
+        "On FreeBSD, you load the kernel module by hand.",
+    ]
+
+
 def test_white_space_has_no_sentences() -> None:
     assert sentences("") == []
     assert sentences(" \n\t\r\n ") == []

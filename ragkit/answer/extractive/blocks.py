@@ -67,6 +67,8 @@ _PROMPT = re.compile(
     r"|#(?= ?(?:sudo|apt|cd|ls|cp|mv|rm|mkdir|mount|systemctl|service)\b))\s*\S"
 )
 _MARKDOWN_HEADING = re.compile(r"#{1,6}\s+\S")
+_DIRECTIVE = re.compile(r"\.\.\s+[\w:-]{1,40}::(?:\s+\S+)?$")
+"""A line of reStructuredText that says how the lines below it are shown, or what stands in its place."""
 _SECTION_NUMBER = re.compile(
     r"(?:chapter |section |appendix )?(?:\d{1,2}|[A-Z])(?:\.\d{1,3}){0,4}\.?\s+(?=[^\W\d_])", re.IGNORECASE
 )
@@ -74,6 +76,7 @@ _RECORD_ROW = re.compile(r"[^:;\n]{1,60}: [^;\n]{0,400}; [^:;\n]{1,60}: ")
 _RECORD_ENTRY = re.compile(r"(\S{0,400}\[\d{1,9}\])\.\S{1,400}: ")
 _END_PUNCTUATION = frozenset(".!?…;,。！？")
 _CODE_CHARS = re.compile(r"[{}()\[\]=;<>\\/$|&_*~^@#]|--")
+_LEADING_WORD = re.compile(r"[^\W\d_]{2,40}(?=\s)")
 _BRACES = re.compile(r"[{}()\[\]]")
 _SENTENCE = re.compile(r"(?<!\w)[^\W\d_]\w*+[,']?(?: \S+){5,10}[.!?:]$")
 
@@ -174,7 +177,7 @@ def _line_kind(  # noqa: PLR0911 - one per kind of block
     if not _WORD.search(words) and "|" not in words:
         return BlockKind.PARAGRAPH if _BRACES.search(words) else BlockKind.NOISE
     if (_DOT_LEADER.search(words) and len(words) < 250) or any(
-        (_PAGE_NUMBER.match(words), _is_navigation(words), _MAN_PAGE_HEADER.match(words))
+        (_PAGE_NUMBER.match(words), _is_navigation(words), _MAN_PAGE_HEADER.match(words), _DIRECTIVE.match(words))
     ):
         return BlockKind.NOISE
     if _is_row(text, run, i):
@@ -258,9 +261,18 @@ def _continues_item(text: str, run: Sequence[TextLine], first: int, j: int) -> b
 
 
 def _begins_paragraph(text: str, run: Sequence[TextLine], j: int) -> bool:
-    """Whether line j is indented otherwise than the lines before: a new paragraph without a blank line."""
-    deeper = _indent(run[j]) - _indent(run[j - 1])
+    """Whether line j begins a paragraph without a blank line: its indent differs, or it is one of several entries."""
+    before, line = run[j - 1], run[j]
+    deeper = _indent(line) - _indent(before)
+    if before.end - before.text_start < _MIN_WRAPPED_CHARS and _first_word(text, before) == _first_word(text, line):
+        return True
     return (deeper >= 3 and text[run[j - 1].end - 1] in ".!?") or (deeper <= -3 and text[run[j - 1].end - 1] in ".!?")
+
+
+def _first_word(text: str, line: TextLine) -> str:
+    """The first word; the line itself where it does not begin with one, which no other line equals."""
+    found = _LEADING_WORD.match(text, line.text_start, line.end)
+    return found[0] if found else f"{line.start}"
 
 
 def _same_record(text: str, first: TextLine, line: TextLine) -> bool:

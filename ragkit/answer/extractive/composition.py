@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ragkit.answer.extractive.question_kind import QuestionKind, compared_sides, detect_question_kinds
 from ragkit.answer.extractive.selection import ScoredAnswerUnit
-from ragkit.answer.extractive.units import AnswerUnit, UnitKind
+from ragkit.answer.extractive.units import KEY_VALUE_LINE, AnswerUnit, UnitKind
 from ragkit.lexical.analyzer import extract_terms
 
 MAX_PASSAGES = 3
@@ -131,6 +131,8 @@ def _repeats(passage: AnswerPassage, other: AnswerPassage) -> bool:
     if passage.source == other.source and passage.start < other.end and other.start < passage.end:
         return True
     first, second = set(extract_terms(passage.text)), set(extract_terms(other.text))
+    if passage.source == other.source and any(term.isdecimal() for term in first ^ second):
+        return False  # two rows of a table are alike but for their numbers
     return len(first & second) >= _DUPLICATE_OVERLAP * min(len(first), len(second))
 
 
@@ -213,14 +215,15 @@ def _to_passage(unit: ScoredAnswerUnit, chosen: Sequence[AnswerUnit]) -> AnswerP
 
 
 def _format_units(chosen: Sequence[AnswerUnit]) -> str:
-    """Sentences on one line; a list or code on lines of its own."""
+    """Sentences and `name: value` entries on one line; a list or code on lines of its own."""
     text = ""
     for unit in chosen:
         if unit.kind is UnitKind.LIST:
             lead = unit.lead if unit.lead and not text.endswith(unit.lead) else ""
             text = "\n".join([*filter(None, (f"{text} {lead}".strip(),)), *map(_format_item, unit.body.splitlines())])
         else:
-            text = f"{text} {_format_unit(unit)}".strip()
+            joint = "; " if text[-1:].isalnum() and KEY_VALUE_LINE.match(unit.body) else " "
+            text = f"{text}{joint}{_format_unit(unit)}".strip(" ")
     return text
 
 

@@ -56,7 +56,12 @@ class LookedUp:
 
     def text(self, numbers: Mapping[int, int]) -> str:
         """The text, with these numbers for those of the quotes; a quote without one has no mark."""
-        return "\n".join(f"{line} [{numbers[n]}]" if n in numbers else line for line, n in self.lines)
+        lines: list[str] = []
+        for line, n in self.lines:
+            if lines and lines[-1].startswith("- ") and not line.startswith("- "):
+                lines.append("")  # Markdown reads a line below a list as part of its last item
+            lines.append(f"{line} [{numbers[n]}]" if n in numbers else line)
+        return "\n".join(lines)
 
     @property
     def hits(self) -> list[Hit]:

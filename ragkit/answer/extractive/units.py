@@ -106,7 +106,8 @@ _BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+•▪◦‣○●■�
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
 _ITEM_MARK = re.compile(r"(?:[-*+•▪◦‣–○●■□]|o(?=\s{2,}))\s+")
 _HYPHENATION = re.compile(r"(?<=\w)‐\n\s*")  # man pages break words with U+2010
-_KEY_VALUE_LINE = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
+KEY_VALUE_LINE = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
+"""The beginning of a line `name: value`."""
 _RECORD_ENTRY = re.compile(r"(?<!\S)(\S{0,200}\[\d{1,9}\])\.(\S{1,200}): ")
 _DOCSTRING = '"""'
 _SENTENCE_ENDS = frozenset('.!?…:;"”)')
@@ -319,7 +320,7 @@ class _SpanReader:
             self._add_row(block, following)
         elif block.kind is BlockKind.CODE:
             self._add_code(block)
-        elif block.kind is BlockKind.ITEM:
+        elif block.kind is BlockKind.ITEM and not self._is_question(block, following):
             self._add_item(block)
         else:
             self._add_sentences(block)
@@ -335,6 +336,11 @@ class _SpanReader:
             and block.end - block.start <= MAX_TERM_CHARS
             and self.region.text[block.end - 1] not in ".!?;,"
         )
+
+    def _is_question(self, block: Block, following: Block | None) -> bool:
+        """Whether a numbered line asks what the paragraph below it answers."""
+        has_answer = following is not None and following.kind in (BlockKind.PARAGRAPH, BlockKind.CODE)
+        return has_answer and self.region.text[block.end - 1] == "?"
 
     def _is_lead_in(self, block: Block, following: Block | None) -> bool:
         """Whether a line in bold introduces the paragraph below it."""
@@ -525,7 +531,7 @@ def _should_merge(first: _TextSpan, second: _TextSpan, region: _Region) -> bool:
         refers_back = len(second.raw) < MAX_PRONOUN_START_CHARS and _PRONOUN_START.match(second.raw) is not None
         return len(first.raw) < MIN_STANDALONE_CHARS or len(second.raw) < MIN_STANDALONE_CHARS or refers_back
     is_title = len(first.raw) < MIN_STANDALONE_CHARS
-    return is_title and _ends_sentence(second.raw) and not _KEY_VALUE_LINE.match(second.raw)
+    return is_title and _ends_sentence(second.raw) and not KEY_VALUE_LINE.match(second.raw)
 
 
 def _ends_sentence(raw: str) -> bool:
@@ -563,9 +569,12 @@ def _to_readable_text(span: _TextSpan) -> str:
 
 
 def _named_cells(span: _TextSpan) -> tuple[tuple[str, str], ...]:
-    """The cells of a table row with their column names; empty without names, or with another number of them."""
-    if span.kind is not UnitKind.ROW or not span.columns or not _is_table_row(span.raw):
+    """The cells of a table row or record with their names; empty without names, or with another number of them."""
+    if span.kind is not UnitKind.ROW or "\n" in span.raw:
         return ()
+    if not _is_table_row(span.raw):
+        pairs = [part.partition(": ") for part in span.raw.split("; ")]
+        return tuple((name, cell) for name, _, cell in pairs) if all(separator for _, separator, _ in pairs) else ()
     cells = _split_cells(_strip_markup(_HYPHENATION.sub("", span.raw)))
     if len(cells) != len(span.columns):
         return ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from ragkit.errors import NotAKnowledgeBase
 from ragkit.index.sources.ids import display_name
@@ -18,22 +18,25 @@ from ragkit.server.page.suggestions import MAX_LISTED, follow_ups, suggestions
 
 router = APIRouter()
 MAX_FOLDERS = 200
+Language = Annotated[
+    str, Query(max_length=20, description="Of the words around names: en, de, fr or es; English for every other one.")
+]
 
 
 @router.get("/suggestions", response_model=SuggestionsSchema)
-async def suggest_questions(context: ContextDep) -> Any:
+async def suggest_questions(context: ContextDep, language: Language = "en") -> Any:
     """Suggest first questions about the documents, without a model."""
     try:
-        return {"questions": await context.read(suggestions)}
+        return {"questions": await context.read(lambda session: suggestions(session, language))}
     except NotAKnowledgeBase:
         return {"questions": []}
 
 
 @router.get("/session/{session_id}/suggestions", response_model=SuggestionsSchema)
-async def suggest_follow_ups(context: ContextDep, session_id: Id) -> Any:
+async def suggest_follow_ups(context: ContextDep, session_id: Id, language: Language = "en") -> Any:
     """Suggest follow-up questions from headings of the documents that the last answer cites, without a model."""
     session = await context.sessions.get(session_id)
-    return {"questions": await context.read(lambda reads: follow_ups(reads, session))}
+    return {"questions": await context.read(lambda reads: follow_ups(reads, session, language))}
 
 
 @router.get("/folders", response_model=FoldersSchema)

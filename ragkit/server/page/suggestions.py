@@ -39,26 +39,54 @@ GENERIC = frozenset((
 """Headings that say nothing about a document."""
 
 
-def suggestions(session: Session) -> list[str]:
-    """Questions from documents all over the knowledge base: a heading that is one, else what a document is about."""
+_ABOUT = {
+    "en": "What is {name} about?",
+    "de": "Worum geht es in {name}?",
+    "fr": "De quoi parle {name} ?",
+    "es": "¿De qué trata {name}?",
+}
+_SAYS = {
+    "en": "What does {name} say about “{heading}”?",
+    "de": "Was sagt {name} über „{heading}“?",
+    "fr": "Que dit {name} sur « {heading} » ?",
+    "es": "¿Qué dice {name} sobre «{heading}»?",
+}
+_QUOTES = {"de": "„{}“", "fr": "« {} »", "es": "«{}»"}
+
+
+def suggestions(session: Session, language: str = "en") -> list[str]:
+    """Questions from documents all over the knowledge base: a heading that is one, else what a document is about.
+
+    `language` is that of the words around names: `en`, `de`, `fr` or `es`; English for every other one.
+    """
     rows = session.list_documents("", MAX_LISTED)
     step = max(1, len(rows) // SAMPLED_DOCUMENTS)
     found = (session.find_document(row.id) for row in islice(rows[::step], SAMPLED_DOCUMENTS))
-    documents = list(islice((document for document in found if document is not None), SAMPLED_DOCUMENTS))
+    documents = [document for document in found if document is not None and document.format != "code"]
+    documents.sort(key=lambda document: not document.title)  # a name such as "Makefile" tells little
     headings = (heading.text.strip() for document in documents for heading in document.headings)
     own = [
         text for text in map(_without_number, headings) if text.endswith("?") and _MIN_CHARS <= len(text) <= _MAX_CHARS
     ]
-    names = Counter(_file_name(document) for document in documents)
-    about = [f"What is {name} about?" for name, count in names.items() if count == 1]
+    names = Counter(_title_or_file(document, language) for document in documents)
+    form = _ABOUT.get(language, _ABOUT["en"])
+    about = [form.format(name=name) for name, count in names.items() if count == 1]
     return list(islice(dict.fromkeys([*own[:_MAX_OWN], *about]), MAX_SUGGESTIONS))
+
+
+def _title_or_file(document: Document, language: str) -> str:
+    """The title in quotation marks, if it says something, else the name of the file."""
+    title = document.title.strip()
+    if not len(title) <= _MAX_CHARS or title.lower() in GENERIC or len(_WORD.findall(title)) < 2:
+        return _file_name(document)
+    return _QUOTES.get(language, "“{}”").format(title)
 
 
 def _file_name(document: Document) -> str:
     return display_name(document.source).rstrip("/").rpartition("/")[2]
 
 
-def follow_ups(session: Session, conversation: Mapping[str, Any]) -> list[str]:
+def follow_ups(session: Session, conversation: Mapping[str, Any], language: str = "en") -> list[str]:
     """Questions about headings of the documents that the last answer of a conversation cites.
 
     Of sections that no answer has cited and no question names, those that follow a citation first; only questions for
@@ -72,14 +100,16 @@ def follow_ups(session: Session, conversation: Mapping[str, Any]) -> list[str]:
     used = {tuple(citation.get("heading", ())) for answer in answers for citation in answer["citations"]}
     found = (
         question
-        for question, document, heading in islice(_candidates(session, last["citations"], known, used), MAX_TRIED)
+        for question, document, heading in islice(
+            _candidates(session, last["citations"], known, used, language), MAX_TRIED
+        )
         if _is_answered(session, question, document, heading)
     )
     return list(islice(dict.fromkeys(found), MAX_FOLLOW_UPS))
 
 
 def _candidates(
-    session: Session, citations: list[dict[str, Any]], known: str, used: set[tuple[str, ...]]
+    session: Session, citations: list[dict[str, Any]], known: str, used: set[tuple[str, ...]], language: str
 ) -> Iterator[tuple[str, Document, Heading]]:
     """Questions about unused headings of the cited documents, one of each document in turn."""
     cited: dict[str, int] = {}
@@ -89,7 +119,7 @@ def _candidates(
     queues = []
     for document_id, start in islice(cited.items(), MAX_CITED):
         document = session.find_document(document_id)
-        pairs = [] if document is None else questions_of(document)
+        pairs = [] if document is None else questions_of(document, language)
         fresh = [
             (question, document, heading)
             for question, heading in pairs
@@ -116,17 +146,17 @@ def asked(document: Document) -> list[str]:
     return [question for question, _ in questions_of(document)]
 
 
-def questions_of(document: Document) -> list[tuple[str, Heading]]:
+def questions_of(document: Document, language: str = "en") -> list[tuple[str, Heading]]:
     """Questions about the headings of a document: a heading that is a question stands for itself."""
     questions = []
-    name = _file_name(document)
+    form = _SAYS.get(language, _SAYS["en"])
     for heading in document.headings:
         text = _without_number(heading.text[:500])
         words = _WORD.findall(text)
         if not 1 < heading.level < 4 or not 2 <= len(words) <= 8 or len(text) > 60 or text.lower() in GENERIC:
             continue
-        question = text if text.endswith("?") else f"What does {name} say about \u201c{text.rstrip(':.')}\u201d?"
-        questions.append((question, heading))
+        said = form.format(name=_file_name(document), heading=text.rstrip(":."))
+        questions.append((text if text.endswith("?") else said, heading))
     return questions
 
 

@@ -70,8 +70,8 @@ class JobProgress:
             if event.error and len(self.failures) < MAX_FAILURES:
                 failure: JSON = {"source": display_name(event.source), "error": event.error, "hint": event.hint}
                 self.failures.append(failure)
-        elif not isinstance(event, TextsEmbedded) and self.run.files_read >= self.run.files:
-            self.phase = "writing"  # a first build publishes documents while it reads others
+        elif not isinstance(event, TextsEmbedded) and self.run.is_complete:
+            self.phase = "writing"  # a first build publishes documents while it reads and embeds others
         self.check()
 
     def check(self) -> None:

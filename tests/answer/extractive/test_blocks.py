@@ -105,6 +105,18 @@ def test_page_numbers_leaders_rules_and_running_heads_are_noise(line: str) -> No
     assert read(f"{line}\n\nThe mill is open.")[0] == ("noise", line)
 
 
+@pytest.mark.parametrize("line", [".. code-block:: console", ".. include:: cache.rst", "..  c:function::"])
+def test_a_directive_is_noise_and_what_it_shows_is_not(line: str) -> None:
+    assert kinds(f"Mount it with this command:\n\n{line}\n\n    $ mount /mnt\n") == ["paragraph", "noise", "code"]
+    assert kinds(".. note:: The folder must be empty.") == ["paragraph"]
+
+
+def test_short_lines_that_begin_alike_are_entries_and_wrapped_lines_are_not() -> None:
+    assert kinds("box XC23 contains 1 toy\nbox HJ22 contains 2 games") == ["paragraph"] * 2
+    assert kinds("the box of the miller, which had been\nthe box of the smith.") == ["paragraph"] * 2
+    assert kinds("the box of the miller that stands below the window,\nthe box of the smith.") == ["paragraph"]
+
+
 def test_tables_and_records_are_rows() -> None:
     assert kinds("| a | b |\n| --- | --- |\n| 1 | 2 |") == ["row"] * 3
     assert kinds(

@@ -56,6 +56,27 @@ def test_a_command_is_marked_and_comes_with_the_sentence_that_introduces_it() ->
     assert passage.text == "To open the sluice, use this command: `sluice --open --slowly`"
 
 
+RECORDS = "\n".join(
+    f"Region: {region}; Code: {code}; Product: barley; Quantity: {quantity}"
+    for region, code, quantity in (("North", "00042", 40), ("South", "00230", 3), ("South", "00231", 5))
+)
+
+
+def test_a_record_answers_with_its_key_and_the_asked_value() -> None:
+    [passage] = compose("What is the quantity of code 00042?", RECORDS)
+    assert passage.text == "Region: North; Code: 00042; Quantity: 40"
+
+
+def test_records_that_differ_in_a_number_are_all_listed() -> None:
+    texts = [passage.text for passage in compose("Which codes are in the South?", RECORDS)]
+    assert {"Region: South; Code: 00230", "Region: South; Code: 00231"} <= set(texts)
+
+
+def test_entries_with_names_are_divided() -> None:
+    [passage] = compose("Which wheel does the mill have?", "mill: third\nwheel: oak wheel of the mill\nroof: slate")
+    assert "; roof: slate" in passage.text
+
+
 def test_equal_passages_of_two_documents_are_quoted_once() -> None:
     text = "The flood of 1921 took the roof and most of the grain away."
     assert len(compose("When did the flood take the roof?", text, text)) == 1

@@ -151,6 +151,23 @@ def test_a_question_is_the_context_of_its_answer_and_no_answer_itself() -> None:
     assert second.heading_context == "Visitors May I bring my dog?"
 
 
+def test_a_numbered_question_is_the_context_of_the_paragraph_below_it() -> None:
+    text = (
+        "20.  Who may remove the mill?\nThe miller, the abbey\n\n21.  May it be sold?\nYes, to a smith of the village."
+    )
+    first, second = extract_answer_units([hit(text)])
+    assert (first.text, second.text) == ("The miller, the abbey", "Yes, to a smith of the village.")
+    assert "Who may remove the mill?" in first.heading_context
+
+
+def test_a_record_has_cells_and_a_sentence_with_semicolons_has_none() -> None:
+    record, broken = extract_answer_units(
+        [hit("Region: North; Code: 00042; Quantity: 40"), hit("Region: North; Code: 00042; Quantity: 40; sold out")]
+    )
+    assert record.cells == (("Region", "North"), ("Code", "00042"), ("Quantity", "40"))
+    assert broken.cells == ()
+
+
 def test_a_definition_and_its_docstring_are_one_statement() -> None:
     assert read('def grind(sacks):\n    """Grind some sacks of barley, one after the other."""') == [
         "def grind(sacks): Grind some sacks of barley, one after the other."

@@ -16,7 +16,7 @@ from ragkit.errors import InvalidOption, LoadError, PipelineError, WorkerError
 from ragkit.index import build
 from ragkit.index.build_runner import PreparedFile
 from ragkit.index.plan import FileTask
-from ragkit.index.report import FileRead, IndexEvent
+from ragkit.index.report import FileRead, IndexEvent, TextsEmbedded
 from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.files.file_io import FileStat
@@ -154,6 +154,23 @@ def test_the_batch_sizes_do_not_change_the_index(
     report = indexed(tmp_path / "kb", folder)
     assert content(tmp_path / "kb") == expected
     assert report.embedded == len(expected[2]) // (64 * 4)
+
+
+def test_a_small_run_tells_its_progress_in_small_batches_and_a_large_one_does_not(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "EMBED_BATCH_SIZE", 40)
+    monkeypatch.setattr(build, "FIRST_BATCH_SIZE", 10)
+    monkeypatch.setattr(build, "FIRST_TEXTS", 20)
+    batches: list[int] = []
+
+    def count(event: IndexEvent) -> None:
+        if isinstance(event, TextsEmbedded):
+            batches.append(event.texts)
+
+    indexed(tmp_path / "kb", folder, options=IndexOptions(on_event=count))
+    assert max(batches[:2]) <= 10
+    assert max(batches[4:]) > 10
 
 
 @pytest.mark.slow

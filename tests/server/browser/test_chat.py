@@ -246,12 +246,12 @@ def test_the_trace_shows_steps_tokens_and_cost(page: Page, serving: Serving) -> 
     turn.get_by_role("button", name="Trace").click()
     panel = page.get_by_role("complementary", name="Trace")
     expect(panel.locator(".facts")).to_contain_text("240 prompt, 60 completion")
-    steps = panel.get_by_role("list", name="Spans by start time").locator(".label:visible")
+    steps = panel.get_by_role("list", name="Spans by start time").locator(".name:visible")
     expect(steps).to_contain_text(["iteration 1", "search_knowledge_base"])
     trace = serving.ask("GET", f"traces/{serving.message(session_of(page))['trace_id']}")
     panel.get_by_role("button", name="under 1 ms").click()
-    expect(panel.locator(".timeline .label")).to_have_text([item["name"] for item in trace["spans"]])
-    expect(panel.locator(".timeline .label:visible")).to_have_count(len(trace["spans"]))
+    expect(panel.locator(".timeline .name")).to_have_text([item["name"] for item in trace["spans"]])
+    expect(panel.locator(".timeline .name:visible")).to_have_count(len(trace["spans"]))
 
 
 def test_a_citation_of_a_changed_file_is_marked(page: Page, indexed: Path) -> None:

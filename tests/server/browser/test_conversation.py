@@ -15,6 +15,13 @@ DEWAR = "How long does a full dewar stay cold?"
 SALARY = "What is the salary of the Director?"
 
 
+def test_a_new_question_is_at_the_top_so_that_its_answer_is_seen(page: Page) -> None:
+    ask_and_wait(page, DEWAR)
+    turn = ask_and_wait(page, SALARY)
+    assert turn.bounding_box()["y"] < 120  # type: ignore[index] # it is shown
+    expect(turn.locator(".figures")).to_be_in_viewport()
+
+
 def test_an_answer_is_rated_with_a_reason_by_keyboard(page: Page, serving: Serving) -> None:
     turn = ask_and_wait(page, DEWAR)
     turn.get_by_role("button", name="Good answer").click()

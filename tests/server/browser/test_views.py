@@ -65,7 +65,7 @@ def test_hits_are_shown_with_the_contributions_to_their_rank(open_page: Opener, 
             if (rank := hit["explain"]["ranks"].get(name))
         ]
         assert reasons
-        expect(shown.locator(".reason", has_text="rank")).to_have_text(reasons)
+        expect(shown.locator(".part", has_text="rank")).to_have_text(reasons)
     shares = hits.first.locator(".bar span").evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)")
     first = result[0]["explain"]["shares"]
     assert shares[0] / sum(shares) == pytest.approx(first["dense"] / (first["dense"] + first["lexical"]), abs=0.02)
@@ -163,11 +163,31 @@ def test_older_sessions_are_listed_on_request(open_page: Opener, serving: Servin
     expect(sessions.filter(has_text="Session")).to_have_count(35)
 
 
+def test_rows_of_two_values_are_a_table_where_there_are_several(page: Page) -> None:
+    shown = page.evaluate("""async () => {
+      const { recordsAsTables } = await import("/static/records.js");
+      return ["Code: 7; Stock: 3 [1]\\nCode: 9; Stock: 4 [2]", "Code: 7; Stock: 3 [1]"].map(recordsAsTables);
+    }""")
+    assert shown == ["\n| Code | Stock |\n| --- | --- |\n| 7 | 3 [1] |\n| 9 | 4 [2] |", "Code: 7; Stock: 3 [1]"]
+
+
+def test_citations_below_a_command_are_no_part_of_it(page: Page) -> None:
+    html = page.evaluate("""async () => {
+      const { renderInto } = await import("/static/markdown.js");
+      const element = document.createElement("div");
+      const cite = (n) => Object.assign(document.createElement("b"), { textContent: n });
+      renderInto(element, "Run this:\\n    open --all [1] [2]", cite);
+      return element.innerHTML;
+    }""")
+    assert "<code>open --all</code>" in html
+    assert "<p><b>1</b> <b>2</b></p>" in html
+
+
 def test_markdown_is_rendered(page: Page, serving: Serving) -> None:
     text = (
         "## Steps\n\n1. **Open** the _valve_\n2. Wait\n   - one\n   - two\n\n> a quote\n\n"
         "| a | b |\n|---|---|\n| 1 | `x|y` |\n\n```sh\nls -l <dir>\n```\n\n"
-        "snake_case_name, 2 * 3 * 4, ~~gone~~ \\*not\\*"
+        "snake_case_name, 2 * 3 * 4, ~~gone~~ \\*not\\*\n\nRun this:\n    open --all\n      --slowly\nThen wait"
     )
     serving.staged({"Markdown?": [[text[:40], text[40:]]]})
     try:
@@ -197,4 +217,7 @@ def test_markdown_is_rendered(page: Page, serving: Serving) -> None:
         ],
         ["pre", ["code", "ls -l <dir>"]],
         ["p", "snake_case_name, 2 * 3 * 4,", ["del", "gone"], "*not*"],
+        ["p", "Run this:"],
+        ["div", ["pre", ["code", "open --all\n  --slowly"]]],
+        ["p", "Then wait"],
     ]

@@ -9,7 +9,7 @@ import pytest
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document, Heading
-from ragkit.server.page.suggestions import asked
+from ragkit.server.page.suggestions import asked, suggestions
 from ragkit.server.settings import ServerLimits, ServerSettings
 from tests.server.conftest import HASHING
 from tests.server.parts import serving
@@ -51,6 +51,28 @@ def test_a_heading_becomes_a_question_only_if_it_says_something(heading: str, ex
     assert asked(document) == expected
 
 
+@pytest.mark.parametrize(
+    ("language", "question"),
+    [
+        ("en", "What is \u201cCare of the garden\u201d about?"),
+        ("de", "Worum geht es in \u201eCare of the garden\u201c?"),
+        ("fr", "De quoi parle \u00ab Care of the garden \u00bb ?"),
+        ("es", "\u00bfDe qu\u00e9 trata \u00abCare of the garden\u00bb?"),
+        ("ja", "What is \u201cCare of the garden\u201d about?"),
+    ],
+)
+def test_a_first_question_names_a_title_and_is_answered_in_every_language(
+    tmp_path: Path, language: str, question: str
+) -> None:
+    (tmp_path / "garden.md").write_text("# Care of the garden\n\nThe hedge is cut twice a year, and never in May.\n")
+    (tmp_path / "build.py").write_text("def build() -> None:\n    pass\n")
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml(HASHING)) as kb:
+        kb.index(tmp_path / "garden.md", tmp_path / "build.py")
+        with kb.session() as session:
+            assert suggestions(session, language) == [question]
+        assert kb.ask(question).text.startswith("The hedge is cut twice a year")
+
+
 def test_suggestions_and_folders_come_from_the_documents(tmp_path: Path) -> None:
     for name in ("a/one.md", "a/two.md", "b/three.md"):
         (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -60,6 +82,7 @@ def test_suggestions_and_folders_come_from_the_documents(tmp_path: Path) -> None
         kb.index(tmp_path / "docs")
     with serving(tmp_path / "own") as (_, client):
         questions = client.get("/suggestions").json()["questions"]
+        german = client.get("/suggestions?language=de").json()["questions"]
         folders = client.get("/folders").json()["folders"]
         answers = {
             folder["source"]: client.post("/chat", json={"message": "Care of saws?", "source": folder["source"]}).json()
@@ -69,6 +92,7 @@ def test_suggestions_and_folders_come_from_the_documents(tmp_path: Path) -> None
     assert questions == [
         "Who may use one saws?", "Who may use two saws?", "What is one.md about?", "What is two.md about?"
     ]  # fmt: skip
+    assert german[2:] == ["Worum geht es in one.md?", "Worum geht es in two.md?"]
     assert [(Path(folder["source"]).name, folder["documents"]) for folder in folders] == [("a", 2), ("b", 1)]
     for source, answer in answers.items():
         cited = [citation["source"] for citation in answer["message"]["citations"]]

@@ -25,6 +25,7 @@ _WORDS = (
         "author",
     ),
     *("when was", "date", "version", "changed", "differen", "compar", "document", "file", "paper", "pdf", "text"),
+    *("title", "titel", "título", "chapitre", "context"),
     *("worum", "wovon", "was steht", "zusammen", "überblick", "abschnitt", "kapitel", "überschrift", "gliederung"),
     *("inhalts", "geschrieben", "verfass", "autor", "von wem", "wann", "fassung", "zwischen", "vergleich", "dokument"),
     *("datei", "de quoi", "résum", "partie", "titre", "plan", "sommaire", "matières", "écrit", "rédigé", "auteur"),

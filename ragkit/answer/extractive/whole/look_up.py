@@ -29,6 +29,7 @@ from ragkit.answer.extractive.whole.questions import (
     DocumentQuestion,
     close_names,
     find_named,
+    names_no_other,
     read_document_question,
     read_name,
     unquoted,
@@ -147,25 +148,42 @@ class _Draft:
 def _answer_about(draft: _Draft, asked: DocumentQuestion, question: str, where: Where) -> bool:
     """Answer a question about one document, or two; False if it names none for certain."""
     documents = draft.reader.documents(where)
-    sources = []
-    for text in filter(None, (asked.name, asked.other)):
-        name = read_name(text)
-        if asked.asked in NEEDS_FILE and not name.is_file:
-            return False
-        found = find_named(name, ((source, title) for source, title, _ in documents))
-        if len(found) != 1:
-            return _say_which(draft, name, found, [source for source, _, _ in documents])
-        sources.append(found[0])
+    sources = _named_sources(draft, asked, documents)
+    if not sources:
+        return bool(draft.lines)
     if asked.asked is Asked.CHANGES:
         return _compare(draft, sources)
     if asked.asked is Asked.CONTENT:
         return _describe(draft, sources[0])
     if asked.asked is Asked.SECTIONS:
         return _list_sections(draft, sources[0])
+    if asked.asked is Asked.TITLE:
+        return _say_title(draft, *next(document for document in documents if document[0] == sources[0])[:2])
     return _state(draft, asked.asked, sources[0], question)
 
 
-def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources: Sequence[str]) -> bool:
+def _named_sources(draft: _Draft, asked: DocumentQuestion, documents: Sequence[tuple[str, str, int]]) -> list[str]:
+    """The sources of the documents that a question names; empty if one of them is not certain, which may be said."""
+    sources = []
+    for text in filter(None, (asked.name, asked.other)):
+        name = read_name(text)
+        found = _find(text, documents)
+        if names_no_other(text) and not found:
+            found = [source for source, _, _ in documents]
+            if len(found) > 1 and asked.asked in (Asked.CONTENT, Asked.SECTIONS):
+                draft.say(f"{_count(len(found), 'document')} are here; name one by its file name or title:")
+                draft.say(*(f"- {_name(source, title)}" for source, title, _ in documents[:MAX_CITED]))
+                return []
+        elif asked.asked in NEEDS_FILE and not name.is_file:
+            return []
+        if len(found) != 1:
+            _say_which(draft, name, found, [source for source, _, _ in documents])
+            return []
+        sources.append(found[0])
+    return sources
+
+
+def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources: Sequence[str]) -> None:
     """Say that no document, or more than one, has the name of a file; a title may mean something else."""
     if found and (name.is_file or len(found) <= 5):
         draft.say(f"{len(found)} documents have the name {name.text}; name one by its path:")
@@ -175,7 +193,6 @@ def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources:
         hint = f" Similar names: {', '.join(near)}." if near else ""
         draft.say(f"Not in these documents: none of {len(sources):,} has the name {name.text}.{hint}")
         draft.is_abstention = True
-    return bool(draft.lines)
 
 
 def _describe(draft: _Draft, source: str) -> bool:
@@ -194,6 +211,16 @@ def _describe(draft: _Draft, source: str) -> bool:
         more = f" and {len(titles) - MAX_CITED} more" if len(titles) > MAX_CITED else ""
         draft.say(f"Sections: {'; '.join(titles[:MAX_CITED])}{more}.")
     return bool(draft.quotes)
+
+
+def _say_title(draft: _Draft, source: str, title: str) -> bool:
+    document = draft.reader.document(source)
+    at = document.text.find(title) if document is not None and title else -1
+    if at >= 0:
+        draft.add(source, at, at + len(title), title)
+    elif title:
+        draft.say(f"Properties of {display_name(source)}: title {title}")
+    return bool(draft.lines)
 
 
 def _list_sections(draft: _Draft, source: str) -> bool:

@@ -23,6 +23,7 @@ class Asked(Enum):
     WHO = "who"
     WHEN = "when"
     VERSION = "version"
+    TITLE = "title"
     CHANGES = "changes"
     """What changed between X and Y?"""
     ALL = "all"
@@ -35,7 +36,7 @@ class Asked(Enum):
     """Which documents were written by X?"""
 
 
-NEEDS_FILE = frozenset({Asked.WHO, Asked.WHEN, Asked.VERSION, Asked.CHANGES})
+NEEDS_FILE = frozenset({Asked.WHO, Asked.WHEN, Asked.VERSION, Asked.TITLE, Asked.CHANGES})
 """Where a title is no name: "When was Harvard founded?" does not ask for the date of a document with that title."""
 
 
@@ -98,6 +99,21 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         rf"cuáles son (?:las|los) (?:principales )?(?:secciones|apartados|capítulos)(?: principales)? (?:de|del) {_X}",
     ),
     (Asked.SECTIONS, rf"(?:dame )?(?:el )?(?:índice|esquema) (?:de|del) {_X}"),
+    (
+        Asked.SECTIONS,
+        rf"(?:list|show|name|give)(?: me)? (?:all )?(?:the )?(?:sections|chapters|headings|contents) (?:of|in) {_X}",
+    ),
+    (
+        Asked.SECTIONS,
+        rf"(?:liste|zeige?|nenne)n?(?: sie)?(?: mir)? (?:alle|die) (?:abschnitte|kapitel) (?:von|in|aus) {_X}(?: auf)?",
+    ),
+    (
+        Asked.SECTIONS,
+        rf"(?:liste[rz]?|donne[rz]?)(?:-moi)? les (?:sections|parties|chapitres|titres) (?:de |d'|du ){_X}",
+    ),
+    (Asked.SECTIONS, rf"(?:lista|enumera|dame) (?:las|los) (?:secciones|apartados|capítulos) (?:de|del) {_X}"),
+    (Asked.TITLE, rf"(?:what is the title of|(?:wie lautet|was ist) der titel (?:von|des|der)) {_X}"),
+    (Asked.TITLE, rf"(?:quel est le titre (?:de |d'|du )|cuál es el título del? ){_X}"),
     (Asked.WHO, rf"who (?:wrote|authored|(?:is|are) the authors? of) {_X}"),
     (Asked.WHO, rf"wer hat {_X} (?:geschrieben|verfasst)"),
     (
@@ -217,6 +233,12 @@ _NOUN = re.compile(
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"^(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las)(?:(?<=')|\s+)(?=\S)", re.IGNORECASE)
+_ONLY_NOUN = re.compile(
+    r"(?:(?:the|this|that|your|my|das|dieses|dem|diesem|le|ce|el|este) )?"
+    r"(?:document|file|paper|pdf|text|context|content|dokument|datei|texte?|fichier|documento|archivo|texto)",
+    re.IGNORECASE,
+)
+"""Names a document only where there is one."""
 _QUOTED = re.compile(r"[\"“„«‚‘'`»](.+)[\"”“»«’‘'`]")
 _SUFFIX = re.compile(
     r"\.(?:pdf|docx?|md|mdx|rst|txt|html?|xlsx?|pptx?|csv|od[tsp]|epub|rtf|tex|adoc|ipynb|eml|json|ya?ml)$"
@@ -257,6 +279,11 @@ def read_name(text: str) -> DocumentName:
         plain, is_file = quoted[1], True
     has_suffix = bool(_SUFFIX.search(plain.lower()))
     return DocumentName(plain.strip(), is_file or has_suffix, has_suffix)
+
+
+def names_no_other(text: str) -> bool:
+    """Whether words mean the only document there is: "this document", "das Dokument"."""
+    return _ONLY_NOUN.fullmatch(text.strip()) is not None
 
 
 def unquoted(text: str) -> str:

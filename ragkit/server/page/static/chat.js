@@ -9,7 +9,7 @@ import { closePanel } from "./panel.js";
 import { openPassage } from "./passage.js";
 import { chosenScope, forgetScopes, scopeControls } from "./scope.js";
 import { refreshSessions, sessionBar } from "./sessions.js";
-import { t, tn } from "./words.js";
+import { language, t, tn } from "./words.js";
 
 const MAX_QUESTION_CHARS = 20_000; // characters; the server has its own limit
 const MAX_CARDS = 6; // documents on the first screen
@@ -167,19 +167,21 @@ function showReady(welcome, status, after = false) {
   showDocuments(welcome).then(() => suggest(welcome));
 }
 
+const fileName = (source) => shortName(source).split("/").pop();
+
 /** The first documents as cards that open them. */
 async function showDocuments(welcome) {
   const { documents } = await get(`documents?limit=${MAX_CARDS}`).catch(() => ({ documents: [] }));
   if (!documents.length || !welcome.isConnected) return;
   const cards = documents.map(({ id, source, title, format, chunks }) => h("li", {}, h("button", { type: "button", class: "card", on: { click: (event) => openPassage({ source, document_id: id }, event.currentTarget) } },
-    h("bdi", { class: "file" }, plain(title || shortName(source).split("/").pop())), h("span", { class: "where" }, plain(`${shortName(source).split("/").pop()} \u00b7 ${format} \u00b7 `), tn("{n} passage|{n} passages", chunks)))));
+    h("bdi", { class: "file" }, plain(title || fileName(source))), h("span", { class: "where" }, plain(`${title && title !== fileName(source) ? `${fileName(source)} \u00b7 ` : ""}${format} \u00b7 `), tn("{n} passage|{n} passages", chunks)))));
   welcome.querySelector(".cards")?.remove();
   welcome.append(h("section", { class: "cards", "aria-label": t("Documents") }, h("ul", {}, cards)));
 }
 
 /** First questions: headings that are questions, and what a document is about. */
 async function suggest(welcome) {
-  const { questions } = await get("suggestions").catch(() => ({ questions: [] }));
+  const { questions } = await get(`suggestions?language=${language}`).catch(() => ({ questions: [] }));
   if (!questions.length || !welcome.isConnected) return;
   const items = questions.map((question) => h("li", {}, button(plain(question), () => !activeRequest && ask(question), { dir: "auto" })));
   welcome.querySelector(".suggestions")?.remove();
@@ -189,7 +191,7 @@ async function suggest(welcome) {
 /** Questions about other sections of the cited documents, below the last answer until the next question. */
 async function suggestNext(turn, target) {
   const id = session?.id;
-  const { questions } = await get(`session/${encodeURIComponent(id)}/suggestions`).catch(() => ({ questions: [] }));
+  const { questions } = await get(`session/${encodeURIComponent(id)}/suggestions?language=${language}`).catch(() => ({ questions: [] }));
   if (!questions.length || target !== view || id !== session?.id || activeRequest || session.ended || target.thread.lastElementChild !== turn.element) return;
   const items = questions.map((question) => h("li", {}, button(plain(question), () => !activeRequest && ask(question), { dir: "auto" })));
   turn.element.append(h("section", { class: "next", "aria-label": t("Other sections of the cited documents") }, h("ul", {}, items)));

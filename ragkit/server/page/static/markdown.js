@@ -9,6 +9,8 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
 const ITEM = /^( {0,8})([-*+]|\d{1,9}[.)])(?:[ \t]+|$)(.*)$/;
 const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$/;
 const RULE = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$/;
+const INDENTED = /^ {4,}\S/;
+const MARKS_AT_END = /((?: \[\d{1,4}\])+)$/;
 const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
@@ -64,8 +66,9 @@ function findBlock(lines, at) {
   if (line.includes("|") && DIVIDER.test(lines[at + 1] ?? "") && lines[at + 1].includes("-")) {
     return ["table", runEnd(lines, at, (text) => text.includes("|"))];
   }
+  if (INDENTED.test(line)) return ["indented", runEnd(lines, at, (text) => INDENTED.test(text))];
   let end = at + 1;
-  while (end < lines.length && lines[end].trim() && !endsParagraph(lines[end])) end += 1;
+  while (end < lines.length && lines[end].trim() && !endsParagraph(lines[end]) && !(INDENTED.test(lines[end]) && /:\s*$/.test(lines[end - 1]))) end += 1;
   return ["paragraph", end];
 }
 
@@ -100,6 +103,11 @@ function renderBlock(block, cite, depth) {
   switch (block.kind) {
     case "code":
       return buildCode(block.lines);
+    case "indented": { // citations after the last line are no code
+      const code = block.lines.map((line) => line.slice(4)).join("\n");
+      const marks = MARKS_AT_END.exec(code)?.[1] ?? "";
+      return h("div", {}, h("pre", { tabindex: 0 }, h("code", {}, plain(code.slice(0, code.length - marks.length)))), marks && h("p", {}, inner(marks.trim())));
+    }
     case "heading": {
       const [, marks, text] = HEADING.exec(block.lines[0]);
       return h(`h${Math.min(marks.length + 2, 6)}`, {}, inner(text)); // h1 and h2 are used by the page

@@ -72,7 +72,7 @@ function scoreDetails(hit, maxScore) {
     return part;
   }));
   const raw = { dense: "cosine", lexical: "BM25", rerank: "reranker" };
-  const reasons = Object.entries(hit.scores ?? {}).filter(([, score]) => score !== null).map(([retriever, score]) => h("span", { class: "reason" },
+  const reasons = Object.entries(hit.scores ?? {}).filter(([, score]) => score !== null).map(([retriever, score]) => h("span", { class: "part" },
     h("span", { class: `key ${scoreKind(retriever)}`, "aria-hidden": "true" }), ` ${plain(retriever)} `,
     ranks[retriever] ? `rank ${ranks[retriever]}, ` : "", `${raw[retriever] ?? "score"} ${score.toFixed(2)}`, shares[retriever] === undefined ? "" : `, adds ${shares[retriever].toFixed(2)}`));
   return h("div", { class: "why" }, bar, h("span", { class: "score" }, hit.score.toFixed(2)), reasons);

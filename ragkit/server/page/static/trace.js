@@ -46,7 +46,7 @@ function timeline(spans, zero, whole) {
     bar.style.setProperty("--share", `${((duration / whole) * 100).toFixed(2)}%`);
     const brief = duration < MIN_SHOWN_S && !["llm_call", "tool", "error"].includes(span.type) && !span.attributes?.hit;
     const item = h("li", { class: `span ${/^[a-z_]+$/.test(span.type) ? span.type : ""} ${brief ? "brief" : ""}` }, ...spanDetails(span, [
-      h("span", { class: "label" }, plain(span.name)),
+      h("span", { class: "name" }, plain(span.name)),
       h("span", { class: "lane", "aria-hidden": "true" }, bar),
       h("span", { class: "took" }, formatSeconds(duration)),
     ]));

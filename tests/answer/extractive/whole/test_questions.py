@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ragkit.answer.extractive.whole import may_be_whole
-from ragkit.answer.extractive.whole.questions import Asked, find_named, read_document_question, read_name
+from ragkit.answer.extractive.whole.questions import (
+    Asked,
+    find_named,
+    names_no_other,
+    read_document_question,
+    read_name,
+)
 
 DOCUMENTS = [
     ("/d/guide/pump.md", "Pumps: how they work"),
@@ -29,6 +35,14 @@ DOCUMENTS = [
         ("Gib mir die Gliederung von pump.md", Asked.SECTIONS, "pump.md", ""),
         ("Quelles sont les sections de pump.md ?", Asked.SECTIONS, "pump.md", ""),
         ("¿Cuáles son las secciones principales de pump.md?", Asked.SECTIONS, "pump.md", ""),
+        ("List the chapters of pump.md", Asked.SECTIONS, "pump.md", ""),
+        ("Nenne mir die Kapitel von pump.md", Asked.SECTIONS, "pump.md", ""),
+        ("Liste les chapitres de pump.md", Asked.SECTIONS, "pump.md", ""),
+        ("Enumera los capítulos de pump.md", Asked.SECTIONS, "pump.md", ""),
+        ("What is the title of pump.md?", Asked.TITLE, "pump.md", ""),
+        ("Wie lautet der Titel von pump.md?", Asked.TITLE, "pump.md", ""),
+        ("Quel est le titre de pump.md ?", Asked.TITLE, "pump.md", ""),
+        ("¿Cuál es el título de pump.md?", Asked.TITLE, "pump.md", ""),
         ("Who wrote pump.md?", Asked.WHO, "pump.md", ""),
         ("Wer hat pump.md geschrieben?", Asked.WHO, "pump.md", ""),
         ("Qui a écrit pump.md ?", Asked.WHO, "pump.md", ""),
@@ -96,3 +110,11 @@ def test_every_other_question_is_none(question: str) -> None:
 )
 def test_a_document_is_named_by_path_file_name_title_or_the_beginning_of_a_title(text: str, sources: list[str]) -> None:
     assert find_named(read_name(text), DOCUMENTS) == sources
+
+
+@pytest.mark.parametrize(
+    "text", ["this document", "the PDF", "document", "diesem Dokument", "le fichier", "este archivo"]
+)
+def test_a_noun_alone_means_the_only_document(text: str) -> None:
+    assert names_no_other(text)
+    assert not names_no_other(f"{text} pump")

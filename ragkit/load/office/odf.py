@@ -13,7 +13,7 @@ from ragkit.load.office.odf_sheet import read_sheet
 from ragkit.load.office.ooxml_drawings import comment_block
 from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
 from ragkit.load.office.slides import build_slides
-from ragkit.load.options import LOADER_VERSIONS, OdpOptions, OdsOptions, OdtOptions
+from ragkit.load.options import LOADER_VERSIONS, OdpOptions, OdsOptions, ZipOptions
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -38,8 +38,8 @@ class OdtLoader:
 
     version = LOADER_VERSIONS["odt"]
 
-    def __init__(self, options: OdtOptions | None = None) -> None:
-        self.options = options or OdtOptions()
+    def __init__(self, options: ZipOptions | None = None) -> None:
+        self.options = options or ZipOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError and LoadLimitExceeded."""

@@ -1,4 +1,4 @@
-"""Characters that are no text: base64, minified scripts, the paths of drawings, lists of hashes.
+"""Characters that are no text: base64, minified scripts, the paths of drawings, lists of hashes, bare numbers.
 
 Nobody reads them, no question asks for them, and their chunks would be the nearest ones to anything odd.
 """
@@ -26,6 +26,9 @@ MIN_DENSE_CHARS = 1000
 MAX_DENSE_SPACES = 0.05
 MIN_DENSE_MARKS = 0.06
 """A line of that length with fewer spaces and more marks of code is a minified script or style."""
+MIN_NUMBER_LINES = 20
+MIN_DIGIT_SHARE = 0.4
+"""So many lines without a letter, with this share of digits among their signs, are data whose names are elsewhere."""
 
 _CODED = re.compile(rf"[A-Za-z0-9+/=_-]{{{MIN_CODED_CHARS},}}")
 _CODED_END = re.compile(r"[\s\"',]{1,40}([A-Za-z0-9+/_-]{8,75}={0,2})(?=[\s\"']|\Z)")
@@ -34,6 +37,8 @@ _HASH = re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{32,128}(?![0-9A-Za-z])")
 _DRAWING = re.compile(r"(?<=[\"'`])[Mm][\s,\d.-][MmLlHhVvCcSsQqTtAaZz\d.eE,\s+-]{40,}+(?=[\"'`])")
 _BYTES = re.compile(r"(?:0x[0-9A-Fa-f]{1,8}[,\s]\s{0,20}+){24,}+")
 _DENSE_LINE = re.compile(rf"[^\n]{{{MIN_DENSE_CHARS},}}")
+_NUMBERS = re.compile(r"^[\W\d_]{200,}+", re.MULTILINE)
+_DATE = re.compile(r"\d{4}-\d\d|\d\d:\d\d|\d{1,2}[./]\d{1,2}[./]\d\d")
 _JSON = re.compile(r"""[\s>]{0,9}[\[{]\s{0,9}["{\[]""")
 _WORD = re.compile(r"[A-Za-z]?[a-z]{4,}")
 _WORDLESS = re.compile(r"[^\n\r]+")
@@ -42,7 +47,7 @@ _WORDLESS = re.compile(r"[^\n\r]+")
 def leave_out_noise(document: Document) -> Document:
     """The document without what is no text; `LEFT_OUT` in its metadata tells how much that was. Lines are kept."""
     text = document.text
-    spans = list(_merge(sorted(_noise_spans(text)), text))
+    spans = list(_merge(sorted([*_noise_spans(text), *_number_spans(document)]), text))
     if not spans:
         return document
     starts = [start for start, _ in spans]
@@ -107,6 +112,26 @@ def _noise_spans(text: str) -> Iterator[tuple[int, int]]:
     for line in _DENSE_LINE.finditer(text):
         if _is_dense(line[0]):
             yield line.span()
+
+
+def _number_spans(document: Document) -> Iterator[tuple[int, int]]:
+    """Lines without letters that neither names of columns nor dates tell what they are."""
+    text = document.text
+    tables = [(heading.start, heading.end) for heading in document.headings if heading.end is not None]
+    for found in _NUMBERS.finditer(text):
+        end = len(text) if found.end() == len(text) else text.rfind("\n", found.start(), found.end()) + 1
+        lines = [line for line in text[found.start() : end].split("\n") if line.strip()]
+        signs = [sign for line in lines for sign in line if not sign.isspace()]
+        above = text[max(0, found.start() - MIN_DENSE_CHARS) : found.start()].rpartition("\n")[0].rpartition("\n")[2]
+        columns = len(lines[-1].split()) if lines else 0
+        is_named = any(start < end and found.start() < last for start, last in tables) or (
+            not found[0].startswith(("\n", "\r")) and 1 < columns <= len(above.split()) <= 2 * columns
+        )
+        if len(lines) < MIN_NUMBER_LINES or is_named:
+            continue
+        is_dated = 2 * sum(_DATE.search(line) is not None for line in lines) > len(lines)
+        if not is_dated and sum(map(str.isdigit, signs)) >= MIN_DIGIT_SHARE * len(signs):
+            yield found.start(), end
 
 
 def _is_coded(run: str) -> bool:

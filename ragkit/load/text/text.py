@@ -12,7 +12,9 @@ from ragkit.load.options import LOADER_VERSIONS, TextOptions
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.layout_blocks import TextLayout
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace, line_starts
+from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.load.text.front_matter import find_access
+from ragkit.load.text.program_files import written_words
 from ragkit.load.text.text_markup import HIDERS, latex_table_headings
 from ragkit.records import JSON, Document, Heading
 
@@ -61,11 +63,12 @@ class TextLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The text of `data`; invalid bytes are replaced. Raises InvalidOption for an unknown encoding."""
         decoded = decode_bytes(data, self.options.encoding)
-
         kind = MARKUP_BY_SUFFIX.get(file_suffix(source), "text")
         text = _decode_quoted_printable(decoded.text) if kind == "text" else decoded.text
         access = find_access(text)
         text = access.hide(text)
+        if (words := written_words(text)) is not None:
+            return build_document(kind, source, words, {LEFT_OUT: len(text) - len(words), **access.metadata})
         finder, hider = _HEADING_FINDERS.get(kind), HIDERS.get(kind)
         tables: tuple[Heading, ...] = ()
         fields: Mapping[str, JSON] = {}

@@ -138,6 +138,11 @@ def test_bare_numbers_are_left_out_and_counted() -> None:
     assert document.metadata[LEFT_OUT] == len(text) - len(document.text)
 
 
+def test_a_long_row_of_bare_numbers_is_left_out_behind_its_label() -> None:
+    text = "Loans, bad: " + " | ".join(str(n * 37 % 101) for n in range(150)) + " and more\n"
+    assert load(text, "a.txt").text.split() == ["Loans,", "bad:", "and", "more"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_DRAWING = re.compile(r"(?:[ \t]*+999\r?\n[^\n]{0,300}\n){0,20}+[ \t]*+0\r?\n[ \t]*+SECTION\r?\n")
+_DRAWING = re.compile(r"\A(?:[ \t]*+999\r?\n[^\n]{0,300}\n){0,20}+[ \t]*+0\r?\n[ \t]*+SECTION\r?\n")
 """How a drawing begins: comments, then the first section; a line with the kind of a value, and one with the value."""
 _LABELS = frozenset({"ATTDEF", "ATTRIB", "MTEXT", "TEXT"})
 """Parts of a drawing that are words: their value of kind 1, for long texts behind those of kind 3."""
 _WORD = re.compile(r"[^\W\d_]{2}")
 _LABEL_MARK = re.compile(r"\\[A-Za-z][^;\\{}\n]{0,60};|[{}]")
 _FRAMEMAKER = "<MIFFile "
-_FRAMEMAKER_PART = re.compile(r"<(?:(?P<start>Para\b)|String `(?P<text>[^'\n]{0,10000})'>|Char (?P<sign>\w{1,20}))")
+_FRAMEMAKER_PART = re.compile(r"<(?:(?P<start>Para\b)|String `(?P<text>[^'\n]{0,300}+)'>|Char (?P<sign>\w{1,20}))")
 _SIGNS = {"HardReturn": "\n", "HardSpace": " ", "Tab": "\t"}
 _ESCAPE = re.compile(r"\\x([0-9A-Fa-f]{2}) ?|\\(.)")
 _ESCAPED = {"q": "'", "Q": "`", "t": "\t"}

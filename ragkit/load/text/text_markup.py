@@ -18,7 +18,7 @@ from ragkit.records import JSON, TABLE_LEVEL, Heading
 MAX_FIELDS = 100
 """Values of the head of a file that become metadata."""
 
-_RST_GRID = re.compile(r"[ \t]*+\+(?:[-=]{1,1000}\+){1,200}[ \t]*$")
+_RST_GRID = re.compile(r"^[ \t]*+\+(?:[-=]{1,1000}\+){1,200}[ \t]*$")
 """The line between the rows of a table."""
 _LITERAL_MARK = ":" * 2
 """Ends the line before a literal block of reST."""

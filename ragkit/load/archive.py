@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.files.file_io import MB
-from ragkit.load.options import LOADER_VERSIONS, ArchiveOptions
+from ragkit.load.options import LOADER_VERSIONS, ZipOptions
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.load.shared.zip_archive import RATIO_CHECK_BYTES, ZipArchive
@@ -31,8 +31,8 @@ class ArchiveLoader:
 
     version = LOADER_VERSIONS["archive"]
 
-    def __init__(self, options: ArchiveOptions | None = None) -> None:
-        self.options = options or ArchiveOptions()
+    def __init__(self, options: ZipOptions | None = None) -> None:
+        self.options = options or ZipOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The names of the files in `data`. Raises LoadError, and LoadLimitExceeded for more than the options allow."""

@@ -84,7 +84,7 @@ _OTHER_ZIP_FORMATS = (
 )
 """An entry of a zip file -> what the file is."""
 _OLE_STREAMS = (("__substg1.0_", "msg"), ("WordDocument", "doc"), ("PowerPoint Document", "ppt"), ("Workbook", "xls"))
-"""A stream of an OLE file -> its loader. A message can hold files of the other formats."""
+"""A stream of an OLE file -> its loader; a message first, which can hold files of the other formats."""
 _MAIL_HEADER = re.compile(rb"[A-Za-z][\w-]{1,80}:")
 _MAIL_FIELDS = frozenset({b"message-id", b"mime-version", b"received", b"return-path"})
 """Headers that programs write and people do not."""
@@ -263,9 +263,11 @@ def _detect_ole_format(data: bytes, source: str) -> str:
     """The loader of an OLE file. Raises LoadError for an encrypted Office file, and UnsupportedFormat."""
     if "EncryptedPackage".encode("utf-16-le") in data or "EncryptionInfo".encode("utf-16-le") in data:
         raise LoadError(source, "password-protected", "save it without a password")
-    for stream, loader in _OLE_STREAMS:
-        if stream.encode("utf-16-le") in data:
-            return loader
-    if _loader_by_name(source) in ("doc", "ppt", "xls"):  # Excel 5 names its stream "Book", some write "worddocument"
-        return _loader_by_name(source)
+    found = [loader for stream, loader in _OLE_STREAMS if stream.encode("utf-16-le") in data]
+    expected = _loader_by_name(source)
+    # Excel 5 names its stream "Book", some write "worddocument"; a file can hold files of the other formats
+    if expected in found or (not found and expected in ("doc", "ppt", "xls")):
+        return expected
+    if found:
+        return found[0]
     raise UnsupportedFormat(source, "legacy Office format is not supported", "save it in a newer format")

@@ -15,7 +15,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "choose": "3",
     "code": "3",
     "doc": "2",
-    "csv": "5",
+    "csv": "6",
     "data": "3",
     "docx": "6",
     "eml": "5",
@@ -31,7 +31,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "msg": "2",
     "notebook": "3",
     "odp": "2",
-    "ods": "3",
+    "ods": "4",
     "odt": "2",
     "parquet": "2",
     "pdf": "7",
@@ -41,10 +41,10 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "rtf": "4",
     "sqlite": "2",
     "subtitles": "1",
-    "text": "4",
+    "text": "5",
     "unstructured": "2",
-    "xls": "4",
-    "xlsx": "6",
+    "xls": "5",
+    "xlsx": "7",
     "xml": "1",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.
@@ -55,15 +55,10 @@ Kept here, not in the loaders, so that a fingerprint needs no import of a vendor
 
 @dataclass(frozen=True)
 class TextOptions:
-    """Options of the loader `text`."""
+    """Options of the loaders `text` and `subtitles`."""
 
     encoding: str = ""
     """A codec of Python such as `shift_jis`; empty: detected from the bytes."""
-
-
-@dataclass(frozen=True)
-class XmlOptions:
-    """Options of the loader `xml`."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ class CodeOptions:
 
 @dataclass(frozen=True)
 class HtmlOptions:
-    """Options of the loader `html`."""
+    """Options of the loaders `html` and `mhtml`."""
 
     navigation: bool = False
     """Keep menus, sidebars, page headers and footers."""
@@ -195,11 +190,6 @@ class ZipOptions(LimitOptions):
 
 
 @dataclass(frozen=True)
-class ArchiveOptions(ZipOptions):
-    """Options of the loader `archive`."""
-
-
-@dataclass(frozen=True)
 class DocxOptions(ZipOptions):
     """Options of the loader `docx`."""
 
@@ -232,11 +222,6 @@ class XlsxOptions(ZipOptions, SheetOptions):
 
 
 @dataclass(frozen=True)
-class EpubOptions(ZipOptions):
-    """Options of the loader `epub`."""
-
-
-@dataclass(frozen=True)
 class CsvOptions(TableOptions):
     """Options of the loader `csv`."""
 
@@ -252,7 +237,7 @@ class CsvOptions(TableOptions):
 
 @dataclass(frozen=True)
 class JsonOptions(LimitOptions):
-    """Options of the loader `json`."""
+    """Options of the loaders `json` and `jsonl`."""
 
     max_depth: int = 200
     """A file with deeper nesting fails."""
@@ -260,11 +245,6 @@ class JsonOptions(LimitOptions):
     """A file with more values (strings, numbers, booleans, nulls) fails."""
     records: RecordOptions | None = None
     """Load each object as a document of its own, whose fields are metadata; {}: all fields are text and metadata."""
-
-
-@dataclass(frozen=True)
-class JsonlOptions(JsonOptions):
-    """Options of the loader `jsonl`."""
 
 
 @dataclass(frozen=True)
@@ -281,32 +261,12 @@ class DataOptions(LimitOptions):
 
 @dataclass(frozen=True)
 class EmlOptions:
-    """Options of the loader `eml`."""
+    """Options of the loaders `eml`, `mbox` and `msg`."""
 
     headers: bool = True
     """Start the text with From, To, Cc, Date, Subject and the names of attachments."""
     attachments: bool = True
     """Load attachments as documents of their own, with the mail as `parent` in their metadata."""
-
-
-@dataclass(frozen=True)
-class MboxOptions(EmlOptions):
-    """Options of the loader `mbox`."""
-
-
-@dataclass(frozen=True)
-class MsgOptions(EmlOptions):
-    """Options of the loader `msg`."""
-
-
-@dataclass(frozen=True)
-class MhtmlOptions(HtmlOptions):
-    """Options of the loader `mhtml`."""
-
-
-@dataclass(frozen=True)
-class OdtOptions(ZipOptions):
-    """Options of the loader `odt`."""
 
 
 @dataclass(frozen=True)
@@ -339,31 +299,11 @@ class SqliteTableOptions(RowOptions):
 
 
 @dataclass(frozen=True)
-class ParquetOptions(RowOptions):
-    """Options of the loader `parquet`."""
-
-
-@dataclass(frozen=True)
-class DocOptions:
-    """Options of the loader `doc`."""
-
-
-@dataclass(frozen=True)
 class PptOptions:
     """Options of the loader `ppt`."""
 
     notes: bool = True
     """Add the speaker notes below each slide."""
-
-
-@dataclass(frozen=True)
-class RtfOptions:
-    """Options of the loader `rtf`."""
-
-
-@dataclass(frozen=True)
-class SubtitlesOptions(TextOptions):
-    """Options of the loader `subtitles`."""
 
 
 @dataclass(frozen=True)

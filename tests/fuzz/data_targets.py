@@ -26,7 +26,7 @@ from ragkit.load.data.csv import CsvLoader
 from ragkit.load.data.json import JsonlLoader, JsonLoader
 from ragkit.load.data.parquet import ParquetLoader
 from ragkit.load.data.structured import DataLoader
-from ragkit.load.options import CsvOptions, DataOptions, JsonlOptions, JsonOptions, ParquetOptions, RecordOptions
+from ragkit.load.options import CsvOptions, DataOptions, JsonOptions, RecordOptions, RowOptions
 from ragkit.records import JSON, Document, Hit, Metadata
 from ragkit.store.backends.duckdb import DuckdbStore
 from ragkit.store.base import Filter
@@ -56,7 +56,7 @@ _TYPES: Sequence[Callable[[Reader], object]] = (
 _TEXT_LOADERS = (
     (CsvLoader(CsvOptions(records=RECORDS)), "/x/a.csv"),
     (CsvLoader(CsvOptions(records=RECORDS)), "/x/a.tsv"),
-    (JsonlLoader(JsonlOptions(records=RECORDS)), "/x/a.jsonl"),
+    (JsonlLoader(JsonOptions(records=RECORDS)), "/x/a.jsonl"),
     (JsonLoader(JsonOptions(records=RECORDS)), "/x/a.json"),
     (DataLoader(DataOptions()), "/x/a.yaml"),
     (DataLoader(DataOptions()), "/x/a.toml"),
@@ -110,7 +110,7 @@ def _check_table(reader: Reader, *, as_feather: bool) -> None:
             parquet.write_table(table, out)
     except (pa.ArrowException, ValueError, OverflowError):
         return  # this table cannot be written
-    document = ParquetLoader(ParquetOptions(records=RECORDS)).load(out.getvalue(), "/x/a.parquet")
+    document = ParquetLoader(RowOptions(records=RECORDS)).load(out.getvalue(), "/x/a.parquet")
     _check_records(document)
     filled = [row for row in table.to_pylist() if any(_shows(value) for value in row.values())]
     assert len(document.parts) == len(filled), (len(document.parts), filled)

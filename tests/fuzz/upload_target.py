@@ -16,7 +16,7 @@ from ragkit.index.sources.web_pages import is_url, normalize_url
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.detect import detect_loader
 from ragkit.load.files.secret_files import has_private_key
-from ragkit.load.options import ArchiveOptions
+from ragkit.load.options import ZipOptions
 from ragkit.load.router import LoaderRoute, Router
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.http_errors import RequestRejected
@@ -52,7 +52,7 @@ def _server() -> tuple[httpx2.Client, UploadFolder]:
 
 @cache
 def _archives() -> Router:
-    return Router((LoaderRoute("archive", ArchiveOptions()),))
+    return Router((LoaderRoute("archive", ZipOptions()),))
 
 
 def uploads(data: bytes) -> None:

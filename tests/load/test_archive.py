@@ -13,7 +13,7 @@ import pytest
 from ragkit import KnowledgeBase, Pipeline
 from ragkit.errors import LoadError, LoadLimitExceeded, UnsupportedFormat
 from ragkit.load.archive import ArchiveLoader
-from ragkit.load.options import ArchiveOptions
+from ragkit.load.options import ZipOptions
 from ragkit.load.router import LoaderRoute, Router
 from ragkit.records import Document
 
@@ -108,14 +108,14 @@ BOMB = b"\0" * 40_000_000
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
-        (zip_file({"a.txt": BOMB}), ArchiveOptions(), "unpacks to 1025 times its size, the limit is 200"),
-        (tar_file({"a.txt": BOMB}), ArchiveOptions(), "unpacks to more than 200 times its size"),
-        (tar_file({"a.txt": BOMB}, "w"), ArchiveOptions(max_expanded_mb=10), "unpacks to more than 10 MB"),
-        (tar_file({str(n): b"x" for n in range(30)}), ArchiveOptions(max_entries=20), "has more than 20 entries"),
-        (zip_file({str(n): b"x" for n in range(30)}), ArchiveOptions(max_entries=20), "has 30 zip entries"),
+        (zip_file({"a.txt": BOMB}), ZipOptions(), "unpacks to 1025 times its size, the limit is 200"),
+        (tar_file({"a.txt": BOMB}), ZipOptions(), "unpacks to more than 200 times its size"),
+        (tar_file({"a.txt": BOMB}, "w"), ZipOptions(max_expanded_mb=10), "unpacks to more than 10 MB"),
+        (tar_file({str(n): b"x" for n in range(30)}), ZipOptions(max_entries=20), "has more than 20 entries"),
+        (zip_file({str(n): b"x" for n in range(30)}), ZipOptions(max_entries=20), "has 30 zip entries"),
     ],
 )
-def test_bombs_are_errors(data: bytes, options: ArchiveOptions, message: str) -> None:
+def test_bombs_are_errors(data: bytes, options: ZipOptions, message: str) -> None:
     with pytest.raises(LoadLimitExceeded, match=message):
         ArchiveLoader(options).load(data, "/x/a.zip")
 

@@ -10,7 +10,7 @@ import pytest
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.html.epub import EpubLoader
 from ragkit.load.mail.eml import EmlLoader
-from ragkit.load.options import EmlOptions, EpubOptions
+from ragkit.load.options import EmlOptions, ZipOptions
 from ragkit.records import Document
 from tests.load import sample_files
 
@@ -49,7 +49,7 @@ def test_a_book_without_a_list_of_chapters_is_an_error() -> None:
 
 def test_a_book_that_is_a_zip_bomb_is_rejected() -> None:
     with pytest.raises(LoadLimitExceeded, match="unpacks to 19 MB, the limit is 1 MB"):
-        EpubLoader(EpubOptions(max_expanded_mb=1)).load(sample_files.book({"a": "x" * 20_000_000}), "")
+        EpubLoader(ZipOptions(max_expanded_mb=1)).load(sample_files.book({"a": "x" * 20_000_000}), "")
 
 
 def mail(data: bytes | EmailMessage, options: EmlOptions | None = None) -> Document:

@@ -81,6 +81,8 @@ def test_text_files_are_detected_by_name(name: str, data: bytes, loader: str) ->
         ("a.txt", b"From: a@b.c\nMIME-Version: 1.0\n\nHello", "text"),
         ("a.docx", CFB + "WordDocument".encode("utf-16-le"), "doc"),
         ("a.txt", CFB + "Workbook".encode("utf-16-le"), "xls"),
+        ("a.xls", CFB + "PowerPoint Document Workbook".encode("utf-16-le"), "xls"),
+        ("a.bin", CFB + "PowerPoint Document Workbook".encode("utf-16-le"), "ppt"),
         ("a", CFB + ("__substg1.0_" + "WordDocument").encode("utf-16-le"), "msg"),
         ("a.doc", b"{\\rtf1 hi}", "rtf"),
     ],

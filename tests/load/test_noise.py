@@ -126,3 +126,56 @@ def test_files_of_similar_names_are_read(name: str) -> None:
 def test_a_route_for_a_suffix_reads_such_a_file() -> None:
     router = Router([LoaderRoute("text", suffixes=(".lock",))])
     assert router.load(b"pump 1.0", str(Path("/x/uv.lock")))[1].text == "pump 1.0"
+
+
+NUMBERS = [f"{n * 7919 % 1000:.2f} {n * 31} -{n}" for n in range(60)]
+
+
+def test_bare_numbers_are_left_out_and_counted() -> None:
+    text = "The probe was read by hand.\n\n" + "\n".join(NUMBERS) + "\nThe run was stopped.\n"
+    document = load(text, "a.txt")
+    assert document.text.split() == ["The", "probe", "was", "read", "by", "hand.", "The", "run", "was", "stopped."]
+    assert document.metadata[LEFT_OUT] == len(text) - len(document.text)
+
+
+def test_a_long_row_of_bare_numbers_is_left_out_behind_its_label() -> None:
+    text = "Loans, bad: " + " | ".join(str(n * 37 % 101) for n in range(150)) + " and more\n"
+    assert load(text, "a.txt").text.split() == ["Loans,", "bad:", "and", "more"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "depth width height\n" + "\n".join(NUMBERS),  # names above
+        "\n".join(f"2031-05-{n % 28 + 1:02} {line}" for n, line in enumerate(NUMBERS)),
+        "\n".join(NUMBERS[:15]),
+        "\n".join(f"{line} mm" for line in NUMBERS),
+        "\n".join("+-----+-----+--+" if n % 2 else "|  7  |  8  |  |" for n in range(60)),
+    ],
+)
+def test_numbers_that_something_explains_stay(text: str) -> None:
+    assert load(text, "a.txt").text == text
+
+
+def test_numbers_below_the_names_of_a_table_stay() -> None:
+    rows = "\n".join(f"| {line.replace(' ', ' | ')} |" for line in NUMBERS)
+    assert load(f"Readings:\n\n| a | b | c |\n|---|---|---|\n{rows}\n", "a.md").text.count("\n| ") == 61
+
+
+def test_of_a_drawing_the_labels_are_read() -> None:
+    layer = "  0\nLINE\n  8\nPUMP HOUSE\n 10\n12.5\n"
+    labels = "  0\nTEXT\n  1\nInlet valve\n  0\nMTEXT\n  3\n{\\fArial|b0;Closes at\n  1\n 4 bar}\\PBy hand\n"
+    text = f"999\nmade by a program\n  0\nSECTION\n  2\nENTITIES\n{layer * 40}{labels}  0\nENDSEC\n  0\nEOF\n"
+    document = load(text.replace("\n", "\r\n"), "plan.dxf")
+    assert document.text == "Inlet valve\nCloses at 4 bar By hand"
+    assert document.metadata[LEFT_OUT] == len(text.replace("\n", "\r\n")) - len(document.text)
+
+
+def test_of_a_framemaker_file_the_paragraphs_are_read() -> None:
+    style = "<PgfCatalog\n <Pgf\n  <PgfTag `Body'>\n  <PgfLIndent 0.0\">\n >\n>\n"
+    flow = (
+        "<TextFlow\n <Para\n  <PgfTag `Body'>\n  <ParaLine\n   <String `The pump isn\\xd5 t '>\n  >\n  <ParaLine\n"
+        "   <String `oiled'>\n   <Char HardSpace>\n   <String `twice.'>\n  >\n >\n"
+        " <Para\n  <ParaLine\n   <String `Say \\qno\\q.'>\n  >\n >\n>\n"
+    )
+    assert load(f"<MIFFile 9.00>\n{style * 30}{flow}", "manual.mif").text == "The pump isn’t oiled twice.\n\nSay 'no'."

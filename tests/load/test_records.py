@@ -28,11 +28,10 @@ from ragkit.load.options import (
     CsvOptions,
     DataOptions,
     EmlOptions,
-    JsonlOptions,
     JsonOptions,
     OdsOptions,
-    ParquetOptions,
     RecordOptions,
+    RowOptions,
     SqliteTableOptions,
     XlsOptions,
     XlsxOptions,
@@ -75,7 +74,7 @@ LOADERS_WITH_RECORDS: dict[str, tuple[Loader, bytes, list[str]]] = {
     "csv": (CsvLoader(CsvOptions(records=CHOSEN)), csv_data(), ["line 2", "line 3"]),
     "json": (JsonLoader(JsonOptions(records=CHOSEN)), json.dumps(ROWS).encode(), ["record 1", "record 2"]),
     "jsonl": (
-        JsonlLoader(JsonlOptions(records=CHOSEN)),
+        JsonlLoader(JsonOptions(records=CHOSEN)),
         "\n\n".join(map(json.dumps, ROWS)).encode(),
         ["line 1", "line 3"],
     ),
@@ -87,7 +86,7 @@ LOADERS_WITH_RECORDS: dict[str, tuple[Loader, bytes, list[str]]] = {
     "ods": (OdsLoader(OdsOptions(records=CHOSEN)), open_sheet(), ["Stock!A2:D2", "Stock!A3:D3"]),
     "xls": (XlsLoader(XlsOptions(records=CHOSEN)), ole_files.sheet_file(CELLS), ["Pumps!A2:D2", "Pumps!A3:D3"]),
     "xlsb": (XlsLoader(XlsOptions(records=CHOSEN)), xlsb_files.sheet_file(CELLS), ["Pumps!A2:D2", "Pumps!A3:D3"]),
-    "parquet": (ParquetLoader(ParquetOptions(records=CHOSEN)), table_data(), ["row 1", "row 2"]),
+    "parquet": (ParquetLoader(RowOptions(records=CHOSEN)), table_data(), ["row 1", "row 2"]),
     "sqlite": (SqliteLoader(SqliteTableOptions(records=CHOSEN)), database(), ["stock, row 1", "stock, row 2"]),
 }
 
@@ -164,7 +163,7 @@ def test_too_many_rows_exceed_a_limit_and_damaged_tables_are_errors() -> None:
     with pytest.raises(LoadLimitExceeded, match="raise max_rows"):
         SqliteLoader(SqliteTableOptions(max_rows=1)).load(database(), "/x/a.db")
     with pytest.raises(LoadLimitExceeded, match="has 2 rows, the limit is 1: raise max_rows"):
-        ParquetLoader(ParquetOptions(max_rows=1)).load(table_data(), "/x/a.parquet")
+        ParquetLoader(RowOptions(max_rows=1)).load(table_data(), "/x/a.parquet")
     with pytest.raises(LoadError, match="invalid table"):
         ParquetLoader().load(table_data()[:-20], "/x/a.parquet")
     with pytest.raises(LoadError, match="not a SQLite database"):
@@ -228,7 +227,7 @@ def test_mails_inside_mails_end_at_a_depth() -> None:
 def test_numbers_that_are_not_finite_are_no_metadata() -> None:
     out = io.BytesIO()
     pa.parquet.write_table(pa.table({"name": ["a", "b"], "price": [float("nan"), float("inf")]}), out)
-    document = ParquetLoader(ParquetOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.parquet")
+    document = ParquetLoader(RowOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.parquet")
     assert [part.text for part in document.parts] == ["name: a", "name: b"]
     assert all("price" not in part.metadata for part in document.parts)
     assert ParquetLoader().load(out.getvalue(), "/x/a.parquet").text == "name: a\nname: b"
@@ -241,11 +240,11 @@ def test_an_empty_file_is_an_empty_database() -> None:
 def test_numbers_that_json_does_not_have_are_texts_or_missing() -> None:
     assert typed_value("1e999") == "1e999"
     assert typed_value("-1.0e999") == "-1.0e999"
-    [row] = JsonlLoader(JsonlOptions(records=RecordOptions())).load(b'{"a": 1e999, "b": 2}\n', "/x/a.jsonl").parts
+    [row] = JsonlLoader(JsonOptions(records=RecordOptions())).load(b'{"a": 1e999, "b": 2}\n', "/x/a.jsonl").parts
     assert (row.metadata["a"], row.metadata["b"]) == ("1e999", 2)
     out = io.BytesIO()
     pa.parquet.write_table(pa.table({"a": [[1.5, float("nan"), float("inf")]], "b": [["x\0", "y"]]}), out)
-    [row] = ParquetLoader(ParquetOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.parquet").parts
+    [row] = ParquetLoader(RowOptions(records=RecordOptions())).load(out.getvalue(), "/x/a.parquet").parts
     assert row.metadata["a"] == [1.5]
     assert "\0" not in json.dumps(row.metadata["b"])
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -271,7 +270,7 @@ def test_objects_in_lists_of_a_record_are_text(kind: str) -> None:
     if kind == "yaml":
         loader = DataLoader(DataOptions())
     else:
-        loader = JsonlLoader(JsonlOptions(records=RecordOptions())) if kind == "jsonl" else json_loader()
+        loader = JsonlLoader(JsonOptions(records=RecordOptions())) if kind == "jsonl" else json_loader()
     [record] = loader.load(text.encode(), f"/x/orders.{kind.split(maxsplit=1)[0]}").parts
     assert record.metadata["lines"] == ("part: Filter, price: 4.5, sizes: 1, 2; part: Seal, maker.name: Ann, price: 2")
     assert "lines: part: Filter, price: 4.5" in record.text

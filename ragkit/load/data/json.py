@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ragkit.errors import LoadLimitExceeded
-from ragkit.load.options import LOADER_VERSIONS, JsonlOptions, JsonOptions, RecordOptions
+from ragkit.load.options import LOADER_VERSIONS, JsonOptions, RecordOptions
 from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -68,8 +68,8 @@ class JsonlLoader:
 
     version = LOADER_VERSIONS["jsonl"]
 
-    def __init__(self, options: JsonlOptions | None = None) -> None:
-        self.options = options or JsonlOptions()
+    def __init__(self, options: JsonOptions | None = None) -> None:
+        self.options = options or JsonOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The records in `data`. Raises LoadLimitExceeded for too deep nesting or too many values."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
-from ragkit.load.options import LOADER_VERSIONS, ParquetOptions
+from ragkit.load.options import LOADER_VERSIONS, RowOptions
 from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
@@ -29,8 +29,8 @@ class ParquetLoader:
 
     version = LOADER_VERSIONS["parquet"]
 
-    def __init__(self, options: ParquetOptions | None = None) -> None:
-        self.options = options or ParquetOptions()
+    def __init__(self, options: RowOptions | None = None) -> None:
+        self.options = options or RowOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The table in `data`. Raises LoadError, and LoadLimitExceeded above `max_rows`."""

@@ -10,7 +10,7 @@ from lxml import etree
 
 from ragkit.errors import LoadError
 from ragkit.load.html.html import read_page
-from ragkit.load.options import LOADER_VERSIONS, EpubOptions
+from ragkit.load.options import LOADER_VERSIONS, ZipOptions
 from ragkit.load.shared.access_field import FIELD, access_metadata
 from ragkit.load.shared.layout_blocks import TextLayout, join_layouts
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -36,8 +36,8 @@ class EpubLoader:
 
     version = LOADER_VERSIONS["epub"]
 
-    def __init__(self, options: EpubOptions | None = None) -> None:
-        self.options = options or EpubOptions()
+    def __init__(self, options: ZipOptions | None = None) -> None:
+        self.options = options or ZipOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The book in `data`. Raises LoadError when it is encrypted or damaged, LoadLimitExceeded for a zip bomb."""

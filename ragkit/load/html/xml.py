@@ -17,7 +17,7 @@ from lxml import etree
 from ragkit.errors import LoadError
 from ragkit.load.html.html import read_page
 from ragkit.load.html.text import PageReader
-from ragkit.load.options import LOADER_VERSIONS, XmlOptions
+from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.shared.access_field import is_access_field
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.layout_blocks import TextLayout, join_blocks
@@ -77,9 +77,6 @@ class XmlLoader:
     """Keeps a file that is not valid XML as it is."""
 
     version = LOADER_VERSIONS["xml"]
-
-    def __init__(self, options: XmlOptions | None = None) -> None:
-        self.options = options or XmlOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The text of the elements in `data`."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ragkit.errors import LoadError
 from ragkit.load.html.html import read_page
 from ragkit.load.mail.message import HEADER_NAMES, Attachment, MailMessage, build_mail_document
-from ragkit.load.options import LOADER_VERSIONS, EmlOptions, MboxOptions, MhtmlOptions
+from ragkit.load.options import LOADER_VERSIONS, EmlOptions, HtmlOptions
 from ragkit.load.shared.encoding import SAMPLE_BYTES, decode_bytes, guess_utf16_or_utf32, replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, TextLayout, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -54,8 +54,8 @@ class MboxLoader:
 
     version = LOADER_VERSIONS["mbox"]
 
-    def __init__(self, options: MboxOptions | None = None) -> None:
-        self.options = options or MboxOptions()
+    def __init__(self, options: EmlOptions | None = None) -> None:
+        self.options = options or EmlOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The messages in `data`. Raises LoadError when one cannot be parsed."""
@@ -76,8 +76,8 @@ class MhtmlLoader:
 
     version = LOADER_VERSIONS["mhtml"]
 
-    def __init__(self, options: MhtmlOptions | None = None) -> None:
-        self.options = options or MhtmlOptions()
+    def __init__(self, options: HtmlOptions | None = None) -> None:
+        self.options = options or HtmlOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The page in `data`. Raises LoadError when it cannot be parsed."""

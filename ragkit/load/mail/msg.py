@@ -14,7 +14,7 @@ from email.utils import format_datetime
 from ragkit.load.html.html import read_page
 from ragkit.load.mail.message import Attachment, MailMessage, build_mail_document
 from ragkit.load.office.ole_file import OleFile
-from ragkit.load.options import LOADER_VERSIONS, MsgOptions
+from ragkit.load.options import LOADER_VERSIONS, EmlOptions
 from ragkit.load.shared.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.records import Document
@@ -34,8 +34,8 @@ class MsgLoader:
 
     version = LOADER_VERSIONS["msg"]
 
-    def __init__(self, options: MsgOptions | None = None) -> None:
-        self.options = options or MsgOptions()
+    def __init__(self, options: EmlOptions | None = None) -> None:
+        self.options = options or EmlOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The message in `data`. Raises LoadError when it is damaged."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ragkit.errors import LoadError
 from ragkit.load.office.ole_file import SAVE_NEW_HINT, OleFile
-from ragkit.load.options import LOADER_VERSIONS, DocOptions
+from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -37,9 +37,6 @@ class DocLoader:
     """Footnotes, comments and text boxes follow the text; headings and lists are paragraphs."""
 
     version = LOADER_VERSIONS["doc"]
-
-    def __init__(self, options: DocOptions | None = None) -> None:
-        self.options = options or DocOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError when it is damaged or encrypted."""

@@ -6,19 +6,18 @@ from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
-from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.errors import LoadError
 from ragkit.load.office.cell_text import cell_text
 from ragkit.load.office.odf_lists import ListStyles
 from ragkit.load.office.odf_sheet import read_sheet
 from ragkit.load.office.ooxml_drawings import comment_block
-from ragkit.load.office.sheet_text import sheet_blocks, sheet_records
+from ragkit.load.office.sheet_text import Workbook
 from ragkit.load.office.slides import build_slides
-from ragkit.load.options import LOADER_VERSIONS, OdpOptions, OdsOptions, OdtOptions
+from ragkit.load.options import LOADER_VERSIONS, OdpOptions, OdsOptions, ZipOptions
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
 from ragkit.load.shared.ooxml import find_child, get_attribute, iter_elements, local_name, parse_part
-from ragkit.load.shared.table_records import Record, build_record_documents
 from ragkit.load.shared.zip_archive import ZipArchive
 from ragkit.records import JSON, Document, Place
 
@@ -38,8 +37,8 @@ class OdtLoader:
 
     version = LOADER_VERSIONS["odt"]
 
-    def __init__(self, options: OdtOptions | None = None) -> None:
-        self.options = options or OdtOptions()
+    def __init__(self, options: ZipOptions | None = None) -> None:
+        self.options = options or ZipOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError and LoadLimitExceeded."""
@@ -82,25 +81,11 @@ class OdsLoader:
         """The document in `data`. Raises LoadError, and LoadLimitExceeded above `max_cells`."""
         archive = ZipArchive(data, source, self.options)
         body = _read_body(archive, "spreadsheet")
-        blocks: list[LayoutBlock] = []
-        records: list[Record] = []
-        left = self.options.max_cells
+        book = Workbook("ods", source, self.options)
         for table in body if body is not None else ():
             if local_name(table) == "table":
-                rows, used = read_sheet(table, left)
-                left -= used
-                if left < 0:
-                    reason = f"has more than {self.options.max_cells} cells"
-                    raise LoadLimitExceeded(source, reason, "raise max_cells, or split the file")
-                name = get_attribute(table, "name")
-                if self.options.records is not None:
-                    records += sheet_records(name, iter(rows))
-                else:
-                    blocks += sheet_blocks(name, iter(rows))
-        if self.options.records is not None:
-            return build_record_documents("ods", source, records, self.options.records)
-        known = _read_metadata(archive)
-        return build_document("ods", source, join_blocks(blocks), known, str(known.pop("title", "")))
+                book.add_sheet(get_attribute(table, "name"), read_sheet(table, book.count_cells))
+        return book.to_document(_read_metadata(archive))
 
 
 def _read_body(archive: ZipArchive, kind: str) -> etree._Element | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lxml import etree
 
 from ragkit.load.office.merged_cells import MergedCells
@@ -14,13 +16,11 @@ MAX_ROWS = 1_048_576
 MAX_COLUMNS = 16_384
 
 
-def read_sheet(table: etree._Element, max_cells: int) -> tuple[list[TableRow], int]:
-    """The rows up to the last one with a value, and the number of cells with one.
-
-    Stops when there are more than `max_cells`: repetitions are expanded.
-    """
+def read_sheet(table: etree._Element, count_cells: Callable[[int], None]) -> list[TableRow]:
+    """The rows up to the last one with a value. `count_cells` is told how many cells have one before repetitions are
+    expanded; what it raises ends the reading."""
     rows: list[TableRow] = []
-    gap, used, number = 0, 0, 0
+    gap = number = 0
     ranges: list[tuple[int, int, int, int]] = []
     for row in iter_elements(table, "table-row"):
         cells = _read_row(row, number + 1, ranges)
@@ -32,11 +32,9 @@ def read_sheet(table: etree._Element, max_cells: int) -> tuple[list[TableRow], i
         if gap:
             rows.append(TableRow(number - repeats, ()))
         gap = 0
-        used += repeats * (len(cells) - cells.count(""))
-        if used > max_cells:
-            return rows, used
+        count_cells(repeats * (len(cells) - cells.count("")))
         rows += [TableRow(number - repeats + repeat, cells) for repeat in range(1, repeats + 1)]
-    return _fill_merged(rows, ranges), used
+    return _fill_merged(rows, ranges)
 
 
 def _fill_merged(rows: list[TableRow], ranges: list[tuple[int, int, int, int]]) -> list[TableRow]:

@@ -6,7 +6,7 @@ import re
 import sys
 
 from ragkit.errors import LoadError, MissingExtra
-from ragkit.load.options import LOADER_VERSIONS, RtfOptions
+from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.shared.encoding import replace_invalid_chars
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -36,9 +36,6 @@ class RtfLoader:
     """The paragraphs of a file; the cells of a row are separated by bars."""
 
     version = LOADER_VERSIONS["rtf"]
-
-    def __init__(self, options: RtfOptions | None = None) -> None:
-        self.options = options or RtfOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError when it cannot be parsed."""

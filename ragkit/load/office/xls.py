@@ -6,14 +6,12 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
+from ragkit.errors import LoadError, MissingExtra
 from ragkit.load.office.merged_cells import MergedCells
 from ragkit.load.office.ole_file import read_ole_properties
-from ragkit.load.office.sheet_text import format_cell, sheet_blocks, sheet_records
+from ragkit.load.office.sheet_text import Workbook, format_cell
 from ragkit.load.options import LOADER_VERSIONS, XlsOptions
-from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
-from ragkit.load.shared.table_records import Record, build_record_documents
+from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.table_text import TableRow
 from ragkit.load.shared.zip_archive import SAVE_AGAIN_HINT
 from ragkit.records import Document
@@ -53,39 +51,27 @@ class XlsLoader:
             return self._load(data, source)
 
     def _load(self, data: bytes, source: str) -> Document:
-        hidden, left = 0, self.options.max_cells
-        blocks: list[LayoutBlock] = []
-        records: list[Record] = []
+        hidden, book = 0, Workbook("xls", source, self.options)
         try:
-            known = read_ole_properties(
-                data, source
-            )  # of a damaged file calamine would follow a chain of sectors that never ends
-            book = CalamineWorkbook.from_filelike(io.BytesIO(data))
-            for sheet in book.sheets_metadata:
+            # first: of a damaged file calamine would follow a chain of sectors that never ends
+            known = read_ole_properties(data, source)
+            opened = CalamineWorkbook.from_filelike(io.BytesIO(data))
+            for sheet in opened.sheets_metadata:
                 if sheet.typ != SheetTypeEnum.WorkSheet:
                     continue
                 if sheet.visible != SheetVisibleEnum.Visible and not self.options.hidden:
                     hidden += 1
                     continue
-                rows = _read_rows(book.get_sheet_by_name(sheet.name))
-                left -= sum(len(row.cells) - list(row.cells).count("") for row in rows)
-                if left < 0:
-                    reason = f"has more than {self.options.max_cells} cells"
-                    raise LoadLimitExceeded(source, reason, "raise max_cells, or split the file")
-                if self.options.records is not None:
-                    records += sheet_records(sheet.name, iter(rows))
-                else:
-                    blocks += sheet_blocks(sheet.name, iter(rows))
+                rows = _read_rows(opened.get_sheet_by_name(sheet.name))
+                book.count_cells(sum(len(row.cells) - list(row.cells).count("") for row in rows))
+                book.add_sheet(sheet.name, rows)
         except (CalamineError, *PARSE_ERRORS) as error:
             reason = f"invalid workbook ({collapse_whitespace(str(error))[:200]})"
             hint = SAVE_AGAIN_HINT
             if "password" in str(error).lower():
                 reason, hint = "password-protected", "save it without a password"
             raise LoadError(source, reason, hint) from error
-        if self.options.records is not None:
-            return build_record_documents("xls", source, records, self.options.records)
-        title = str(known.pop("title", ""))
-        return build_document("xls", source, join_blocks(blocks), {**known, "hidden_sheets": hidden or None}, title)
+        return book.to_document({**known, "hidden_sheets": hidden or None})
 
 
 def _read_rows(sheet: CalamineSheet) -> list[TableRow]:

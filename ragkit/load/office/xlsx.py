@@ -11,14 +11,14 @@ import openpyxl
 from lxml import etree
 from openpyxl.utils.exceptions import InvalidFileException
 
-from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.errors import LoadError
 from ragkit.load.office.merged_cells import MergedCells, read_merged_cells
 from ragkit.load.office.ooxml_drawings import drawing_blocks, sheet_comment_blocks, threaded_comment_blocks
-from ragkit.load.office.sheet_text import format_cell, sheet_blocks, sheet_records
+from ragkit.load.office.sheet_text import Workbook, format_cell
 from ragkit.load.office.xml_workbook import to_workbook
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
-from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
+from ragkit.load.shared.layout_blocks import LayoutBlock
+from ragkit.load.shared.loader_utils import collapse_whitespace
 from ragkit.load.shared.ooxml import (
     find_main_part,
     get_attribute,
@@ -27,7 +27,6 @@ from ragkit.load.shared.ooxml import (
     read_core_properties,
     read_relationships,
 )
-from ragkit.load.shared.table_records import Record, build_record_documents
 from ragkit.load.shared.table_text import TableRow
 from ragkit.load.shared.zip_archive import ZIP_ERRORS, ZipArchive, write_zip
 from ragkit.records import Document
@@ -64,71 +63,53 @@ class XlsxLoader:
         """The document in `data`. Raises LoadError, and LoadLimitExceeded above `max_cells`."""
         data = to_workbook(data, source)
         archive = ZipArchive(data, source, self.options)
+        book = Workbook("xlsx", source, self.options)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about unsupported features without text
-                blocks, records, hidden = self._blocks(_to_transitional(data, archive), archive)
+                hidden = self._read_sheets(_to_transitional(data, archive), archive, book)
         except PARSE_ERRORS as error:
             reason = f"invalid workbook ({type(error).__name__})"
             raise LoadError(source, reason, "open it in a spreadsheet program and save it again") from error
-        if self.options.records is not None:
-            return build_record_documents("xlsx", source, records, self.options.records)
-        properties = read_core_properties(archive)
-        title = str(properties.pop("title", ""))
-        return build_document(
-            "xlsx", source, join_blocks(blocks), {**properties, "hidden_sheets": hidden or None}, title
-        )
+        return book.to_document({**read_core_properties(archive), "hidden_sheets": hidden or None})
 
-    def _blocks(self, data: bytes, archive: ZipArchive) -> tuple[list[LayoutBlock], list[Record], int]:
-        """The blocks of the sheets, or their records if wanted, and the number of hidden sheets."""
-        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    def _read_sheets(self, data: bytes, archive: ZipArchive, book: Workbook) -> int:
+        """Add the sheets to `book`; the number of hidden sheets."""
+        opened = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         parts = _sheet_parts(archive)
-        blocks: list[LayoutBlock] = []
-        records: list[Record] = []
-        cell_count = 0
-
-        def read_rows(rows: Iterator[Sequence[object]], merged: MergedCells) -> Iterator[TableRow]:
-            nonlocal cell_count
-            for number, row in enumerate(rows, start=1):
-                cells = [format_cell(value) for value in row]
-                filled = len(cells) - cells.count("")
-                cell_count += filled
-                if cell_count > self.options.max_cells:
-                    reason = f"has more than {self.options.max_cells} cells"
-                    raise LoadLimitExceeded(archive.source, reason, "raise max_cells, or split the file")
-                spans = merged.apply(number, cells)
-                yield TableRow(number, cells, spans) if filled else TableRow(number, ())
-
-        visible = [sheet for sheet in book.worksheets if self.options.hidden or sheet.sheet_state == "visible"]
+        visible = [sheet for sheet in opened.worksheets if self.options.hidden or sheet.sheet_state == "visible"]
         for sheet in visible:
             sheet.reset_dimensions()  # the declared dimensions are often wrong
             part = parts.get(str(sheet.title), "")
-            rows = read_rows(sheet.iter_rows(values_only=True), read_merged_cells(archive, part))
-            if self.options.records is not None:
-                records += sheet_records(str(sheet.title), rows)
-                continue
-            blocks += sheet_blocks(str(sheet.title), rows, extra_blocks(archive, part, comments=self.options.comments))
-        hidden = len(book.worksheets) - len(visible)
-        book.close()
-        return blocks, records, hidden
+            rows = _read_rows(sheet.iter_rows(values_only=True), read_merged_cells(archive, part), book)
+            book.add_sheet(str(sheet.title), rows, extra_blocks(archive, part, comments=self.options.comments))
+        opened.close()
+        return len(opened.worksheets) - len(visible)
 
 
-def extra_blocks(archive: ZipArchive, sheet: str, *, comments: bool = True) -> list[LayoutBlock]:
+def _read_rows(rows: Iterator[Sequence[object]], merged: MergedCells, book: Workbook) -> Iterator[TableRow]:
+    for number, row in enumerate(rows, start=1):
+        cells = [format_cell(value) for value in row]
+        filled = len(cells) - cells.count("")
+        book.count_cells(filled)
+        spans = merged.apply(number, cells)
+        yield TableRow(number, cells, spans) if filled else TableRow(number, ())
+
+
+def extra_blocks(archive: ZipArchive, sheet: str, *, comments: bool = True) -> Iterator[LayoutBlock]:
     """The text boxes, charts and comments of a sheet."""
-    if not sheet:
-        return []
-    blocks: list[LayoutBlock] = []
-    related = [(kind, part) for kind, part in read_relationships(archive, sheet).values() if part in archive]
+    found = read_relationships(archive, sheet).values() if sheet else ()
+    related = [(kind, part) for kind, part in found if part in archive]
     is_threaded = any(kind == "threadedComment" for kind, _ in related)
     for kind, part in related:
         if kind == "drawing":
-            blocks += drawing_blocks(archive, part)
+            yield from drawing_blocks(archive, part)
         elif kind == "threadedComment" and comments:
-            blocks += threaded_comment_blocks(parse_part(archive, part), _read_people(archive))
+            yield from threaded_comment_blocks(parse_part(archive, part), _read_people(archive))
         elif kind == "comments" and comments:
-            found = sheet_comment_blocks(parse_part(archive, part))
-            blocks += [block for block in found if not is_threaded or " by " in block.text.partition(":")[0]]
-    return blocks
+            for block in sheet_comment_blocks(parse_part(archive, part)):
+                if not is_threaded or " by " in block.text.partition(":")[0]:
+                    yield block
 
 
 def _read_people(archive: ZipArchive) -> dict[str, str]:

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeAlias
 
@@ -74,12 +74,6 @@ class PageLayout:
 
 def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     """The lines and tables of a page in reading order."""
-    halves = _split_spread(page) if page.is_beside else ()
-    if halves:
-        left, right = (lay_out(half, tables=tables) for half in halves)
-        return PageLayout(
-            page.width, page.height, left.lines + right.lines, page.is_garbled, left.turned + right.turned
-        )
     pieces = page.pieces
     gutters = _find_gutters(page) if page.is_beside else []
     found = _find_tables(page, gutters) if tables and page.is_beside else []
@@ -93,30 +87,6 @@ def lay_out(page: PdfPage, *, tables: bool) -> PageLayout:
     _mark_blocks(lines)
     turned = _join_lines(_without_tables(page.turned, found))
     return PageLayout(page.width, page.height, lines, page.is_garbled, turned)
-
-
-def _split_spread(page: PdfPage) -> tuple[PdfPage, ...]:
-    """The two pages that a landscape page shows beside each other: nothing stands between them, and the file writes
-    one after the other."""
-    middle = page.width / 2
-    x0, _, x1, _ = page.boxes.T
-    on_right = x0 > middle
-    sides = len(x0) - np.count_nonzero(on_right), np.count_nonzero(on_right)
-    if page.width < 1.2 * page.height or min(sides) < MIN_COLUMN_PIECES or ((x0 < middle) & (x1 > middle)).any():
-        return ()
-    if np.count_nonzero(on_right[1:] != on_right[:-1]) > 4:
-        return ()
-    return tuple(
-        replace(
-            page,
-            pieces=[piece for piece, right in zip(page.pieces, on_right, strict=True) if right == side],
-            boxes=page.boxes[on_right == side],
-            rules=[rule for rule in page.rules if (rule.x0 + rule.x1 > page.width) == side],
-            turned=[piece for piece in page.turned if (piece.x0 + piece.x1 > page.width) == side],
-            width=middle,
-        )
-        for side in (False, True)
-    )
 
 
 def _find_gutters(page: PdfPage) -> list[float]:

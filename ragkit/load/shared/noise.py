@@ -1,4 +1,4 @@
-"""Characters that are no text: base64, minified scripts, the paths of drawings, lists of hashes.
+"""Characters that are no text: base64, minified scripts, the paths of drawings, lists of hashes, bare numbers.
 
 Nobody reads them, no question asks for them, and their chunks would be the nearest ones to anything odd.
 """
@@ -26,6 +26,11 @@ MIN_DENSE_CHARS = 1000
 MAX_DENSE_SPACES = 0.05
 MIN_DENSE_MARKS = 0.06
 """A line of that length with fewer spaces and more marks of code is a minified script or style."""
+MIN_NUMBER_LINES = 20
+MIN_NUMBERS = 100
+MIN_DIGIT_SHARE = 0.4
+"""So many lines without a letter, or numbers in fewer lines, with this share of digits among their signs, are data
+whose names are elsewhere."""
 
 _CODED = re.compile(rf"[A-Za-z0-9+/=_-]{{{MIN_CODED_CHARS},}}")
 _CODED_END = re.compile(r"[\s\"',]{1,40}([A-Za-z0-9+/_-]{8,75}={0,2})(?=[\s\"']|\Z)")
@@ -34,6 +39,9 @@ _HASH = re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{32,128}(?![0-9A-Za-z])")
 _DRAWING = re.compile(r"(?<=[\"'`])[Mm][\s,\d.-][MmLlHhVvCcSsQqTtAaZz\d.eE,\s+-]{40,}+(?=[\"'`])")
 _BYTES = re.compile(r"(?:0x[0-9A-Fa-f]{1,8}[,\s]\s{0,20}+){24,}+")
 _DENSE_LINE = re.compile(rf"[^\n]{{{MIN_DENSE_CHARS},}}")
+_NUMBERS = re.compile(r"[\W\d_]{200,}+")
+_FIGURE = re.compile(r"\d[\d.,:/-]{0,40}+")
+_DATE = re.compile(r"\d{4}-\d\d|\d\d:\d\d|\d{1,2}[./]\d{1,2}[./]\d\d")
 _JSON = re.compile(r"""[\s>]{0,9}[\[{]\s{0,9}["{\[]""")
 _WORD = re.compile(r"[A-Za-z]?[a-z]{4,}")
 _WORDLESS = re.compile(r"[^\n\r]+")
@@ -42,7 +50,7 @@ _WORDLESS = re.compile(r"[^\n\r]+")
 def leave_out_noise(document: Document) -> Document:
     """The document without what is no text; `LEFT_OUT` in its metadata tells how much that was. Lines are kept."""
     text = document.text
-    spans = list(_merge(sorted(_noise_spans(text)), text))
+    spans = list(_merge(sorted([*_noise_spans(text), *_number_spans(document)]), text))
     if not spans:
         return document
     starts = [start for start, _ in spans]
@@ -107,6 +115,37 @@ def _noise_spans(text: str) -> Iterator[tuple[int, int]]:
     for line in _DENSE_LINE.finditer(text):
         if _is_dense(line[0]):
             yield line.span()
+
+
+def _number_spans(document: Document) -> Iterator[tuple[int, int]]:
+    """Lines without letters, or a long part of one, that neither names of columns nor dates tell what they are."""
+    text = document.text
+    tables = [(heading.start, heading.end) for heading in document.headings if heading.end is not None]
+    for found in _NUMBERS.finditer(text):
+        start, end = found.span()
+        figures = list(_FIGURE.finditer(text, start, end))
+        if len(figures) < MIN_NUMBER_LINES:
+            continue
+        line = text.rfind("\n", 0, figures[0].start()) + 1
+        line = line if line >= start else text.find("\n", start, end) + 1  # not one that begins with words
+        lines = text[line:end].strip().split("\n")
+        if len(lines) >= MIN_NUMBER_LINES:
+            start, end = line, end if end == len(text) else text.rindex("\n", line, end) + 1
+            is_dated = 2 * sum(_DATE.search(row) is not None for row in lines) > len(lines)
+            is_data = not is_dated and not _heads(text[max(0, start - MIN_DENSE_CHARS) : start], lines[-1])
+        else:
+            start, end = figures[0].start(), figures[-1].end()
+            is_data = len(figures) >= MIN_NUMBERS
+        signs = "".join(text[start:end].split())
+        is_named = any(first < end and start < last for first, last in tables)
+        if is_data and not is_named and sum(map(str.isdigit, signs)) >= MIN_DIGIT_SHARE * len(signs):
+            yield start, end
+
+
+def _heads(above: str, row: str) -> bool:
+    """Whether the line above a table of numbers names its columns; `row` is one of its lines."""
+    columns, names = len(row.split()), above.rstrip("\n").rpartition("\n")[2].split()
+    return not above.endswith("\n\n") and 1 < columns <= len(names) <= 2 * columns
 
 
 def _is_coded(run: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from ragkit.load.options import LOADER_VERSIONS, SubtitlesOptions
+from ragkit.load.options import LOADER_VERSIONS, TextOptions
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace
@@ -23,8 +23,8 @@ class SubtitlesLoader:
 
     version = LOADER_VERSIONS["subtitles"]
 
-    def __init__(self, options: SubtitlesOptions | None = None) -> None:
-        self.options = options or SubtitlesOptions()
+    def __init__(self, options: TextOptions | None = None) -> None:
+        self.options = options or TextOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The cues of `data`; a file without any keeps its text."""

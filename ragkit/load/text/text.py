@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import quopri
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -12,7 +11,9 @@ from ragkit.load.options import LOADER_VERSIONS, TextOptions
 from ragkit.load.shared.encoding import decode_bytes
 from ragkit.load.shared.layout_blocks import TextLayout
 from ragkit.load.shared.loader_utils import build_document, collapse_whitespace, line_starts
+from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.load.text.front_matter import find_access
+from ragkit.load.text.program_files import written_words
 from ragkit.load.text.text_markup import HIDERS, latex_table_headings
 from ragkit.records import JSON, Document, Heading
 
@@ -31,11 +32,6 @@ LATEX_LEVELS: Mapping[str, int] = {
     **{"paragraph": 5, "subparagraph": 6},
 }
 
-MIN_ESCAPES = 5
-MIN_SOFT_BREAKS = 3
-
-_SOFT_BREAK = re.compile(r"=\r?$", re.MULTILINE)
-_ESCAPE = re.compile(r"=(?:[0-9A-F]{2}|\r?$)", re.MULTILINE)
 _ASCIIDOC_HEADING = re.compile(r"^(={1,6})[ \t]+(\S.{0,500})$", re.MULTILINE)
 _ORG_HEADING = re.compile(r"^(\*{1,9})[ \t]+(\S.{0,500})$", re.MULTILINE)
 _LATEX_HEADING = re.compile(
@@ -48,10 +44,7 @@ _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
 
 
 class TextLoader:
-    """Keeps the length of the text without the byte order mark; finds headings by the suffix of the file.
-
-    A text that is quoted-printable throughout is decoded: without its mail headers it is nothing but noise.
-    """
+    """Keeps the length of the text without the byte order mark; finds headings by the suffix of the file."""
 
     version = LOADER_VERSIONS["text"]
 
@@ -61,11 +54,11 @@ class TextLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The text of `data`; invalid bytes are replaced. Raises InvalidOption for an unknown encoding."""
         decoded = decode_bytes(data, self.options.encoding)
-
         kind = MARKUP_BY_SUFFIX.get(file_suffix(source), "text")
-        text = _decode_quoted_printable(decoded.text) if kind == "text" else decoded.text
-        access = find_access(text)
-        text = access.hide(text)
+        access = find_access(decoded.text)
+        text = access.hide(decoded.text)
+        if (words := written_words(text)) is not None:
+            return build_document(kind, source, words, {LEFT_OUT: len(text) - len(words), **access.metadata})
         finder, hider = _HEADING_FINDERS.get(kind), HIDERS.get(kind)
         tables: tuple[Heading, ...] = ()
         fields: Mapping[str, JSON] = {}
@@ -105,15 +98,6 @@ def _line_headings(pattern: re.Pattern[str], levels: Mapping[str, int], text: st
         mark, title = found[1], _LATEX_COMMAND.sub("", found[2]) if levels else found[2]
         if title := collapse_whitespace(title):
             yield Heading(found.start(), levels.get(mark, len(mark)), title)
-
-
-def _decode_quoted_printable(text: str) -> str:
-    """The decoded text, if each of many equals signs is one of quoted-printable; else `text`."""
-    if not text.isascii() or text.count("=") < MIN_ESCAPES or len(_SOFT_BREAK.findall(text)) < MIN_SOFT_BREAKS:
-        return text
-    if len(_ESCAPE.findall(text)) < text.count("="):
-        return text
-    return decode_bytes(quopri.decodestring(text.encode("ascii"))).text
 
 
 def _is_adornment(line: str) -> bool:

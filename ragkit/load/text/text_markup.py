@@ -18,6 +18,8 @@ from ragkit.records import JSON, TABLE_LEVEL, Heading
 MAX_FIELDS = 100
 """Values of the head of a file that become metadata."""
 
+_RST_GRID = re.compile(r"^[ \t]*+\+(?:[-=]{1,1000}\+){1,200}[ \t]*$")
+"""The line between the rows of a table."""
 _LITERAL_MARK = ":" * 2
 """Ends the line before a literal block of reST."""
 _ASCIIDOC_LINE = re.compile(
@@ -96,6 +98,8 @@ def hide_rst(text: str) -> tuple[str, Mapping[str, JSON]]:
             state = "literal"
         elif unseen:
             state, indent, is_hidden = "hidden", len(unseen[1]), True
+        elif _RST_GRID.match(bare):
+            is_hidden = True
         elif bare.rstrip().endswith(_LITERAL_MARK):
             state, indent = "literal", depth
         elif bare.strip():

@@ -6,7 +6,7 @@ import pytest
 
 from ragkit.errors import LoadLimitExceeded
 from ragkit.load.data.json import JsonlLoader, JsonLoader
-from ragkit.load.options import JsonlOptions, JsonOptions
+from ragkit.load.options import JsonOptions
 from ragkit.load.router import Router
 from ragkit.records import Document
 
@@ -88,7 +88,7 @@ def test_a_truncated_last_line_is_kept_and_counted() -> None:
 
 def test_the_limits_apply_to_all_lines_together() -> None:
     with pytest.raises(LoadLimitExceeded, match="contains more than 2 values"):
-        JsonlLoader(JsonlOptions(max_values=2)).load(b"1\n2\n3\n", "")
+        JsonlLoader(JsonOptions(max_values=2)).load(b"1\n2\n3\n", "")
 
 
 @pytest.mark.parametrize("name", ["a.geojson", "a.json", "a.webmanifest", "A.GeoJSON"])

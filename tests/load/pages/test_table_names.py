@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import pytest
-from reportlab.lib.pagesizes import A4, landscape
 from reportlab.pdfgen import canvas
 
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, column_names, count_header_rows
@@ -143,23 +141,6 @@ def test_names_above_the_lines_of_a_table_are_its_names() -> None:
         sheet.grid([75, 180, 262, 345, 425], [735 - STEP * n for n in range(len(BODY) + 1)])
 
     assert names_of(load(draw(page)), "Rye") == "Crop | 2031 | 2032"
-
-
-def test_the_pages_of_a_spread_are_read_one_after_the_other() -> None:
-    def half(sheet: canvas.Canvas, x: float, name: str) -> None:
-        sheet.saveState()
-        sheet.translate(x, -300)
-        place(sheet, [(name, "2031", "2032"), *((f"{name} {n}", str(n), str(9 * n)) for n in range(1, 9))])
-        sheet.restoreState()
-
-    out = io.BytesIO()
-    sheet = canvas.Canvas(out, pagesize=landscape(A4))
-    half(sheet, -40, "Crop")
-    half(sheet, 390, "Herd")
-    sheet.save()
-    document = load(out.getvalue())
-    assert "Crop 8 | 8 | 72\nHerd | 2031 | 2032\nHerd 1 | 1 | 9" in document.text
-    assert names_of(document, "Herd 8") == "Herd | 2031 | 2032"
 
 
 @pytest.mark.parametrize("label", ["a) Barley", "(b) Barley", "ii) Barley"])

@@ -107,14 +107,3 @@ def test_markup_languages_have_headings(source: str, text: str, headings: list[t
     document: Document = TextLoader().load(text.encode(), f"/x/{source}")
     assert document.text == text
     assert [(heading.level, heading.text) for heading in document.headings] == headings
-
-
-def test_a_text_that_is_quoted_printable_throughout_is_decoded() -> None:
-    encoded = (
-        b"Die Gr=C3=B6=C3=9Fe der Pumpe im Ke=\nller ist f=C3=BCr alle Werke glei=\nch; mehr steht im Ha=\nndbuch."
-    )
-    assert TextLoader().load(encoded, "/x/a.txt").text == (
-        "Die Größe der Pumpe im Keller ist für alle Werke gleich; mehr steht im Handbuch."
-    )
-    code = b"a=1\nb=2\nc==3 =\n=\n=\n=E4=E4=E4"
-    assert TextLoader().load(code, "/x/a.txt").text == code.decode()

@@ -1,6 +1,7 @@
 """Kill processes that give chunks their vectors, at random moments: python -m tests.index.killed_fills PLACE COUNT SEED
 
-Writes {"kills": by kind, "reached": kills before the end of the work, "searches": beside a stopped process, "faults"}.
+Writes {"kills": by kind, "vectors": computed by kind, "reached": kills before the end of the work, "searches": beside
+stopped processes, "faults"}.
 
 Each trial starts one process or two on a half-filled knowledge base, stops them at a random moment, searches beside
 them, kills them, and compares what they leave with vectors that are known. The processes are forked from this one,
@@ -22,7 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
@@ -50,6 +51,8 @@ NOTES = 48
 SECONDS_PER_TEXT = 0.001
 SEARCH_LIMIT_S = 30.0
 """A search beside a stopped process that takes longer waits for it. Alone it takes a tenth of a second."""
+START_LIMIT_S, WORK_S = 20.0, 0.15
+"""Until a process computes its first vector, on a busy machine; and roughly the rest of its work."""
 KINDS = ("run", "search", "server", "two machines")
 SEARCHABLE = IndexOptions(searchable_first=True, wait=False)
 SUBJECTS = ("owl", "dome", "tea", "key", "mirror", "dewar", "lantern", "cellar", "guide", "meal", "roof", "storm")
@@ -94,6 +97,7 @@ class Report:
     """What the trials found."""
 
     kills: Counter[str] = field(default_factory=Counter)
+    vectors: Counter[str] = field(default_factory=Counter)
     reached: int = 0
     searches: int = 0
     faults: list[str] = field(default_factory=list)
@@ -135,7 +139,7 @@ class Trials:
             "two machines": [lambda: fill_all(self._kb), lambda: search_often(self._kb, seed)],
         }
         victims = [fork(work) for work in works[kind]]
-        time.sleep(self._chance.random() * (1.2 if kind == "server" else 0.25))
+        self._wait()
         for victim in victims:
             os.kill(victim, signal.SIGSTOP)
         self._search_beside(kind, seed)
@@ -144,6 +148,14 @@ class Trials:
             self.report.reached += os.waitstatus_to_exitcode(os.waitpid(victim, 0)[1]) == -signal.SIGKILL
         self.report.kills[kind] += 1
         self._compare(kind, before)
+
+    def _wait(self) -> None:
+        """Wait for a random moment: of the whole work, or, often, after the first vector."""
+        before, deadline = written_bytes(self._kb), time.monotonic() + START_LIMIT_S
+        if self._chance.random() < 2 / 3:
+            while written_bytes(self._kb) == before and time.monotonic() < deadline:
+                time.sleep(0.001)
+        time.sleep(self._chance.random() * WORK_S)
 
     def end(self) -> None:
         """Fill the last knowledge base: its results must be those of the one that was never killed."""
@@ -172,6 +184,7 @@ class Trials:
 
     def _compare(self, kind: str, before: State) -> None:
         stored, kept = vectors_of(self._kb)
+        self.report.vectors[kind] += len(stored.keys() | kept.keys()) - len(before)
         if not before.keys() <= stored.keys() | kept.keys():
             self._fault(kind, f"{len(before.keys() - stored.keys() - kept.keys())} vectors were lost")
         for name, rows in (("stored", stored), ("kept", kept)):
@@ -194,6 +207,11 @@ class Trials:
 
     def _fault(self, kind: str, what: str) -> None:
         self.report.faults.append(f"{kind}, kill {self.report.kills.total()}: {what}")
+
+
+def written_bytes(path: Path) -> int:
+    """The sizes of the files with vectors."""
+    return sum(file.stat().st_size for file in path.glob("*.f32"))
 
 
 def vectors_of(path: Path) -> tuple[State, State]:
@@ -271,7 +289,7 @@ def main(place: str, count: str, seed: str) -> None:
     for number in range(int(count)):
         trials.kill(KINDS[number % len(KINDS)])
     trials.end()
-    sys.stdout.write(json.dumps(asdict(trials.report)))
+    sys.stdout.write(json.dumps(vars(trials.report)))
 
 
 if __name__ == "__main__":

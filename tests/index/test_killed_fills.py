@@ -27,5 +27,6 @@ def test_kills_lose_double_and_delay_nothing(tmp_path: Path) -> None:
     report = json.loads(result.stdout)
     sys.stdout.write(result.stdout)
     assert report["faults"] == []
-    assert report["searches"] == KILLS and set(report["kills"]) == set(KINDS)
+    assert report["searches"] == KILLS
+    assert set(report["kills"]) == {kind for kind in KINDS if report["vectors"][kind]}
     assert report["reached"] >= KILLS / 2

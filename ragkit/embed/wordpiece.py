@@ -85,7 +85,7 @@ class WordPieceTokenizer:
     def _starts(self, text: str, offset: int) -> NDArray[np.int64]:
         parts = _words_and_gaps_pattern().split(text)  # gap, word, gap, ..., gap: faster than an object for each match
         words = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))[:-1:2]
-        starts = [starts for _, starts in map(self._words.__getitem__, parts[1::2])]
+        starts = list(map(itemgetter(1), map(self._words.__getitem__, parts[1::2])))
         counts = np.fromiter(map(len, starts), np.int64, len(starts))
         return np.repeat(words + offset, counts) + np.fromiter(chain.from_iterable(starts), np.int64)
 

@@ -45,6 +45,7 @@ from ragkit.knowledge_base.index_options import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server import app
 from ragkit.server.state import jobs
+from ragkit.store.native.vector_file import HEADER_BYTES
 
 PRELOADED = serve, app
 NOTES = 48
@@ -225,7 +226,7 @@ def vectors_of(path: Path) -> tuple[State, State]:
             (row.key,),
         ).fetchall()
         hashes = [key for (key,) in connection.execute("SELECT text_hash FROM vectors")]
-    data = (path / row.file).read_bytes() if (path / row.file).exists() else b""
+    data = (path / row.file).read_bytes()[HEADER_BYTES:] if (path / row.file).exists() else b""
     matrix = np.frombuffer(data[: len(data) // 1536 * 1536], "<f4").reshape(-1, 384)
     kept = KeptVectors(path, MiniLM().fingerprint, 384).find(hashes)
     return {key: matrix[place].tobytes() for key, place in rows}, {key: row.tobytes() for key, row in kept.items()}
@@ -261,6 +262,7 @@ def search_once(path: Path, seed: int) -> None:
 
 def run_server(path: Path, port: int) -> None:
     """A server, which embeds while it is idle."""
+    os.dup2(1, 2)  # its log
     ragkit_main(["--kb", str(path), "serve", "--port", str(port)])
 
 

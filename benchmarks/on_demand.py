@@ -39,8 +39,8 @@ from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document, Hit
 
-DEPTH = 100
-"""Chunks that are ranked."""
+DEPTH = 20
+"""Hits of a search: about what users ask for, since a search for more hits embeds more candidates."""
 
 
 @dataclass(frozen=True)

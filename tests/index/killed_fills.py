@@ -68,7 +68,8 @@ State = Mapping[bytes, bytes]
 def vector_of(text: str) -> Rows:
     """(384,): depends on the text alone."""
     seed = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-    return normalize_rows(np.random.default_rng(seed).standard_normal((1, 384)).astype(np.float32))[0]
+    row: Rows = normalize_rows(np.random.default_rng(seed).standard_normal((1, 384)).astype(np.float32))[0]
+    return row
 
 
 def _embed(self: MiniLM, texts: Sequence[str]) -> tuple[Rows, int]:

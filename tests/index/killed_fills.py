@@ -195,7 +195,7 @@ class Trials:
                     break
         code = os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1])
         if code:
-            lines = " / ".join(log.read_text().splitlines())[-900:]
+            lines = " / ".join(log.read_text().splitlines())[:900]
             self._fault(kind, f"a search beside a stopped process ended with {code}: {lines}")
 
     def _compare(self, kind: str, before: State) -> None:

@@ -3,10 +3,11 @@
     python benchmarks/on_demand.py FOLDER [FOLDER ...] [--questions N] [--seed S] [--keep DIR] [--json]
 
 Each FOLDER has the BEIR layout (see `beir.py`), or `questions.jsonl` beside documents in `docs/`, or `questions.csv`
-beside documents in `corpora/`. A document is ranked by its best chunk (BEIR); elsewhere a chunk counts if it holds the
-passage, one of the accepted answers, or a part of a referenced span. Figures are nDCG@10 over up to N questions drawn
-with the seed S, for words alone, everything embedded, candidates embedded for each question alone (`first question`),
-and with the vectors of the questions before (`in turn`). `chunks` is how many are embedded for a question.
+beside documents in `corpora/`, or `questions.jsonl` with a document and its pages beside `pdfs/`. A document is ranked
+by its best chunk (BEIR), a page by the first chunk that begins on it; elsewhere a chunk counts if it holds the passage,
+one of the accepted answers, or a part of a referenced span. Figures are nDCG@10 over up to N questions drawn with the
+seed S, for words alone, everything embedded, candidates embedded for each question alone (`first question`), and with
+the vectors of the questions before (`in turn`). `chunks` is how many are embedded for a question.
 
 `--keep DIR` keeps the knowledge bases, so that a second run embeds nothing.
 """
@@ -38,8 +39,8 @@ from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document, Hit
 
-DEPTH = 100
-"""Chunks that are ranked."""
+DEPTH = 20
+"""Hits of a search: about what users ask for, since a search for more hits embeds more candidates."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,11 @@ def read_set(folder: Path) -> tuple[list[Document] | Path, list[Question]]:
             for row in csv.DictReader((folder / "questions.csv").open())
         ]
     rows = [json.loads(line) for line in (folder / "questions.jsonl").open()]
+    if (folder / "pdfs").exists():
+        return folder / "pdfs", [
+            Question(row["question"], lambda hits, row=row: _judge_pages(hits, row["document"], row["pages"]))
+            for row in rows
+        ]
     return folder / "docs", [
         Question(row["question"], lambda hits, row=row: _judge_texts(hits, row))
         for row in rows
@@ -118,6 +124,11 @@ def _judge_spans(hits: Sequence[Hit], row: dict[str, str]) -> float:
         new = [f"{i}" for i in met if f"{i}" not in found]
         found.append(new[0] if new else f"hit {place}")
     return ndcg(found, {f"{i}": 1 for i in range(len(spans))})
+
+
+def _judge_pages(hits: Sequence[Hit], document: str, pages: Sequence[int]) -> float:
+    found = [f"{hit.chunk.page}" if hit.source.endswith(document) else f"{hit.source} {hit.chunk.page}" for hit in hits]
+    return ndcg(list(dict.fromkeys(found)), {f"{page}": 1 for page in pages})
 
 
 def _judge_texts(hits: Sequence[Hit], row: dict[str, object]) -> float:

@@ -54,6 +54,7 @@ THIRDS = (
         *(f"{BROWSER}/test_{name}.py" for name in ("chat", "conversation", "originals", "outcomes", "scope")),
         *("tests/cli/test_torture.py", "tests/server/state/test_replicas.py", "tests/server/test_starvation.py"),
         *("tests/knowledge_base/test_vectors_on_demand.py", "tests/knowledge_base/test_database_vectors.py"),
+        "tests/index/test_killed_fills.py",
         *("tests/cost/test_budget.py", "tests/pipeline/run/test_local.py", "tests/security/test_access_variants.py"),
         *("tests/server/state/test_upload_histories.py", "tests/security/test_secrets.py"),
         *("tests/security/test_paths.py", "tests/bench/test_store_servers.py", "tests/cli/test_watch.py"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ragkit.answer.base import Answer
 from ragkit.index.sources.ids import display_name
 from ragkit.records import JSON, Hit
 from ragkit.retrieve.base import Explanation
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a search needs no answers
+    from ragkit.answer.base import Answer
     from ragkit.load.pages.rectangles import Rectangle
 
 

@@ -96,17 +96,27 @@ class StaticEmbedder:
         if not len(texts):
             return rows, 0
         ids = [row[1:-1] for row in self._tokenizer.token_ids(texts)]  # without [CLS] and [SEP]
-        vectors = self._token_vectors
-        for place, tokens in enumerate(ids):  # one text at a time, to stay in the CPU cache
-            rows[place] = vectors.take(np.array(tokens, np.int64), axis=0).sum(axis=0)
+        if len(texts) == 1:  # a question: a twentieth of the time of the whole table
+            vectors, scales = self._stored_vectors
+            rows[0] = (vectors[ids[0]] * scales[ids[0], None]).sum(axis=0)
+        else:
+            table = self._token_vectors
+            for place, tokens in enumerate(ids):  # one text at a time, to stay in the CPU cache
+                rows[place] = table.take(np.array(tokens, np.int64), axis=0).sum(axis=0)
         rows[~rows.any(axis=1), 0] = 1
         return normalize_rows(rows), sum(map(len, ids))
 
     @cached_property
     def _token_vectors(self) -> NDArray[np.float32]:
         """(tokens, 256): 31 MB."""
-        vectors, scales = (np.load(io.BytesIO(self._read_file(name))) for name in ("vectors.npy", "scales.npy"))
+        vectors, scales = self._stored_vectors
         return np.asarray(vectors * scales[:, None], np.float32)
+
+    @cached_property
+    def _stored_vectors(self) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        """(tokens, 256) and the scale of each: 8 MB."""
+        vectors, scales = (np.load(io.BytesIO(self._read_file(name))) for name in ("vectors.npy", "scales.npy"))
+        return vectors, scales
 
     @cached_property
     def _tokenizer(self) -> WordPieceTokenizer:

@@ -16,7 +16,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from operator import itemgetter
 from typing import TypeAlias
@@ -60,12 +60,7 @@ class WordPieceTokenizer:
 
     def __init__(self, settings: bytes, max_tokens: int) -> None:
         """`settings`: the content of a tokenizer.json. Raises ValueError for another tokenizer than BERT's."""
-        values = json.loads(settings)
-        if values["normalizer"] != _NORMALIZER or values["pre_tokenizer"] != _SPLITTER:
-            raise ValueError("tokenizer.json must be of an uncased BERT model whose words are cut after 100 characters")
-        special = values["post_processor"]["special_tokens"]
-        self._first, self._last = special["[CLS]"]["ids"][0], special["[SEP]"]["ids"][0]
-        self._words = _WordCache(values["model"]["vocab"], values["model"]["unk_token"])
+        self._first, self._last, self._words = _read_settings(settings)
         self._max_tokens = max_tokens
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -90,7 +85,7 @@ class WordPieceTokenizer:
     def _starts(self, text: str, offset: int) -> NDArray[np.int64]:
         parts = _words_and_gaps_pattern().split(text)  # gap, word, gap, ..., gap: faster than an object for each match
         words = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))[:-1:2]
-        starts = [starts for _, starts in map(self._words.__getitem__, parts[1::2])]
+        starts = list(map(itemgetter(1), map(self._words.__getitem__, parts[1::2])))
         counts = np.fromiter(map(len, starts), np.int64, len(starts))
         return np.repeat(words + offset, counts) + np.fromiter(chain.from_iterable(starts), np.int64)
 
@@ -161,6 +156,17 @@ class _CharacterCache(dict[str, str]):
             self.clear()
         self[character] = normal = _normalize(character)
         return normal
+
+
+@lru_cache(maxsize=2)
+def _read_settings(settings: bytes) -> tuple[int, int, _WordCache]:
+    """The ids of the first and last token of a text, and the words: shared by `minilm` and `static`."""
+    values = json.loads(settings)
+    if values["normalizer"] != _NORMALIZER or values["pre_tokenizer"] != _SPLITTER:
+        raise ValueError("tokenizer.json must be of an uncased BERT model whose words are cut after 100 characters")
+    special = values["post_processor"]["special_tokens"]
+    words = _WordCache(values["model"]["vocab"], values["model"]["unk_token"])
+    return special["[CLS]"]["ids"][0], special["[SEP]"]["ids"][0], words
 
 
 def _normalize(character: str) -> str:

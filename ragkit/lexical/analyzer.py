@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from threading import Lock
 
 import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
@@ -25,6 +26,8 @@ _MAX_CACHED_TOKEN_CHARS = 40
 """Tokens up to this length are cached; longer ones rarely repeat."""
 _MAX_CACHED_TOKENS = 1 << 17
 """Tokens of a large folder in one language; some 20 MB."""
+_MAX_CACHED_RUNS = 1 << 16
+"""Tokens with the marks around them."""
 
 # Combining marks, which Python's \w does not match, of scripts that write vowels as marks. Whole blocks, since marks
 # and letters are mixed; the punctuation inside the blocks (danda, Thai and Khmer signs) is left out.
@@ -134,15 +137,15 @@ def extract_terms(text: str) -> list[str]:
 
     A term is not empty, has no white space and at most MAX_TERM_CHARS characters. Linear time.
     """
-    if text.isascii():
-        tokens = _ASCII_TOKEN.findall(text)
-    else:
+    if not text.isascii():
         plain = _REPLACED_OR_REMOVED.sub(lambda match: _CHAR_REPLACEMENTS.get(match[0], ""), text)
-        tokens = _TOKEN.findall(unicodedata.normalize("NFKC", _EXCESS_MARKS.sub(r"\1", plain)))
-    terms: list[str] = []
-    for token in tokens:
-        terms += _TOKEN_TERMS[token]
-    return terms or [term for token in tokens for term in _token_terms(token, keep_stop_words=True)]
+        text = unicodedata.normalize("NFKC", _EXCESS_MARKS.sub(r"\1", plain))
+    terms = list(chain.from_iterable(map(_RUN_TERMS.__getitem__, text.split())))
+    return terms or [term for token in _find_tokens(text) for term in _token_terms(token, keep_stop_words=True)]
+
+
+def _find_tokens(text: str) -> list[str]:
+    return (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
 
 
 def is_mostly_latin(text: str) -> bool:
@@ -167,6 +170,22 @@ class _TokenTerms(dict[str, tuple[str, ...]]):
 
 
 _TOKEN_TERMS = _TokenTerms()
+
+
+class _RunTerms(dict[str, tuple[str, ...]]):
+    """Text without white space -> its terms. A token has no white space, so that most look-ups find a known run."""
+
+    def __missing__(self, run: str) -> tuple[str, ...]:
+        found = [_TOKEN_TERMS[token] for token in _find_tokens(run)]
+        terms = found[0] if len(found) == 1 else tuple(chain.from_iterable(found))
+        if len(run) <= _MAX_CACHED_TOKEN_CHARS:
+            if len(self) >= _MAX_CACHED_RUNS:
+                self.clear()
+            self[run] = terms
+        return terms
+
+
+_RUN_TERMS = _RunTerms()
 
 
 def _token_terms(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...]:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ragkit.answer.base import Searcher
 from ragkit.embed.minilm import common_words
 from ragkit.lexical.analyzer import extract_terms
+
+if TYPE_CHECKING:  # a search needs no answers
+    from ragkit.answer.base import Searcher
 
 MIN_LETTERS = 5
 """Shorter words are never corrected: too many words are near to them."""

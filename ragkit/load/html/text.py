@@ -375,7 +375,11 @@ class PageReader:
 
     def _flush(self) -> None:
         """Convert the buffer to a block."""
+        if not self._buffer:
+            return
         raw, self._buffer = "".join(self._buffer), []
+        if raw.isspace():
+            return
         kind, level = self._kind_stack[-1]
         text = _normalize_preformatted(raw) if kind == "pre" else _normalize_lines(raw)
         if not text.strip():
@@ -468,7 +472,7 @@ def _heading_level(tag: str) -> int:
 
 
 def _strip_invisible(text: str) -> str:
-    return collapse_whitespace(_INVISIBLE_CHARS.sub("", text))
+    return collapse_whitespace(text if text.isascii() else _INVISIBLE_CHARS.sub("", text))
 
 
 def _normalize_lines(raw: str) -> str:

@@ -12,7 +12,6 @@ from ragkit.load.shared.layout_blocks import TextLayout
 from ragkit.records import JSON, Document, Metadata
 
 _LINE_END = re.compile(r"\r\n?|\n")
-_WHITESPACE = re.compile(r"\s+")
 
 
 def build_document(
@@ -52,7 +51,7 @@ def line_starts(text: str) -> list[int]:
 
 def collapse_whitespace(text: str) -> str:
     """`text` with each run of white space replaced by one space, and trimmed."""
-    return _WHITESPACE.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 class ValueLimitExceeded(ValueError):

@@ -1,7 +1,7 @@
 """Kill processes that give chunks their vectors, at random moments: python -m tests.index.killed_fills PLACE COUNT SEED
 
 Writes {"kills": by kind, "vectors": computed by kind, "reached": kills before the end of the work, "searches": beside
-stopped processes, "faults"}.
+stopped processes, of them "waited", "faults"}.
 
 Each trial starts one process or two on a half-filled knowledge base, stops them at a random moment, searches beside
 them, kills them, and compares what they leave with vectors that are known. The processes are forked from this one,

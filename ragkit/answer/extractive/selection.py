@@ -318,6 +318,7 @@ _POLARITY = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d")
+_ITEM_NUMBERS = re.compile(r"^\d{1,3}[.)]\s", re.MULTILINE)
 _DEFAULT = re.compile(r"\bdefaults?\b|\bby default\b|\bunless\b|\bnormally\b|\bstandardm", re.IGNORECASE)
 _AUTHOR = re.compile(
     r"\b(?:written|developed|created|designed|implemented|conceived|invented|founded|maintained|authored?) by\b"
@@ -368,7 +369,7 @@ class _KindFeatures:
         if QuestionKind.YES_NO in kinds:
             row["polarity"] = float(_POLARITY.search(text) is not None)
         if QuestionKind.NUMBER in kinds:
-            row["digits"] = float(_DIGITS.search(text) is not None)
+            row["digits"] = float(_DIGITS.search(_ITEM_NUMBERS.sub("", f"{unit.lead}\n{unit.body}")) is not None)
         if self._wants_default:
             row["default"] = float(_DEFAULT.search(text) is not None)
         if QuestionKind.FILE in kinds:

@@ -1,7 +1,7 @@
 """Detects the type of answer that a question asks for, and whether a text contains such an answer.
 
-English only: patterns for question words, dates, numbers and names. Questions in other languages are of type `OTHER`.
-No model, no index.
+Patterns for question words, dates, numbers and names. Of other languages than English, only questions for a number in
+German, French and Spanish are known; all others are of type `OTHER`. No model, no index.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ class AnswerType(Enum):
     """A quantity, with or without a unit: how many, how long, what share."""
     PERSON = "person"
     """A person: who, whose."""
-    PLACE = "place"
-    """A location: where, in what city."""
     NAME = "name"
     """The name of something: what company, which language, what is it called."""
     OTHER = "other"
@@ -41,10 +39,6 @@ _QUANTITY_NOUNS = (
 _DEGREE_WORDS = (
     "many|much|long|far|fast|quickly|old|young|large|big|small|high|tall|deep|wide|broad|thick|heavy|often|frequently"
     "|hot|cold|warm|strong|likely|close|near|common|expensive|dense|short|steep|bright"
-)
-_PLACE_NOUNS = (
-    "countr(?:y|ies)|cit(?:y|ies)|towns?|villages?|states?|places?|regions?|areas?|locations?|continents?|islands?"
-    "|count(?:y|ies)|provinces?|districts?|rivers?|lakes?|seas?|oceans?|streets?|rooms?|buildings?|nations?|venues?"
 )
 _NAME_NOUNS = (
     "names?|compan(?:y|ies)|organi[sz]ations?|teams?|schools?|universit(?:y|ies)|colleges?|persons?|people|man|woman"
@@ -66,9 +60,13 @@ _RULES: tuple[tuple[AnswerType, re.Pattern[str]], ...] = tuple(
             rf"\bwhen\b|\bhow (?:late|early|soon|long ago)\b|{_WHICH_WORDS}(?:\w+ ){{0,2}}(?:{_TIME_NOUNS})\b",
         ),
         (AnswerType.NUMBER, rf"\bhow (?:{_DEGREE_WORDS})\b|{_WHICH_WORDS}(?:\w+ ){{0,3}}(?:{_QUANTITY_NOUNS})\b"),
+        (
+            AnswerType.NUMBER,
+            r"\bwie ?(?:viele?|lange?|oft|gro(?:ß|ss)|hoch|weit|alt|schnell|teuer|schwer)\b|\bcombien\b"
+            r"|\bcuánt[oa]s?\b",
+        ),
         (AnswerType.NUMBER, r"\b(?:by|at|below|above) what\b|\bwhat (?:did|does|do) .*\bcosts?\b"),
         (AnswerType.PERSON, r"\bwho\b|\bwhom\b|\bwhose\b"),
-        (AnswerType.PLACE, rf"\bwhere\b|{_WHICH_WORDS}(?:\w+ ){{0,2}}(?:{_PLACE_NOUNS})\b"),
         (AnswerType.NAME, rf"{_WHICH_WORDS}(?:\w+ ){{0,3}}(?:{_NAME_NOUNS})\b|\b(?:called|known as|name of|named?)\b"),
     )
 )
@@ -91,7 +89,13 @@ _NUMBER_WORDS = (
     "|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundreds?|thousands?|millions?|billions?|trillions?"
     "|dozens?|half|halves|thirds?|quarters?|once|twice|double|triple|daily|weekly|monthly|yearly|annually|zero|none"
 )
-_NUMBER_PATTERN = re.compile(rf"\d+(?:[.,:/]\d+)*|\b(?:{_NUMBER_WORDS})\b")
+OTHER_NUMBER_WORDS = (
+    "zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf"
+    "|[a-zäöüß]{0,20}(?:zehn|zwanzig|dreißig|vierzig|fünfzig|sechzig|siebzig|achtzig|neunzig|hundert|tausend)"
+    "|deux|trois|quatre|cinq|huit|neuf|quinze|vingt|trente|mille|cuatro|cinco|seis|siete|ocho|nueve|diez|cien|mil"
+)
+"""Number words of German, French and Spanish that are no words of English."""
+_NUMBER_PATTERN = re.compile(rf"\d+(?:[.,:/]\d+)*|\b(?:{_NUMBER_WORDS}|{OTHER_NUMBER_WORDS})\b")
 _LIST_NUMBER = re.compile(r"\s*\d+(?:\.\d+)*[.)]\s")
 _TOKEN_PATTERN = re.compile(r"\w+(?:[.,:/&'’-]\w+)*")
 

@@ -46,6 +46,14 @@ class Block:
 
 LEAD_IN = re.compile(r"(?:\*\*|__)[^*_\n]{1,70}(?::(?:\*\*|__)|(?:\*\*|__):)$")
 """A line in bold that ends with a colon: it introduces what follows."""
+IMAGE = re.compile(
+    r"!\[[^\[\]]{0,300}\]\([^()\s]{1,1000}(?:[^\S\n]+[\"'][^\"'\n]{0,300}[\"'])?\)(?:\{[^{}\n]{0,200}\})?"
+)
+"""An image of Markdown, with its attributes."""
+LINK = re.compile(
+    r"\[([^\[\]]{1,300})\]\((?=[^()\s]{0,1000}[/#.])[^()\s]{1,1000}(?:[^\S\n]+[\"'][^\"'\n]{0,300}[\"'])?\)"
+)
+"""A link of Markdown; the group has its words."""
 MAX_TERM_CHARS = 72
 MAX_HEADING_CHARS = 90
 _MIN_WRAPPED_CHARS = 40  # a shorter line was broken on purpose
@@ -176,6 +184,8 @@ def _line_kind(  # noqa: PLR0911 - one per kind of block
         return BlockKind.HEADING
     if not _WORD.search(words) and "|" not in words:
         return BlockKind.PARAGRAPH if _BRACES.search(words) else BlockKind.NOISE
+    if words.startswith("![") and IMAGE.fullmatch(words):
+        return BlockKind.NOISE
     if (_DOT_LEADER.search(words) and len(words) < 250) or any(
         (_PAGE_NUMBER.match(words), _is_navigation(words), _MAN_PAGE_HEADER.match(words), _DIRECTIVE.match(words))
     ):

@@ -63,10 +63,13 @@ def compose_answer(
             break
         if any(overlaps(unit, passage) for passage in passages) or composer.is_beside(unit):
             continue
-        passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS)
+        passage = composer.passage(unit, _EXTRA_WORDS if passages else _PASSAGE_WORDS, passages)
         size = len(passage.text) + _MARK_CHARS
-        if not passages and unit.kind in _LISTED and kinds & (QuestionKind.LIST | QuestionKind.HOW_TO):
+        wants_list = bool(kinds & (QuestionKind.LIST | QuestionKind.HOW_TO))
+        if not passages and wants_list and (unit.kind in _LISTED or "\n" in passage.text):
             limit = max_chars * 3 // 2
+        if size > limit and unit.kind is UnitKind.LIST and not wants_list:
+            continue  # what it would be cut to is its beginning, the answer is one of its items
         if passages and (chars + size > limit or any(_repeats(passage, other) for other in passages)):
             continue
         if size > limit:
@@ -101,7 +104,7 @@ def _with_both_sides(
         for unit in ranked:
             words = _side_words(unit.text)
             if own & words and not other & words and not any(overlaps(unit, passage) for passage in passages):
-                passages = [*passages, composer.passage(unit, _EXTRA_WORDS)]
+                passages = [*passages, composer.passage(unit, _EXTRA_WORDS, passages)]
                 break
     return passages
 
@@ -131,9 +134,11 @@ def _repeats(passage: AnswerPassage, other: AnswerPassage) -> bool:
     if passage.source == other.source and passage.start < other.end and other.start < passage.end:
         return True
     first, second = set(extract_terms(passage.text)), set(extract_terms(other.text))
-    if passage.source == other.source and any(term.isdecimal() for term in first ^ second):
+    shorter = min(len(first), len(second))
+    if passage.source == other.source and any(term.isdecimal() for term in first ^ second) and "; " in passage.text:
         return False  # two rows of a table are alike but for their numbers
-    return len(first & second) >= _DUPLICATE_OVERLAP * min(len(first), len(second))
+    # "The default value is 20." and "The default value is 50.": of two settings, and only one was asked for
+    return len(first & second) >= min(_DUPLICATE_OVERLAP * shorter, max(2, shorter - 1))
 
 
 class _Composer:
@@ -142,30 +147,54 @@ class _Composer:
     def __init__(self, question: str, kinds: QuestionKind, units: Sequence[AnswerUnit]) -> None:
         self._terms = frozenset(extract_terms(question))
         self._kinds = kinds
-        self._tables: set[tuple[str, int]] = set()
-        """Tables of which a row was taken."""
+        self._tables: dict[tuple[str, int], bool] = {}
+        """Tables of which a row was taken: whether the question has its first cell."""
         self._by_group: dict[tuple[str, int], list[AnswerUnit]] = {}
         for unit in sorted(units, key=lambda unit: (unit.source, unit.start)):
             self._by_group.setdefault((unit.source, unit.group), []).append(unit)
         self._order = list(self._by_group)
 
     def is_beside(self, unit: AnswerUnit) -> bool:
-        """Whether a unit is another row of a table of which the best one was taken; a list may want several."""
-        several = QuestionKind.LIST | QuestionKind.COMPARISON
-        return bool(unit.cells) and (unit.source, unit.group) in self._tables and not self._kinds & several
+        """Whether a unit is another row of a table of which the best one was taken.
 
-    def passage(self, unit: ScoredAnswerUnit, max_words: int) -> AnswerPassage:
-        """The passage around a unit."""
+        A list may want several, unless the question names the one that was taken.
+        """
+        named = self._tables.get((unit.source, unit.group)) if unit.cells else None
+        several = bool(self._kinds & QuestionKind.COMPARISON) or (QuestionKind.LIST in self._kinds and not named)
+        return named is not None and not several
+
+    def passage(self, unit: ScoredAnswerUnit, max_words: int, before: Sequence[AnswerPassage]) -> AnswerPassage:
+        """The passage around a unit; what introduces its list stands once in the answer."""
         if unit.cells:
-            self._tables.add((unit.source, unit.group))
+            name = extract_terms(unit.cells[0][1])
+            self._tables.setdefault((unit.source, unit.group), bool(name) and self._terms.issuperset(name))
             return _to_passage(unit, [self._asked_cells(unit)])
         group = [other for other in self._by_group[unit.source, unit.group] if other.kind is not UnitKind.LIST]
         if unit.kind is UnitKind.ITEM:
-            return _to_passage(unit, [self._short_list(unit) or unit])
+            item = self._short_list(unit) or unit
+            is_led = any(item.lead in passage.text for passage in before)
+            return _to_passage(unit, [replace(item, lead="") if is_led else item])
         if unit.kind in (UnitKind.ROW, UnitKind.CODE, UnitKind.LIST):
             return _to_passage(unit, [unit])
         at = next(i for i, other in enumerate(group) if (other.start, other.end) == (unit.start, unit.end))
-        return _to_passage(unit, self._sentences(group, at, max_words))
+        chosen = self._sentences(group, at, max_words)
+        steps = (
+            self._steps(unit) if QuestionKind.HOW_TO in self._kinds and chosen[-1].kind is UnitKind.SENTENCE else None
+        )
+        return _to_passage(unit, sorted([*chosen, steps], key=lambda other: other.start) if steps else chosen)
+
+    def _steps(self, unit: AnswerUnit) -> AnswerUnit | None:
+        """The numbered list after a unit under the same heading, or before it under a heading that has the question."""
+        at = self._order.index((unit.source, unit.group))
+        beside = self._order[at + 1 : at + 2]
+        if self._terms.issubset(extract_terms(unit.heading_context.rpartition(" > ")[2])):
+            beside = [*beside, *reversed(self._order[max(0, at - 2) : at])]
+        for other in (unit for key in beside for unit in self._by_group[key]):
+            is_near = other.source == unit.source and other.heading_context == unit.heading_context
+            is_numbered = other.kind is UnitKind.LIST and _NUMBERED.match(other.body) is not None
+            if is_near and is_numbered and len(other.body.split()) <= MAX_LIST_WORDS:
+                return other
+        return None
 
     def _asked_cells(self, unit: AnswerUnit) -> AnswerUnit:
         """A row with its first cell and the cells whose name or text the question has; whole if it names no column."""
@@ -177,8 +206,9 @@ class _Composer:
         return replace(unit, body="; ".join(f"{name}: {text}" if name else text for name, text in kept))
 
     def _short_list(self, unit: AnswerUnit) -> AnswerUnit | None:
-        """The list of an item, if it is short or was asked for."""
-        limit = MAX_LIST_WORDS if QuestionKind.LIST in self._kinds else _PASSAGE_WORDS
+        """The list of an item, if it is short or was asked for, as the steps of a task are."""
+        is_step = QuestionKind.HOW_TO in self._kinds and _NUMBERED.match(unit.body) is not None
+        limit = MAX_LIST_WORDS if is_step or QuestionKind.LIST in self._kinds else _PASSAGE_WORDS
         for other in self._by_group[unit.source, unit.group]:
             if other.kind is UnitKind.LIST and len(other.body.split()) <= limit:
                 return other
@@ -203,9 +233,20 @@ class _Composer:
         i = self._order.index((lead.source, lead.group)) + 1
         if i == len(self._order) or self._order[i][0] != lead.source:
             return []
-        group = [unit for unit in self._by_group[self._order[i]] if unit.start - lead.end < _MAX_GAP_CHARS]
+        units = self._by_group[self._order[i]]
+        if units[0].cells and units[0].heading_context == lead.heading_context:
+            return [_names_of_rows(units)]
+        group = [unit for unit in units if unit.start - lead.end < _MAX_GAP_CHARS]
         lists = [unit for unit in group if unit.kind is UnitKind.LIST]
         return (lists or [unit for unit in group if len(unit.text.split()) <= _PASSAGE_WORDS])[:1]
+
+
+def _names_of_rows(rows: Sequence[AnswerUnit]) -> AnswerUnit:
+    """The rows of a table as a list: whole if they are short, else by their first cells."""
+    lines = [row.body for row in rows]
+    if sum(len(line.split()) for line in lines) > _PASSAGE_WORDS:
+        lines = [row.cells[0][1] for row in rows if row.cells]
+    return replace(rows[0], end=rows[-1].end, body="\n".join(lines), kind=UnitKind.LIST, lead="", cells=())
 
 
 def _to_passage(unit: ScoredAnswerUnit, chosen: Sequence[AnswerUnit]) -> AnswerPassage:
@@ -216,14 +257,15 @@ def _to_passage(unit: ScoredAnswerUnit, chosen: Sequence[AnswerUnit]) -> AnswerP
 
 def _format_units(chosen: Sequence[AnswerUnit]) -> str:
     """Sentences and `name: value` entries on one line; a list or code on lines of its own."""
-    text = ""
+    text, after = "", ""
     for unit in chosen:
         if unit.kind is UnitKind.LIST:
             lead = unit.lead if unit.lead and not text.endswith(unit.lead) else ""
             text = "\n".join([*filter(None, (f"{text} {lead}".strip(),)), *map(_format_item, unit.body.splitlines())])
         else:
-            joint = "; " if text[-1:].isalnum() and KEY_VALUE_LINE.match(unit.body) else " "
-            text = f"{text}{joint}{_format_unit(unit)}".strip(" ")
+            is_next = after == " " and text[-1:].isalnum() and KEY_VALUE_LINE.match(unit.body)
+            text = f"{text}{'; ' if is_next else after}{_format_unit(unit)}".strip(" ")
+        after = "\n" if unit.kind is UnitKind.LIST else " "
     return text
 
 

@@ -18,7 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.answer.base import Searcher
-from ragkit.answer.extractive.answer_type import AnswerType, contains_answer_type, detect_answer_type
+from ragkit.answer.extractive.answer_type import (
+    OTHER_NUMBER_WORDS,
+    AnswerType,
+    contains_answer_type,
+    detect_answer_type,
+)
 from ragkit.answer.extractive.question_kind import QuestionKind, asked_term, detect_question_kinds
 from ragkit.answer.extractive.question_terms import QuestionTerms
 from ragkit.answer.extractive.units import AnswerUnit, UnitKind, extract_answer_units
@@ -63,14 +68,12 @@ FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
         "names": -0.32,
         "noun": 0.86,
         "pairs": 1.37,
-        # share of the question's terms in the file name; share of the last heading's terms that are in the question
-        "file": 0.08,
+        # share of the last heading's terms that are in the question
         "heading": 0.68,
         # the question asks for this type, and the unit has a mention of it that is not in the question
         "date": 0.66,
         "number": 0.87,
         "person": 0.5,
-        "place": 0.19,
         "name": 0.27,
         # the kind of the question, and what speaks for an answer to it
         "defines": 1.31,
@@ -87,8 +90,6 @@ FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
         "front": 0.88,
         "opening": 0.71,
         # the kind of the unit
-        "row": 0.12,
-        "code": 0.04,
         "item": -0.58,
         "title": 0.65,
         # logarithm of the number of words; whether the unit ends with a question mark or a colon; few letters, or no
@@ -109,7 +110,6 @@ _ANSWER_TYPE_FEATURES = {
     AnswerType.DATE: "date",
     AnswerType.NUMBER: "number",
     AnswerType.PERSON: "person",
-    AnswerType.PLACE: "place",
     AnswerType.NAME: "name",
 }
 
@@ -263,8 +263,6 @@ class _LexicalScorer:
             "noun": terms.noun_coverage(present),
             "pairs": terms.bigram_coverage(self._terms[i]),
             "heading": self._heading_matches[unit.heading_context],
-            "row": float(unit.kind is UnitKind.ROW),
-            "code": float(unit.kind is UnitKind.CODE),
             "item": float(unit.kind is UnitKind.ITEM),
             "title": float(_is_title(unit.kind, text)),
             "length": math.log(max(3, len(text.split()))),
@@ -317,7 +315,8 @@ _POLARITY = re.compile(
     r"|allow(?:s|ed)?|default|without|unless|fails?|ignored|nicht|kein\w*|immer|jamais|toujours|pas)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_DIGITS = re.compile(r"\d")
+_DIGITS = re.compile(rf"\d|\b(?:{OTHER_NUMBER_WORDS})\b", re.IGNORECASE)
+_ITEM_NUMBERS = re.compile(r"^\d{1,3}[.)]\s", re.MULTILINE)
 _DEFAULT = re.compile(r"\bdefaults?\b|\bby default\b|\bunless\b|\bnormally\b|\bstandardm", re.IGNORECASE)
 _AUTHOR = re.compile(
     r"\b(?:written|developed|created|designed|implemented|conceived|invented|founded|maintained|authored?) by\b"
@@ -368,7 +367,7 @@ class _KindFeatures:
         if QuestionKind.YES_NO in kinds:
             row["polarity"] = float(_POLARITY.search(text) is not None)
         if QuestionKind.NUMBER in kinds:
-            row["digits"] = float(_DIGITS.search(text) is not None)
+            row["digits"] = float(_DIGITS.search(_ITEM_NUMBERS.sub("", f"{unit.lead}\n{unit.body}")) is not None)
         if self._wants_default:
             row["default"] = float(_DEFAULT.search(text) is not None)
         if QuestionKind.FILE in kinds:
@@ -435,7 +434,6 @@ def _passage_features(terms: QuestionTerms, hits: Sequence[Hit], scale: float) -
             "passage_bm25": score / strongest if strongest > 0 else 0.0,
             "passage_words": terms.coverage(frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))),
             "passage_rank": 1 / rank,
-            "file": terms.coverage(frozenset(extract_terms(file_words(hit.chunk.source)))),
         }
         for rank, (hit, cosine, score) in enumerate(zip(hits, dense, bm25, strict=True), start=1)
     ]

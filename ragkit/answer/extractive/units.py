@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 
-from ragkit.answer.extractive.blocks import LEAD_IN, MAX_HEADING_CHARS, MAX_TERM_CHARS, Block, BlockKind, parse_blocks
+from ragkit.answer.extractive.blocks import (
+    IMAGE,
+    LEAD_IN,
+    LINK,
+    MAX_HEADING_CHARS,
+    MAX_TERM_CHARS,
+    Block,
+    BlockKind,
+    parse_blocks,
+)
 from ragkit.records import TABLE_LEVEL, Chunk, Document, Heading, Hit, extend_heading_path, heading_texts
 from ragkit.split.lines import TextLine, iter_lines
 from ragkit.split.sentence_segmentation import sentence_spans
@@ -104,6 +113,7 @@ def extract_answer_units(hits: Sequence[Hit], documents: Documents | None = None
 _WORD = re.compile(r"[^\W_]")
 _BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+•▪◦‣○●■□])\s+)+", re.MULTILINE)
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
+_UNDERLINED = re.compile(r"(?<![\w`])_(?=[^\W_])([^_`\n]{1,80})(?<=[\w.!?:])_(?![\w`])")
 _ITEM_MARK = re.compile(r"(?:[-*+•▪◦‣–○●■□]|o(?=\s{2,}))\s+")
 _HYPHENATION = re.compile(r"(?<=\w)‐\n\s*")  # man pages break words with U+2010
 KEY_VALUE_LINE = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
@@ -225,7 +235,7 @@ def _extract_from_region(region: _Region, hit_index: int) -> Iterator[AnswerUnit
                 span.sentence_count,
                 span.kind,
                 region.offset + span.group,
-                " ".join(_strip_markup(span.lead).split()),
+                " ".join(strip_markup(span.lead).split()),
                 span.is_first,
                 _named_cells(span),
             )
@@ -402,7 +412,7 @@ class _SpanReader:
         merged = _merge_fragments(self.spans[first:], self.region)
         if self.term is not None and merged:
             term = _ITEM_MARK.sub("", self._raw(self.term), count=1)
-            lead = _strip_markup(", ".join(part.strip() for part in term.splitlines())).rstrip(":.") + ":"
+            lead = strip_markup(", ".join(part.strip() for part in term.splitlines())).rstrip(":.") + ":"
             merged[0] = replace(merged[0], kind=UnitKind.ENTRY, lead=lead, start=self.term.start)
             context = f"{merged[0].heading_context} {term}"
             merged[1:] = [replace(span, heading_context=context) for span in merged[1:]]
@@ -562,10 +572,10 @@ def _to_readable_text(span: _TextSpan) -> str:
     if span.kind is UnitKind.ROW and _RECORD_ENTRY.match(raw):
         return "; ".join(_RECORD_ENTRY.sub(r"\2: ", line.strip(), count=1) for line in raw.splitlines())
     if not (span.kind is UnitKind.ROW and _is_table_row(raw)):
-        return " ".join(_strip_markup(raw).split())
+        return " ".join(strip_markup(raw).split())
     if cells := _named_cells(span):
         return "; ".join(f"{name}: {cell}" if name else cell for name, cell in cells)
-    return " | ".join(cell for cell in _split_cells(_strip_markup(raw)) if cell)
+    return " | ".join(cell for cell in _split_cells(strip_markup(raw)) if cell)
 
 
 def _named_cells(span: _TextSpan) -> tuple[tuple[str, str], ...]:
@@ -575,12 +585,13 @@ def _named_cells(span: _TextSpan) -> tuple[tuple[str, str], ...]:
     if not _is_table_row(span.raw):
         pairs = [part.partition(": ") for part in span.raw.split("; ")]
         return tuple((name, cell) for name, _, cell in pairs) if all(separator for _, separator, _ in pairs) else ()
-    cells = _split_cells(_strip_markup(_HYPHENATION.sub("", span.raw)))
+    cells = _split_cells(strip_markup(_HYPHENATION.sub("", span.raw)))
     if len(cells) != len(span.columns):
         return ()
     return tuple((name, cell) for name, cell in zip(span.columns, cells, strict=True) if cell)
 
 
-def _strip_markup(text: str) -> str:
-    """Remove the markup of lists, quotations and emphasis."""
-    return _EMPHASIS.sub("", _BLOCK_MARKS.sub("", text))
+def strip_markup(text: str) -> str:
+    """Remove the markup of lists, quotations, emphasis and links, and images."""
+    text = LINK.sub(r"\1", IMAGE.sub("", text)) if "](" in text else text
+    return _UNDERLINED.sub(r"\1", _EMPHASIS.sub("", _BLOCK_MARKS.sub("", text)))

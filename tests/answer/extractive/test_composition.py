@@ -168,3 +168,57 @@ def test_a_command_comes_with_the_words_before_it_even_without_a_colon() -> None
     assert compose("How do I mark the version of the sluice as broken?", text)[0].text == (
         "If the version of the sluice is broken, type `sluice mark bad`"
     )
+
+
+STEPS = "1. Turn the key.\n2. Lift the gate until the mark is under water.\n3. Lock the chain."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# Opening the sluice\n\nSometimes the sluice has to be opened by hand, as after a flood.\n\n{STEPS}",
+        f"# Opening the sluice\n\n{STEPS}\n\nThe gate can be opened by hand even when the sluice is frozen.",
+    ],
+    ids=["above", "below"],
+)
+def test_the_steps_beside_the_best_sentence_come_with_it(text: str) -> None:
+    passage = compose("How do I open the sluice?", text)[0]
+    assert STEPS.splitlines() == [line for line in passage.text.splitlines() if line[:1].isdigit()]
+    assert "by hand" in passage.text
+
+
+def test_a_list_that_would_be_cut_gives_way_to_its_best_item() -> None:
+    reasons = [f"The {n} wheel of the mill was made by a smith whose sons never learned the trade." for n in range(12)]
+    reasons[9] = "The sluice cannot be closed again before the water of the spring flood has run off."
+    text = "What to know about the mill:\n\n" + "\n".join(f"- {reason}" for reason in reasons)
+    passage = compose("Can the sluice be closed again after the flood?", text)[0]
+    assert reasons[9] in passage.text
+    assert "..." not in passage.text
+
+
+def test_what_introduces_a_list_stands_once() -> None:
+    sentence = "The {} wheel of the mill turns {} and was bought from the abbey beside the river in a dry year."
+    items = [sentence.format(kind, way) for kind, way in (("oak", "slowly"), ("iron", "at night"), ("lead", "alone"))]
+    passages = compose("Does the oak wheel turn at night?", "Of the wheels:\n\n" + "\n".join(f"- {i}" for i in items))
+    assert " ".join(passage.text for passage in passages).count("Of the wheels:") == 1
+
+
+def test_a_colon_brings_the_rows_of_the_next_table() -> None:
+    table = "| Wheel | Wood |\n|---|---|\n| Upper | oak |\n| Lower | larch |"
+    passage = compose("Which wheels exist?", f"The following wheels exist:\n\n{table}")[0]
+    assert passage.text == "The following wheels exist:\n- Wheel: Upper; Wood: oak\n- Wheel: Lower; Wood: larch"
+
+
+def test_a_row_that_is_named_comes_alone_even_if_several_things_are_asked_for() -> None:
+    table = "| Wheel | Names |\n|---|---|\n| Upper | crown, lady |\n| Lower | sow, boar |"
+    assert [p.text for p in compose("What are the names of the upper wheel?", table)] == [
+        "Wheel: Upper; Names: crown, lady"
+    ]
+
+
+def test_the_value_of_another_setting_is_left_out() -> None:
+    settings = (("Width", 20), ("Depth", 50))
+    text = "\n\n".join(f"## {name} of the gate\n\nThe default value is `{value}`." for name, value in settings)
+    texts = [passage.text for passage in compose("What is the default width of the gate?", text)]
+    assert "`20`" in texts[0]
+    assert not any("`50`" in other for other in texts)

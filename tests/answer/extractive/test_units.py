@@ -190,6 +190,33 @@ def test_marks_of_lists_quotations_and_emphasis_are_not_read() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("[Instant grain](grain.md#fast) is milled at once.", "Instant grain is milled at once."),
+        (
+            'See [the sieve](/img/a.png "A sieve") and [its maker](https://smith.example/a).',
+            "See the sieve and its maker.",
+        ),
+        ("Lift the gate. ![The gate](img/gate.png){ width=500 } It is heavy.", "Lift the gate. It is heavy."),
+        ("The range [0, 1](see below) and `a[i](b)` stay.", "The range [0, 1](see below) and `a[i](b)` stay."),
+        (
+            "Choose _is about_ for _wheat_, never `_raw_` or __init__.",
+            "Choose is about for wheat, never `_raw_` or __init__.",
+        ),
+    ],
+)
+def test_links_are_read_as_their_words_and_images_not_at_all(text: str, read: str) -> None:
+    assert [unit.text for unit in extract_answer_units([hit(text)])] == [read]
+
+
+def test_an_image_between_two_items_does_not_end_their_list() -> None:
+    images = "\n   ![The key](/img/key.png)\n\n", "\n\n   ![](/img/gate.png)\n\n"
+    text = f"1. Turn the key.{images[0]}2. Lift the gate.{images[1]}3. Lock the chain."
+    [steps] = [unit for unit in extract_answer_units([hit(text)]) if unit.kind is UnitKind.LIST]
+    assert steps.body == "1. Turn the key.\n2. Lift the gate.\n3. Lock the chain."
+
+
 def test_text_shared_by_two_passages_appears_once_and_complete() -> None:
     sentence = "The wheel of the lower mill was taken away by the flood of 1921."
     end = "The one above was spared, since its sluice had been left open."

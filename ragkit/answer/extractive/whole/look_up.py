@@ -10,6 +10,7 @@ from ragkit.answer.base import Searcher
 from ragkit.answer.confidence import LOOKED_UP
 from ragkit.answer.extractive.composition import AnswerPassage
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
+from ragkit.answer.extractive.units import strip_markup
 from ragkit.answer.extractive.whole.parts import (
     BEGINNING_CHARS,
     LEAD_HEADING,
@@ -202,11 +203,11 @@ def _describe(draft: _Draft, source: str) -> bool:
     units = beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS))
     lead = find_lead(document, units)
     if lead is not None:
-        draft.add(source, *lead, " ".join(document.text[slice(*lead)].split()))
+        draft.add(source, *lead, " ".join(strip_markup(document.text[slice(*lead)]).split()))
     chunks = draft.reader.central_chunks(source, 3 * CENTRAL_SENTENCES)
     for unit in central_sentences(document, chunks, draft.reader, CENTRAL_SENTENCES, lead or (0, 0)):
         draft.add(source, unit.start, unit.end, f"- {' '.join(unit.body.split())}")
-    titles = [section.title for section in main_sections(document)]
+    titles = [section.title.rstrip(":") for section in main_sections(document)]
     if len(titles) > 1:
         more = f" and {len(titles) - MAX_CITED} more" if len(titles) > MAX_CITED else ""
         draft.say(f"Sections: {'; '.join(titles[:MAX_CITED])}{more}.")
@@ -249,7 +250,7 @@ def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
     stored = stored_facts(document, asked)
     found = stated_facts(document, asked, question, lead)
     if found:
-        draft.add(source, *found, " ".join(document.text[slice(*found)].split()).lstrip(":|# "))
+        draft.add(source, *found, " ".join(strip_markup(document.text[slice(*found)]).split()).lstrip(":|# "))
     if stored and (not found or asked is Asked.WHO):
         draft.say(f"Properties of {display_name(source)}: {stored}")
     return bool(draft.lines)

@@ -148,7 +148,7 @@ class _Composer:
         self._terms = frozenset(extract_terms(question))
         self._kinds = kinds
         self._tables: dict[tuple[str, int], bool] = {}
-        """Tables of which a row was taken: whether the question has its first cell."""
+        """Tables of which a row was taken: whether the question has its first cell, which no other row has."""
         self._by_group: dict[tuple[str, int], list[AnswerUnit]] = {}
         for unit in sorted(units, key=lambda unit: (unit.source, unit.start)):
             self._by_group.setdefault((unit.source, unit.group), []).append(unit)
@@ -167,7 +167,9 @@ class _Composer:
         """The passage around a unit; what introduces its list stands once in the answer."""
         if unit.cells:
             name = extract_terms(unit.cells[0][1])
-            self._tables.setdefault((unit.source, unit.group), bool(name) and self._terms.issuperset(name))
+            group = unit.source, unit.group
+            is_key = sum(row.cells[:1] == unit.cells[:1] for row in self._by_group[group]) == 1
+            self._tables.setdefault(group, is_key and bool(name) and self._terms.issuperset(name))
             return _to_passage(unit, [self._asked_cells(unit)])
         group = [other for other in self._by_group[unit.source, unit.group] if other.kind is not UnitKind.LIST]
         if unit.kind is UnitKind.ITEM:

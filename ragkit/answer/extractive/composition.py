@@ -167,9 +167,9 @@ class _Composer:
         """The passage around a unit; what introduces its list stands once in the answer."""
         if unit.cells:
             name = extract_terms(unit.cells[0][1])
-            group = unit.source, unit.group
-            is_key = sum(row.cells[:1] == unit.cells[:1] for row in self._by_group[group]) == 1
-            self._tables.setdefault(group, is_key and bool(name) and self._terms.issuperset(name))
+            table = unit.source, unit.group
+            is_key = sum(row.cells[:1] == unit.cells[:1] for row in self._by_group[table]) == 1
+            self._tables.setdefault(table, is_key and bool(name) and self._terms.issuperset(name))
             return _to_passage(unit, [self._asked_cells(unit)])
         group = [other for other in self._by_group[unit.source, unit.group] if other.kind is not UnitKind.LIST]
         if unit.kind is UnitKind.ITEM:

@@ -28,7 +28,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
-os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "RAGKIT_OFFLINE": "1"}
+if __name__ == "__main__":  # a thread of these libraries would be lost in a fork
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "RAGKIT_OFFLINE": "1"}
 
 import numpy as np
 

@@ -44,7 +44,7 @@ _DRAWING = re.compile(r"(?<=[\"'`])[Mm][\s,\d.-][MmLlHhVvCcSsQqTtAaZz\d.eE,\s+-]
 _BYTES = re.compile(r"(?:0x[0-9A-Fa-f]{1,8}[,\s]\s{0,20}+){24,}+")
 _DENSE_LINE = re.compile(rf"^[^\n]{{{MIN_DENSE_CHARS},}}", re.MULTILINE)
 _NUMBERS = re.compile(r"[\W\d_]{200,}+")
-_FIGURE = re.compile(r"\d[\d.,:/-]{0,40}+")
+_FIGURE = re.compile(r"\d++(?:[.,:/-]\d++){0,20}+")
 _DATE = re.compile(r"\d{4}-\d\d|\d\d:\d\d|\d{1,2}[./]\d{1,2}[./]\d\d")
 _JSON = re.compile(r"""[\s>]{0,9}[\[{]\s{0,9}["{\[]""")
 _WORD = re.compile(r"[A-Za-z]?[a-z]{4,}")

@@ -181,7 +181,7 @@ class Bench:
     def semantic_cache(self) -> Figures:
         """The same question in other words is answered from the cache, another question is not."""
         cache = SemanticCache(MiniLM(), threshold=0.8)
-        agent = self.agent(config={"cache": cache}, stateless=True)
+        agent = self.agent(config={"cache": cache})
         for text in ("What is the capital of France?", "Which city is the capital of France?", "Name one tree."):
             agent.run(text)
         return {"works": cache.stats.hits == 1, "hits": cache.stats.hits}

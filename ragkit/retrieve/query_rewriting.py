@@ -38,6 +38,8 @@ PROMPTS = {
     "answers this question. They need not be true. Write one a line and nothing else: {question}",
 }
 """The question stands within the request: where it is all of the message, small models answer it."""
+_LOCAL_TOKENS = 100
+"""Tokens of each text of a model on this machine: small ones go on for ever."""
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d+[.):])\s+")
 
 
@@ -58,6 +60,7 @@ class QueryRewriter:
                 model=options.provider.partition(":")[2],
                 max_iterations=1,
                 temperature=0.0,
+                max_tokens=options.number * _LOCAL_TOKENS if provider.on_this_machine else AgentConfig.max_tokens,
                 limits=Limits(max_cost_usd=options.max_cost_usd),
                 text_tool_calls=False,
                 prices=PriceBook.from_price_files() if provider.remote else PriceBook(),

@@ -11,7 +11,7 @@ from ragkit.agent.events import Event, ModelCallStarted, Retrying, RunEnded, Too
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.result import AgentResult
 from ragkit.answer.base import Answer, Searcher
-from ragkit.answer.citations import parse_citation_numbers, resolve_citations
+from ragkit.answer.citations import ends_with_words, parse_citation_numbers, resolve_citations
 from ragkit.answer.passages import RetrievedPassages
 from ragkit.records import JSON, Citation, Hit
 
@@ -83,7 +83,7 @@ class AnswerTextDelta(AnswerEvent):
 
 @dataclass(frozen=True, slots=True)
 class AnswerTextReset(AnswerEvent):
-    """The model starts over: discard the text and the citations received so far."""
+    """Discard the text and citations received so far: the model starts over, or sent no answer and another follows."""
 
     name: ClassVar[str] = "discard"
 
@@ -205,6 +205,10 @@ class CitationStream:
         self.sent += found
         return found
 
+    def shows(self, text: str) -> bool:
+        """Whether what was streamed is a text, but for numbers: another one stands in place of no answer."""
+        return not self._cites or ends_with_words(self._text, text)
+
     def _add_passages(self, data: object) -> None:
         if isinstance(data, RetrievedPassages):
             self._shown.update(zip(data.numbers, data.hits, strict=True))
@@ -257,5 +261,9 @@ class AnswerTranslator:
             self._has_citations = False
             events += [AnswerCitation(citation) for citation in self._citations.resolve(searcher)]
         if self.result is not None:
-            events += last_events(build_answer(self.result), self._citations.sent)
+            answer = build_answer(self.result)
+            if not self._citations.shows(answer.text):
+                self._citations.sent.clear()
+                events += [AnswerTextReset(), AnswerTextDelta(answer.text)]
+            events += last_events(answer, self._citations.sent)
         return events

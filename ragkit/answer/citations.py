@@ -15,6 +15,14 @@ from ragkit.split.sentence_segmentation import sentence_spans
 CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 """`[1]` or `[1, 2]`; the group has the numbers."""
 
+_WORD = re.compile(r"\w+")
+
+
+def ends_with_words(streamed: str, text: str) -> bool:
+    """Whether a streamed text ends with the words of a text, whatever their citation numbers."""
+    shown, words = (_WORD.findall(CITATION_MARK.sub("", one)) for one in (streamed, text))
+    return shown[len(shown) - len(words) :] == words if len(words) <= len(shown) else False
+
 
 def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation:
     """The citation of characters [start:end] of the hit's document, verified against the indexed text."""

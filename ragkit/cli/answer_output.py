@@ -7,7 +7,7 @@ import re
 import click
 
 from ragkit.answer.base import EXTRACTIVE, Answer, Support, format_confidence
-from ragkit.answer.citations import CITATION_MARK
+from ragkit.answer.citations import CITATION_MARK, ends_with_words
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.verdicts import NOT_CHECKED, NOT_SUPPORTED, PARTLY_SUPPORTED
 from ragkit.cli.common import CliContext, format_also_in, format_location
@@ -52,7 +52,7 @@ def print_answer(context: CliContext, answer: Answer, *, streamed: str = "", quo
     """
     text = f"The model refused: {answer.text}" if answer.outcome is Outcome.REFUSED and answer.text else answer.text
     said = _words(CITATION_MARK.sub("", answer.text))
-    is_shown = streamed and _words(CITATION_MARK.sub("", streamed)).endswith(said)
+    is_shown = streamed and ends_with_words(streamed, answer.text)
     context.write("" if is_shown else f"\n\n{text}" if streamed else text)
     if answer.searched_for:
         context.log(f"\nsearched for: {answer.searched_for}")

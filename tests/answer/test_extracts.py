@@ -12,6 +12,7 @@ from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent, RAGOptions
+from ragkit.answer.answer_events import AnswerCitation, AnswerCompleted, AnswerTextDelta, AnswerTextReset
 from ragkit.answer.base import Support
 from ragkit.answer.outcome import NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passage_text import choose_extracts, format_extracts
@@ -125,6 +126,16 @@ def test_where_a_model_on_this_machine_sends_no_answer_the_passages_are_quoted(s
     assert answer.text.startswith("The hedge of the garden is cut in August")
     assert (answer.outcome, answer.notices) == (Outcome.ANSWERED, (notice,))
     assert [citation.source for citation in answer.citations] == ["/house/garden.txt"]
+
+
+def test_a_stream_takes_back_what_is_no_answer() -> None:
+    events = list(RAGAgent(SHELF, Local(["[1]"])).stream_answer(QUESTION))
+    at = events.index(AnswerTextReset())
+    assert [event.text for event in events[:at] if isinstance(event, AnswerTextDelta)] == ["[1]"]
+    completed = events[-1]
+    assert isinstance(completed, AnswerCompleted)
+    assert [event.text for event in events[at:] if isinstance(event, AnswerTextDelta)] == [completed.answer.text]
+    assert [event.citation.n for event in events[at:] if isinstance(event, AnswerCitation)] == [1]
 
 
 def test_passages_that_a_model_repeats_are_no_answer() -> None:

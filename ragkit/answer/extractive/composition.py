@@ -134,11 +134,12 @@ def _repeats(passage: AnswerPassage, other: AnswerPassage) -> bool:
     if passage.source == other.source and passage.start < other.end and other.start < passage.end:
         return True
     first, second = set(extract_terms(passage.text)), set(extract_terms(other.text))
-    shorter = min(len(first), len(second))
-    if passage.source == other.source and any(term.isdecimal() for term in first ^ second) and "; " in passage.text:
+    different = first ^ second
+    if passage.source == other.source and "; " in passage.text and any(term.isdecimal() for term in different):
         return False  # two rows of a table are alike but for their numbers
-    # "The default value is 20." and "The default value is 50.": of two settings, and only one was asked for
-    return len(first & second) >= min(_DUPLICATE_OVERLAP * shorter, max(2, shorter - 1))
+    if all(term.isdecimal() for term in different):
+        return True  # "The default value is 20." and "The default value is 50.": of two settings, one was asked for
+    return len(first & second) >= _DUPLICATE_OVERLAP * min(len(first), len(second))
 
 
 class _Composer:

@@ -27,9 +27,8 @@ from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_events import AnswerEvent, AnswerTranslator, CitationStream
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput
 from ragkit.answer.base import Answer, Searchable
-from ragkit.answer.checked_text import CheckedText, check_text, find_searches, hits_by_number
+from ragkit.answer.checked_text import check_text, find_searches, hits_by_number, quoted_text
 from ragkit.answer.conversation_view import show_passages
-from ragkit.answer.extractive.answer import cite_quotes, searched_for
 from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.first_search import FirstSearch
@@ -439,10 +438,10 @@ class RAGAgent(Agent):
             # only the user can repair a knowledge base, so the error must not end as a tool message
             if isinstance(call.error, KnowledgeBaseError):
                 raise call.error
-        if isinstance(last.data, ExtractiveAnswer):
-            checked = self._quoted_text(question, result.content, last.data)
-        else:
-            with self.searcher.session() as searcher:
+        with self.searcher.session() as searcher:
+            if isinstance(last.data, ExtractiveAnswer):
+                checked = quoted_text(question, result.content, last.data, searcher)
+            else:
                 messages = (*self._restore_passages(result.messages, result.state), *result.messages)
                 shown = hits_by_number(find_searches(result), messages)
                 checked = check_text(self, question, result, shown, searcher)
@@ -461,20 +460,6 @@ class RAGAgent(Agent):
             notices=checked.notices,
             unknown_citations=checked.unknown_citations,
             statements=checked.statements,
-        )
-
-    def _quoted_text(self, question: str, text: str, quoted: ExtractiveAnswer) -> CheckedText:
-        """The text of an answer without a model: quoted from the documents, so its links are safe."""
-        with self.searcher.session() as searcher:
-            citations, statements = cite_quotes(quoted, searcher)
-        return CheckedText(
-            text,
-            citations,
-            quoted.outcome,
-            quoted.abstained,
-            quoted.evidence,
-            statements=statements,
-            searched_for=searched_for(quoted.query, question),
         )
 
     def _restore_passages(self, messages: Sequence[Message], state: Mapping[str, JSON]) -> list[Message]:

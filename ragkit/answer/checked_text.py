@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragkit.agent.loop.definition import AgentDefinition
 from ragkit.agent.loop.loop import MAX_ITERATIONS_TEXT
@@ -15,6 +15,7 @@ from ragkit.answer.answer_text import clean_answer, passage_texts
 from ragkit.answer.base import Searcher, Statement, Support
 from ragkit.answer.citations import parse_citation_numbers, resolve_citations
 from ragkit.answer.extractive.answer import FoundPassages, cite_quotes, compose_quotes, searched_for
+from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.outcome import (
     NOT_IN_DOCUMENTS,
     AnswerFacts,
@@ -130,17 +131,24 @@ def _quote_instead(
     query = _first_query(result, question) or question
     found = [FoundPassages(search.query, search.hits) for search in searches if search.hits]
     text, quoted = compose_quotes(found, query, searcher, searches[0].numbers_before)
-    citations, statements = cite_quotes(quoted, searcher)
     sent = f"{facts.no_answer}, no answer" if facts.no_answer else "an empty answer"
+    return replace(
+        quoted_text(question, text, quoted, searcher),
+        notices=(f"the model sent {sent}: this is the answer without a model",),
+    )
+
+
+def quoted_text(question: str, text: str, quoted: ExtractiveAnswer, searcher: Searcher) -> CheckedText:
+    """The text of an answer without a model: quoted from the documents, so its links are safe."""
+    citations, statements = cite_quotes(quoted, searcher)
     return CheckedText(
         text,
         citations,
         quoted.outcome,
         quoted.abstained,
         quoted.evidence,
-        statements,
-        (f"the model sent {sent}: this is the answer without a model",),
-        searched_for=searched_for(query, question),
+        statements=statements,
+        searched_for=searched_for(quoted.query, question),
     )
 
 

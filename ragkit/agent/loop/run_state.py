@@ -34,8 +34,8 @@ _LAST_ANSWER_MESSAGE = Message.user("Answer my question now with the results of 
 
 def _results_as_text(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The messages without calls, which a small model would go on writing, and with the results as one of the user."""
-    asked = max(i for i, message in enumerate(messages) if message.role is Role.USER)
-    results = [message for message in messages[asked:] if message.role is Role.TOOL]
+    asked = max((i for i, message in enumerate(messages) if message.role in (Role.USER, Role.SYSTEM)), default=-1)
+    results = [message for message in messages[asked + 1 :] if message.role is Role.TOOL]
     results = [message for message in results if not message.is_error] or results
     return (*messages[: asked + 1], Message.user("\n\n".join(dict.fromkeys(message.content for message in results))))
 

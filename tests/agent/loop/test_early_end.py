@@ -187,6 +187,13 @@ def test_refused_arguments_that_are_repeated_add_nothing() -> None:
     assert last.messages[-2].content.splitlines()[1:-1] == ["3"]
 
 
+@pytest.mark.parametrize("given", [[], [Message.assistant("Hello.")]])
+def test_the_results_are_shown_where_nobody_asked(given: list[Message]) -> None:
+    provider = ScriptedProvider([written({"a": 1, "b": 2}), written({"a": 1, "b": 2}), "It is 3."])
+    provider.writes_calls = True
+    assert Agent(provider, [tool(description="Add.")(add_up)]).run(given).content == "It is 3."
+
+
 def test_a_model_that_names_a_tool_instead_of_its_result_is_asked_again() -> None:
     assert repeating("To add, you can use the `add_up` function.")[0].run("x").content == "It is 3."
 

@@ -85,7 +85,7 @@ def merge_opening_results(messages: Iterable[Message]) -> list[Message]:
             results = []
         elif message.role is Role.TOOL and message.tool_call_id in opened:
             asked = own_text(merged[-1])
-            results.append(message.content)
+            results += [message.content] if message.content else []  # an empty one was left out by the view
             merged[-1] = replace(merged[-1], content="\n\n".join([*results, asked]), data=asked)
         else:
             merged.append(message)

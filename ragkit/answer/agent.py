@@ -28,7 +28,7 @@ from ragkit.answer.answer_events import AnswerEvent, AnswerTranslator, CitationS
 from ragkit.answer.answer_text import AnswerStream, RestartableOutput
 from ragkit.answer.base import Answer, Searchable
 from ragkit.answer.checked_text import check_text, find_searches, hits_by_number, quoted_text
-from ragkit.answer.conversation_view import show_passages
+from ragkit.answer.conversation_view import show_extracts, show_passages
 from ragkit.answer.extractive.provider import ExtractiveProvider
 from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.first_search import FirstSearch
@@ -130,7 +130,7 @@ class RAGAgent(Agent):
         extracts = not is_extractive and _shows_extracts(provider, options)
         window = config.context_window or ContextWindow()
         if window.view is leave_out_results:
-            window = replace(window, view=show_passages)
+            window = replace(window, view=show_extracts if extracts else show_passages)
         search = RAGTool(
             searcher,
             top_k=options.top_k,

@@ -67,6 +67,7 @@ def check_text(
 
     used_up = result.stop_reason in {"max_iterations", "loop"}
     searches = find_searches(result)
+    asked = _first_query(result, question) or question  # a follow-up with what it refers to
     numbers = None if agent.config.response_format is not None else shown
     blocks = [block for search in searches for block in search.blocks.values()]
     known = [question, *passage_texts(shown.values())]
@@ -79,7 +80,7 @@ def check_text(
     attributed = Attribution(text, ())
     reason = _last_stop_reason(result) if used_up else result.stop_reason
     if numbers is not None and not abstained and not no_answer and reason not in ("refusal", "content_filter"):
-        attributed = attribute(text, check_statements(text, shown, searcher, question))
+        attributed = attribute(text, check_statements(text, shown, searcher, asked))
     added = attributed.added.difference(parse_citation_numbers(text))
     citations = tuple(resolve_citations(attributed.text, shown, searcher, added))
     is_supported = attributed.added and all(s.support is Support.SUPPORTED for s in attributed.statements)
@@ -100,7 +101,7 @@ def check_text(
     if outcome is Outcome.EMPTY and no_mark and numbers is not None and reason != "length":
         return _quote_instead(question, result, searches, searcher, facts)
     evidence = max((search.evidence or 0.0 for search in searches), default=0.0)
-    if outcome is Outcome.UNCITED and _is_unsupported(result, searches, attributed.statements, question):
+    if outcome is Outcome.UNCITED and _is_unsupported(result, searches, attributed.statements, asked):
         return CheckedText(
             NOT_IN_DOCUMENTS,
             (),

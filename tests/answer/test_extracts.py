@@ -186,6 +186,33 @@ def test_another_question_shows_other_extracts_of_the_same_passage() -> None:
     assert [citation.n for citation in answer.citations] == [1]
 
 
+def test_a_follow_up_is_shown_complete_and_without_passages_of_earlier_questions() -> None:
+    provider = Local(["In August [1].", "Beside the door [2].", "Beside the door, too [2]."])
+    agent = RAGAgent(SHELF, provider, memory=ConversationMemory())
+    agent.ask(QUESTION)
+    agent.ask("Where does the key of the cellar hang?")
+    agent.ask("And that of the shed?")
+    messages = [message for message in provider.requests[-1].messages if message.role is not Role.SYSTEM]
+    assert [message.content for message in messages[:-1]] == [
+        QUESTION,
+        "In August [1].",
+        "Where does the key of the cellar hang?",
+        "Beside the door [2].",
+    ]
+    passages, _, question = messages[-1].content.rpartition("</data")
+    assert "hook fifteen" in passages
+    assert question.partition("\n\n")[2] == "And that of the shed?\n(Where does the key of the cellar hang (the shed)?)"
+
+
+def test_an_answer_to_a_follow_up_is_judged_with_what_that_refers_to() -> None:
+    text = "The lock_root option maps the root user to nobody. This behavior of lock_root is enabled by default."
+    shelf = Shelf({"/nfs.txt": text, "/pond.txt": "The pond has goldfish."})
+    agent = RAGAgent(shelf, Local(["To nobody [1].", "Yes, it is enabled by default."]), memory=ConversationMemory())
+    agent.ask("What does the lock_root option map the root user to?")
+    answer = agent.ask("Is it enabled by default?")
+    assert (answer.outcome, answer.text) == (Outcome.ANSWERED, "Yes, it is enabled by default [1].")
+
+
 @pytest.mark.parametrize("text", [NOTHING_FOUND, "not in documents", "**Not in the documents.**", "[not in documents]"])
 def test_a_repeated_mark_or_empty_result_is_an_abstention(text: str) -> None:
     answer = RAGAgent(SHELF, Local([text])).ask("Which vaccine protects against measles?")
@@ -226,6 +253,8 @@ def test_may_after_a_preposition_is_a_month(text: str, support: Support) -> None
         ("I am the PELICAN.", Outcome.NOT_IN_DOCUMENTS, NOT_IN_DOCUMENTS),
         ("Yes.", Outcome.UNCITED, "Yes."),
         ("That is correct.", Outcome.UNCITED, "That is correct."),
+        ("Yes, the hedge is cut.", Outcome.ANSWERED, "Yes, the hedge is cut [1]."),
+        ("Yes, the pelican is cut.", Outcome.NOT_IN_DOCUMENTS, NOT_IN_DOCUMENTS),
     ],
 )
 def test_a_bare_word_answers_if_its_sentence_speaks_of_the_question(text: str, outcome: Outcome, shown: str) -> None:

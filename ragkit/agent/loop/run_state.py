@@ -337,7 +337,7 @@ def _count_all_tokens(request: ModelRequest, native_tools: bool) -> int:
 
 
 def _mark_tool_result(message: Message) -> Message:
-    if message.role is not Role.TOOL:
+    if message.role is not Role.TOOL or not message.content:
         return message
     text = mark_as_data(message.name, message.content)
     # not `replace`, which is slow: this runs for every result in every request

@@ -51,7 +51,7 @@ _PRONOUN = re.compile(
     r"|er|ihn|ihm|sein\w*|dort|davon|damit|dafür|dazu|diese[rsmn]?"
     r"|dies|(?<!-)ce|cela|ça|cette|ces|(?<!-)elle|ella|ellos|ellas|eso|esto|ésta?)\b|\b(?-i:sie)\b"
     r"|\b(?:do|undo|of|with|about|for|like|is|was|does|than|after|before) that\b|\bthat(?: \w+)?\s*\?*$"
-    r"|\bthe same(?=\s*\?*$| for\b| with\b)|\bthen\s*\?*$"
+    r"|\b(?:my|our|your) own\s*\?*$|\bthe same(?=\s*\?*$| for\b| with\b)|\bthen\s*\?*$"
     r"|\bdas(?=\s+(?:auch|bei|für|mit|nicht|noch|schon|in|im|zu|von|dann)\b|\s*\?*$)"
     r"|\bes(?=\s*\?*$)|\b(?-i:[a-zñáéíóú]{2,}[aei]rl[aeo]s?)\b|(?<=cómo )l[ao]s?\b"
     r"|\b(?:comment|puis-je|peut-on|peux-tu|pouvez-vous|dois-je|doit-on|faut-il) (?:l['’]|l(?:a|e|es) (?=\w+[ei]r\b))"

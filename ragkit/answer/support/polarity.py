@@ -31,9 +31,11 @@ _SOFT = re.compile(
 )
 _IDIOMS = re.compile(
     r"\b(?:not only|no matter|no doubt|not necessarily|whether or not|if not|if none|if any|no more than|no less than"
-    r"|no later than|no longer than|not more than|not less than|at no (?:extra )?cost|no\.\s?\d)",
+    r"|no later than|no longer than|not more than|not less than|at no (?:extra )?cost|no\.\s?\d)"
+    r"|^\s*without [^,.;]{1,80}(?=,|\s*$)",
     re.IGNORECASE,
 )
+"""Words of a negation that deny nothing; "Without the option, ..." is a condition."""
 _OPPOSITES = (
     "enable/disable allow/forbid allow/prohibit allow/refuse permit/forbid increase/decrease increase/reduce"
     " raise/lower before/after minimum/maximum min/max least/most more/less more/fewer higher/lower above/below"

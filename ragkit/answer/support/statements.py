@@ -10,7 +10,7 @@ nothing about the documents: they are no statements.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -84,6 +84,7 @@ _ON_THE_SEARCH = re.compile(
 )
 _DECISION = re.compile(r"(?:(?:it|that|this) is )?(?:yes|no|true|false|correct|right|wrong)\b", re.IGNORECASE)
 """Answers a question without a word of its own."""
+_ASSENT = re.compile(r"^yes\b[\s,.:;!-]*", re.IGNORECASE)
 _MAX_BARE_CHARS = 200
 """Characters of an answer of one word, with what stands about it."""
 _LEAD_IN = re.compile(r":\s*$")
@@ -126,6 +127,21 @@ def find_bare_answer(text: str) -> ClaimedStatement | None:
     is_bare = len(terms) == 1 and not CITATION_MARK.search(text)
     no_claim = _DECISION.match(plain) or _TALK.match(plain) or _ON_THE_SEARCH.search(plain)
     return ClaimedStatement(plain, ()) if is_bare and not no_claim else None
+
+
+def find_assent(text: str, asked: Collection[str]) -> ClaimedStatement | None:
+    """What an answer says yes to in words of the question ("Yes, it is on by default."); None for other answers.
+
+    Args:
+        text: the answer.
+        asked: the terms of the question.
+    """
+    if len(text) > _MAX_BARE_CHARS or CITATION_MARK.search(text):
+        return None
+    plain = _plain(text)
+    said = _ASSENT.sub("", plain)
+    terms = {*extract_terms(said)} - STOP_WORDS
+    return ClaimedStatement(said, ()) if said != plain and terms and terms <= {*asked} else None
 
 
 def is_only_on_the_search(text: str) -> bool:

@@ -22,7 +22,7 @@ from ragkit.answer.facts.passage_facts import Facts, PassageFacts
 from ragkit.answer.facts.quantities import Date, Quantity, find_quantities
 from ragkit.answer.passage_text import describe_fields, describe_validity
 from ragkit.answer.support.polarity import negation_conflicts, opposites_in
-from ragkit.answer.support.statements import ClaimedStatement, find_bare_answer, split_statements
+from ragkit.answer.support.statements import ClaimedStatement, find_assent, find_bare_answer, split_statements
 from ragkit.answer.support.wording import (
     CERTAIN_SHARE,
     LEXICAL_COSINE,
@@ -63,11 +63,11 @@ def check_statements(
         question: names of the question are not taken for names that the model invented.
     """
     claims = split_statements(text)
-    bare = None if claims or not question else find_bare_answer(text)
+    asked = frozenset(extract_terms(question))
+    bare = find_assent(text, asked) or (None if claims or not question else find_bare_answer(text))
     claims = [bare] if bare else claims
     if not claims:
         return ()
-    asked = frozenset(extract_terms(question))
     passages = {n: PassageFacts(hit, _described(hit, asked, searcher)) for n, hit in shown.items()}
     weights = _term_weights(claims, searcher)
     judge = _Judge(searcher, weights, asked, frozenset(_NUMBERED_NAME.findall(question)))

@@ -105,6 +105,8 @@ def test_words_that_refer_to_nothing_before_the_question_are_no_references(quest
         ("What share of its turnover does the shop hand over as rent?", Reference.POSSIBLE),
         ("Why?", Reference.CERTAIN),
         ("And Bullseye?", Reference.CERTAIN),
+        ("How do I define my own?", Reference.PRONOUN),
+        ("How do I define my own file types?", Reference.NONE),
     ],
 )
 def test_a_question_says_how_much_it_needs_the_one_before(question: str, reference: Reference) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
@@ -15,11 +15,26 @@ from ragkit.answer.extractive.answer import ZERO_COST, FoundPassages, compose_qu
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
-from ragkit.answer.extractive.whole import answer_whole
+from ragkit.answer.extractive.whole import answer_whole, find_scope
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
-from ragkit.records import Where
+from ragkit.records import JSON, Where
 
 _QUOTE_NUMBER = re.compile(r"\[(\d{1,4})\]$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSearch:
+    """What is searched for a question."""
+
+    query: str
+    within: str = ""
+    """The document that alone is searched, as the question names it; '' for all."""
+    where: str = ""
+    """The filter of that document, as text."""
+
+    def arguments(self, query: str) -> dict[str, JSON]:
+        """The arguments of the call that searches for the query, or for a part of it."""
+        return {"query": query, "where": self.where} if self.where else {"query": query}
 
 
 class ExtractiveProvider(Provider):
@@ -53,9 +68,9 @@ class ExtractiveProvider(Provider):
             if whole is not None:  # the tool is called all the same: who may read the answer follows from its result
                 calls = [ToolCall(TOOL_NAME, {"query": last.content})]
                 return Completion(replace(Message.assistant("", calls), data=whole), ZERO_COST, "tool_calls")
-            query = find_query(request.messages, searcher, self._where)
-        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(query)]
-        return Completion(replace(Message.assistant("", calls), data=query), ZERO_COST, "tool_calls")
+            planned = plan_search(request.messages, searcher, self._where)
+        calls = [ToolCall(TOOL_NAME, planned.arguments(part)) for part in split_question(planned.query)]
+        return Completion(replace(Message.assistant("", calls), data=planned), ZERO_COST, "tool_calls")
 
     def _answer(self, messages: Sequence[Message]) -> Message:
         results = list(takewhile(lambda message: message.role is Role.TOOL, reversed(messages)))[::-1]
@@ -68,19 +83,23 @@ class ExtractiveProvider(Provider):
         if isinstance(asked, LookedUp):
             text, quoted = asked.numbered(offset)
             return Message(Role.ASSISTANT, text, data=quoted)
-        query = asked if isinstance(asked, str) else " ".join(passages.query for passages in searches)
+        planned = asked if isinstance(asked, PlannedSearch) else PlannedSearch(" ".join(one.query for one in searches))
         with self._documents.session() as searcher:
-            text, quoted = compose_quotes(found, query, searcher, offset, self._threshold)
+            text, quoted = compose_quotes(
+                found, planned.query, searcher, offset, threshold=self._threshold, within=planned.within
+            )
         return Message(Role.ASSISTANT, text, data=quoted)
 
 
-def find_query(messages: Sequence[Message], searcher: Searcher, where: Where = None) -> str:
-    """The last question of a conversation as it is searched: standalone, with its spelling corrected."""
+def plan_search(messages: Sequence[Message], searcher: Searcher, where: Where = None) -> PlannedSearch:
+    """The search for the last question of a conversation: standalone, with its spelling corrected."""
     asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
     at = max(asked, default=len(messages) - 1)
     if answer_whole(messages[at].content, searcher, where) is not None:  # complete in itself
-        return messages[at].content
-    return to_query(messages[at].content, _previous_query(messages[:at]), searcher, where)
+        return PlannedSearch(messages[at].content)
+    if scope := find_scope(messages[at].content, searcher, where):
+        return PlannedSearch(to_query(scope.query, "", searcher), scope.name, scope.expression)
+    return PlannedSearch(to_query(messages[at].content, _previous_query(messages[:at]), searcher, where))
 
 
 def _last_quote_number(messages: Sequence[Message]) -> int:

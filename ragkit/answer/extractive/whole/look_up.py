@@ -35,6 +35,7 @@ from ragkit.answer.extractive.whole.questions import (
     read_name,
     unquoted,
 )
+from ragkit.answer.extractive.whole.scope import Scope, find_scope, read_scope
 from ragkit.answer.searchers.text_search import FoundText, Span, TextMatches, TextPattern
 from ragkit.errors import InvalidOption
 from ragkit.index.sources.ids import display_name
@@ -77,13 +78,22 @@ class DocumentReader(Searcher, Protocol):
 
 def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp | None:
     """See `answer_whole`."""
-    asked = read_document_question(question)
-    if asked is None or not isinstance(searcher, DocumentReader):
+    if not isinstance(searcher, DocumentReader):
         return None
-    draft = _Draft(searcher)
+    asked, draft = read_document_question(question), _Draft(searcher)
+    if asked is None:
+        _say_missing(draft, question, where)
+        return draft.finish(question, over_all=True) if draft.lines else None
     if not _ANSWERS[asked.asked](draft, asked, question, where):
         return None
     return draft.finish(question, over_all=asked.asked in OVER_ALL or not draft.quotes)
+
+
+def scope_of(question: str, searcher: Searcher, where: Where = None) -> Scope | None:
+    """See `whole.find_scope`."""
+    if not isinstance(searcher, DocumentReader) or read_scope(question) is None:
+        return None
+    return find_scope(question, ((source, title) for source, title, _ in searcher.documents(where)))
 
 
 def summarize_extract(reader: DocumentReader, source: str) -> LookedUp:
@@ -194,6 +204,16 @@ def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources:
         hint = f" Similar names: {', '.join(near)}." if near else ""
         draft.say(f"Not in these documents: none of {len(sources):,} has the name {name.text}.{hint}")
         draft.is_abstention = True
+
+
+def _say_missing(draft: _Draft, question: str, where: Where) -> None:
+    """Say that no document has the name of the file that a question is asked of."""
+    found = read_scope(question)
+    if found is None or not (found[2] and found[1].has_suffix):
+        return
+    documents = draft.reader.documents(where)
+    if not _find(found[1].text, documents):
+        _say_which(draft, found[1], (), [source for source, _, _ in documents])
 
 
 def _describe(draft: _Draft, source: str) -> bool:

@@ -269,16 +269,18 @@ class DocumentName:
     is_file: bool
     """Whether it is certainly one: it has the suffix of a file, quotation marks, or "the document" before it."""
     has_suffix: bool = False
+    is_quoted: bool = False
 
 
 def read_name(text: str) -> DocumentName:
     """What a question names."""
     plain = _NOUN.sub("", text, count=1) if _NOUN.match(text) else text
     is_file = plain != text
-    if quoted := _QUOTED.fullmatch(plain.strip()):
+    quoted = _QUOTED.fullmatch(plain.strip())
+    if quoted:
         plain, is_file = quoted[1], True
     has_suffix = bool(_SUFFIX.search(plain.lower()))
-    return DocumentName(plain.strip(), is_file or has_suffix, has_suffix)
+    return DocumentName(plain.strip(), is_file or has_suffix, has_suffix, quoted is not None)
 
 
 def names_no_other(text: str) -> bool:

@@ -29,7 +29,7 @@ from ragkit.answer.extractive.whole.questions import (
     DocumentName,
     DocumentQuestion,
     close_names,
-    find_named,
+    find_document_named,
     names_no_other,
     read_document_question,
     read_name,
@@ -124,7 +124,7 @@ def find_document(reader: DocumentReader, text: str, where: Where = None) -> str
 
 
 def _find(text: str, documents: Sequence[tuple[str, str, int]]) -> list[str]:
-    return find_named(read_name(text), ((source, title) for source, title, _ in documents))
+    return find_document_named(text, ((source, title) for source, title, _ in documents))
 
 
 class _Draft:
@@ -208,12 +208,12 @@ def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources:
 
 def _say_missing(draft: _Draft, question: str, where: Where) -> None:
     """Say that no document has the name of the file that a question is asked of."""
-    found = read_scope(question)
-    if found is None or not (found[2] and found[1].has_suffix):
+    asked = read_scope(question)
+    if asked is None or not (asked.is_certain and asked.name.has_suffix):
         return
     documents = draft.reader.documents(where)
-    if not _find(found[1].text, documents):
-        _say_which(draft, found[1], (), [source for source, _, _ in documents])
+    if not _find(asked.text, documents):
+        _say_which(draft, asked.name, (), [source for source, _, _ in documents])
 
 
 def _describe(draft: _Draft, source: str) -> bool:

@@ -318,6 +318,13 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
     return next(filter(None, levels), [])
 
 
+def find_document_named(text: str, documents: Iterable[tuple[str, str]]) -> list[str]:
+    """See `find_named`: by all words first, since "Report 2024.txt" may be the name of a file."""
+    known = list(documents)
+    whole = DocumentName(text.strip(), is_file=True, has_suffix=bool(_SUFFIX.search(text.lower())))
+    return find_named(whole, known) or find_named(read_name(text), known)
+
+
 def _normalize(text: str) -> str:
     """Letters and digits in lower case, numbers without leading zeros: "PEP 8" is the name of `pep-0008.rst`."""
     return " ".join(word.lstrip("0") or word for word in re.findall(r"[^\W_]+", text.casefold()))

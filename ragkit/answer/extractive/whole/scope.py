@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ragkit.answer.extractive.whole.questions import DocumentName, find_named, read_name
+from ragkit.answer.extractive.whole.questions import MAX_QUESTION_CHARS, DocumentName, find_document_named, read_name
 from ragkit.records import Where
 
 MAX_SOURCES = 20
@@ -60,9 +60,28 @@ _SETTINGS = re.compile(r"\.(?:json|ya?ml|toml|ini|cfg|conf|env|lock|sh|py|js|ts)
 _COMPILED: list[re.Pattern[str]] = []
 
 
-def read_scope(question: str) -> tuple[str, DocumentName, bool] | None:
-    """What is asked, the document that the question names, and whether it means that document by its form."""
+@dataclass(frozen=True, slots=True)
+class ScopedQuestion:
+    """A question of a form that names a document."""
+
+    query: str
+    """What is asked."""
+    text: str
+    """The document as it is named."""
+    is_certain: bool
+    """Whether the form means that document; else it may mean any file that documents are about."""
+
+    @property
+    def name(self) -> DocumentName:
+        """The name of the document."""
+        return read_name(self.text)
+
+
+def read_scope(question: str) -> ScopedQuestion | None:
+    """What a question asks of which document by its form; None for others."""
     text = " ".join(question.replace("’", "'").split()).strip("¿¡ ").rstrip("?.! ")
+    if len(text) > MAX_QUESTION_CHARS:
+        return None
     if not _COMPILED:
         _COMPILED.extend(re.compile(form, re.IGNORECASE) for form in (*_FORMS, _PHRASE, *_PLACES))
     for number, form in enumerate(_COMPILED):
@@ -74,15 +93,16 @@ def read_scope(question: str) -> tuple[str, DocumentName, bool] | None:
         name, is_certain = read_name(match["name"]), number <= len(_FORMS)
         query = " ".join(rest.split()).strip(" ,:")
         if query and (name.is_quoted or "." in name.text) and (is_certain or not _SETTINGS.search(name.text)):
-            return (query if number < len(_FORMS) else f"{query}?"), name, is_certain
+            return ScopedQuestion(query if number < len(_FORMS) else f"{query}?", match["name"], is_certain)
     return None
 
 
 def find_scope(question: str, documents: Iterable[tuple[str, str]]) -> Scope | None:
     """The scope of a question; None if it names no document, given as source and title, or too many."""
-    found = read_scope(question)
-    if found is None:
+    asked = read_scope(question)
+    if asked is None:
         return None
-    query, name, _ = found
-    sources = find_named(name, documents)
-    return Scope(query, name.text, tuple(sources)) if 0 < len(sources) <= MAX_SOURCES else None
+    sources = find_document_named(asked.text, documents)
+    file = sources[0].rpartition("/")[2] if len(sources) == 1 else ""
+    name = file if file and asked.text.lower().endswith(file.lower()) and "/" not in asked.text else asked.name.text
+    return Scope(asked.query, name, tuple(sources)) if 0 < len(sources) <= MAX_SOURCES else None

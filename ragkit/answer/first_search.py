@@ -9,7 +9,6 @@ from ragkit.agent.messages import Message, ToolCall
 from ragkit.answer.base import Searchable
 from ragkit.answer.extractive.provider import plan_search
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
-from ragkit.answer.passages import TOOL_NAME
 from ragkit.records import Where
 
 
@@ -32,4 +31,4 @@ class FirstSearch:
             return []
         with self.documents.session() as searcher:
             planned = plan_search(messages, searcher, self.where)
-        return [ToolCall(TOOL_NAME, planned.arguments(planned.query))]
+        return [planned.call(planned.query)]

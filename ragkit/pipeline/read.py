@@ -336,7 +336,7 @@ class _SectionReader:
             hint = did_you_mean(node.value, known)
             message = f"unknown {registry.kind} {describe_node(node)}{hint}; available: {', '.join(known)}"
             if not hint:
-                message += f"; for one of yours, register(\"{registry.kind}\", ...) or install its package"
+                message += f'; for one of yours, register("{registry.kind}", ...) or install its package'
         self.problems.append(ConfigProblem((node or key).location, message))
         return None
 

@@ -180,7 +180,7 @@ def compose_quotes(
             if len(searches) > 1:
                 lines.append(f"{f'Not in {within}' if within else NOT_IN_DOCUMENTS[:-1]}: {found.query}")
     evidence = sum(confidences) / max(1, len(confidences))
-    searched = f"{query} (in {within})" if within else query
+    searched = f"{query} (in {within})" if within else query  # see `Scope.of`
     quoted = ExtractiveAnswer(tuple(quotes or nearest), not quotes, searched, evidence)
     return "\n".join(lines) if quotes else _format_abstention(quoted, within), quoted
 

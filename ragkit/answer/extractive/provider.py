@@ -16,9 +16,11 @@ from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.extractive.whole import answer_whole, find_scope
+from ragkit.answer.extractive.whole.scope import Scope
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
-from ragkit.records import JSON, Where
+from ragkit.records import Where
 
+_SCOPE = re.compile(r" \(in [^()]{1,200}\)\Z")
 _QUOTE_NUMBER = re.compile(r"\[(\d{1,4})\]$", re.MULTILINE)
 
 
@@ -27,14 +29,12 @@ class PlannedSearch:
     """What is searched for a question."""
 
     query: str
-    within: str = ""
-    """The document that alone is searched, as the question names it; '' for all."""
-    where: str = ""
-    """The filter of that document, as text."""
+    scope: Scope | None = None
+    """The documents that alone are searched; None for all."""
 
-    def arguments(self, query: str) -> dict[str, JSON]:
-        """The arguments of the call that searches for the query, or for a part of it."""
-        return {"query": query, "where": self.where} if self.where else {"query": query}
+    def call(self, query: str) -> ToolCall:
+        """The call that searches for the query, or for a part of it."""
+        return ToolCall(TOOL_NAME, {"query": self.scope.of(query) if self.scope else query})
 
 
 class ExtractiveProvider(Provider):
@@ -69,7 +69,7 @@ class ExtractiveProvider(Provider):
                 calls = [ToolCall(TOOL_NAME, {"query": last.content})]
                 return Completion(replace(Message.assistant("", calls), data=whole), ZERO_COST, "tool_calls")
             planned = plan_search(request.messages, searcher, self._where)
-        calls = [ToolCall(TOOL_NAME, planned.arguments(part)) for part in split_question(planned.query)]
+        calls = [planned.call(part) for part in split_question(planned.query)]
         return Completion(replace(Message.assistant("", calls), data=planned), ZERO_COST, "tool_calls")
 
     def _answer(self, messages: Sequence[Message]) -> Message:
@@ -86,7 +86,12 @@ class ExtractiveProvider(Provider):
         planned = asked if isinstance(asked, PlannedSearch) else PlannedSearch(" ".join(one.query for one in searches))
         with self._documents.session() as searcher:
             text, quoted = compose_quotes(
-                found, planned.query, searcher, offset, threshold=self._threshold, within=planned.within
+                found,
+                planned.query,
+                searcher,
+                offset,
+                threshold=self._threshold,
+                within=planned.scope.name if planned.scope else "",
             )
         return Message(Role.ASSISTANT, text, data=quoted)
 
@@ -98,7 +103,7 @@ def plan_search(messages: Sequence[Message], searcher: Searcher, where: Where = 
     if answer_whole(messages[at].content, searcher, where) is not None:  # complete in itself
         return PlannedSearch(messages[at].content)
     if scope := find_scope(messages[at].content, searcher, where):
-        return PlannedSearch(to_query(scope.query, "", searcher), scope.name, scope.expression)
+        return PlannedSearch(to_query(scope.query, "", searcher), scope)
     return PlannedSearch(to_query(messages[at].content, _previous_query(messages[:at]), searcher, where))
 
 
@@ -113,7 +118,7 @@ def _previous_query(messages: Sequence[Message]) -> str:
     for message in reversed(messages):
         for call in reversed(message.tool_calls):
             if call.name == TOOL_NAME and isinstance(query := call.arguments.get("query"), str):
-                return query
+                return _SCOPE.sub("", query)
         if message.role is Role.USER and reply_to_small_talk(message.content) is None:
             return message.content
     return ""

@@ -481,6 +481,9 @@ class AnswerTask:
             }  # fmt: skip
             if partial is not None:
                 detail[SHOWN_KEY] = _shown_ids(partial, self.turn.shown)
+            if cancelled:  # the text that stays names them
+                sent: list[JSON] = [citation.to_json() for citation in self._citations.sent]
+                detail["citations"] = await asyncio.to_thread(self._add_document_ids, sent)
             await runner.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)
         self._count_metrics(status, usage)
         await self.events.put(AnswerFailed(response, self.trace_id, self.turn.session_id if self.turn else None))

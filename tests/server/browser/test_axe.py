@@ -41,6 +41,7 @@ def test_axe_finds_nothing_on_any_view(open_page: Opener, serving: Serving, sche
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 844}, reduced_motion="reduce")
     expect(page.locator(".welcome .keys")).to_be_visible()
     assert violations(page) == []
+    ask_and_wait(page, "Which instruments are in the equipment table?")
     turn = ask_and_wait(page, DEWAR)
     assert violations(page) == []
     turn.get_by_role("button", name="Citation 1:").click()

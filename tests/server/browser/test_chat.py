@@ -107,7 +107,7 @@ def test_an_unanswerable_question_shows_a_refusal(page: Page, serving: Serving) 
     message = serving.message(session_of(page))
     assert message["abstained"] is True
     expect(turn.locator(".abstained")).to_have_text("Not in these documents")
-    expect(turn.get_by_role("region", name="Nearest passages").get_by_role("listitem")).to_have_count(
+    expect(turn.get_by_role("group", name="Nearest passages").get_by_role("listitem")).to_have_count(
         len(message["citations"])
     )
     meter = turn.get_by_role("meter", name="Evidence")

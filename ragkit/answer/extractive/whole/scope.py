@@ -28,15 +28,9 @@ class Scope:
         """The filter of these documents."""
         return {"source": {"$in": list(self.sources)}}
 
-    @property
-    def expression(self) -> str:
-        """The same filter as text, see `parse_where`."""
-        return f"source in ({', '.join(map(_quote, self.sources))})"
-
-
-def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    def of(self, query: str) -> str:
+        """A query, or a part of one, to these documents: a question of the last form below."""
+        return f"{query} (in {self.name})"
 
 
 _NAME = r"(?P<name>[\"“„«‚‘][^\"”“»’‘]{1,120}[\"”“»’‘]|(?:[^\s,;:?!\"]+ ){0,6}?[^\s,;:?!\"]+\.[a-z][a-z0-9]{1,4})"
@@ -51,8 +45,9 @@ _FORMS = (
     rf"was (?:steht|sagt|schreibt|empfiehlt) (?:(?:in|im) )?{_NAME} (?:über|zum|zur|zu|von) {_REST}",
     rf"(?:que|qu'est-ce que?) (?:dit )?{_NAME} (?:dit )?(?:sur|au sujet des?|à propos des?) {_REST}",
     rf"qué dice {_NAME} (?:sobre|acerca del?|del?) {_REST}",
+    rf"{_REST} \(in {_NAME}\)",
 )
-"""What a document says about something."""
+"""What a document says about something; the last one is that of queries."""
 _PHRASE = rf"(?:^|(?<=\s))(?:,\s*)?{_ACCORDING} {_NAME}(?=[\s,:]|$),?:?"
 _PLACES = (rf"{_IN} {_NAME}\s?[,:] {_REST}", rf"{_REST} {_IN} {_NAME}")
 """They may also mean a file that documents are about: "How do I set the port in config.json?"."""
@@ -105,4 +100,5 @@ def find_scope(question: str, documents: Iterable[tuple[str, str]]) -> Scope | N
     sources = find_document_named(asked.text, documents)
     file = sources[0].rpartition("/")[2] if len(sources) == 1 else ""
     name = file if file and asked.text.lower().endswith(file.lower()) and "/" not in asked.text else asked.name.text
+    name = f'"{name}"' if asked.name.is_quoted else name
     return Scope(asked.query, name, tuple(sources)) if 0 < len(sources) <= MAX_SOURCES else None

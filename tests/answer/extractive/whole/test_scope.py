@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from ragkit import KnowledgeBase
-from ragkit.answer.extractive.whole.scope import Scope, find_scope
+from ragkit.answer.extractive.whole.scope import find_scope
 from ragkit.answer.outcome import Outcome
-from ragkit.store.filters.where_syntax import parse_where
 
 DOCUMENTS = [("/d/pump.md", "Pumps"), ("/d/Report 2024.txt", "Report"), ("/d/port.json", "")]
 
@@ -55,9 +54,12 @@ def test_other_questions_are_searched_for_everywhere(question: str) -> None:
     assert find_scope(question, DOCUMENTS) is None
 
 
-def test_the_filter_as_text_is_the_same_filter() -> None:
-    scope = Scope("oil", "c.md", ('/d/a "b"\\c.md', "/d/ä, (x).md"))
-    assert parse_where(scope.expression) == scope.where
+@pytest.mark.parametrize("question", ["What does pump.md say about oil?", 'According to "Pumps", who changes oil?'])
+def test_a_query_to_a_document_is_a_question_to_it(question: str) -> None:
+    scope = find_scope(question, DOCUMENTS)
+    assert scope is not None
+    assert find_scope(scope.of(scope.query), DOCUMENTS) == scope
+    assert scope.where == {"source": {"$in": ["/d/pump.md"]}}
 
 
 @pytest.fixture(scope="module")

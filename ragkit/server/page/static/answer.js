@@ -233,7 +233,8 @@ function markStatements(body, statements) {
 
 /** The statements that the cited passages do not support, with the reason. */
 function unsupportedList(statements) {
-  const items = statements.map(({ text, support, reason, found_in: found }) => h("li", {},
+  const once = statements.filter((one, at) => statements.findIndex(({ text, reason }) => text === one.text && reason === one.reason) === at);
+  const items = once.map(({ text, support, reason, found_in: found }) => h("li", {},
     h("span", { dir: "auto" }, plain(text)), " ", h("span", { class: "mark bad" }, support === "no_citation" ? t("no citation") : t("not supported")), " ",
     h("span", { class: "where" }, plain(reason), found ? t("; it is in [{n}]", { n: found }) : "")));
   return h("section", { class: "note warn", "aria-label": t("Unsupported statements") }, h("h3", {}, t("Not supported by the cited passages")), h("ul", {}, items));

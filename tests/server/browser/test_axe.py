@@ -41,8 +41,8 @@ def test_axe_finds_nothing_on_any_view(open_page: Opener, serving: Serving, sche
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 844}, reduced_motion="reduce")
     expect(page.locator(".welcome .keys")).to_be_visible()
     assert violations(page) == []
-    ask_and_wait(page, "Which instruments are in the equipment table?")
     turn = ask_and_wait(page, DEWAR)
+    ask_and_wait(page, "How many days of holiday does a full-time employee get?")  # two answers with equal parts
     assert violations(page) == []
     turn.get_by_role("button", name="Citation 1:").click()
     expect(page.locator(".mark-box")).not_to_have_count(0)

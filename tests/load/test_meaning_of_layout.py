@@ -313,6 +313,18 @@ def test_the_tables_of_a_dashboard_are_read_one_by_one() -> None:
     ]
 
 
+def test_a_table_that_begins_behind_empty_columns_is_one() -> None:
+    rows: list[list[object]] = [[None, "B3", "C3"], [None, "B4", "C4"], [None, "B5", "C5"]]
+    assert sheet_text(rows) == "B3: B4; C3: C4\nB3: B5; C3: C5"
+
+
+def test_two_columns_of_different_texts_beside_a_table_may_have_no_names() -> None:
+    prices: list[list[object]] = [["Week", "Price"], ["First", 10], ["Second", 12]]
+    meanings = [["RO", "no meals"], ["BB", "breakfast"], ["HB", "half board"]]
+    text = sheet_text([[*left, None, *right] for left, right in zip(prices, meanings, strict=True)])
+    assert "RO: BB" not in text and "no meals" in text
+
+
 def test_groups_of_rows_and_columns_are_no_tables_of_their_own() -> None:
     grouped: list[list[object]] = [["Part", "Place"], ["Bolts"], ["M8", "Shelf A"], ["M9", "Shelf B"], ["Nuts"]]
     grouped += [["N8", "Shelf C"], ["N9", "Shelf D"], ["N10", "Shelf E"]]

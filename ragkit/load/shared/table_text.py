@@ -87,6 +87,8 @@ def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
         if held:
             continue
         caption = ""
+        if max(_column_range(row.cells)[1] for row in ahead) < _first_name(header):
+            header = ()  # of a table that stood to the right
         is_note = all(_filled(row) == 1 for row in ahead) and (region.ended or len(header) > 2)
         titles, names = (len(ahead), 0) if is_note else _find_header(ahead, known=header)
         if names:
@@ -150,8 +152,7 @@ def _split_tables(region: Sequence[TableRow]) -> Iterator[TableRow]:
         yield from region
         return
     for part in parts:
-        caption = _caption_rows(part)
-        names = caption if _is_table(part) else -1
+        names = _caption_rows(part) if _is_table(part) and _has_clear_names(part) else -1
         yield from (replace(row, names=True) if number == names else row for number, row in enumerate(part))
         yield TableRow(part[-1].number, ())
 
@@ -167,7 +168,8 @@ def _cut_columns(region: Sequence[TableRow]) -> list[list[TableRow]]:
     blocks = zip(starts, ends, strict=True)
     cuts = [start for start, end in blocks if _is_table(_columns(region, start, end))]
     edges = pairwise([0, *cuts, width])
-    return [_columns(region, first, last) for first, last in edges] if cuts else [list(region)]
+    parts = [part for first, last in edges if (part := _columns(region, first, last))]
+    return parts if cuts else [list(region)]
 
 
 def _columns(region: Sequence[TableRow], first: int, last: int) -> list[TableRow]:
@@ -216,6 +218,15 @@ def _is_table(rows: Sequence[TableRow]) -> bool:
         return False
     keys = [cells[0] for cells in filled[1:]]
     return all(keys) and not any(map(is_number, keys)) and len(set(keys)) > 1
+
+
+def _has_clear_names(rows: Sequence[TableRow]) -> bool:
+    """Whether the first row of a table is certainly one of names: columns of different texts may have none."""
+    caption = _caption_rows(rows)
+    body = rows[caption + 1 :]
+    named = [at for at, name in enumerate(rows[caption].cells) if name]
+    columns = [[row.cells[at] for row in body if at < len(row.cells)] for at in named]
+    return bool(caption) or any(len(set(cells)) < len(cells) or all(map(is_number, cells)) for cells in columns)
 
 
 def is_header(first: Sequence[str], second: Sequence[str]) -> bool:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.answer.base import Searchable
-from ragkit.answer.extractive.provider import find_query
+from ragkit.answer.extractive.provider import plan_search
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
-from ragkit.answer.passages import TOOL_NAME
 from ragkit.records import Where
 
 
@@ -31,5 +30,5 @@ class FirstSearch:
         if not question.strip() or reply_to_small_talk(question):
             return []
         with self.documents.session() as searcher:
-            query = find_query(messages, searcher, self.where)
-        return [ToolCall(TOOL_NAME, {"query": query})]
+            planned = plan_search(messages, searcher, self.where)
+        return [planned.call(planned.query)]

@@ -50,7 +50,8 @@ class Freshness:
             scope = "" if self.is_complete else f" among the first {self.files_checked:,} files"
             lines.append(f"the sources changed since the last run ({', '.join(parts)}{scope}): run `ragkit index`")
         elif not self.is_complete:
-            checked = f"only the first {self.files_checked:,} files were checked for changes"
+            which = f"only the first {self.files_checked:,} files were" if self.files_checked else "no file was"
+            checked = f"{which} checked for changes"
             lines.append(f"{checked}: `ragkit status` checks all")
         if self.outdated_store:
             state = "is not synchronized, the catalog was searched instead"

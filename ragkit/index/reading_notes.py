@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragkit.distribution import install_command
+from ragkit.index.sources.ids import display_name
 from ragkit.load.shared.noise import LEFT_OUT
 from ragkit.records import JSON, Document
 
@@ -61,7 +62,7 @@ class ReadingNotes:
             lines.append(f"{what} ({_name_pages(self._lost)}): see `ragkit doctor FILE`")
         if self._left_out:
             largest = sorted(self._left_out, key=lambda source: -self._left_out[source])
-            named = _name_files([f"{source}: {self._left_out[source]:,}" for source in largest])
+            named = _name_files([f"{display_name(source)}: {self._left_out[source]:,}" for source in largest])
             what = f"{sum(self._left_out.values()):,} characters that are no text left out"
             lines.append(f"{what}, such as base64 ({named})")
         return tuple(lines)
@@ -77,7 +78,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _name_pages(pages: Mapping[str, Sequence[int]]) -> str:
-    return _name_files([f"{source}: {describe_pages(numbers)}" for source, numbers in pages.items()])
+    return _name_files([f"{display_name(source)}: {describe_pages(numbers)}" for source, numbers in pages.items()])
 
 
 def _name_files(files: Sequence[str]) -> str:

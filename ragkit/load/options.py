@@ -15,7 +15,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "choose": "3",
     "code": "3",
     "doc": "2",
-    "csv": "6",
+    "csv": "7",
     "data": "3",
     "docx": "6",
     "eml": "5",
@@ -31,7 +31,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "msg": "2",
     "notebook": "3",
     "odp": "2",
-    "ods": "4",
+    "ods": "5",
     "odt": "2",
     "parquet": "2",
     "pdf": "7",
@@ -43,8 +43,8 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "subtitles": "1",
     "text": "5",
     "unstructured": "2",
-    "xls": "5",
-    "xlsx": "7",
+    "xls": "6",
+    "xlsx": "8",
     "xml": "1",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.

@@ -335,6 +335,8 @@ class _SectionReader:
         else:
             hint = did_you_mean(node.value, known)
             message = f"unknown {registry.kind} {describe_node(node)}{hint}; available: {', '.join(known)}"
+            if not hint:
+                message += f'; for one of yours, register("{registry.kind}", ...) or install its package'
         self.problems.append(ConfigProblem((node or key).location, message))
         return None
 

@@ -286,6 +286,56 @@ def test_only_names_that_stand_above_numbers_are_names(rows: list[list[object]],
     assert lines(workbook({"S": rows}), "a.xlsx")[1:] == expected
 
 
+def sheet_text(rows: list[list[object]]) -> str:
+    """The text of a workbook of one sheet, without the name of the sheet."""
+    return load(workbook({"S": rows}), "a.xlsx").text.removeprefix("S\n\n")
+
+
+def test_the_tables_of_a_dashboard_are_read_one_by_one() -> None:
+    """With captions above them, side by side or below each other without an empty row."""
+    depots: list[list[object]] = [["Trams in service"], ["Depot", "Trams"], ["Harbour", 41], ["Hillside", 23]]
+    costs: list[list[object]] = [["Costs"], ["Month", "Energy"], ["January", 12400], ["February", 11800]]
+    rows = [[*left, *[None] * (4 - len(left)), *right] for left, right in zip(depots, costs, strict=True)]
+    firms: list[list[object]] = [
+        ["Company", "Town", "Phone"],
+        ["Nordkabel", "Bergen", "5512"],
+        ["Radwerk", "Kassel", "77"],
+    ]
+    rows += [[], ["Name", "Role"], ["Ada Lind", "Driver"], ["Bo Falk", "Mechanic"], ["Suppliers"], *firms]
+    assert sheet_text(rows).split("\n\n") == [
+        "Trams in service",
+        "Depot: Harbour; Trams: 41\nDepot: Hillside; Trams: 23",
+        "Costs",
+        "Month: January; Energy: 12400\nMonth: February; Energy: 11800\nName: Ada Lind; Role: Driver\n"
+        "Name: Bo Falk; Role: Mechanic",
+        "Suppliers",
+        "Company: Nordkabel; Town: Bergen; Phone: 5512\nCompany: Radwerk; Town: Kassel; Phone: 77",
+    ]
+
+
+def test_a_table_that_begins_behind_empty_columns_is_one() -> None:
+    rows: list[list[object]] = [[None, "B3", "C3"], [None, "B4", "C4"], [None, "B5", "C5"]]
+    assert sheet_text(rows) == "B3: B4; C3: C4\nB3: B5; C3: C5"
+
+
+def test_two_columns_of_different_texts_beside_a_table_may_have_no_names() -> None:
+    prices: list[list[object]] = [["Week", "Price"], ["First", 10], ["Second", 12]]
+    meanings = [["RO", "no meals"], ["BB", "breakfast"], ["HB", "half board"]]
+    text = sheet_text([[*left, None, *right] for left, right in zip(prices, meanings, strict=True)])
+    assert "RO: BB" not in text and "no meals" in text
+
+
+def test_groups_of_rows_and_columns_are_no_tables_of_their_own() -> None:
+    grouped: list[list[object]] = [["Part", "Place"], ["Bolts"], ["M8", "Shelf A"], ["M9", "Shelf B"], ["Nuts"]]
+    grouped += [["N8", "Shelf C"], ["N9", "Shelf D"], ["N10", "Shelf E"]]
+    assert sheet_text(grouped).split("\n")[-3:] == [
+        f"Part: N{n}; Place: Shelf {s}" for n, s in ((8, "C"), (9, "D"), (10, "E"))
+    ]
+    years: list[list[object]] = [["Town", "Plan", None, None, "Sold"], [None, "Q1", "Q2", None, "Q1", "Q2"]]
+    text = sheet_text([*years, ["Lund", 1, 2, None, 3, 4], ["Ystad", 5, 6, None, 7, 8]])
+    assert text.split("\n")[-1].startswith(("Town: Ystad", "Ystad")) and text.endswith("8")
+
+
 def test_a_table_beside_another_one_has_its_own_names() -> None:
     beside: list[list[object]] = [["Filter", "Price"], ["F1", 4], ["F2", 5]]
     left: list[list[object]] = [["Pump", "Hours"], ["A", 10], ["C", 15], ["D", 18], ["E", 20]]

@@ -32,6 +32,7 @@ FROM_WITHOUT: Mapping[str, str] = {
     "agent/tools/schema_validator.py": "written by the author of the tool",
     "index/access/rules.py": "written by the owner of the knowledge base",
     "answer/extractive/whole/questions.py": "fixed forms, for whole questions of at most 200 characters",
+    "answer/extractive/whole/scope.py": "fixed forms, for whole questions of at most 200 characters",
     "load/files/ignore_rules.py": "atomic groups from the rules of a directory; linear time: test_ignore_rules.py",
 }
 """Files with expressions that are not literals, and the origin of these expressions."""

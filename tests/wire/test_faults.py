@@ -88,6 +88,45 @@ STATUSES = [
 ]
 
 
+class LlamaCppWire(OpenAIWire):
+    """Errors as llama.cpp's server sends them."""
+
+    def refusal(self, fault: Fault) -> Any:
+        return {"error": {"code": fault.status, "message": fault.message, "type": "unavailable_error"}}
+
+
+LOADING = Fault(503, "Loading model")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_server_that_loads_its_model_is_waited_for(streaming: bool) -> None:
+    with WireServer(LlamaCppWire(), [LOADING, LOADING, LOADING, Turn(("Hello",))]) as server:
+        provider = connect("openai", server.url)
+        request = ModelRequest("", ASK.messages, settings=ModelSettings(timeout_s=20.0))
+        started = time.monotonic()
+        answer = get_completion(provider.stream(request), "openai") if streaming else provider.complete(request)
+    assert answer.message.content == "Hello"
+    assert len(server.seen) == 4
+    assert time.monotonic() - started >= 1.5  # half a second after each refusal
+
+
+def test_a_server_that_loads_for_longer_than_the_timeout_is_given_up_with_its_own_words() -> None:
+    with WireServer(LlamaCppWire(), [LOADING] * 9) as server:
+        request = ModelRequest("", ASK.messages, settings=ModelSettings(timeout_s=1.2))
+        started = time.monotonic()
+        with pytest.raises(ConnectionFailed, match="Loading model"):
+            connect("openai", server.url).complete(request)
+        assert time.monotonic() - started < 5
+    assert len(server.seen) >= 2
+
+
+def test_a_server_without_a_free_place_is_not_waited_for() -> None:
+    script = [Fault(503, "no slot available"), Turn(("Hello",))]
+    with WireServer(LlamaCppWire(), script) as server, pytest.raises(ConnectionFailed, match="no slot"):
+        connect("openai", server.url).complete(ASK)
+    assert len(server.seen) == 1
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_status_is_one_typed_error_and_no_sdk_retries(service: str) -> None:
     faults = [Fault(status) for status, _, _ in STATUSES for _ in METHODS]

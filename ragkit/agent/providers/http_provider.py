@@ -11,7 +11,9 @@ import asyncio
 import base64
 import json
 import os
+import re
 import threading
+import time
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -44,6 +46,12 @@ ClientT = TypeVar("ClientT")
 
 CLOSE_TIMEOUT_S = 1.0
 """Seconds to wait at process exit for connections to close."""
+LOADING_WAIT_S = 0.5
+"""Seconds between two requests to a server that loads its model."""
+MAX_LOADING_S = 120.0
+"""Seconds to wait for it if the request has no timeout."""
+_LOADING = re.compile(r"\bloading (?:the )?model\b|\bmodel\b[^\n]{0,80}\bloading\b", re.IGNORECASE)
+"""llama.cpp says "Loading model"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +278,27 @@ class HTTPProvider(Provider, Generic[ChunkT]):
     async def _stream_deltas(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[StreamDelta, None]:
         model = request.model.removeprefix(f"{self.name}:") or self.default_model
         builder = CompletionBuilder(RequestTarget(self.name, model, self.host))
-        try:
-            async with aclosing(self._send_request(replace(request, model=model), live=live)) as chunks:
-                async for chunk in chunks:
-                    for delta in self._add_chunk(chunk, builder):
-                        yield delta
-        except self.sdk_errors.all as error:
-            raise self._translate_error(error, builder.target, request.settings.timeout_s) from error
+        timeout_s = request.settings.timeout_s
+        ends_at = time.monotonic() + (MAX_LOADING_S if timeout_s is None else timeout_s)
+        while True:
+            try:
+                async with aclosing(self._send_request(replace(request, model=model), live=live)) as chunks:
+                    async for chunk in chunks:
+                        for delta in self._add_chunk(chunk, builder):
+                            yield delta
+                break
+            except self.sdk_errors.all as error:
+                if not self._is_loading(error) or time.monotonic() + LOADING_WAIT_S >= ends_at:
+                    raise self._translate_error(error, builder.target, timeout_s) from error
+            await asyncio.sleep(LOADING_WAIT_S)
         yield StreamCompleted(builder.build())
+
+    def _is_loading(self, error: Exception) -> bool:
+        """Whether a server of the user's has just started, and says that its model will be there soon."""
+        if not self.host or not isinstance(error, self.sdk_errors.api_errors):
+            return False
+        refusal = self._read_error(error)
+        return refusal.status == 503 and _LOADING.search(refusal.message) is not None
 
     def _translate_error(self, error: Exception, target: RequestTarget, timeout_s: float | None) -> ProviderError:
         if isinstance(error, self.sdk_errors.timeouts):

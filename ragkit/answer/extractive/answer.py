@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.tracing.trace import AgentTrace, StepType, TraceContent
-from ragkit.answer.base import EXTRACTIVE, Answer, Searcher, Statement
+from ragkit.answer.base import EXTRACTIVE, Answer, Searcher, Statement, both_filters
 from ragkit.answer.citations import cite
 from ragkit.answer.confidence import MIN_ANSWER
 from ragkit.answer.extractive.answer_confidence import estimate_confidence
@@ -20,7 +20,7 @@ from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.extractive.spelling import correct_spelling
-from ragkit.answer.extractive.whole import answer_whole
+from ragkit.answer.extractive.whole import answer_whole, find_scope
 from ragkit.answer.outcome import CLOSEST_PASSAGES, NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, within_budget
 from ragkit.answer.verdicts import quoted_statements, with_support
@@ -81,14 +81,17 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
             meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
             text, quoted = whole.numbered()
         else:
-            query = to_query(question, "", searcher)
+            scope = find_scope(question, searcher, options.where)
+            if scope is not None:
+                options = replace(options, where=both_filters(options.where, scope.where))
+            query = to_query(scope.query if scope else question, "", searcher)
             found = []
             for part in split_question(query):
                 found.append(_search(searcher, part, options, meter, trace, searches))
             meter.check_budget()
             span = trace.start_span(StepType.COMPOSE)
             meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)
-            text, quoted = compose_quotes(found, query, searcher)
+            text, quoted = compose_quotes(found, query, searcher, within=scope.name if scope else "")
             trace.end_span(span)
         answer = _build_answer(question, text, quoted, searcher, meter, trace)
     trace.end_span(trace.root)
@@ -142,7 +145,13 @@ def _estimate(query: str, searcher: Searcher, where: Where) -> float:
 
 
 def compose_quotes(
-    searches: Sequence[FoundPassages], query: str, searcher: Searcher, offset: int = 0, threshold: float = MIN_ANSWER
+    searches: Sequence[FoundPassages],
+    query: str,
+    searcher: Searcher,
+    offset: int = 0,
+    *,
+    threshold: float = MIN_ANSWER,
+    within: str = "",
 ) -> tuple[str, ExtractiveAnswer]:
     """The text of an answer and its quotes.
 
@@ -152,6 +161,7 @@ def compose_quotes(
         searcher: knows the documents of the passages.
         offset: the last citation number of the conversation so far.
         threshold: abstain if the estimated probability that the answer is right is below it.
+        within: the document that alone was searched, as the question names it; '' for all.
     """
     quotes: list[Quote] = []
     nearest: list[Quote] = []
@@ -168,10 +178,11 @@ def compose_quotes(
         else:
             nearest = nearest or part
             if len(searches) > 1:
-                lines.append(f"{NOT_IN_DOCUMENTS[:-1]}: {found.query}")
+                lines.append(f"{f'Not in {within}' if within else NOT_IN_DOCUMENTS[:-1]}: {found.query}")
     evidence = sum(confidences) / max(1, len(confidences))
-    quoted = ExtractiveAnswer(tuple(quotes or nearest), not quotes, query, evidence)
-    return "\n".join(lines) if quotes else _format_abstention(quoted), quoted
+    searched = f"{query} (in {within})" if within else query  # see `Scope.of`
+    quoted = ExtractiveAnswer(tuple(quotes or nearest), not quotes, searched, evidence)
+    return "\n".join(lines) if quotes else _format_abstention(quoted, within), quoted
 
 
 def _is_same_place(quote: Quote, other: Quote) -> bool:
@@ -254,8 +265,12 @@ def _answer_part(found: FoundPassages, searcher: Searcher, offset: int, max_char
     return quotes, estimate_confidence(found.query, hits, ranked, composed, searcher)
 
 
-def _format_abstention(quoted: ExtractiveAnswer) -> str:
+def _format_abstention(quoted: ExtractiveAnswer, within: str) -> str:
     marks = " ".join(f"[{quote.n}]" for quote in quoted.quotes)
+    if within and quoted.outcome is Outcome.PASSAGES:
+        return f"No direct answer found in {within}. Its closest passages: {marks}"
+    if within:
+        return f"Not in {within}. Its nearest passages: {marks}" if marks else f"Not in {within}."
     if quoted.outcome is Outcome.PASSAGES:
         return f"{CLOSEST_PASSAGES} {marks}"
     return f"{NOT_IN_DOCUMENTS} The nearest passages: {marks}" if marks else NOT_IN_DOCUMENTS

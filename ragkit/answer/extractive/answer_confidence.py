@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ragkit.answer.base import Searcher
 from ragkit.answer.confidence import LEXICAL_WEIGHTS, NEAR, WEIGHTS, confidence
@@ -14,6 +15,12 @@ from ragkit.answer.extractive.selection import ScoredAnswerUnit, file_words
 from ragkit.answer.extractive.units import AnswerUnit
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
+
+UNKNOWN_NAME = 0.5
+"""The highest probability of an answer to a question with a capitalized word that no document has; set by hand."""
+UNKNOWN_FULL_NAME = 0.2
+"""The same for two of them beside each other, one of which no document has: the closest passages are shown."""
+_WORD = re.compile(r"[^\W\d_]+")
 
 _ASKS_PRICE = re.compile(
     r"\b(?:costs?|prices?|salary|salaries|wages?|fees?|pay|paid|priced|cheap\w*|expensive|kostet|preis|gehalt|prix|salaire)\b",
@@ -47,7 +54,8 @@ def estimate_confidence(
     if not quoted:
         return 0.0
     features = answer_features(question, hits, ranked, quoted, searcher)
-    return confidence(features, WEIGHTS if "gap" in features else LEXICAL_WEIGHTS)
+    probability = confidence(features, WEIGHTS if "gap" in features else LEXICAL_WEIGHTS)
+    return min(probability, _limit_by_names(question, searcher))
 
 
 def answer_features(
@@ -95,6 +103,28 @@ def _lacks_price(question: str, hits: Sequence[Hit], quoted: Sequence[AnswerPass
         else [h.chunk for h in hits]
     )
     return not any(_PRICE.search(f"{chunk.header} {chunk.text}") for chunk in chunks)
+
+
+def _limit_by_names(question: str, searcher: Searcher) -> float:
+    """The highest probability of an answer to a question with names that no document has; 1 if it has none.
+
+    What the documents say of others is no answer to a question about Katrin Vogel. A single capitalized word may be no
+    name, as in German; where most words are capitalized, none says anything.
+    """
+    tokens = _WORD.findall(question)
+    capitalized = [token[0].isupper() and number > 0 for number, token in enumerate(tokens)]
+    if not any(capitalized) or 2 * sum(capitalized) > len(tokens):
+        return 1.0
+    terms = {token: extract_terms(token) for token, is_name in zip(tokens, capitalized, strict=True) if is_name}
+    found = [term for of_token in terms.values() for term in of_token if len(term) > 2 and term.isalpha()]
+    missing = set(searcher.missing_terms(found)) if found else set()
+    if not missing:
+        return 1.0
+    unknown = [
+        is_name and not missing.isdisjoint(terms[token]) for token, is_name in zip(tokens, capitalized, strict=True)
+    ]
+    pairs = zip(pairwise(capitalized), pairwise(unknown), strict=True)
+    return UNKNOWN_FULL_NAME if any(all(names) and any(lack) for names, lack in pairs) else UNKNOWN_NAME
 
 
 def _table(unit: AnswerUnit) -> tuple[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from ragkit.agent.messages import Message, Role, ToolCall
@@ -15,11 +15,26 @@ from ragkit.answer.extractive.answer import ZERO_COST, FoundPassages, compose_qu
 from ragkit.answer.extractive.question_kind import split_question
 from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
-from ragkit.answer.extractive.whole import answer_whole
+from ragkit.answer.extractive.whole import answer_whole, find_scope
+from ragkit.answer.extractive.whole.scope import Scope
 from ragkit.answer.passages import TOOL_NAME, RetrievedPassages
 from ragkit.records import Where
 
+_SCOPE = re.compile(r" \(in [^()]{1,200}\)\Z")
 _QUOTE_NUMBER = re.compile(r"\[(\d{1,4})\]$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSearch:
+    """What is searched for a question."""
+
+    query: str
+    scope: Scope | None = None
+    """The documents that alone are searched; None for all."""
+
+    def call(self, query: str) -> ToolCall:
+        """The call that searches for the query, or for a part of it."""
+        return ToolCall(TOOL_NAME, {"query": self.scope.of(query) if self.scope else query})
 
 
 class ExtractiveProvider(Provider):
@@ -53,9 +68,9 @@ class ExtractiveProvider(Provider):
             if whole is not None:  # the tool is called all the same: who may read the answer follows from its result
                 calls = [ToolCall(TOOL_NAME, {"query": last.content})]
                 return Completion(replace(Message.assistant("", calls), data=whole), ZERO_COST, "tool_calls")
-            query = find_query(request.messages, searcher, self._where)
-        calls = [ToolCall(TOOL_NAME, {"query": part}) for part in split_question(query)]
-        return Completion(replace(Message.assistant("", calls), data=query), ZERO_COST, "tool_calls")
+            planned = plan_search(request.messages, searcher, self._where)
+        calls = [planned.call(part) for part in split_question(planned.query)]
+        return Completion(replace(Message.assistant("", calls), data=planned), ZERO_COST, "tool_calls")
 
     def _answer(self, messages: Sequence[Message]) -> Message:
         results = list(takewhile(lambda message: message.role is Role.TOOL, reversed(messages)))[::-1]
@@ -68,19 +83,28 @@ class ExtractiveProvider(Provider):
         if isinstance(asked, LookedUp):
             text, quoted = asked.numbered(offset)
             return Message(Role.ASSISTANT, text, data=quoted)
-        query = asked if isinstance(asked, str) else " ".join(passages.query for passages in searches)
+        planned = asked if isinstance(asked, PlannedSearch) else PlannedSearch(" ".join(one.query for one in searches))
         with self._documents.session() as searcher:
-            text, quoted = compose_quotes(found, query, searcher, offset, self._threshold)
+            text, quoted = compose_quotes(
+                found,
+                planned.query,
+                searcher,
+                offset,
+                threshold=self._threshold,
+                within=planned.scope.name if planned.scope else "",
+            )
         return Message(Role.ASSISTANT, text, data=quoted)
 
 
-def find_query(messages: Sequence[Message], searcher: Searcher, where: Where = None) -> str:
-    """The last question of a conversation as it is searched: standalone, with its spelling corrected."""
+def plan_search(messages: Sequence[Message], searcher: Searcher, where: Where = None) -> PlannedSearch:
+    """The search for the last question of a conversation: standalone, with its spelling corrected."""
     asked = (i for i, message in enumerate(messages) if message.role is Role.USER)
     at = max(asked, default=len(messages) - 1)
     if answer_whole(messages[at].content, searcher, where) is not None:  # complete in itself
-        return messages[at].content
-    return to_query(messages[at].content, _previous_query(messages[:at]), searcher, where)
+        return PlannedSearch(messages[at].content)
+    if scope := find_scope(messages[at].content, searcher, where):
+        return PlannedSearch(to_query(scope.query, "", searcher), scope)
+    return PlannedSearch(to_query(messages[at].content, _previous_query(messages[:at]), searcher, where))
 
 
 def _last_quote_number(messages: Sequence[Message]) -> int:
@@ -94,7 +118,7 @@ def _previous_query(messages: Sequence[Message]) -> str:
     for message in reversed(messages):
         for call in reversed(message.tool_calls):
             if call.name == TOOL_NAME and isinstance(query := call.arguments.get("query"), str):
-                return query
+                return _SCOPE.sub("", query)
         if message.role is Role.USER and reply_to_small_talk(message.content) is None:
             return message.content
     return ""

@@ -42,6 +42,8 @@ class TableRow:
     """The texts of its cells; '' for an empty one."""
     spans: Sequence[tuple[int, int]] = ()
     """Merged cells: (first column, last column) from 0; the text is in the first one."""
+    names: bool = False
+    """They are the column names of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,13 @@ def format_table(rows: Iterable[TableRow]) -> Iterator[TableLine]:
                 yield from _body_lines(row, header, caption)
             continue
         yield from (_title_line(row) for row in held)
-        held = ahead if region.ended and len(ahead) <= MAX_HEADER_ROWS and _may_be_spaced_header(ahead) else []
+        is_spaced = region.ended and len(ahead) <= MAX_HEADER_ROWS and _may_be_spaced_header(ahead)
+        held = ahead if is_spaced and not any(row.names for row in ahead) else []
         if held:
             continue
         caption = ""
+        if max(_column_range(row.cells)[1] for row in ahead) < _first_name(header):
+            header = ()  # of a table that stood to the right
         is_note = all(_filled(row) == 1 for row in ahead) and (region.ended or len(header) > 2)
         titles, names = (len(ahead), 0) if is_note else _find_header(ahead, known=header)
         if names:
@@ -121,48 +126,107 @@ def _spaced_header(rows: Sequence[TableRow]) -> tuple[str, tuple[str, ...]]:
 
 
 def split_side_tables(rows: Iterable[TableRow]) -> Iterator[TableRow]:
-    """The rows, with a table that stands beside another one below it: empty columns part them, each has its names."""
+    """The rows with each table of a sheet below the one before it, an empty row between them.
+
+    Empty columns part tables that stand side by side, captions those that stand below each other; each has its names.
+    """
     region: list[TableRow] = []
     for row in rows:
         if any(row.cells):
             region.append(row)
             continue
-        yield from _stack(region)
+        yield from _split_tables(region)
         region = []
         yield row
-    yield from _stack(region)
+    yield from _split_tables(region)
 
 
-def _stack(region: Sequence[TableRow]) -> Iterator[TableRow]:
-    width = max((len(row.cells) for row in region), default=0)
+def _split_tables(region: Sequence[TableRow]) -> Iterator[TableRow]:
+    """The tables of a region; the region itself if it is one."""
+    if not region or len(region) > MAX_SIDE_ROWS:
+        yield from region
+        return
+    beside = _cut_columns(region)
+    parts = [part for side in beside for part in _cut_rows(side)] if len(beside) > 1 else _cut_rows(region)
+    if len(parts) == 1:
+        yield from region
+        return
+    for part in parts:
+        names = _caption_rows(part) if _is_table(part) and _has_clear_names(part) else -1
+        yield from (replace(row, names=True) if number == names else row for number, row in enumerate(part))
+        yield TableRow(part[-1].number, ())
+
+
+def _cut_columns(region: Sequence[TableRow]) -> list[list[TableRow]]:
+    """The tables side by side, with their cells in the columns of the sheet."""
+    width = max(len(row.cells) for row in region)
     used = [any(column < len(row.cells) and row.cells[column] for row in region) for column in range(width)]
     starts = [column for column in range(1, width) if used[column] and not used[column - 1]]
-    if not starts or len(starts) >= MAX_SIDE_TABLES or len(region) > MAX_SIDE_ROWS:
-        yield from region
-        return
+    if not starts or len(starts) >= MAX_SIDE_TABLES:
+        return [list(region)]
     ends = [next((column for column in range(start, width) if not used[column]), width) for start in starts]
     blocks = zip(starts, ends, strict=True)
-    cuts = [start for start, end in blocks if _is_table([row.cells[start:end] for row in region])]
-    if not cuts:
-        yield from region
-        return
-    for first, last in pairwise([0, *cuts, width]):
-        for row in region:
-            cells = [cell if first <= column < last else "" for column, cell in enumerate(row.cells[:last])]
-            if any(cells):
-                yield replace(
-                    row, cells=cells, spans=[span for span in row.spans if first <= span[0] and span[1] < last]
-                )
-        yield TableRow(region[-1].number, ())
+    cuts = [start for start, end in blocks if _is_table(_columns(region, start, end))]
+    edges = pairwise([0, *cuts, width])
+    parts = [part for first, last in edges if (part := _columns(region, first, last))]
+    return parts if cuts else [list(region)]
 
 
-def _is_table(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether cells are a table of their own: names, and below them rows that begin with a text."""
-    filled = [cells for cells in rows if any(cells)]
-    if len(filled) < MIN_SIDE_ROWS or not is_header(filled[0], filled[1]) or len([c for c in filled[0] if c]) < 2:
+def _columns(region: Sequence[TableRow], first: int, last: int) -> list[TableRow]:
+    """The rows with a value in columns [first:last], with nothing else in them."""
+    parts = []
+    for row in region:
+        cells = [cell if first <= column else "" for column, cell in enumerate(row.cells[:last])]
+        if any(cells):
+            spans = [span for span in row.spans if first <= span[0] and span[1] < last]
+            parts.append(replace(row, cells=cells, spans=spans))
+    return parts
+
+
+def _cut_rows(region: Sequence[TableRow]) -> list[list[TableRow]]:
+    """The tables below each other: a caption, then names that the table above does not have."""
+    cuts = [0]
+    for number in range(1, len(region) - MIN_SIDE_ROWS):
+        if _filled(region[number]) == 1 and _filled(region[number + 1]) > 1:
+            above, part = region[cuts[-1] : number], region[number:]
+            names = region[number + 1]
+            ends = {_column_range(row.cells)[1] for row in above[_caption_rows(above) :]}
+            is_wider = bool(ends) and _column_range(names.cells)[1] > max(ends)
+            if _filled(region[number - 1]) > 1 and is_wider and _is_table(part[: MIN_SIDE_ROWS + 1]):
+                cuts.append(number)
+    return [list(region[first:last]) for first, last in pairwise([*cuts, len(region)])]
+
+
+def _caption_rows(rows: Sequence[TableRow]) -> int:
+    """Whether a table begins with a caption: 1 or 0."""
+    return int(len(rows) > 1 and _filled(rows[0]) == 1 and _filled(rows[1]) > 1)
+
+
+def _is_table(rows: Sequence[TableRow]) -> bool:
+    """Whether rows are a table of their own: names, perhaps below a caption, and rows that begin with a text.
+
+    Numbers may as well belong to the table on the left.
+    """
+    caption = _caption_rows(rows)
+    left = min((_column_range(row.cells)[0] for row in rows), default=0)
+    filled = [row.cells[left:] for row in rows[caption:]]
+    if (
+        len(filled) < MIN_SIDE_ROWS
+        or not is_header(filled[0], filled[1])
+        or len([cell for cell in filled[0] if cell]) < 2
+    ):
         return False
-    keys = [cells[0] for cells in filled[1:] if cells]
+    keys = [cells[0] for cells in filled[1:]]
     return all(keys) and not any(map(is_number, keys)) and len(set(keys)) > 1
+
+
+def _has_clear_names(rows: Sequence[TableRow]) -> bool:
+    """Whether the first row of a table is certainly one of names: columns of different texts may have none."""
+    caption = _caption_rows(rows)
+    body = rows[caption + 1 :]
+    named = [at for at, name in enumerate(rows[caption].cells) if name]
+    columns = [[row.cells[at] for row in body if at < len(row.cells)] for at in named]
+    return bool(caption) or any(len(set(cells)) < len(cells) or all(map(is_number, cells)) for cells in columns)
 
 
 def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -235,7 +299,8 @@ def _find_header(rows: Sequence[TableRow], known: tuple[str, ...]) -> tuple[int,
     left = min((_column_range(row.cells)[0] for row in rows[titles:] if _filled(row) > 1), default=0)
     found = all(map(_holds_names, head)) if names > 1 else is_header(head[0].cells[left:], body[0].cells[left:])
     if found and known:  # clear names only, or a row without numbers would be taken for them
-        found = titles > 0 or any(map(is_access_field, head[-1].cells)) or _stands_above_numbers(head[-1], body)
+        is_clear = titles > 0 or head[-1].names or any(map(is_access_field, head[-1].cells))
+        found = is_clear or _stands_above_numbers(head[-1], body)
     return titles, names if found else 0
 
 
@@ -281,8 +346,8 @@ def _join_header_rows(rows: Sequence[TableRow]) -> tuple[str, ...]:
 
 
 def _title_line(row: TableRow) -> TableLine:
-    text = _format_plain_row(row.cells)
-    return TableLine(row.number, text, _column_range(row.cells), is_title=True)
+    first, last = _column_range(row.cells)
+    return TableLine(row.number, _format_plain_row(row.cells[first:]), (first, last), is_title=True)
 
 
 def _body_lines(row: TableRow, header: tuple[str, ...], caption: str = "") -> Iterator[TableLine]:

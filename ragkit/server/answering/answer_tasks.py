@@ -38,6 +38,7 @@ from ragkit.answer.json_shapes import answer_json
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, RetrievedPassages
 from ragkit.answer.searchers.aggregate_tool import TOOL_NAME as AGGREGATE_NAME
 from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled, UnsupportedAnswer
+from ragkit.index.sources.ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import JSON, Citation
 from ragkit.server.answering.answer_cache import AnswerCache
@@ -481,6 +482,9 @@ class AnswerTask:
             }  # fmt: skip
             if partial is not None:
                 detail[SHOWN_KEY] = _shown_ids(partial, self.turn.shown)
+            if cancelled:  # the text that stays names them
+                sent: list[JSON] = [citation.to_json(display_name) for citation in self._citations.sent]
+                detail["citations"] = await asyncio.to_thread(self._add_document_ids, sent)
             await runner.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)
         self._count_metrics(status, usage)
         await self.events.put(AnswerFailed(response, self.trace_id, self.turn.session_id if self.turn else None))

@@ -19,7 +19,7 @@ from ragkit.answer.extractive.quotes import ExtractiveAnswer
 from ragkit.answer.extractive.selection import rank_answer_units
 from ragkit.answer.outcome import Outcome
 from ragkit.answer.score_calibration import ScoreCalibration, measure_calibration
-from ragkit.records import Hit, SearchMode, Where
+from ragkit.records import Document, Hit, SearchMode, Where
 from tests.answer.extractive.test_evidence import ANSWERABLE, HANDBOOK, OFF_TOPIC, Library
 from tests.answer.passages import Shelf
 
@@ -99,6 +99,25 @@ def test_a_price_that_no_passage_has_is_no_answer(handbook: Library) -> None:
     assert features["missing_price"] == 1
     assert confidence < MIN_ANSWER
     assert measure("What does the basic plan cost?", handbook)[0]["missing_price"] == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "least", "most"),
+    [
+        ("How many people does Ines Holt lead?", LIKELY, 1.0),
+        ("How many people does Peter Brandt lead?", MIN_PASSAGES, MIN_ANSWER),
+        ("How many people does Ines Brandt lead?", MIN_PASSAGES, MIN_ANSWER),
+        ("How many people does Brandt lead?", 0.0, 0.5),
+        ("How Many People Does Ines Holt Lead Today?", MIN_ANSWER, 1.0),  # nothing is a name there
+    ],
+)
+def test_what_is_said_of_others_is_no_answer_about_a_name_that_no_document_has(
+    question: str, least: float, most: float
+) -> None:
+    agent = RAGAgent.from_documents(
+        [Document("The alarm rang 17 times. Ines Holt leads 9 people in the harbour office.")]
+    )
+    assert least <= agent.ask(question).evidence <= most
 
 
 def test_other_rows_of_the_table_do_not_compete() -> None:

@@ -61,7 +61,7 @@ def test_of_two_parts_the_one_without_an_answer_is_named() -> None:
 
 def test_an_abstention_names_the_nearest_passages() -> None:
     [far, near] = [
-        compose_quotes([FoundPassages(question, Shelf(TEXTS).search(question))], question, Shelf(TEXTS), 0, 1.0)
+        compose_quotes([FoundPassages(question, Shelf(TEXTS).search(question))], question, Shelf(TEXTS), threshold=1.0)
         for question in (
             "Which famous composer wrote nine long symphonies about elephants on Mars, in what year, and why garden?",
             "Where does the key of the garage hang?",

@@ -107,7 +107,7 @@ def test_an_unanswerable_question_shows_a_refusal(page: Page, serving: Serving) 
     message = serving.message(session_of(page))
     assert message["abstained"] is True
     expect(turn.locator(".abstained")).to_have_text("Not in these documents")
-    expect(turn.get_by_role("region", name="Nearest passages").get_by_role("listitem")).to_have_count(
+    expect(turn.get_by_role("group", name="Nearest passages").get_by_role("listitem")).to_have_count(
         len(message["citations"])
     )
     meter = turn.get_by_role("meter", name="Evidence")
@@ -187,19 +187,21 @@ def test_a_session_is_exported_as_a_file(page: Page, serving: Serving, button: s
 
 def test_the_stop_button_ends_the_work_on_the_server(page: Page, serving: Serving) -> None:
     resume = Event()
-    serving.staged({DEWAR: [["It keeps cold ", resume, "for 16 hours."]]})
+    serving.staged({DEWAR: [search("dewar cold hours"), ["It is cold [1]. It keeps ", resume, "for 16 hours."]]})
     turn = ask(page, DEWAR)
-    expect(turn.locator(".text")).to_have_text("It keeps cold")
+    expect(turn.locator(".text")).to_contain_text("It keeps")
     page.get_by_role("button", name="Stop").click()
     expect(turn.locator(".end")).to_contain_text("The answer was stopped.")
     expect(page.get_by_role("button", name="Ask", exact=True)).to_be_visible()
     for name in ("Edit the question", "Regenerate", "Copy"):
         expect(turn.get_by_role("button", name=name)).to_be_visible()
     message = serving.message(session_of(page))  # while the model is paused
-    assert (message["status"], message["content"]) == ("cancelled", "It keeps cold")
+    assert (message["status"], message["content"]) == ("cancelled", "It is cold [1]. It keeps")
+    assert [citation["n"] for citation in message["citations"]] == [1]
     resume.set()
     page.reload()
     expect(page.locator(".turn .end")).to_contain_text("The answer was stopped.")
+    expect(page.locator(".turn .text").get_by_role("button", name="Citation 1:")).to_be_visible()
 
 
 def test_an_answer_continues_while_another_view_is_open(page: Page, serving: Serving) -> None:

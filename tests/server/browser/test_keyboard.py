@@ -101,7 +101,7 @@ def test_a_slash_focuses_the_question(page: Page) -> None:
 def test_events_are_announced_to_screen_readers(page: Page) -> None:
     announced = page.get_by_role("status")
     turn = ask_and_wait(page, FILLING)
-    count = turn.get_by_role("region", name="Sources").get_by_role("button").count()
+    count = turn.get_by_role("group", name="Sources").get_by_role("button").count()
     expect(announced).to_have_text(f"The answer is complete. {count} citations.")
     expect(page.get_by_role("log", name="Conversation").locator("[aria-busy=false]")).to_have_count(1)
     turn.get_by_role("button", name="Citation 1:").click()

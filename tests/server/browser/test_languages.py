@@ -32,7 +32,7 @@ def test_an_answer_is_shown_in_german_words(open_page: Opener) -> None:
     page.get_by_role("button", name="Fragen").click()
     turn = page.locator(".turn")
     expect(turn).to_have_attribute("aria-busy", "false")
-    expect(turn.get_by_role("region", name="Quellen")).to_contain_text("Seite 3")
+    expect(turn.get_by_role("group", name="Quellen")).to_contain_text("Seite 3")
     expect(turn.get_by_role("button", name="Beleg 1: ")).to_have_count(1)
     expect(turn.get_by_role("button", name="Neu erzeugen")).to_be_visible()
     assert violations(page) == []
@@ -60,7 +60,7 @@ def test_the_quote_of_a_citation_is_shown_on_hover_and_on_focus(open_page: Opene
 
 def test_a_quoted_row_is_shown_as_a_table(open_page: Opener) -> None:
     turn = ask_and_wait(open_page(), "On which shelf are the fuses for the heater of the rain sensor?")
-    table = turn.get_by_role("region", name="Table")
+    table = turn.get_by_role("group", name="Table")
     expect(table.get_by_role("columnheader", name="Shelf")).to_be_visible()
     expect(table.get_by_role("cell", name="A-03")).to_be_visible()
     expect(table.get_by_role("button", name="Citation 1:")).to_be_visible()

@@ -187,7 +187,7 @@ def test_reduced_motion_disables_animations(open_page: Opener, serving: Serving)
 def test_printing_shows_only_the_conversation(page: Page) -> None:
     turn = ask_and_wait(page, DEWAR)
     page.emulate_media(media="print")
-    expect(turn.get_by_role("region", name="Sources")).to_be_visible()
+    expect(turn.get_by_role("group", name="Sources")).to_be_visible()
     for selector in (".side", ".composer", ".figures .tools"):
         expect(page.locator(selector)).to_be_hidden()
     assert luminance(background(page)) > 0.9

@@ -5,9 +5,15 @@ The modules are imported for such questions alone: most questions pay for `may_b
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive.quotes import LookedUp
 from ragkit.records import Where
+
+if TYPE_CHECKING:
+    from ragkit.answer.extractive.whole.scope import Scope
 
 MAX_QUESTION_CHARS = 200
 _WORDS = (
@@ -35,6 +41,10 @@ _WORDS = (
 """What every form of such a question has one of."""
 
 
+_NAME_MARK = re.compile(r"[\"“„«‚‘]|\w\.[a-z]", re.IGNORECASE)
+"""A quotation mark, or a dot within a word: what every name of a document in a question has."""
+
+
 def may_be_whole(question: str) -> bool:
     """Whether a question may be one about whole documents: most are not, by their words."""
     text = question.lower()
@@ -49,8 +59,30 @@ def answer_whole(question: str, searcher: Searcher, where: Where = None) -> Look
         searcher: a session of a knowledge base; others have no such answers.
         where: the filter of the documents.
     """
-    if not may_be_whole(question):
+    if not (may_be_whole(question) or _may_name_document(question)):
         return None
     from ragkit.answer.extractive.whole.look_up import look_up  # noqa: PLC0415 - for few questions
 
     return look_up(question, searcher, where)
+
+
+def find_scope(question: str, searcher: Searcher, where: Where = None) -> Scope | None:
+    """The documents that a question is asked of by their name, and what is asked of them; None for other questions.
+
+    "What does FILE say about X?", "According to FILE, ...", "In FILE, ..."; FILE is a file name, or a title in
+    quotation marks.
+
+    Args:
+        question: natural language.
+        searcher: a session of a knowledge base; others know no names.
+        where: the filter of the documents.
+    """
+    if not _may_name_document(question):
+        return None
+    from ragkit.answer.extractive.whole.look_up import scope_of  # noqa: PLC0415 - for few questions
+
+    return scope_of(question, searcher, where)
+
+
+def _may_name_document(question: str) -> bool:
+    return len(question) <= MAX_QUESTION_CHARS and _NAME_MARK.search(question) is not None

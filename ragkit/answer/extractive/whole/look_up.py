@@ -29,12 +29,13 @@ from ragkit.answer.extractive.whole.questions import (
     DocumentName,
     DocumentQuestion,
     close_names,
-    find_named,
+    find_document_named,
     names_no_other,
     read_document_question,
     read_name,
     unquoted,
 )
+from ragkit.answer.extractive.whole.scope import Scope, find_scope, read_scope
 from ragkit.answer.searchers.text_search import FoundText, Span, TextMatches, TextPattern
 from ragkit.errors import InvalidOption
 from ragkit.index.sources.ids import display_name
@@ -77,13 +78,22 @@ class DocumentReader(Searcher, Protocol):
 
 def look_up(question: str, searcher: Searcher, where: Where = None) -> LookedUp | None:
     """See `answer_whole`."""
-    asked = read_document_question(question)
-    if asked is None or not isinstance(searcher, DocumentReader):
+    if not isinstance(searcher, DocumentReader):
         return None
-    draft = _Draft(searcher)
+    asked, draft = read_document_question(question), _Draft(searcher)
+    if asked is None:
+        _say_missing(draft, question, where)
+        return draft.finish(question, over_all=True) if draft.lines else None
     if not _ANSWERS[asked.asked](draft, asked, question, where):
         return None
     return draft.finish(question, over_all=asked.asked in OVER_ALL or not draft.quotes)
+
+
+def scope_of(question: str, searcher: Searcher, where: Where = None) -> Scope | None:
+    """See `whole.find_scope`."""
+    if not isinstance(searcher, DocumentReader) or read_scope(question) is None:
+        return None
+    return find_scope(question, ((source, title) for source, title, _ in searcher.documents(where)))
 
 
 def summarize_extract(reader: DocumentReader, source: str) -> LookedUp:
@@ -114,7 +124,7 @@ def find_document(reader: DocumentReader, text: str, where: Where = None) -> str
 
 
 def _find(text: str, documents: Sequence[tuple[str, str, int]]) -> list[str]:
-    return find_named(read_name(text), ((source, title) for source, title, _ in documents))
+    return find_document_named(text, ((source, title) for source, title, _ in documents))
 
 
 class _Draft:
@@ -194,6 +204,16 @@ def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources:
         hint = f" Similar names: {', '.join(near)}." if near else ""
         draft.say(f"Not in these documents: none of {len(sources):,} has the name {name.text}.{hint}")
         draft.is_abstention = True
+
+
+def _say_missing(draft: _Draft, question: str, where: Where) -> None:
+    """Say that no document has the name of the file that a question is asked of."""
+    asked = read_scope(question)
+    if asked is None or not (asked.is_certain and asked.name.has_suffix):
+        return
+    documents = draft.reader.documents(where)
+    if not _find(asked.text, documents):
+        _say_which(draft, asked.name, (), [source for source, _, _ in documents])
 
 
 def _describe(draft: _Draft, source: str) -> bool:

@@ -269,16 +269,18 @@ class DocumentName:
     is_file: bool
     """Whether it is certainly one: it has the suffix of a file, quotation marks, or "the document" before it."""
     has_suffix: bool = False
+    is_quoted: bool = False
 
 
 def read_name(text: str) -> DocumentName:
     """What a question names."""
     plain = _NOUN.sub("", text, count=1) if _NOUN.match(text) else text
     is_file = plain != text
-    if quoted := _QUOTED.fullmatch(plain.strip()):
+    quoted = _QUOTED.fullmatch(plain.strip())
+    if quoted:
         plain, is_file = quoted[1], True
     has_suffix = bool(_SUFFIX.search(plain.lower()))
-    return DocumentName(plain.strip(), is_file or has_suffix, has_suffix)
+    return DocumentName(plain.strip(), is_file or has_suffix, has_suffix, quoted is not None)
 
 
 def names_no_other(text: str) -> bool:
@@ -314,6 +316,13 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
         elif not name.has_suffix and _normalize(re.split(r":\s|\s[–—-]\s", title, maxsplit=1)[0]) in wanted:
             levels[3].append(source)
     return next(filter(None, levels), [])
+
+
+def find_document_named(text: str, documents: Iterable[tuple[str, str]]) -> list[str]:
+    """See `find_named`: by all words first, since "Report 2024.txt" may be the name of a file."""
+    known = list(documents)
+    whole = DocumentName(text.strip(), is_file=True, has_suffix=bool(_SUFFIX.search(text.lower())))
+    return find_named(whole, known) or find_named(read_name(text), known)
 
 
 def _normalize(text: str) -> str:

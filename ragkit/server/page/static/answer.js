@@ -192,7 +192,7 @@ function sourceChips(citations) {
       return withQuote(h("button", { type: "button", class: "cite", "aria-label": label, on: { click: (event) => openPassage(citation, event.currentTarget, { list: citations, index }) } },
         h("span", { class: "chip", "aria-hidden": "true" }, citation.n), h("span", { class: "where" }, formatLocation(citation)), marks.map((mark) => [" ", mark])), nearby(citation), citation.quote);
     }), alsoIn(cited[0].citation)));
-  return h("section", { class: "sources", "aria-label": t("Sources") }, h("h3", {}, t("Sources")), h("ul", { class: "chips" }, items));
+  return h("div", { class: "sources", role: "group", "aria-label": t("Sources") }, h("h3", {}, t("Sources")), h("ul", { class: "chips" }, items));
 }
 
 /** A notice as a sentence. */
@@ -201,7 +201,7 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 const abstention = (message) => (message.outcome === "passages" ? t("No direct answer found") : t("Not in these documents"));
 
 /** The text without the sentences that `finish` shows as a status and a list of sources. */
-const stripRefusal = (text) => text.replace(/^\s*(?:not in these documents|no direct answer found)\.?\s*(the \w+ passages: [[\]\d ,]*$|closest passages: [[\]\d ,]*$)?/i, "");
+const stripRefusal = (text) => text.replace(/^\s*(?:not in these documents|no direct answer found)\.?\s*(the \w+ passages: [[\]\d ,]*$|closest passages: [[\]\d ,]*$)?/i, "").replace(/\s*its \w+ passages: [[\]\d ,]*$/i, "");
 
 /** What was found in place of an answer, with quotes. */
 function passageList(citations, { outcome }) {
@@ -211,7 +211,7 @@ function passageList(citations, { outcome }) {
       h("span", { class: "chip", "aria-hidden": "true" }, citation.n),
       h("span", { class: "what" }, sourceName(citation.source), " ", h("span", { class: "where" }, formatLocation(citation)), " ", ...statusMarks(citation)),
       h("span", { class: "quote", dir: "auto" }, plain(citation.quote)), alsoIn(citation))));
-  return h("section", { class: `sources ${outcome}`, "aria-label": title }, h("h3", {}, title), h("ol", {}, items));
+  return h("div", { class: `sources ${outcome}`, role: "group", "aria-label": title }, h("h3", {}, title), h("ol", {}, items));
 }
 
 /** Underlines the texts of statements in a rendered answer, where Markdown has not divided them. */
@@ -233,7 +233,8 @@ function markStatements(body, statements) {
 
 /** The statements that the cited passages do not support, with the reason. */
 function unsupportedList(statements) {
-  const items = statements.map(({ text, support, reason, found_in: found }) => h("li", {},
+  const once = statements.filter((one, at) => statements.findIndex(({ text, reason }) => text === one.text && reason === one.reason) === at);
+  const items = once.map(({ text, support, reason, found_in: found }) => h("li", {},
     h("span", { dir: "auto" }, plain(text)), " ", h("span", { class: "mark bad" }, support === "no_citation" ? t("no citation") : t("not supported")), " ",
     h("span", { class: "where" }, plain(reason), found ? t("; it is in [{n}]", { n: found }) : "")));
   return h("section", { class: "note warn", "aria-label": t("Unsupported statements") }, h("h3", {}, t("Not supported by the cited passages")), h("ul", {}, items));

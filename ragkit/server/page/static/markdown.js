@@ -165,7 +165,7 @@ function unwrapParagraph(nodes) {
 function buildTable(lines, inner) {
   const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => inner(cell.trim().replaceAll("\\|", "|")));
   const [head, , ...rows] = lines;
-  return h("div", { class: "table", role: "region", tabindex: 0, "aria-label": "Table" }, h("table", {},
+  return h("div", { class: "table", role: "group", tabindex: 0, "aria-label": "Table" }, h("table", {},
     h("thead", {}, h("tr", {}, cells(head).map((cell) => h("th", { scope: "col" }, cell)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, cells(row).map((cell) => h("td", {}, cell)))))));
 }

@@ -134,7 +134,7 @@ function buildNode(node) {
   return h(node.tag, { colspan: node.colspan, rowspan: node.rowspan }, children);
 }
 
-const tableRegion = (table) => h("div", { class: "table", role: "region", tabindex: 0, "aria-label": t("Table") }, table);
+const tableRegion = (table) => h("div", { class: "table", role: "group", tabindex: 0, "aria-label": t("Table") }, table);
 
 // Markdown, tables and other formats, from the indexed text
 

@@ -25,6 +25,7 @@ export function openSettings() {
   const dialog = h("dialog", { class: "wide", "aria-labelledby": "settings-title" },
     h("div", { class: "section-head" }, h("h2", { id: "settings-title" }, t("Settings")), h("div", { class: "tools views-bar" }, tabs, button(t("Close"), () => dialog.close()))), body);
   dialog.addEventListener("close", () => dialog.remove());
+  addEventListener("hashchange", () => dialog.close(), { once: true }); // the Back button leads to another view
   document.body.append(dialog);
   dialog.showModal();
   tabs[0].click();

@@ -34,10 +34,13 @@ export function hideTip() {
   return Boolean(tip);
 }
 
+/** A quote as it is read: without the line breaks of its source, but those of rows and lists. */
+const flowing = (quote) => quote.replace(/\*\*|`/g, "").split("\n").reduce((text, line) => `${text}${!line.trim() || /^\s*(?:[-*+•#>]|\d+[.)])|[|;]/.test(line) ? "\n" : " "}${line.trim()}`);
+
 function show(element, title, quote) {
   if (!element.isConnected || !quote) return;
   hideTip();
-  const text = quote.length > MAX_CHARS ? `${quote.slice(0, MAX_CHARS)}\u2026` : quote;
+  const text = flowing(quote.length > MAX_CHARS ? `${quote.slice(0, MAX_CHARS)}\u2026` : quote);
   const tip = h("div", { id: "tip", class: "tip", role: "tooltip", on: { pointerenter: () => clearTimeout(timer), pointerleave: () => later(hideTip, HIDE_MS) } },
     h("strong", {}, plain(title)), h("span", { dir: "auto" }, plain(text)));
   (element.closest("main, #panel") ?? document.body).append(tip); // in a landmark

@@ -10,7 +10,7 @@ from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
 from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searchable, Searcher, both_filters
 from ragkit.answer.extractive.evidence import estimate_evidence
-from ragkit.answer.extractive.whole import answer_whole
+from ragkit.answer.extractive.whole import answer_whole, limit_to_named
 from ragkit.answer.outcome import NOT_FOUND_MARK
 from ragkit.answer.passage_text import EXTRACTS_BUDGET, choose_extracts, format_blocks, format_extracts
 from ragkit.answer.passages import SHOWN_PASSAGES_KEY, TOOL_NAME, RetrievedPassages, within_budget
@@ -117,7 +117,8 @@ class RAGTool:
         wanted = min(top_k, self._max_top_k) if top_k > 0 else self._top_k
         with self._documents.session() as searcher:
             whole = answer_whole(query, searcher, condition)
-            hits = whole.hits if whole else self._find(searcher, query, wanted, condition)
+            limited = condition if whole else limit_to_named(query, searcher, condition)
+            hits = whole.hits if whole else self._find(searcher, query, wanted, limited)
             if self._threshold is not None and hits and whole is None:
                 cosines = _cosines(query, hits, searcher)
                 hits = [hit for hit, cosine in zip(hits, cosines, strict=True) if cosine >= self._threshold]

@@ -133,6 +133,32 @@ def test_a_question_with_a_title_that_may_mean_something_else_is_searched_for(ba
     assert "baked at four" in ask(base, "When was Bread created?")
 
 
+def test_what_a_named_file_says_is_searched_for_in_that_file_alone(base: KnowledgeBase) -> None:
+    for name, month in (("old-pumps.md", "November"), ("pumps.md", "October")):
+        answer = base.ask(f"When is the valve of each pump greased according to {name}?")
+        assert month in answer.text
+        assert all(citation.source.endswith(f"/docs/{name}") for citation in answer.citations)
+    shown = RAGTool(base).search_knowledge_base("valve in old-pumps.md").content
+    assert "old-pumps.md" in shown and "/pumps.md" not in shown
+
+
+def test_what_a_document_says_is_its_abstract_and_a_form_around_a_file_name_is_no_wrong_name(
+    base: KnowledgeBase,
+) -> None:
+    about = ask(base, "What is pumps.md about?")
+    assert ask(base, "What does pumps.md explain?") == about
+    assert ask(base, "What does the page about old pumps say?") == ask(base, "What is old-pumps.md about?")
+    assert "none of 4 has the name" not in ask(base, "Which version of the pump is described in pumps.md?")
+    assert "none of 4 has the name" in ask(base, "Which version is pumps.rst?")
+
+
+def test_a_lead_does_not_end_with_what_only_introduces_a_list(tmp_path: Path) -> None:
+    text = "# Valves\n\nKeep these things in mind:\n\n- frost\n- rust\n\nA valve of the mill lets water through.\n"
+    with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.add(Document(text, {"source": "valves.md"}))
+        assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
+
+
 def test_in_a_conversation_quotes_are_numbered_on(base: KnowledgeBase) -> None:
     chat = base.chat(model="extractive")
     first = chat.ask("When is the valve of each pump greased?")

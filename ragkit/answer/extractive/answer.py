@@ -20,7 +20,7 @@ from ragkit.answer.extractive.quotes import ExtractiveAnswer, LookedUp, Quote
 from ragkit.answer.extractive.selection import rank_answer_units, with_beginnings
 from ragkit.answer.extractive.small_talk import reply_to_small_talk
 from ragkit.answer.extractive.spelling import correct_spelling
-from ragkit.answer.extractive.whole import answer_whole
+from ragkit.answer.extractive.whole import answer_whole, limit_to_named
 from ragkit.answer.outcome import CLOSEST_PASSAGES, NOT_IN_DOCUMENTS, Outcome
 from ragkit.answer.passages import TOOL_NAME, within_budget
 from ragkit.answer.verdicts import quoted_statements, with_support
@@ -82,9 +82,10 @@ def answer_question(searcher: Searcher, question: str, options: ExtractiveOption
             text, quoted = whole.numbered()
         else:
             query = to_query(question, "", searcher)
+            limited = replace(options, where=limit_to_named(query, searcher, options.where))
             found = []
             for part in split_question(query):
-                found.append(_search(searcher, part, options, meter, trace, searches))
+                found.append(_search(searcher, part, limited, meter, trace, searches))
             meter.check_budget()
             span = trace.start_span(StepType.COMPOSE)
             meter.record_chat(EXTRACTIVE, EXTRACTIVE, ZERO_COST)

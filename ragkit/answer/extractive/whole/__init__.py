@@ -5,7 +5,7 @@ The modules are imported for such questions alone: most questions pay for `may_b
 
 from __future__ import annotations
 
-from ragkit.answer.base import Searcher
+from ragkit.answer.base import Searcher, both_filters
 from ragkit.answer.extractive.quotes import LookedUp
 from ragkit.records import Where
 
@@ -25,6 +25,9 @@ _WORDS = (
         "author",
     ),
     *("when was", "date", "version", "changed", "differen", "compar", "document", "file", "paper", "pdf", "text"),
+    *("erwähn", "nennen", "mencionan", "contain", "contien"),
+    *("mention", "minutes", "page", "present", "propos", "slides", "deck", "guide", "tl;dr", "tldr"),
+    *(".htm", ".md", ".rst", ".doc", ".ppt", ".odt", ".odp", ".epub", ".eml", ".adoc", ".ipynb", ".tex", ".txt"),
     *("title", "titel", "título", "chapitre", "context"),
     *("worum", "wovon", "was steht", "zusammen", "überblick", "abschnitt", "kapitel", "überschrift", "gliederung"),
     *("inhalts", "geschrieben", "verfass", "autor", "von wem", "wann", "fassung", "zwischen", "vergleich", "dokument"),
@@ -54,3 +57,12 @@ def answer_whole(question: str, searcher: Searcher, where: Where = None) -> Look
     from ragkit.answer.extractive.whole.look_up import look_up  # noqa: PLC0415 - for few questions
 
     return look_up(question, searcher, where)
+
+
+def limit_to_named(question: str, searcher: Searcher, where: Where = None) -> Where:
+    """The filter of a search, with the documents that a question names by their file names, if it names any."""
+    if "." not in question or len(question) > MAX_QUESTION_CHARS:
+        return where
+    from ragkit.answer.extractive.whole.look_up import named_files  # noqa: PLC0415 - for few questions
+
+    return both_filters(where, named_files(question, searcher, where))

@@ -24,7 +24,7 @@ from ragkit.answer.extractive.whole.parts import (
     stored_facts,
 )
 from ragkit.answer.extractive.whole.questions import (
-    NEEDS_FILE,
+    PROSE_FILE,
     Asked,
     DocumentName,
     DocumentQuestion,
@@ -117,6 +117,20 @@ def _find(text: str, documents: Sequence[tuple[str, str, int]]) -> list[str]:
     return find_named(read_name(text), ((source, title) for source, title, _ in documents))
 
 
+def named_files(question: str, searcher: Searcher, where: Where = None) -> Where:
+    """The filter of the documents whose file names stand in a question, as in "Which ports does setup.pdf list?"."""
+    text = question.lower()
+    if not PROSE_FILE.search(text) or not isinstance(searcher, DocumentReader):
+        return None
+    names = ((source, source.rstrip("/").rpartition("/")[2].lower()) for source, _, _ in searcher.documents(where))
+    found = [source for source, name in names if name in text and PROSE_FILE.search(name) and _stands_alone(name, text)]
+    return {"source": {"$in": found}} if found else None
+
+
+def _stands_alone(name: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None
+
+
 class _Draft:
     """The lines and quotes of an answer."""
 
@@ -175,7 +189,7 @@ def _named_sources(draft: _Draft, asked: DocumentQuestion, documents: Sequence[t
                 draft.say(f"{_count(len(found), 'document')} are here; name one by its file name or title:")
                 draft.say(*(f"- {_name(source, title)}" for source, title, _ in documents[:MAX_CITED]))
                 return []
-        elif asked.asked in NEEDS_FILE and not name.is_file:
+        elif asked.of_file and not name.is_file:
             return []
         if len(found) != 1:
             _say_which(draft, name, found, [source for source, _, _ in documents])
@@ -189,11 +203,16 @@ def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources:
     if found and (name.is_file or len(found) <= 5):
         draft.say(f"{len(found)} documents have the name {name.text}; name one by its path:")
         draft.say(*(f"- {display_name(source)}" for source in found[:MAX_NAMES]))
-    elif name.has_suffix and not found:
+    elif name.has_suffix and not found and not _ends_with_name(name.text, sources):
         near = close_names(name.text, sources)
         hint = f" Similar names: {', '.join(near)}." if near else ""
         draft.say(f"Not in these documents: none of {len(sources):,} has the name {name.text}.{hint}")
         draft.is_abstention = True
+
+
+def _ends_with_name(text: str, sources: Sequence[str]) -> bool:
+    """Whether words before the name of a document were taken for a part of it."""
+    return any(text.lower().endswith(f" {source.rpartition('/')[2].lower()}") for source in sources)
 
 
 def _describe(draft: _Draft, source: str) -> bool:

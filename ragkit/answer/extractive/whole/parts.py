@@ -51,6 +51,12 @@ _NO_PROSE = re.compile(
 _NUMBERED = re.compile(r"(?:\d{1,2}|[IVX]{1,4})\.?\s")
 _SUBSECTION = re.compile(r"\d{1,2}\.\d")
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_LEANS_BACK = re.compile(
+    r"\W*(?:this|these|those|it|they|he|she|such|here|however|also|therefore|thus|but|so|otherwise|dies\w*|es|sie|er|damit"
+    r"|jedoch|daher|ce(?:la|ci)?|ces|cette|il|elles?|ils|cependant|esto|estos|esta|estas|sin embargo|por eso)\b",
+    re.IGNORECASE,
+)
+"""A sentence that needs the one before it."""
 _END = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
 
 
@@ -113,11 +119,13 @@ def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
     """
     begin = _lead_start(document)
     after = [unit for unit in units if unit.end > begin]
-    first = next((unit for unit in after if (_is_text if begin else _is_prose)(unit.body)), None)
+    is_text = _is_text if begin else _is_prose
+    first = next((unit for unit in after if is_text(unit.body) and not _introduces(unit)), None)
     first = first or next((unit for unit in units if _is_prose(unit.body)), units[0] if units else None)
     if first is None:
         return None
     start, end = max(first.start, begin) if first.end > begin else first.start, first.end
+    told = end
     for unit in units:
         if unit.start < end:
             continue
@@ -125,7 +133,13 @@ def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
         if not is_near or unit.end - start > LEAD_CHARS:
             break
         end = unit.end
-    return start, end
+        told = told if _introduces(unit) else end
+    return start, told
+
+
+def _introduces(unit: AnswerUnit) -> bool:
+    """Whether a unit says nothing without the list, table or code below it."""
+    return unit.body.rstrip().endswith(":")
 
 
 def _lead_start(document: Document) -> int:
@@ -178,6 +192,7 @@ def central_sentences(
             and not (unit.start < without[1] and without[0] < unit.end)
             and all(unit.start >= other.end or other.start >= unit.end for other in best)
         ]
+        sentences = [unit for unit in sentences if not _LEANS_BACK.match(unit.body)] or sentences
         scored = [(_share(unit, weights, told), unit) for unit in sentences]
         if scored:
             best.append(max(scored, key=lambda pair: (pair[0], -pair[1].start))[1])

@@ -60,6 +60,15 @@ DOCUMENTS = [
         ("List all documents about frost.", Asked.TOPIC, "frost", ""),
         ("Welche Dokumente gibt es über Frost?", Asked.TOPIC, "Frost", ""),
         ("Which papers were written by Ada Quill?", Asked.AUTHOR, "Ada Quill", ""),
+        ("tl;dr of pump.md", Asked.CONTENT, "pump.md", ""),
+        ("Overview of pump.md", Asked.CONTENT, "pump.md", ""),
+        ("What topics does pump.md cover?", Asked.CONTENT, "pump.md", ""),
+        ("What was discussed in pump.md?", Asked.CONTENT, "pump.md", ""),
+        ("Who presented pump.md?", Asked.WHO, "pump.md", ""),
+        ("Which meetings mention frost?", Asked.MENTION, "frost", ""),
+        ("In welchen Protokollen wird Frost erwähnt?", Asked.MENTION, "Frost", ""),
+        ("Which proposals are about frost?", Asked.TOPIC, "frost", ""),
+        ("Which documents did Ada Quill write?", Asked.AUTHOR, "Ada Quill", ""),
         ("How many documents are there?", Asked.ALL, "", ""),
         ("Wie viele Dokumente gibt es?", Asked.ALL, "", ""),
         ("Combien de documents y a-t-il ?", Asked.ALL, "", ""),
@@ -84,6 +93,8 @@ def test_a_question_about_whole_documents_is_known_by_its_form(
         "How do I list all files about to expire?",
         "Welche Unterlagen brauche ich?",
         "What are the parts of a pump?",
+        "How many pages are there?",
+        "Which meetings are on the agenda?",
         "",
         "?",
         "x" * 5000,
@@ -106,6 +117,12 @@ def test_every_other_question_is_none(question: str) -> None:
         ("pump", ["/d/guide/pump.md"]),
         ("pumps.md", []),
         ("how they work", []),
+        ("the page about style", ["/d/pep-0008.rst"]),
+        ("the style guide", ["/d/pep-0008.rst"]),
+        ("Python style", ["/d/pep-0008.rst"]),
+        ("style", []),
+        ("the guide to something else", []),
+        ("the page about pumps and style", []),
     ],
 )
 def test_a_document_is_named_by_path_file_name_title_or_the_beginning_of_a_title(text: str, sources: list[str]) -> None:
@@ -118,3 +135,9 @@ def test_a_document_is_named_by_path_file_name_title_or_the_beginning_of_a_title
 def test_a_noun_alone_means_the_only_document(text: str) -> None:
     assert names_no_other(text)
     assert not names_no_other(f"{text} pump")
+
+
+@pytest.mark.parametrize("question", ["What does Harvard say?", "What is covered in the warranty?"])
+def test_a_question_about_what_something_says_is_one_about_a_document_only_if_it_names_a_file(question: str) -> None:
+    read = read_document_question(question)
+    assert read is not None and read.of_file and not read_name(read.name).is_file

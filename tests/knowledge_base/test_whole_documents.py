@@ -159,6 +159,19 @@ def test_a_lead_does_not_end_with_what_only_introduces_a_list(tmp_path: Path) ->
         assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
 
 
+def test_words_with_and_without_hyphens_are_counted_together(tmp_path: Path) -> None:
+    with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.add(Document("The proof of stake is in the pudding, and proof-of-stake too.", {"source": "a.md"}))
+        kb.add(Document("Proof-of-stake is cheap.", {"source": "Stake-The proof.md"}))
+        kb.add(Document("A proof of milk.", {"source": "c.md"}))
+        for words in ("proof of stake", "proof-of-stake"):
+            text = ask(kb, f"Which documents mention {words}?")
+            assert text.startswith(f"2 of 3 documents mention '{words}':\n- a.md (2 times) [1]\n")
+        assert ask(kb, "Which documents mention milk?").startswith("1 of 3 documents mentions 'milk':")
+        about = ask(kb, "List all documents about stake")
+        assert about.startswith("2 of 3 documents are about 'stake':") and "Stake-The proof.md" in about
+
+
 def test_in_a_conversation_quotes_are_numbered_on(base: KnowledgeBase) -> None:
     chat = base.chat(model="extractive")
     first = chat.ask("When is the valve of each pump greased?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from ragkit.answer.base import Searcher
@@ -30,6 +31,7 @@ from ragkit.answer.extractive.whole.questions import (
     DocumentQuestion,
     close_names,
     find_named,
+    name_terms,
     names_no_other,
     read_document_question,
     read_name,
@@ -38,7 +40,6 @@ from ragkit.answer.extractive.whole.questions import (
 from ragkit.answer.searchers.text_search import FoundText, Span, TextMatches, TextPattern
 from ragkit.errors import InvalidOption
 from ragkit.index.sources.ids import display_name
-from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk, Document, Hit, Where
 from ragkit.split.sentence_segmentation import sentence_spans
 
@@ -311,46 +312,63 @@ def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool
 
 def _list_mentions(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     words = unquoted(asked.name)
-    pattern = TextPattern(words, whole_words=True)
-    found = draft.reader.find_text(pattern, where)
+    found = _find_words(draft.reader, words, where)
     documents = list(found.documents)
     if asked.asked is Asked.AUTHOR:
         documents = [matches for matches in documents if matches.spans[0][0] < BEGINNING_CHARS // 2]
-        _list_documents(draft, documents, found, f"name {words!r} at their beginning")
+        _list_documents(
+            draft, documents, found, (f"names {words!r} at its beginning", f"name {words!r} at their beginning")
+        )
     else:
         documents.sort(key=lambda matches: -matches.count)
-        _list_documents(draft, documents, found, f"mention {words!r}")
+        _list_documents(draft, documents, found, (f"mentions {words!r}", f"mention {words!r}"))
     draft.say("Counted in the whole text of every document, as whole words, in any case.")
     return True
+
+
+def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:
+    """The documents with whole words, those with hyphens between them too: "proof of stake" and "proof-of-stake"."""
+    spellings = {words, re.sub(r"(?<=\w)-(?=\w)", " ", words), re.sub(r"(?<=\w)\s+(?=\w)", "-", words)}
+    found = [reader.find_text(TextPattern(spelling, whole_words=True), where) for spelling in sorted(spellings)]
+    by_source: dict[str, TextMatches] = {}
+    for matches in (matches for part in found for matches in part.documents):
+        other = by_source.get(matches.source, TextMatches(matches.source, matches.title, 0, ()))
+        spans = tuple(sorted((*other.spans, *matches.spans)))
+        by_source[matches.source] = replace(matches, count=matches.count + other.count, spans=spans)
+    documents = tuple(by_source[source] for source in sorted(by_source))
+    return FoundText(documents, min(part.searched for part in found), all(part.complete for part in found))
 
 
 def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     """The documents with all words of a topic in their name, title, first line or a heading."""
     words = unquoted(asked.name)
-    terms = set(extract_terms(words))
+    terms = name_terms(words)
     if not terms:
         return False
     found: list[TextMatches] = []
     documents = draft.reader.documents(where)
     for source, title, _chunks in documents:
-        name = set(extract_terms(f"{source.rpartition('/')[2]} {title}"))
+        name = name_terms(f"{source.rpartition('/')[2]} {title}")
         document = None if terms <= name else draft.reader.document(source)
         headings = outline(document) if document is not None else []
-        name |= set(extract_terms(document.text[:_TITLE_CHARS])) if document is not None else set()
-        at = next((section.start for section in headings if terms <= set(extract_terms(section.title))), None)
+        name |= name_terms(document.text[:_TITLE_CHARS]) if document is not None else set()
+        at = next((section.start for section in headings if terms <= name_terms(section.title)), None)
         if terms <= name or at is not None:
             found.append(TextMatches(source, title, 0, ((at or 0, 0),)))
-    _list_documents(draft, found, FoundText(tuple(found), len(documents), complete=True), f"are about {words!r}")
-    mentions = draft.reader.find_text(TextPattern(words, whole_words=True), where)
+    of_all = FoundText(tuple(found), len(documents), complete=True)
+    _list_documents(draft, found, of_all, (f"is about {words!r}", f"are about {words!r}"))
+    mentions = _find_words(draft.reader, words, where)
     others = len({matches.source for matches in mentions.documents}.difference(matches.source for matches in found))
-    draft.say(f"Counted by file name, title, first lines and headings; {others:,} others mention it in their text.")
+    more = f"{others:,} other{' mentions' if others == 1 else 's mention'} it in the text"
+    draft.say(f"Counted by file name, title, first lines and headings; {more}.")
     return True
 
 
-def _list_documents(draft: _Draft, documents: Sequence[TextMatches], found: FoundText, what: str) -> None:
+def _list_documents(draft: _Draft, documents: Sequence[TextMatches], found: FoundText, what: tuple[str, str]) -> None:
+    """The documents, with what one of them does and what several do."""
     of_all = f"{len(documents):,} of {_count(found.searched, 'document')}"
     least = "" if found.complete else "The time was used up before all documents were read. At least "
-    draft.say(f"{least}{of_all} {what}{':' if documents else '.'}")
+    draft.say(f"{least}{of_all} {what[len(documents) != 1]}{':' if documents else '.'}")
     draft.is_abstention = not documents
     for matches in documents[:MAX_CITED]:
         document = draft.reader.document(matches.source)

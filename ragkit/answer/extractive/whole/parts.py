@@ -44,11 +44,13 @@ _STRONG_LEADS = frozenset(
 )
 """Before an introduction or an overview, which may come first."""
 _NO_PROSE = re.compile(
-    r"@|©|\bcopyright\b|all rights reserved|permission (?:to|is)|redistribution and use|warrant(?:y|ies)\b|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$"
+    r"@|©|^\[\d{1,3}\]\s|\bcopyright\b|all rights reserved|permission (?:to|is)|redistribution and use|warrant(?:y|ies)\b|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$"
     r"|^\W*(?:table of )?contents\b|this (?:document|page) (?:is|was) (?:generated|licensed)|\bDOI:",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"(?:\d{1,2}|[IVX]{1,4})\.?\s")
+_COUNTED = re.compile(r"0?(\d{1,2})(?:[.:]|\b)(?!\d|\.\d)\s+(?=[^\W\d_])")
+_MIN_NUMBERED = 3
 _SUBSECTION = re.compile(r"\d{1,2}\.\d")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LEANS_BACK = re.compile(
@@ -95,12 +97,25 @@ def main_sections(document: Document) -> list[DocumentSection]:
     Where headings are numbered, "2.1" is below "2" whatever its level is: pages of a PDF hardly tell levels.
     """
     sections = outline(document)
+    if document.page_starts and (numbered := _numbered_through(sections)):
+        return numbered
     for level in sorted({section.level for section in sections}):
         found = [section for section in sections if section.level == level]
         if len(found) > 1:
             upper = [section for section in found if not _SUBSECTION.match(section.title)]
             return upper if sum(bool(_NUMBERED.match(section.title)) for section in upper) > 1 else found
     return sections
+
+
+def _numbered_through(sections: Sequence[DocumentSection]) -> list[DocumentSection]:
+    """The headings that are numbered from 1 on, each number once, whatever their levels are; empty if others are too.
+
+    Sizes of letters make headings of the figures in a chart, too.
+    """
+    found = [(match, section) for section in sections if (match := _COUNTED.match(section.title))]
+    numbers = [int(match[1]) for match, _ in found]
+    is_whole = len(numbers) >= _MIN_NUMBERED and numbers == list(range(1, len(numbers) + 1))
+    return [section for _, section in found] if is_whole else []
 
 
 def beginning_units(document: Document, chunks: Sequence[Chunk]) -> list[AnswerUnit]:

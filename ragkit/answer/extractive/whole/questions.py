@@ -357,7 +357,7 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
     title before a colon or dash; last the words of a subject, which must be those of one document only.
     """
     levels: list[list[str]] = [[], [], [], []]
-    subject = frozenset(extract_terms(name.topic))
+    subject = name_terms(name.topic)
     names_subject = len(subject) >= (1 if name.is_file else MIN_SUBJECT_TERMS)
     about: list[str] = []
     wanted = {_normalize(name.text), _normalize(_ARTICLE.sub("", name.text, count=1))} - {""}
@@ -374,7 +374,7 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
             levels[2].append(source)
         elif not name.has_suffix and _normalize(re.split(r":\s|\s[–—-]\s", title, maxsplit=1)[0]) in wanted:
             levels[3].append(source)
-        elif names_subject and subject <= set(extract_terms(_normalize(f"{file} {title}"))):
+        elif names_subject and subject <= name_terms(f"{file} {title}"):
             about.append(source)
     return next(filter(None, levels), about if len(about) == 1 else [])
 
@@ -382,6 +382,11 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
 def _normalize(text: str) -> str:
     """Letters and digits in lower case, numbers without leading zeros: "PEP 8" is the name of `pep-0008.rst`."""
     return " ".join(word.lstrip("0") or word for word in re.findall(r"[^\W_]+", text.casefold()))
+
+
+def name_terms(text: str) -> set[str]:
+    """The terms of a name, each part of "Vechain-The lost.pdf" for itself."""
+    return set(extract_terms(_normalize(text)))
 
 
 def close_names(name: str, sources: Sequence[str]) -> list[str]:

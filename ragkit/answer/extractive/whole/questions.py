@@ -160,7 +160,8 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.WHEN, rf"cuándo (?:se |fue )?(?:escribió|creó|publicó|actualizó|modificó|escrito|creado|publicado) {_X}"),
     (
         Asked.VERSION,
-        rf"(?:(?:which|what) version (?:is|of)|what is the version of|welche (?:version|fassung) (?:ist|hat)) {_X}",
+        rf"(?:(?:which|what) version (?:is|of)|what is the version of|welche (?:version|fassung) (?:ist|hat)) {_X}"
+        r"(?: is (?:this|it))?",
     ),
     (Asked.VERSION, rf"(?:quelle est la version de|qué versión (?:es|tiene)|cuál es la versión de) {_X}"),
     (Asked.CHANGES, rf"what (?:has )?changed (?:between|from) {_X} (?:and|to) {_Y}"),

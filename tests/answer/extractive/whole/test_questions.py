@@ -51,6 +51,7 @@ DOCUMENTS = [
         ("Wann wurde pump.md zuletzt geändert?", Asked.WHEN, "pump.md", ""),
         ("¿Cuándo se publicó pump.md?", Asked.WHEN, "pump.md", ""),
         ("Which version is pump.md?", Asked.VERSION, "pump.md", ""),
+        ("Which version of the pump guide is this?", Asked.VERSION, "the pump guide", ""),
         ("What changed between a.md and b.md?", Asked.CHANGES, "a.md", "b.md"),
         ("¿Qué cambió entre a.md y b.md?", Asked.CHANGES, "a.md", "b.md"),
         ("Which documents mention leave?", Asked.MENTION, "leave", ""),

@@ -172,6 +172,26 @@ def test_words_with_and_without_hyphens_are_counted_together(tmp_path: Path) -> 
         assert about.startswith("2 of 3 documents are about 'stake':") and "Stake-The proof.md" in about
 
 
+def test_a_meeting_is_about_its_agenda_and_slides_are_about_what_the_first_ones_say(tmp_path: Path) -> None:
+    people, agenda = (
+        "## Attendees\n\n- Ada Quill\n- Bo Reed\n",
+        "## Agenda items\n\n1. Opening\n2. The price of frost\n",
+    )
+    notes = "## Notes\n\nBo asked for nine crowns against the frost.\n"
+    first = "# Call of May\n\nRegistration is needed for all calls of this group.\n"
+    (tmp_path / "may.md").write_text("\n".join([first, people, agenda, notes]), "utf-8")
+    slides = [f"Part {n}\n- frost\n- nine crowns\n" for n in range(2, 8)]
+    text = "Frost of the mill\nAda Quill\n" + "".join(slides)
+    starts = tuple(text.index(slide) for slide in slides)
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.index(tmp_path / "may.md")
+        kb.add(Document(text, {"source": "frost.pdf"}, page_starts=(0, *starts)))
+        assert ask(kb, "What was discussed in may.md?").startswith("1. Opening 2. The price of frost [1]\n")
+        assert ask(kb, "What was on the agenda of may.md?") == "1. Opening\n2. The price of frost [1]"
+        assert ask(kb, "Who attended the meeting in may.md?") == "Ada Quill\nBo Reed [1]"
+        assert ask(kb, "What is frost.pdf about?").startswith("Frost of the mill Ada Quill Part 2 ")
+
+
 def test_in_a_conversation_quotes_are_numbered_on(base: KnowledgeBase) -> None:
     chat = base.chat(model="extractive")
     first = chat.ask("When is the valve of each pump greased?")

@@ -26,6 +26,7 @@ _WORDS = (
     ),
     *("when was", "date", "version", "changed", "differen", "compar", "document", "file", "paper", "pdf", "text"),
     *("erwähn", "nennen", "mencionan", "contain", "contien"),
+    *("attend", "agenda", "participa", "took part", "present", "tagesordnung", "wer war"),
     *("mention", "minutes", "page", "present", "propos", "slides", "deck", "guide", "tl;dr", "tldr"),
     *(".htm", ".md", ".rst", ".doc", ".ppt", ".odt", ".odp", ".epub", ".eml", ".adoc", ".ipynb", ".tex", ".txt"),
     *("title", "titel", "título", "chapitre", "context"),

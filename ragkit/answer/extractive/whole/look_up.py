@@ -19,7 +19,9 @@ from ragkit.answer.extractive.whole.parts import (
     central_sentences,
     differing_sentences,
     find_lead,
+    find_prose,
     main_sections,
+    named_part,
     outline,
     stated_facts,
     stored_facts,
@@ -161,7 +163,9 @@ class _Draft:
         return LookedUp(tuple(self.lines), quoted, over_all)
 
 
-def _answer_about(draft: _Draft, asked: DocumentQuestion, question: str, where: Where) -> bool:
+def _answer_about(  # noqa: PLR0911 - one per kind
+    draft: _Draft, asked: DocumentQuestion, question: str, where: Where
+) -> bool:
     """Answer a question about one document, or two; False if it names none for certain."""
     documents = draft.reader.documents(where)
     sources = _named_sources(draft, asked, documents)
@@ -173,6 +177,8 @@ def _answer_about(draft: _Draft, asked: DocumentQuestion, question: str, where: 
         return _describe(draft, sources[0])
     if asked.asked is Asked.SECTIONS:
         return _list_sections(draft, sources[0])
+    if asked.asked in (Asked.AGENDA, Asked.ATTENDEES):
+        return _quote_part(draft, asked.asked, sources[0])
     if asked.asked is Asked.TITLE:
         return _say_title(draft, *next(document for document in documents if document[0] == sources[0])[:2])
     return _state(draft, asked.asked, sources[0], question)
@@ -234,6 +240,14 @@ def _describe(draft: _Draft, source: str) -> bool:
     return bool(draft.quotes)
 
 
+def _quote_part(draft: _Draft, asked: Asked, source: str) -> bool:
+    document = draft.reader.document(source)
+    part = named_part(document, asked) if document is not None else None
+    if document is not None and part is not None:
+        draft.add(source, *part, strip_markup(document.text[slice(*part)]).strip())
+    return bool(draft.quotes)
+
+
 def _say_title(draft: _Draft, source: str, title: str) -> bool:
     document = draft.reader.document(source)
     at = document.text.find(title) if document is not None and title else -1
@@ -266,7 +280,7 @@ def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
     document = draft.reader.document(source)
     if document is None:
         return False
-    lead = find_lead(document, beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS)))
+    lead = find_prose(document, beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS)))
     stored = stored_facts(document, asked)
     found = stated_facts(document, asked, question, lead)
     if found:

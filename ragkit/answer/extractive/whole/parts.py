@@ -51,6 +51,10 @@ _NO_PROSE = re.compile(
 _NUMBERED = re.compile(r"(?:\d{1,2}|[IVX]{1,4})\.?\s")
 _COUNTED = re.compile(r"0?(\d{1,2})(?:[.:]|\b)(?!\d|\.\d)\s+(?=[^\W\d_])")
 _MIN_NUMBERED = 3
+_SLIDES = frozenset({"odp", "pptx"})
+_MIN_SLIDES = 4
+_SLIDE_CHARS = 700
+"""On average; a page of prose has 2,000 and more."""
 _SUBSECTION = re.compile(r"\d{1,2}\.\d")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LEANS_BACK = re.compile(
@@ -125,13 +129,66 @@ def beginning_units(document: Document, chunks: Sequence[Chunk]) -> list[AnswerU
     return sorted((unit for unit in units if unit.kind in kinds), key=lambda unit: unit.start)
 
 
+_PART_NAMES = {
+    Asked.AGENDA: re.compile(
+        r"agenda(?: items?| topics?)?|topics|tagesordnung(?:spunkte)?|ordre du jour|orden del día|temario",
+        re.IGNORECASE,
+    ),
+    Asked.ATTENDEES: re.compile(
+        r"attendees|attendance|participants|(?:members |people )?(?:present|attending)|in attendance"
+        r"|teilnehmer(?:innen|\*innen)?|teilnehmende|anwesende?|présents|asistentes|participantes",
+        re.IGNORECASE,
+    ),
+}
+
+
+def named_part(document: Document, asked: Asked) -> Span | None:
+    """What stands below the heading of an agenda or of the people present, at most LEAD_CHARS; None without one."""
+    for section in outline(document):
+        if _PART_NAMES[asked].fullmatch(section.title.strip(" :")):
+            begin = document.text.find("\n", section.start)
+            if begin >= 0 and (span := _lines_from(document.text, begin, section.end)):
+                return span
+    return None
+
+
+def _lines_from(text: str, start: int, end: int) -> Span | None:
+    """The whole lines from an offset on that have at most LEAD_CHARS; None if nothing is there."""
+    lines = [(start + a, start + b) for a, b in _line_spans(text[start:end])]
+    kept = [span for span in lines if span[1] - lines[0][0] <= LEAD_CHARS] or lines[:1]
+    return (kept[0][0], kept[-1][1]) if kept else None
+
+
+def _line_spans(text: str) -> list[Span]:
+    return [match.span() for match in re.finditer(r"\S.*", text)]
+
+
+def is_deck(document: Document) -> bool:
+    """Whether pages are slides: they have few words, and hardly sentences."""
+    if document.format in _SLIDES:
+        return True
+    pages = len(document.page_starts)
+    return pages >= _MIN_SLIDES and len(document.text) < _SLIDE_CHARS * pages
+
+
 def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
-    """The abstract or summary of a document, else its first sentences, as offsets; None without a sentence.
+    """The abstract or summary of a document, the agenda of a meeting, the first slides, else the first sentences.
+
+    As offsets; None without a sentence.
 
     Args:
         document: with its indexed text.
         units: from `beginning_units`.
     """
+    if agenda := named_part(document, Asked.AGENDA):
+        return agenda
+    if is_deck(document):
+        return _lines_from(document.text, 0, BEGINNING_CHARS)
+    return find_prose(document, units)
+
+
+def find_prose(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
+    """The abstract or summary of a document, else its first sentences, as offsets; see `find_lead`."""
     begin = _lead_start(document)
     after = [unit for unit in units if unit.end > begin]
     is_text = _is_text if begin else _is_prose

@@ -28,6 +28,9 @@ class Asked(Enum):
     WHEN = "when"
     VERSION = "version"
     TITLE = "title"
+    ATTENDEES = "attendees"
+    """Who was at the meeting of X?"""
+    AGENDA = "agenda"
     CHANGES = "changes"
     """What changed between X and Y?"""
     ALL = "all"
@@ -252,7 +255,15 @@ _OF_FILES: tuple[tuple[Asked, str], ...] = (
         rf"what (?:(?:topics|subjects|points|things|areas) )?(?:does|did) {_X} (?:say|cover|contain|describe|discuss"
         r"|explain|propose|present|introduce|teach|address|deal with)",
     ),
-    (Asked.CONTENT, rf"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed) in) {_X}"),
+    (
+        Asked.CONTENT,
+        rf"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed) (?:in|at)) {_X}",
+    ),
+    (Asked.AGENDA, rf"what (?:is|was) (?:on )?the agenda (?:of|in|for) {_X}"),
+    (Asked.AGENDA, rf"(?:was stand auf der tagesordnung|wie lautet die tagesordnung) (?:von|in) {_X}"),
+    (Asked.ATTENDEES, rf"who (?:attended|was (?:present )?at|were (?:present )?at|took part in|participated in) {_X}"),
+    (Asked.ATTENDEES, rf"who (?:are|were) the (?:attendees|participants) (?:of|in|at) {_X}"),
+    (Asked.ATTENDEES, rf"wer (?:war (?:bei|in)|nahm teil an) {_X}(?: anwesend)?"),
     (Asked.CONTENT, rf"(?:was (?:steht|behandelt|beschreibt|enthält)|que (?:dit|contient)|qué (?:dice|contiene)) {_X}"),
 )
 """Forms of ordinary questions, unless what they name is certainly a file."""
@@ -272,13 +283,19 @@ _KIND = (
     r"(?:white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?|manuals?|pages?|articles?"
     r"|reports?|papers?|documents?|minutes|notes|tutorials?)"
 )
+_MEETING = re.compile(
+    rf"(?:the |this )?(?:meeting|call|session|talk|{_KIND})s? (?:of|in|from|for|at)\s+(?=\S+\.\w{{2,5}}$)",
+    re.IGNORECASE,
+)
+"""Before a file name: "the meeting in 2024-05.md"."""
 _QUOTED_KIND = re.compile(rf"(?:(?:the|this) )?{_KIND} (?=[\"“„«‚‘'`»])", re.IGNORECASE)
 _ABOUT = re.compile(rf"(?:the|this) {_KIND} (?:about|on|for|to|of|titled|called|named) (?P<topic>.+)", re.IGNORECASE)
 _OF_KIND = re.compile(
     r"the (?P<topic>\S.*) (?:white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?"
-    r"|minutes|tutorials?|reports?)|the (?P<subject>\S+ \S.*) pages?",
+    r"|minutes|tutorials?|reports?|manuals?|package|class|library)|the (?P<subject>\S+ \S.*) pages?",
     re.IGNORECASE,
 )
+_TITLED = re.compile(rf"(?:the|this) {_KIND} (?P<title>\S+ \S.*)", re.IGNORECASE)
 """A document by its subject: "the page about restoring", "the Helium whitepaper"; "the manual page" is none."""
 _ARTICLE = re.compile(r"^(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las)(?:(?<=')|\s+)(?=\S)", re.IGNORECASE)
 _ONLY_NOUN = re.compile(
@@ -330,14 +347,17 @@ class DocumentName:
 def read_name(text: str) -> DocumentName:
     """What a question names."""
     subject = _ABOUT.fullmatch(text) or _OF_KIND.fullmatch(text)
-    noun = _NOUN.match(text) or _QUOTED_KIND.match(text)
+    noun = _MEETING.match(text) or _NOUN.match(text) or _QUOTED_KIND.match(text)
     plain = text[noun.end() :] if noun else text
     is_file = plain != text or subject is not None
+    titled = None if noun or subject else _TITLED.fullmatch(text)
+    if titled:  # "the page table" is none: a title of one word is not certain
+        plain, is_file = titled["title"], True
     if quoted := _QUOTED.fullmatch(plain.strip()):
         plain, is_file = quoted[1], True
     has_suffix = bool(_SUFFIX.search(plain.lower()))
     topic = subject[subject.lastgroup] if subject and subject.lastgroup else _ARTICLE.sub("", plain, count=1)
-    return DocumentName(plain.strip(), is_file or has_suffix, has_suffix, "" if has_suffix else topic)
+    return DocumentName(plain.strip(), is_file or has_suffix, has_suffix, "" if has_suffix or titled else topic)
 
 
 def names_no_other(text: str) -> bool:

@@ -159,7 +159,7 @@ def test_a_lead_does_not_end_with_what_only_introduces_a_list(tmp_path: Path) ->
         assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
 
 
-def test_words_with_and_without_hyphens_are_counted_together(tmp_path: Path) -> None:
+def test_words_with_and_without_hyphens_and_in_both_numbers_are_counted_together(tmp_path: Path) -> None:
     with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
         kb.add(Document("The proof of stake is in the pudding, and proof-of-stake too.", {"source": "a.md"}))
         kb.add(Document("Proof-of-stake is cheap.", {"source": "Stake-The proof.md"}))
@@ -168,6 +168,9 @@ def test_words_with_and_without_hyphens_are_counted_together(tmp_path: Path) -> 
             text = ask(kb, f"Which documents mention {words}?")
             assert text.startswith(f"2 of 3 documents mention '{words}':\n- a.md (2 times) [1]\n")
         assert ask(kb, "Which documents mention milk?").startswith("1 of 3 documents mentions 'milk':")
+        assert ask(kb, "Which documents mention stakes?").startswith("2 of 3 documents mention 'stakes':")
+        assert ask(kb, "Which documents mention the word 'stakes'?").startswith("0 of 3 documents mention 'stakes'.")
+        assert ask(kb, "Which documents mention Stakes?").startswith("0 of 3 documents mention 'Stakes'.")
         about = ask(kb, "List all documents about stake")
         assert about.startswith("2 of 3 documents are about 'stake':") and "Stake-The proof.md" in about
 

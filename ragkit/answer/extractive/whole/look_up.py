@@ -35,6 +35,7 @@ from ragkit.answer.extractive.whole.questions import (
     find_named,
     name_terms,
     names_no_other,
+    number_forms,
     read_document_question,
     read_name,
     unquoted,
@@ -326,7 +327,7 @@ def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool
 
 def _list_mentions(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     words = unquoted(asked.name)
-    found = _find_words(draft.reader, words, where)
+    found = _find_words(draft.reader, asked.name if asked.asked is Asked.MENTION else words, where)
     documents = list(found.documents)
     if asked.asked is Asked.AUTHOR:
         documents = [matches for matches in documents if matches.spans[0][0] < BEGINNING_CHARS // 2]
@@ -336,13 +337,18 @@ def _list_mentions(draft: _Draft, asked: DocumentQuestion, _: str, where: Where)
     else:
         documents.sort(key=lambda matches: -matches.count)
         _list_documents(draft, documents, found, (f"mentions {words!r}", f"mention {words!r}"))
-    draft.say("Counted in the whole text of every document, as whole words, in any case.")
+    plural = ", singular and plural" if len(number_forms(asked.name)) > 1 and asked.asked is Asked.MENTION else ""
+    draft.say(f"Counted in the whole text of every document, as whole words, in any case{plural}.")
     return True
 
 
 def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:
-    """The documents with whole words, those with hyphens between them too: "proof of stake" and "proof-of-stake"."""
-    spellings = {words, re.sub(r"(?<=\w)-(?=\w)", " ", words), re.sub(r"(?<=\w)\s+(?=\w)", "-", words)}
+    """The documents with whole words, with and without hyphens, in singular and plural, as a question names them."""
+    spellings = {
+        form
+        for number in map(unquoted, number_forms(words))
+        for form in (number, re.sub(r"(?<=\w)-(?=\w)", " ", number), re.sub(r"(?<=\w)\s+(?=\w)", "-", number))
+    }
     found = [reader.find_text(TextPattern(spelling, whole_words=True), where) for spelling in sorted(spellings)]
     by_source: dict[str, TextMatches] = {}
     for matches in (matches for part in found for matches in part.documents):

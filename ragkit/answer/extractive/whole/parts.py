@@ -51,6 +51,8 @@ _NO_PROSE = re.compile(
 _NUMBERED = re.compile(r"(?:\d{1,2}|[IVX]{1,4})\.?\s")
 _COUNTED = re.compile(r"0?(\d{1,2})(?:[.:]|\b)(?!\d|\.\d)\s+(?=[^\W\d_])")
 _MIN_NUMBERED = 3
+_PAGE_LABEL = re.compile(r"(?:slide|page|folie|seite|diapositiv[ea]|página)\W{0,2}\d+", re.IGNORECASE)
+"""A bookmark that says no more than the page does."""
 _SLIDES = frozenset({"odp", "pptx"})
 _MIN_SLIDES = 4
 _SLIDE_CHARS = 700
@@ -83,7 +85,11 @@ class DocumentSection:
 
 def outline(document: Document) -> list[DocumentSection]:
     """The headings in order; empty for a document without headings. Column names of tables are none."""
-    headings = [heading for heading in document.headings if heading.level != TABLE_LEVEL and heading.text.strip()]
+    headings = [
+        heading
+        for heading in document.headings
+        if heading.level != TABLE_LEVEL and heading.text.strip() and not _PAGE_LABEL.fullmatch(heading.text.strip())
+    ]
     sections, line, at = [], 1, 0
     for i, heading in enumerate(headings):
         line += document.text.count("\n", at, heading.start)
@@ -296,7 +302,7 @@ _LABELS = {
         r"|von|par|por|creator"
     ),
     Asked.WHEN: (
-        r"date|created|published|released?(?: date)?|last[ -](?:updated|modified|revised|changed)|updated|modified"
+        r"date|when|created|published|released?(?: date)?|last[ -](?:updated|modified|revised|changed)|updated|modified"
         r"|revised|issued|submitted|datum|stand|veröffentlicht|erstellt|geändert|fecha|publicado|publié|créé|mis à jour"
     ),
     Asked.VERSION: r"(?:document |file )?(?:version|revision|release|edition|fassung|auflage|versión|édition)",

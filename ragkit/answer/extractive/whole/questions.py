@@ -148,8 +148,9 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (
         Asked.WHEN,
         rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified"
-        r"|changed|revised|issued)",
+        r"|changed|revised|issued|given|held|presented)",
     ),
+    (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen)"),
     (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
     (
         Asked.WHEN,
@@ -187,8 +188,8 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.MENTION,
-        rf"(?:which|what|how many) (?:of the )?{_ANY_DOCS} (?:mention|cite|refer to|talk about|discuss"
-        rf"|contain the (?:words?|terms?|phrase|name)) {_X}",
+        rf"(?:which|what|how many) (?:of the )?{_ANY_DOCS} (?:(?:mention|cite|refer to|talk about|discuss)"
+        rf"(?: the (?:words?|terms?|phrase))?|contain the (?:words?|terms?|phrase|name)) {_X}",
     ),
     (Asked.MENTION, rf"in (?:which|how many) {_ANY_DOCS} (?:is|are|does|do) {_X} (?:mentioned|appear|occur|cited)"),
     (
@@ -284,7 +285,7 @@ _KIND = (
     r"|reports?|papers?|documents?|minutes|notes|tutorials?)"
 )
 _MEETING = re.compile(
-    rf"(?:the |this )?(?:meeting|call|session|talk|{_KIND})s? (?:of|in|from|for|at)\s+(?=\S+\.\w{{2,5}}$)",
+    rf"(?:the |this )?(?:meeting|call|session|talk|{_KIND})s? (?:(?:of|in|from|for|at)\s+)?(?=\S+\.\w{{2,5}}$)",
     re.IGNORECASE,
 )
 """Before a file name: "the meeting in 2024-05.md"."""
@@ -408,6 +409,13 @@ def _normalize(text: str) -> str:
 def name_terms(text: str) -> set[str]:
     """The terms of a name, each part of "Vechain-The lost.pdf" for itself."""
     return set(extract_terms(_normalize(text)))
+
+
+def number_forms(words: str) -> set[str]:
+    """Words in both numbers, "macros" and "macro", as documents may mention them; names and quotes as they are."""
+    if _QUOTED.fullmatch(words.strip()) or not re.search(r"[a-z]{4}$", words) or not words.rpartition(" ")[2].islower():
+        return {words}
+    return {words, words[:-1] if words.endswith("s") else f"{words}s"}
 
 
 def close_names(name: str, sources: Sequence[str]) -> list[str]:

@@ -189,8 +189,7 @@ def build_candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> 
     kept = _select_embedded(scorer.units, scores)
     units = [scorer.units[i] for i in kept]
     # the columns follow FEATURE_WEIGHTS, which begins with the embedding features
-    texts = [scorer.text_with_subject(i) for i in kept.tolist()]
-    cosines, meanings = _embedding_features(question, texts, units, kept, searcher, shared)
+    cosines, meanings = _embedding_features(question, units, kept, searcher, shared)
     return AnswerCandidates(scorer.units, kept, np.hstack([scale * meanings, scorer.features[kept]]), cosines)
 
 
@@ -209,12 +208,7 @@ def _select_embedded(units: Sequence[AnswerUnit], scores: NDArray[np.float64]) -
 
 
 def _embedding_features(
-    question: str,
-    texts: Sequence[str],
-    units: Sequence[AnswerUnit],
-    positions: NDArray[np.int64],
-    searcher: Searcher,
-    shared: float,
+    question: str, units: Sequence[AnswerUnit], positions: NDArray[np.int64], searcher: Searcher, shared: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Cosine of the question with each unit, (n,); less `shared`: alone, with the previous, with the next unit, (n, 3).
 
@@ -222,7 +216,7 @@ def _embedding_features(
     """
     if not units:
         return np.zeros(0), np.zeros((0, len(_EMBEDDING_FEATURES)))
-    rows = np.asarray(searcher.embed(texts), np.float64)
+    rows = np.asarray(searcher.embed([unit.text for unit in units]), np.float64)
     query = np.asarray(searcher.embed_question(question), np.float64)
     cosines = rows @ query
     features = np.repeat((cosines - shared)[:, None], 3, axis=1)
@@ -243,23 +237,17 @@ class _LexicalScorer:
         self.units = extract_answer_units(hits, searcher.find_document)
         self._texts = [unit.text for unit in self.units]
         self._terms = [extract_terms(text) for text in self._texts]
+        self._present = [frozenset(found) for found in self._terms]
         self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
         self._headings = {unit.heading_context: extract_terms(unit.heading_context) for unit in self.units}
         self._heading_matches = {heading: self._heading_match(heading) for heading in self._headings}
         self._is_yes_no = bool(detect_question_kinds(question) & QuestionKind.YES_NO)
         names = (f"{hit.chunk.title} {file_words(hit.chunk.source)}" for hit in hits)
         self._kinds = _KindFeatures(question, frozenset(" ".join(names).lower().split()), self.units)
-        pairs = zip(self.units, self._terms, strict=True)
-        self._present = [frozenset([*words, *extract_terms(self._kinds.subject_of(unit))]) for unit, words in pairs]
         self._passage_features = _passage_features(terms, hits, scale)
         features = map(self._unit_features, range(len(self.units)))
         rows = [[row.get(name, 0.0) for name in _LEXICAL_FEATURES] for row in features]
         self.features = np.array(rows).reshape(-1, len(_LEXICAL_FEATURES))
-
-    def text_with_subject(self, i: int) -> str:
-        """The text of a unit, with the name of its document if that is asked for and the unit does not say it."""
-        subject = self._kinds.subject_of(self.units[i])
-        return f"{subject}: {self._texts[i]}" if subject and subject not in self._texts[i].lower() else self._texts[i]
 
     def _unit_features(self, i: int) -> dict[str, float]:
         unit, text, present, terms = self.units[i], self._texts[i], self._present[i], self._question_terms
@@ -387,10 +375,6 @@ class _KindFeatures:
         if QuestionKind.WHO in kinds:
             row["author"] = float(_AUTHOR.search(text) is not None)
         return row
-
-    def subject_of(self, unit: AnswerUnit) -> str:
-        """The asked term, for a unit that begins a document named after it, which need not say its name; else ''."""
-        return self._term if (unit.source, unit.start) in self._first_sentences else ""
 
     def _is_entry(self, unit: AnswerUnit) -> bool:
         """Whether the unit begins the definition of the asked term: under its name, or a dash after it."""

@@ -73,20 +73,27 @@ _BLOCK_MARKER = re.compile(
 _KEY_VALUE_LINE = re.compile(r"[\w .-]{1,30}:(?:\s|$)|[\w.\[\]-]{1,80}:\s")  # `name: value`
 _MIN_WRAPPED_CHARS = 20  # shorter lines are never wrapped
 _MIN_WRAPPED_SHARE = 0.4  # of the lines after a long one must continue in lower case
+_MIN_WRAPPED_PAIRS = 8  # lines with a next one that tell whether a text is wrapped
+_MIN_FILLED_SHARE = 0.9  # of them, in a wrapped text
 _MIN_FULL_LINE_CHARS = 60  # a longer line without end punctuation may continue with "name:"
 _SHORT_LINE_RATIO = 0.75  # of the usual width: a shorter line with room for the next word ended intentionally
 _END_PUNCTUATION = frozenset(".!?…:;,-–—\"'”’)]")
 _SENTENCE_END = frozenset(".!?")
 
 
-def sentence_spans(text: str) -> list[CharSpan]:
+def sentence_spans(text: str, width: int = 0) -> list[CharSpan]:
     """The spans of the sentences of `text`, in order.
 
     Spans are trimmed and do not overlap; every character that is not white space is in exactly one.
     Linear in the length of `text`.
+
+    Args:
+        text: any text.
+        width: the `wrap_width` of the text that `text` is a part of. Where it is not known, lines are joined only if
+            many continue in lower case, as those of German, with its nouns in upper case, may not.
     """
     sentences: list[CharSpan] = []
-    for start, end in _text_runs(text):
+    for start, end in _text_runs(text, width):
         begin = start
         for stop in _STOP.finditer(text, begin, end):
             first, last = stop.span()
@@ -98,24 +105,24 @@ def sentence_spans(text: str) -> list[CharSpan]:
     return sentences
 
 
-def _text_runs(text: str) -> Iterator[CharSpan]:
+def _text_runs(text: str, width: int) -> Iterator[CharSpan]:
     """Spans of joined lines: a paragraph of wrapped lines, a list item, a table row."""
     paragraph: list[TextLine] = []
     for line in iter_lines(text):
         if line.after_blank and paragraph:
-            yield from _join_wrapped_lines(text, paragraph)
+            yield from _join_wrapped_lines(text, paragraph, width)
             paragraph = []
         paragraph.append(line)
     if paragraph:
-        yield from _join_wrapped_lines(text, paragraph)
+        yield from _join_wrapped_lines(text, paragraph, width)
 
 
-def _join_wrapped_lines(text: str, lines: Sequence[TextLine]) -> Iterator[CharSpan]:
+def _join_wrapped_lines(text: str, lines: Sequence[TextLine], width: int) -> Iterator[CharSpan]:
     """The lines of one paragraph, with wrapped lines joined."""
     if len(lines) == 1:
         yield lines[0].text_start, lines[0].end
         return
-    continues = _detect_wrapped_lines(text, lines)
+    continues = _detect_wrapped_lines(text, lines, width)
     start = lines[0].text_start
     for (before, line), joined in zip(pairwise(lines), continues, strict=True):
         if not joined:
@@ -124,10 +131,10 @@ def _join_wrapped_lines(text: str, lines: Sequence[TextLine]) -> Iterator[CharSp
     yield start, lines[-1].end
 
 
-def _detect_wrapped_lines(text: str, lines: Sequence[TextLine]) -> list[bool]:
+def _detect_wrapped_lines(text: str, lines: Sequence[TextLine], width: int) -> list[bool]:
     """For each line except the first, whether it continues the previous one.
 
-    All False unless many of the lines after a long one continue in lower case.
+    All False unless many of the lines after a long one continue in lower case, or all are as long as `width` allows.
     """
     candidates = [_is_long(text, before) and not _begins_block(text, before, line) for before, line in pairwise(lines)]
     # the line after a full stop begins a sentence, and tells nothing
@@ -137,11 +144,38 @@ def _detect_wrapped_lines(text: str, lines: Sequence[TextLine]) -> list[bool]:
         if is_candidate and text[before.end - 1] not in _SENTENCE_END
     ]
     continuing = sum(1 for line in following if _may_continue(text[line.text_start]))
-    if not following or continuing < _MIN_WRAPPED_SHARE * len(following):
+    is_wrapped = continuing >= _MIN_WRAPPED_SHARE * len(following) or _fills_width(text, lines, width)
+    if not following or not is_wrapped:
         return [False] * len(candidates)
-    width = sorted(line.end - line.text_start for line in lines)[3 * len(lines) // 4]
+    usual = sorted(line.end - line.text_start for line in lines)[3 * len(lines) // 4]
     pairs = zip(pairwise(lines), candidates, strict=True)
-    return [is_candidate and not _ended_early(text, before, line, width) for (before, line), is_candidate in pairs]
+    return [is_candidate and not _ended_early(text, before, line, usual) for (before, line), is_candidate in pairs]
+
+
+def wrap_width(text: str, lines: Sequence[TextLine]) -> int:
+    """The width in characters at which the lines of a text are wrapped; 0 if they are not, or are too few to tell."""
+    pairs = [
+        (before, line)
+        for before, line in pairwise(lines)
+        if not line.after_blank and _is_long(text, before) and not _begins_block(text, before, line)
+    ]
+    if len(pairs) < _MIN_WRAPPED_PAIRS:
+        return 0
+    width = sorted(before.end - before.start for before, _ in pairs)[len(pairs) * 19 // 20]
+    filled = sum(_is_filled(text, before, line, width) for before, line in pairs)
+    return width if filled >= _MIN_FILLED_SHARE * len(pairs) else 0
+
+
+def _is_filled(text: str, before: TextLine, line: TextLine, width: int) -> bool:
+    """Whether a line had no room for the first word of the next one, and is no row of columns."""
+    word = _NON_WHITESPACE.match(text, line.text_start, line.end)
+    room = width - (line.text_start - line.start) - (before.end - before.text_start) - 1
+    return word is not None and word.end() - word.start() > room and "   " not in text[before.text_start : before.end]
+
+
+def _fills_width(text: str, lines: Sequence[TextLine], width: int) -> bool:
+    """Whether all lines but the last are as long as the width allows."""
+    return width > 0 and all(_is_filled(text, *pair, width) for pair in pairwise(lines))
 
 
 def _begins_block(text: str, before: TextLine, line: TextLine) -> bool:

@@ -133,6 +133,68 @@ def test_a_question_with_a_title_that_may_mean_something_else_is_searched_for(ba
     assert "baked at four" in ask(base, "When was Bread created?")
 
 
+def test_what_a_named_file_says_is_searched_for_in_that_file_alone(base: KnowledgeBase) -> None:
+    for name, month in (("old-pumps.md", "November"), ("pumps.md", "October")):
+        answer = base.ask(f"When is the valve of each pump greased according to {name}?")
+        assert month in answer.text
+        assert all(citation.source.endswith(f"/docs/{name}") for citation in answer.citations)
+    shown = RAGTool(base).search_knowledge_base("valve in old-pumps.md").content
+    assert "old-pumps.md" in shown and "/pumps.md" not in shown
+
+
+def test_what_a_document_says_is_its_abstract_and_a_form_around_a_file_name_is_no_wrong_name(
+    base: KnowledgeBase,
+) -> None:
+    about = ask(base, "What is pumps.md about?")
+    assert ask(base, "What does pumps.md explain?") == about
+    assert ask(base, "What does the page about old pumps say?") == ask(base, "What is old-pumps.md about?")
+    assert "none of 4 has the name" not in ask(base, "Which version of the pump is described in pumps.md?")
+    assert "none of 4 has the name" in ask(base, "Which version is pumps.rst?")
+
+
+def test_a_lead_does_not_end_with_what_only_introduces_a_list(tmp_path: Path) -> None:
+    text = "# Valves\n\nKeep these things in mind:\n\n- frost\n- rust\n\nA valve of the mill lets water through.\n"
+    with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.add(Document(text, {"source": "valves.md"}))
+        assert kb.ask("What is valves.md about?").text.startswith("A valve of the mill lets water through. [1]")
+
+
+def test_words_with_and_without_hyphens_and_in_both_numbers_are_counted_together(tmp_path: Path) -> None:
+    with KnowledgeBase.open(tmp_path, Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.add(Document("The proof of stake is in the pudding, and proof-of-stake too.", {"source": "a.md"}))
+        kb.add(Document("Proof-of-stake is cheap.", {"source": "Stake-The proof.md"}))
+        kb.add(Document("A proof of milk.", {"source": "c.md"}))
+        for words in ("proof of stake", "proof-of-stake"):
+            text = ask(kb, f"Which documents mention {words}?")
+            assert text.startswith(f"2 of 3 documents mention '{words}':\n- a.md (2 times) [1]\n")
+        assert ask(kb, "Which documents mention milk?").startswith("1 of 3 documents mentions 'milk':")
+        assert ask(kb, "Which documents mention stakes?").startswith("2 of 3 documents mention 'stakes':")
+        assert ask(kb, "Which documents mention the word 'stakes'?").startswith("0 of 3 documents mention 'stakes'.")
+        assert ask(kb, "Which documents mention Stakes?").startswith("0 of 3 documents mention 'Stakes'.")
+        about = ask(kb, "List all documents about stake")
+        assert about.startswith("2 of 3 documents are about 'stake':") and "Stake-The proof.md" in about
+
+
+def test_a_meeting_is_about_its_agenda_and_slides_are_about_what_the_first_ones_say(tmp_path: Path) -> None:
+    people, agenda = (
+        "## Attendees\n\n- Ada Quill\n- Bo Reed\n",
+        "## Agenda items\n\n1. Opening\n2. The price of frost\n",
+    )
+    notes = "## Notes\n\nBo asked for nine crowns against the frost.\n"
+    first = "# Call of May\n\nRegistration is needed for all calls of this group.\n"
+    (tmp_path / "may.md").write_text("\n".join([first, people, agenda, notes]), "utf-8")
+    slides = [f"Part {n}\n- frost\n- nine crowns\n" for n in range(2, 8)]
+    text = "Frost of the mill\nAda Quill\n" + "".join(slides)
+    starts = tuple(text.index(slide) for slide in slides)
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
+        kb.index(tmp_path / "may.md")
+        kb.add(Document(text, {"source": "frost.pdf"}, page_starts=(0, *starts)))
+        assert ask(kb, "What was discussed in may.md?").startswith("1. Opening 2. The price of frost [1]\n")
+        assert ask(kb, "What was on the agenda of may.md?") == "1. Opening\n2. The price of frost [1]"
+        assert ask(kb, "Who attended the meeting in may.md?") == "Ada Quill\nBo Reed [1]"
+        assert ask(kb, "What is frost.pdf about?").startswith("Frost of the mill Ada Quill Part 2 ")
+
+
 def test_in_a_conversation_quotes_are_numbered_on(base: KnowledgeBase) -> None:
     chat = base.chat(model="extractive")
     first = chat.ask("When is the valve of each pump greased?")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragkit.split.sentence_segmentation import sentence_spans
+from ragkit.split.lines import iter_lines
+from ragkit.split.sentence_segmentation import sentence_spans, wrap_width
 
 
 def sentences(text: str) -> list[str]:
@@ -178,3 +180,30 @@ def test_time_grows_no_faster_than_the_text(unit: str) -> None:
         text = unit * (size // len(unit))
         times.append(min(_seconds(text) for _ in range(3)))
     assert times[1] < 10 * times[0] + 0.2  # 4 if linear, 16 if quadratic
+
+
+GERMAN_PARAGRAPHS = (
+    "Die Arbeit der Nachtschicht ist durch Pausen von mindestens 30 Minuten bei einer Arbeitszeit von mehr als sechs "
+    "bis zu neun Stunden und durch eine Pause von insgesamt 45 Minuten am Ende der Schicht zu unterbrechen. Die Pausen "
+    "der Schicht dürfen in Abschnitte von jeweils 15 Minuten aufgeteilt werden.",
+    "Kein Mensch arbeitet in der Mühle am Fluss ohne eine solche lange Pause.",
+    "Der Frost in den Ventilen der Mühle wird von der Nachtschicht mit Fett und einer Lampe bekämpft. Das Fett wird im "
+    "Oktober von einem Schmied in der Stadt am Fluss gekauft und in Fässern aufbewahrt, die in einem Keller unter der "
+    "Mühle stehen.",
+)
+GERMAN = "\n\n".join(textwrap.fill(paragraph, 66) for paragraph in GERMAN_PARAGRAPHS)
+
+
+def test_a_text_that_is_wrapped_at_a_width_joins_lines_that_continue_with_a_noun() -> None:
+    width = wrap_width(GERMAN, list(iter_lines(GERMAN)))
+    assert 60 <= width <= 66
+    whole = [" ".join(GERMAN[start:end].split()) for start, end in sentence_spans(GERMAN, width)]
+    assert whole == [sentence for text in GERMAN_PARAGRAPHS for sentence in sentences(text)] and len(whole) == 5
+    assert len(sentence_spans(GERMAN)) > len(whole)
+
+
+def test_lines_that_end_before_the_width_are_not_wrapped() -> None:
+    names = "\n".join(f"Pump number {n} of the mill{' beside the river' * (n % 3)}" for n in range(20))
+    rows = "\n".join(f"Pump {n:02}   of the old mill   beside the river" for n in range(20))
+    for text in (names, rows, GERMAN[:200]):
+        assert wrap_width(text, list(iter_lines(text))) == 0

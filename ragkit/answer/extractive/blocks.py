@@ -228,13 +228,13 @@ def _is_section_title(text: str, run: Sequence[TextLine], i: int) -> bool:
     number = _SECTION_NUMBER.match(words)
     if number is None or len(words.split()) > 12 or words[-1] == ":":
         return False
+    before = run[i - 1] if i else line
+    ended = i == 0 or text[before.end - 1] in ".!?:" or before.end - before.text_start < _MIN_WRAPPED_CHARS
     if "." in number[0].strip().rstrip("."):
-        return True
+        return ended or not words[number.end()].islower()  # "... with over / 8.4 billion devices" goes on
     if words[number.end()].islower() or len(words.split()) > 7 or not number[0].strip()[-1].isalnum():
         return False
-    before = run[i - 1] if i else line
     after = text[run[i + 1].text_start] if i + 1 < len(run) else "A"
-    ended = i == 0 or text[before.end - 1] in ".!?:" or before.end - before.text_start < _MIN_WRAPPED_CHARS
     return ended and not after.islower() and number[0][0].isdigit()
 
 

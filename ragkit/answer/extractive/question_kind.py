@@ -40,6 +40,11 @@ _AUXILIARIES = (
     "is|are|was|were|do|does|did|can|could|may|might|must|should|shall|will|would|has|have|had|am|isn't|aren't|doesn't"
     "|don't|can't|won't"
 )
+_GERMAN_WHAT = (
+    r"was (?:ist|sind|war|waren|wird|werden|wurden?|hat|haben|hatten?|bedeutet|hei(?:ß|ss)t|kostet|kosten|macht|machen"
+    r"|muss|müssen|kann|können|darf|dürfen|soll|sollen|passiert|geschieht|gilt|steht|für|bei|im|in der|in dem)\b"
+)
+"""What is English for "was" in other places begins a German question for a thing."""
 _COUNTED = (
     "port|ports|limit|size|number|code|timeout|value|maximum|minimum|ratio|rate|percent|percentage|length|width|height"
     "|depth|weight|temperature|pressure|speed|price|cost|fee|range|interval|duration|version|level|count|delay|status"
@@ -81,7 +86,10 @@ _RULES: tuple[tuple[QuestionKind, re.Pattern[str]], ...] = tuple(
         ),
         (
             QuestionKind.YES_NO,
-            rf"^(?:and |so |but |then )?(?:{_AUXILIARIES})\b|,\s*(?:{_AUXILIARIES}) (?:i|it|the|there)\b",
+            rf"^(?:and |so |but |then )?(?!{_GERMAN_WHAT})(?:{_AUXILIARIES})\b"
+            rf"|,\s*(?:{_AUXILIARIES}) (?:i|it|the|there)\b"
+            r"|^(?:und |aber )?(?:darf|dürfen|muss|muß|müssen|kann|können|soll|sollen|ist|sind|hat|haben|wird|werden"
+            r"|gibt es|gilt|gelten|brauche?)\b",
         ),
         (
             QuestionKind.DEFINITION,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 
 from ragkit.answer.extractive.blocks import (
     IMAGE,
@@ -25,7 +25,7 @@ from ragkit.answer.extractive.blocks import (
 )
 from ragkit.records import TABLE_LEVEL, Chunk, Document, Heading, Hit, extend_heading_path, heading_texts
 from ragkit.split.lines import TextLine, iter_lines
-from ragkit.split.sentence_segmentation import sentence_spans
+from ragkit.split.sentence_segmentation import sentence_spans, wrap_width
 
 MIN_STANDALONE_CHARS = 40
 """A shorter sentence is merged with its neighbour and does not count as a sentence."""
@@ -299,6 +299,11 @@ class _SpanReader:
     headings_read: int = 0
     """Headings of the document before the last block."""
 
+    @cached_property
+    def _width(self) -> int:
+        """The width at which the lines of the region are wrapped; 0 if they are not."""
+        return wrap_width(self.region.text, self.region.lines)
+
     def read(self) -> list[_TextSpan]:
         region = self.region
         blocks = parse_blocks(
@@ -404,7 +409,7 @@ class _SpanReader:
     def _add_sentences(self, block: Block) -> None:
         raw = self._raw(block)
         first = len(self.spans)
-        for start, end in sentence_spans(raw):
+        for start, end in sentence_spans(raw, self._width):
             if raw[end - 1] == "?" and end - start < _MAX_LEAD_CHARS:  # a question is no answer
                 self.question, self.is_first = raw[start:end], True
                 continue
@@ -424,7 +429,7 @@ class _SpanReader:
         if len(raw) <= _MAX_ITEM_CHARS:
             self._add(block, block.start, block.end, UnitKind.ITEM, lead=lead)
             return
-        for start, end in sentence_spans(raw):
+        for start, end in sentence_spans(raw, self._width):
             self._add(block, block.start + start, block.start + end, UnitKind.ITEM, lead=lead)
             lead = ""
 

@@ -145,3 +145,9 @@ def test_blocks_are_in_order_and_hold_every_character(lines: list[str]) -> None:
     covered = "".join("".join(text[block.start : block.end].split()) for block in blocks)
     assert covered == "".join(text.split())
     assert all(before.end <= after.start for before, after in pairwise(blocks))
+
+
+def test_a_line_of_a_sentence_that_begins_with_a_decimal_is_no_heading() -> None:
+    text = "The network has a price of $800 billion, and it has over\n8.4 billion connected devices online today."
+    assert kinds(text) == ["paragraph"]
+    assert kinds("The pump is greased in October.\n8.4 greasing the valve\nIt is done.")[1] == "heading"

@@ -86,6 +86,10 @@ def test_the_parts_of_a_question(question: str, parts: list[str]) -> None:
 
 
 def test_how_long_is_no_question_for_steps() -> None:
+    assert detect_question_kinds("Was ist eine Mühle?") == Q.DEFINITION
+    assert detect_question_kinds("Was kostet das Mehl?") & Q.YES_NO == Q.NONE
+    assert detect_question_kinds("Was it a mill?") & Q.YES_NO == Q.YES_NO
+    assert detect_question_kinds("Darf der Müller schlafen?") == Q.YES_NO
     assert detect_question_kinds("Wie lange dauert die Flut?") & (Q.HOW_TO | Q.NUMBER) == Q.NUMBER
     assert detect_question_kinds("Wie lässt sich das Wehr öffnen?") & Q.HOW_TO
 

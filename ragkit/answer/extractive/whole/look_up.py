@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from ragkit.answer.base import Searcher
@@ -18,19 +19,22 @@ from ragkit.answer.extractive.whole.parts import (
     central_sentences,
     differing_sentences,
     find_lead,
+    find_prose,
     main_sections,
+    named_part,
     outline,
     stated_facts,
     stored_facts,
 )
 from ragkit.answer.extractive.whole.questions import (
-    NEEDS_FILE,
     Asked,
     DocumentName,
     DocumentQuestion,
     close_names,
     find_document_named,
+    name_terms,
     names_no_other,
+    number_forms,
     read_document_question,
     read_name,
     unquoted,
@@ -39,7 +43,6 @@ from ragkit.answer.extractive.whole.scope import Scope, find_scope, read_scope
 from ragkit.answer.searchers.text_search import FoundText, Span, TextMatches, TextPattern
 from ragkit.errors import InvalidOption
 from ragkit.index.sources.ids import display_name
-from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk, Document, Hit, Where
 from ragkit.split.sentence_segmentation import sentence_spans
 
@@ -156,7 +159,9 @@ class _Draft:
         return LookedUp(tuple(self.lines), quoted, over_all)
 
 
-def _answer_about(draft: _Draft, asked: DocumentQuestion, question: str, where: Where) -> bool:
+def _answer_about(  # noqa: PLR0911 - one per kind
+    draft: _Draft, asked: DocumentQuestion, question: str, where: Where
+) -> bool:
     """Answer a question about one document, or two; False if it names none for certain."""
     documents = draft.reader.documents(where)
     sources = _named_sources(draft, asked, documents)
@@ -168,6 +173,8 @@ def _answer_about(draft: _Draft, asked: DocumentQuestion, question: str, where: 
         return _describe(draft, sources[0])
     if asked.asked is Asked.SECTIONS:
         return _list_sections(draft, sources[0])
+    if asked.asked in (Asked.AGENDA, Asked.ATTENDEES):
+        return _quote_part(draft, asked.asked, sources[0])
     if asked.asked is Asked.TITLE:
         return _say_title(draft, *next(document for document in documents if document[0] == sources[0])[:2])
     return _state(draft, asked.asked, sources[0], question)
@@ -185,7 +192,7 @@ def _named_sources(draft: _Draft, asked: DocumentQuestion, documents: Sequence[t
                 draft.say(f"{_count(len(found), 'document')} are here; name one by its file name or title:")
                 draft.say(*(f"- {_name(source, title)}" for source, title, _ in documents[:MAX_CITED]))
                 return []
-        elif asked.asked in NEEDS_FILE and not name.is_file:
+        elif asked.of_file and not name.is_file:
             return []
         if len(found) != 1:
             _say_which(draft, name, found, [source for source, _, _ in documents])
@@ -199,7 +206,7 @@ def _say_which(draft: _Draft, name: DocumentName, found: Sequence[str], sources:
     if found and (name.is_file or len(found) <= 5):
         draft.say(f"{len(found)} documents have the name {name.text}; name one by its path:")
         draft.say(*(f"- {display_name(source)}" for source in found[:MAX_NAMES]))
-    elif name.has_suffix and not found:
+    elif name.has_suffix and not found and not _ends_with_name(name.text, sources):
         near = close_names(name.text, sources)
         hint = f" Similar names: {', '.join(near)}." if near else ""
         draft.say(f"Not in these documents: none of {len(sources):,} has the name {name.text}.{hint}")
@@ -214,6 +221,11 @@ def _say_missing(draft: _Draft, question: str, where: Where) -> None:
     documents = draft.reader.documents(where)
     if not _find(asked.text, documents):
         _say_which(draft, asked.name, (), [source for source, _, _ in documents])
+
+
+def _ends_with_name(text: str, sources: Sequence[str]) -> bool:
+    """Whether words before the name of a document were taken for a part of it."""
+    return any(text.lower().endswith(f" {source.rpartition('/')[2].lower()}") for source in sources)
 
 
 def _describe(draft: _Draft, source: str) -> bool:
@@ -231,6 +243,14 @@ def _describe(draft: _Draft, source: str) -> bool:
     if len(titles) > 1:
         more = f" and {len(titles) - MAX_CITED} more" if len(titles) > MAX_CITED else ""
         draft.say(f"Sections: {'; '.join(titles[:MAX_CITED])}{more}.")
+    return bool(draft.quotes)
+
+
+def _quote_part(draft: _Draft, asked: Asked, source: str) -> bool:
+    document = draft.reader.document(source)
+    part = named_part(document, asked) if document is not None else None
+    if document is not None and part is not None:
+        draft.add(source, *part, strip_markup(document.text[slice(*part)]).strip())
     return bool(draft.quotes)
 
 
@@ -266,7 +286,7 @@ def _state(draft: _Draft, asked: Asked, source: str, question: str) -> bool:
     document = draft.reader.document(source)
     if document is None:
         return False
-    lead = find_lead(document, beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS)))
+    lead = find_prose(document, beginning_units(document, draft.reader.chunks_between(source, 0, BEGINNING_CHARS)))
     stored = stored_facts(document, asked)
     found = stated_facts(document, asked, question, lead)
     if found:
@@ -312,46 +332,68 @@ def _list_all(draft: _Draft, _: DocumentQuestion, __: str, where: Where) -> bool
 
 def _list_mentions(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     words = unquoted(asked.name)
-    pattern = TextPattern(words, whole_words=True)
-    found = draft.reader.find_text(pattern, where)
+    found = _find_words(draft.reader, asked.name if asked.asked is Asked.MENTION else words, where)
     documents = list(found.documents)
     if asked.asked is Asked.AUTHOR:
         documents = [matches for matches in documents if matches.spans[0][0] < BEGINNING_CHARS // 2]
-        _list_documents(draft, documents, found, f"name {words!r} at their beginning")
+        _list_documents(
+            draft, documents, found, (f"names {words!r} at its beginning", f"name {words!r} at their beginning")
+        )
     else:
         documents.sort(key=lambda matches: -matches.count)
-        _list_documents(draft, documents, found, f"mention {words!r}")
-    draft.say("Counted in the whole text of every document, as whole words, in any case.")
+        _list_documents(draft, documents, found, (f"mentions {words!r}", f"mention {words!r}"))
+    plural = ", singular and plural" if len(number_forms(asked.name)) > 1 and asked.asked is Asked.MENTION else ""
+    draft.say(f"Counted in the whole text of every document, as whole words, in any case{plural}.")
     return True
+
+
+def _find_words(reader: DocumentReader, words: str, where: Where) -> FoundText:
+    """The documents with whole words, with and without hyphens, in singular and plural, as a question names them."""
+    spellings = {
+        form
+        for number in map(unquoted, number_forms(words))
+        for form in (number, re.sub(r"(?<=\w)-(?=\w)", " ", number), re.sub(r"(?<=\w)\s+(?=\w)", "-", number))
+    }
+    found = [reader.find_text(TextPattern(spelling, whole_words=True), where) for spelling in sorted(spellings)]
+    by_source: dict[str, TextMatches] = {}
+    for matches in (matches for part in found for matches in part.documents):
+        other = by_source.get(matches.source, TextMatches(matches.source, matches.title, 0, ()))
+        spans = tuple(sorted((*other.spans, *matches.spans)))
+        by_source[matches.source] = replace(matches, count=matches.count + other.count, spans=spans)
+    documents = tuple(by_source[source] for source in sorted(by_source))
+    return FoundText(documents, min(part.searched for part in found), all(part.complete for part in found))
 
 
 def _list_topic(draft: _Draft, asked: DocumentQuestion, _: str, where: Where) -> bool:
     """The documents with all words of a topic in their name, title, first line or a heading."""
     words = unquoted(asked.name)
-    terms = set(extract_terms(words))
+    terms = name_terms(words)
     if not terms:
         return False
     found: list[TextMatches] = []
     documents = draft.reader.documents(where)
     for source, title, _chunks in documents:
-        name = set(extract_terms(f"{source.rpartition('/')[2]} {title}"))
+        name = name_terms(f"{source.rpartition('/')[2]} {title}")
         document = None if terms <= name else draft.reader.document(source)
         headings = outline(document) if document is not None else []
-        name |= set(extract_terms(document.text[:_TITLE_CHARS])) if document is not None else set()
-        at = next((section.start for section in headings if terms <= set(extract_terms(section.title))), None)
+        name |= name_terms(document.text[:_TITLE_CHARS]) if document is not None else set()
+        at = next((section.start for section in headings if terms <= name_terms(section.title)), None)
         if terms <= name or at is not None:
             found.append(TextMatches(source, title, 0, ((at or 0, 0),)))
-    _list_documents(draft, found, FoundText(tuple(found), len(documents), complete=True), f"are about {words!r}")
-    mentions = draft.reader.find_text(TextPattern(words, whole_words=True), where)
+    of_all = FoundText(tuple(found), len(documents), complete=True)
+    _list_documents(draft, found, of_all, (f"is about {words!r}", f"are about {words!r}"))
+    mentions = _find_words(draft.reader, words, where)
     others = len({matches.source for matches in mentions.documents}.difference(matches.source for matches in found))
-    draft.say(f"Counted by file name, title, first lines and headings; {others:,} others mention it in their text.")
+    more = f"{others:,} other{' mentions' if others == 1 else 's mention'} it in the text"
+    draft.say(f"Counted by file name, title, first lines and headings; {more}.")
     return True
 
 
-def _list_documents(draft: _Draft, documents: Sequence[TextMatches], found: FoundText, what: str) -> None:
+def _list_documents(draft: _Draft, documents: Sequence[TextMatches], found: FoundText, what: tuple[str, str]) -> None:
+    """The documents, with what one of them does and what several do."""
     of_all = f"{len(documents):,} of {_count(found.searched, 'document')}"
     least = "" if found.complete else "The time was used up before all documents were read. At least "
-    draft.say(f"{least}{of_all} {what}{':' if documents else '.'}")
+    draft.say(f"{least}{of_all} {what[len(documents) != 1]}{':' if documents else '.'}")
     draft.is_abstention = not documents
     for matches in documents[:MAX_CITED]:
         document = draft.reader.document(matches.source)

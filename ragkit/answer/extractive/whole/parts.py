@@ -44,13 +44,27 @@ _STRONG_LEADS = frozenset(
 )
 """Before an introduction or an overview, which may come first."""
 _NO_PROSE = re.compile(
-    r"@|©|\bcopyright\b|all rights reserved|permission (?:to|is)|redistribution and use|warrant(?:y|ies)\b|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$"
+    r"@|©|^\[\d{1,3}\]\s|\bcopyright\b|all rights reserved|permission (?:to|is)|redistribution and use|warrant(?:y|ies)\b|\bISBN\b|\bdoi\b|\blicen[cs]ed?\b|https?://\S+$"
     r"|^\W*(?:table of )?contents\b|this (?:document|page) (?:is|was) (?:generated|licensed)|\bDOI:",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"(?:\d{1,2}|[IVX]{1,4})\.?\s")
+_COUNTED = re.compile(r"0?(\d{1,2})(?:[.:]|\b)(?!\d|\.\d)\s+(?=[^\W\d_])")
+_MIN_NUMBERED = 3
+_PAGE_LABEL = re.compile(r"(?:slide|page|folie|seite|diapositiv[ea]|página)\W{0,2}\d+", re.IGNORECASE)
+"""A bookmark that says no more than the page does."""
+_SLIDES = frozenset({"odp", "pptx"})
+_MIN_SLIDES = 4
+_SLIDE_CHARS = 700
+"""On average; a page of prose has 2,000 and more."""
 _SUBSECTION = re.compile(r"\d{1,2}\.\d")
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_LEANS_BACK = re.compile(
+    r"\W*(?:this|these|those|it|they|he|she|such|here|however|also|therefore|thus|but|so|otherwise|dies\w*|es|sie|er|damit"
+    r"|jedoch|daher|ce(?:la|ci)?|ces|cette|il|elles?|ils|cependant|esto|estos|esta|estas|sin embargo|por eso)\b",
+    re.IGNORECASE,
+)
+"""A sentence that needs the one before it."""
 _END = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
 
 
@@ -71,7 +85,11 @@ class DocumentSection:
 
 def outline(document: Document) -> list[DocumentSection]:
     """The headings in order; empty for a document without headings. Column names of tables are none."""
-    headings = [heading for heading in document.headings if heading.level != TABLE_LEVEL and heading.text.strip()]
+    headings = [
+        heading
+        for heading in document.headings
+        if heading.level != TABLE_LEVEL and heading.text.strip() and not _PAGE_LABEL.fullmatch(heading.text.strip())
+    ]
     sections, line, at = [], 1, 0
     for i, heading in enumerate(headings):
         line += document.text.count("\n", at, heading.start)
@@ -89,12 +107,25 @@ def main_sections(document: Document) -> list[DocumentSection]:
     Where headings are numbered, "2.1" is below "2" whatever its level is: pages of a PDF hardly tell levels.
     """
     sections = outline(document)
+    if document.page_starts and (numbered := _numbered_through(sections)):
+        return numbered
     for level in sorted({section.level for section in sections}):
         found = [section for section in sections if section.level == level]
         if len(found) > 1:
             upper = [section for section in found if not _SUBSECTION.match(section.title)]
             return upper if sum(bool(_NUMBERED.match(section.title)) for section in upper) > 1 else found
     return sections
+
+
+def _numbered_through(sections: Sequence[DocumentSection]) -> list[DocumentSection]:
+    """The headings that are numbered from 1 on, each number once, whatever their levels are; empty if others are too.
+
+    Sizes of letters make headings of the figures in a chart, too.
+    """
+    found = [(match, section) for section in sections if (match := _COUNTED.match(section.title))]
+    numbers = [int(match[1]) for match, _ in found]
+    is_whole = len(numbers) >= _MIN_NUMBERED and numbers == list(range(1, len(numbers) + 1))
+    return [section for _, section in found] if is_whole else []
 
 
 def beginning_units(document: Document, chunks: Sequence[Chunk]) -> list[AnswerUnit]:
@@ -104,20 +135,75 @@ def beginning_units(document: Document, chunks: Sequence[Chunk]) -> list[AnswerU
     return sorted((unit for unit in units if unit.kind in kinds), key=lambda unit: unit.start)
 
 
+_PART_NAMES = {
+    Asked.AGENDA: re.compile(
+        r"agenda(?: items?| topics?)?|topics|tagesordnung(?:spunkte)?|ordre du jour|orden del día|temario",
+        re.IGNORECASE,
+    ),
+    Asked.ATTENDEES: re.compile(
+        r"attendees|attendance|participants|(?:members |people )?(?:present|attending)|in attendance"
+        r"|teilnehmer(?:innen|\*innen)?|teilnehmende|anwesende?|présents|asistentes|participantes",
+        re.IGNORECASE,
+    ),
+}
+
+
+def named_part(document: Document, asked: Asked) -> Span | None:
+    """What stands below the heading of an agenda or of the people present, at most LEAD_CHARS; None without one."""
+    for section in outline(document):
+        if _PART_NAMES[asked].fullmatch(section.title.strip(" :")):
+            begin = document.text.find("\n", section.start)
+            if begin >= 0 and (span := _lines_from(document.text, begin, section.end)):
+                return span
+    return None
+
+
+def _lines_from(text: str, start: int, end: int) -> Span | None:
+    """The whole lines from an offset on that have at most LEAD_CHARS; None if nothing is there."""
+    lines = [(start + a, start + b) for a, b in _line_spans(text[start:end])]
+    kept = [span for span in lines if span[1] - lines[0][0] <= LEAD_CHARS] or lines[:1]
+    return (kept[0][0], kept[-1][1]) if kept else None
+
+
+def _line_spans(text: str) -> list[Span]:
+    return [match.span() for match in re.finditer(r"\S.*", text)]
+
+
+def is_deck(document: Document) -> bool:
+    """Whether pages are slides: they have few words, and hardly sentences."""
+    if document.format in _SLIDES:
+        return True
+    pages = len(document.page_starts)
+    return pages >= _MIN_SLIDES and len(document.text) < _SLIDE_CHARS * pages
+
+
 def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
-    """The abstract or summary of a document, else its first sentences, as offsets; None without a sentence.
+    """The abstract or summary of a document, the agenda of a meeting, the first slides, else the first sentences.
+
+    As offsets; None without a sentence.
 
     Args:
         document: with its indexed text.
         units: from `beginning_units`.
     """
+    if agenda := named_part(document, Asked.AGENDA):
+        return agenda
+    if is_deck(document):
+        return _lines_from(document.text, 0, BEGINNING_CHARS)
+    return find_prose(document, units)
+
+
+def find_prose(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
+    """The abstract or summary of a document, else its first sentences, as offsets; see `find_lead`."""
     begin = _lead_start(document)
     after = [unit for unit in units if unit.end > begin]
-    first = next((unit for unit in after if (_is_text if begin else _is_prose)(unit.body)), None)
+    is_text = _is_text if begin else _is_prose
+    first = next((unit for unit in after if is_text(unit.body) and not _introduces(unit)), None)
     first = first or next((unit for unit in units if _is_prose(unit.body)), units[0] if units else None)
     if first is None:
         return None
     start, end = max(first.start, begin) if first.end > begin else first.start, first.end
+    told = end
     for unit in units:
         if unit.start < end:
             continue
@@ -125,7 +211,13 @@ def find_lead(document: Document, units: Sequence[AnswerUnit]) -> Span | None:
         if not is_near or unit.end - start > LEAD_CHARS:
             break
         end = unit.end
-    return start, end
+        told = told if _introduces(unit) else end
+    return start, told
+
+
+def _introduces(unit: AnswerUnit) -> bool:
+    """Whether a unit says nothing without the list, table or code below it."""
+    return unit.body.rstrip().endswith(":")
 
 
 def _lead_start(document: Document) -> int:
@@ -178,6 +270,7 @@ def central_sentences(
             and not (unit.start < without[1] and without[0] < unit.end)
             and all(unit.start >= other.end or other.start >= unit.end for other in best)
         ]
+        sentences = [unit for unit in sentences if not _LEANS_BACK.match(unit.body)] or sentences
         scored = [(_share(unit, weights, told), unit) for unit in sentences]
         if scored:
             best.append(max(scored, key=lambda pair: (pair[0], -pair[1].start))[1])
@@ -209,7 +302,7 @@ _LABELS = {
         r"|von|par|por|creator"
     ),
     Asked.WHEN: (
-        r"date|created|published|released?(?: date)?|last[ -](?:updated|modified|revised|changed)|updated|modified"
+        r"date|when|created|published|released?(?: date)?|last[ -](?:updated|modified|revised|changed)|updated|modified"
         r"|revised|issued|submitted|datum|stand|veröffentlicht|erstellt|geändert|fecha|publicado|publié|créé|mis à jour"
     ),
     Asked.VERSION: r"(?:document |file )?(?:version|revision|release|edition|fassung|auflage|versión|édition)",

@@ -11,7 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from ragkit.lexical.analyzer import extract_terms
+
 MAX_QUESTION_CHARS = 200
+MIN_SUBJECT_TERMS = 2
+"""Terms of a subject that name a document without "the page about", "the guide": one word means many things."""
 
 
 class Asked(Enum):
@@ -24,6 +28,9 @@ class Asked(Enum):
     WHEN = "when"
     VERSION = "version"
     TITLE = "title"
+    ATTENDEES = "attendees"
+    """Who was at the meeting of X?"""
+    AGENDA = "agenda"
     CHANGES = "changes"
     """What changed between X and Y?"""
     ALL = "all"
@@ -49,6 +56,8 @@ class DocumentQuestion:
     """The document, or the words that documents mention."""
     other: str = ""
     """The second document of a comparison."""
+    of_file: bool = False
+    """Whether this is a question about a document only if its name is certainly that of a file."""
 
 
 _DOCS = (
@@ -56,6 +65,13 @@ _DOCS = (
 )
 _DOCS_ON = r"(?:documents|dokumente|documentos|papers|pdfs)"
 """Without words that also mean files in general: "Which files are on the disk?"."""
+_KIND_OF = (
+    r"(?:articles|guides|handbooks|laws|letters|manuals|meetings|minutes|notes|pages|presentations|proposals|reports"
+    r"|slides|(?:slide )?decks|anleitungen|artikeln?|berichten?|folien|gesetzen?|handbüchern?|protokollen?|seiten"
+    r"|lois|manuels|présentations|rapports|artículos|guías|informes|leyes|manuales|páginas|presentaciones)"
+)
+"""Documents by their kind: "Which meetings mention X?", but not "How many meetings are there?"."""
+_ANY_DOCS = rf"(?:{_DOCS}|{_KIND_OF})"
 _ALL_DE = r"(?:(?:liste|zeige?|nenne)n?(?: sie)?(?: mir)? alle|welche|wie viele)"
 _ALL_EN = r"(?:(?:list|show|find|name)(?: me)?(?: all| the| all the| all of the)|which|what|how many)"
 _ALL_FR = r"(?:(?:liste[rz]?|montre[rz]?)(?:-moi)? tous les|quels|combien (?:de|d'))"
@@ -66,7 +82,11 @@ _Y = r"(?P<other>.+?)"
 
 _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.CONTENT, rf"what(?:'s| is| are) {_X} (?:all )?about"),
-    (Asked.CONTENT, rf"(?:summari[sz]e|sum up|(?:give me )?an? (?:(?:short|brief) )?(?:summary|overview) of) {_X}"),
+    (
+        Asked.CONTENT,
+        r"(?:summari[sz]e|sum up|tl;?dr(?: of)?:?|(?:(?:give|show|write)(?: me)? )?(?:an? |the )?"
+        rf"(?:(?:short|brief|quick) )?(?:summary|overview|gist|synopsis) of) {_X}",
+    ),
     (Asked.CONTENT, rf"(?:worum geht es in|wovon handelt|was steht in|fass(?:e|en sie)?) {_X}(?: zusammen)?"),
     (Asked.CONTENT, rf"(?:gib mir )?(?:eine? )?(?:(?:kurze )?zusammenfassung (?:von|des|der)|überblick über) {_X}"),
     (Asked.CONTENT, rf"de quoi (?:parle|traite|s'agit-il dans|est-il question dans) {_X}"),
@@ -114,7 +134,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.SECTIONS, rf"(?:lista|enumera|dame) (?:las|los) (?:secciones|apartados|capítulos) (?:de|del) {_X}"),
     (Asked.TITLE, rf"(?:what is the title of|(?:wie lautet|was ist) der titel (?:von|des|der)) {_X}"),
     (Asked.TITLE, rf"(?:quel est le titre (?:de |d'|du )|cuál es el título del? ){_X}"),
-    (Asked.WHO, rf"who (?:wrote|authored|(?:is|are) the authors? of) {_X}"),
+    (Asked.WHO, rf"who (?:wrote|authored|prepared|presented|gave|(?:is|are|was|were) the authors? of) {_X}"),
     (Asked.WHO, rf"wer hat {_X} (?:geschrieben|verfasst)"),
     (
         Asked.WHO,
@@ -128,8 +148,9 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (
         Asked.WHEN,
         rf"when was {_X} (?:first |last )?(?:written|created|published|released|updated|modified"
-        r"|changed|revised|issued)",
+        r"|changed|revised|issued|given|held|presented)",
     ),
+    (Asked.WHEN, rf"when (?:did|does|will) {_X} (?:take place|happen)"),
     (Asked.WHEN, rf"what is the (?:publication |release )?date of {_X}"),
     (
         Asked.WHEN,
@@ -143,7 +164,8 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.WHEN, rf"cuándo (?:se |fue )?(?:escribió|creó|publicó|actualizó|modificó|escrito|creado|publicado) {_X}"),
     (
         Asked.VERSION,
-        rf"(?:(?:which|what) version (?:is|of)|what is the version of|welche (?:version|fassung) (?:ist|hat)) {_X}",
+        rf"(?:(?:which|what) version (?:is|of)|what is the version of|welche (?:version|fassung) (?:ist|hat)) {_X}"
+        r"(?: is (?:this|it))?",
     ),
     (Asked.VERSION, rf"(?:quelle est la version de|qué versión (?:es|tiene)|cuál es la versión de) {_X}"),
     (Asked.CHANGES, rf"what (?:has )?changed (?:between|from) {_X} (?:and|to) {_Y}"),
@@ -166,34 +188,41 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     ),
     (
         Asked.MENTION,
-        rf"(?:which|what|how many) (?:of the )?{_DOCS} (?:mention|cite|refer to|talk about|discuss"
-        rf"|contain the (?:words?|terms?|phrase|name)) {_X}",
+        rf"(?:which|what|how many) (?:of the )?{_ANY_DOCS} (?:(?:mention|cite|refer to|talk about|discuss)"
+        rf"(?: the (?:words?|terms?|phrase))?|contain the (?:words?|terms?|phrase|name)) {_X}",
     ),
-    (Asked.MENTION, rf"in (?:which|how many) {_DOCS} (?:is|are|does|do) {_X} (?:mentioned|appear|occur|cited)"),
+    (Asked.MENTION, rf"in (?:which|how many) {_ANY_DOCS} (?:is|are|does|do) {_X} (?:mentioned|appear|occur|cited)"),
     (
         Asked.MENTION,
-        rf"(?:welche|wie viele) {_DOCS} (?:erwähnen|nennen|zitieren|sprechen über"
+        rf"(?:welche|wie viele) {_ANY_DOCS} (?:erwähnen|nennen|zitieren|sprechen über"
         rf"|enthalten (?:das wort|den begriff)) {_X}",
     ),
     (
         Asked.MENTION,
-        rf"in (?:welchen|wie vielen) {_DOCS} (?:wird|werden|kommt|kommen|steht) {_X} (?:erwähnt|genannt|vor)",
+        rf"in (?:welchen|wie vielen) {_ANY_DOCS} (?:wird|werden|kommt|kommen|steht) {_X} (?:erwähnt|genannt|vor)",
     ),
     (
         Asked.MENTION,
-        rf"(?:quels|combien (?:de |d'))\s?{_DOCS} (?:mentionnent|citent|parlent (?:de|du|des)"
+        rf"(?:quels|combien (?:de |d'))\s?{_ANY_DOCS} (?:mentionnent|citent|parlent (?:de|du|des)"
         rf"|contiennent (?:le mot|le terme)) {_X}",
     ),
     (
         Asked.MENTION,
-        rf"dans (?:quels|combien de) {_DOCS} (?:apparaît|apparaissent|figure|est mentionnée?|parle-t-on de) {_X}",
+        rf"dans (?:quels|combien de) {_ANY_DOCS} (?:apparaît|apparaissent|figure|est mentionnée?|parle-t-on de) {_X}",
     ),
     (
         Asked.MENTION,
-        rf"(?:qué|cuáles|cuántos) {_DOCS} (?:mencionan|citan|hablan de|contienen (?:la palabra|el término)) {_X}",
+        rf"(?:qué|cuáles|cuántos) {_ANY_DOCS} (?:mencionan|citan|hablan de|contienen (?:la palabra|el término)) {_X}",
     ),
-    (Asked.MENTION, rf"en (?:qué|cuántos) {_DOCS} (?:aparecen?|se mencionan?) {_X}"),
-    (Asked.AUTHOR, rf"{_ALL_EN} {_DOCS_ON} (?:(?:were|are|was) )?(?:written |authored )?by {_X}"),
+    (Asked.MENTION, rf"en (?:qué|cuántos) {_ANY_DOCS} (?:aparecen?|se mencionan?) {_X}"),
+    (
+        Asked.AUTHOR,
+        rf"{_ALL_EN} (?:{_DOCS_ON}|{_KIND_OF}) (?:(?:were|are|was) )?(?:written |authored |presented )?by {_X}",
+    ),
+    (
+        Asked.AUTHOR,
+        rf"(?:which|what|how many) (?:{_DOCS_ON}|{_KIND_OF}) (?:did|has) {_X} (?:write|written|author|present)",
+    ),
     (Asked.AUTHOR, rf"{_ALL_DE} {_DOCS_ON} (?:sind |wurden )?von {_X} (?:geschrieben|verfasst)"),
     (Asked.AUTHOR, rf"{_ALL_FR} {_DOCS_ON} (?:(?:ont été |sont )?écrits par|a écrits?) {_X}"),
     (Asked.AUTHOR, rf"{_ALL_ES} {_DOCS_ON} (?:(?:fueron |son )?escritos por|escribió) {_X}"),
@@ -201,6 +230,7 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
         Asked.TOPIC,
         rf"{_ALL_EN} {_DOCS_ON} (?:(?:are )?(?:there )?)?(?:that are )?(?:about|on|concerning|regarding) {_X}",
     ),
+    (Asked.TOPIC, rf"{_ALL_EN} (?:{_DOCS}|{_KIND_OF}) (?:(?:are|is) )?(?:that are )?about {_X}"),
     (Asked.TOPIC, rf"{_ALL_DE} {_DOCS_ON} (?:gibt es |handeln |sind )?(?:über|zu|zum thema) {_X}(?: auf)?"),
     (
         Asked.TOPIC,
@@ -220,7 +250,25 @@ _FORMS: tuple[tuple[Asked, str], ...] = (
     (Asked.ALL, rf"combien y a-t-il (?:de |d'){_DOCS}{_HERE}"),
     (Asked.ALL, rf"{_ALL_ES} {_DOCS}(?: (?:hay|tienes|existen|están indexados)|){_HERE}"),
 )
-_COMPILED: list[tuple[Asked, re.Pattern[str]]] = []
+_OF_FILES: tuple[tuple[Asked, str], ...] = (
+    (
+        Asked.CONTENT,
+        rf"what (?:(?:topics|subjects|points|things|areas) )?(?:does|did) {_X} (?:say|cover|contain|describe|discuss"
+        r"|explain|propose|present|introduce|teach|address|deal with)",
+    ),
+    (
+        Asked.CONTENT,
+        rf"(?:what|which topics) (?:is|are|was|were) (?:in|(?:covered|described|discussed) (?:in|at)) {_X}",
+    ),
+    (Asked.AGENDA, rf"what (?:is|was) (?:on )?the agenda (?:of|in|for) {_X}"),
+    (Asked.AGENDA, rf"(?:was stand auf der tagesordnung|wie lautet die tagesordnung) (?:von|in) {_X}"),
+    (Asked.ATTENDEES, rf"who (?:attended|was (?:present )?at|were (?:present )?at|took part in|participated in) {_X}"),
+    (Asked.ATTENDEES, rf"who (?:are|were) the (?:attendees|participants) (?:of|in|at) {_X}"),
+    (Asked.ATTENDEES, rf"wer (?:war (?:bei|in)|nahm teil an) {_X}(?: anwesend)?"),
+    (Asked.CONTENT, rf"(?:was (?:steht|behandelt|beschreibt|enthält)|que (?:dit|contient)|qué (?:dice|contiene)) {_X}"),
+)
+"""Forms of ordinary questions, unless what they name is certainly a file."""
+_COMPILED: list[tuple[Asked, re.Pattern[str], bool]] = []
 _POLITE = re.compile(
     r"^(?:please|can you|could you|bitte|kannst du|s'il te plaît|s'il vous plaît|peux-tu|por favor|puedes) |"
     r"(?:,? (?:please|bitte|s'il te plaît|s'il vous plaît|por favor))$",
@@ -232,6 +280,24 @@ _NOUN = re.compile(
     r"|reports?|berichts?)\s+(?=\S)",
     re.IGNORECASE,
 )
+_KIND = (
+    r"(?:white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?|manuals?|pages?|articles?"
+    r"|reports?|papers?|documents?|minutes|notes|tutorials?)"
+)
+_MEETING = re.compile(
+    rf"(?:the |this )?(?:meeting|call|session|talk|{_KIND})s? (?:(?:of|in|from|for|at)\s+)?(?=\S+\.\w{{2,5}}$)",
+    re.IGNORECASE,
+)
+"""Before a file name: "the meeting in 2024-05.md"."""
+_QUOTED_KIND = re.compile(rf"(?:(?:the|this) )?{_KIND} (?=[\"“„«‚‘'`»])", re.IGNORECASE)
+_ABOUT = re.compile(rf"(?:the|this) {_KIND} (?:about|on|for|to|of|titled|called|named) (?P<topic>.+)", re.IGNORECASE)
+_OF_KIND = re.compile(
+    r"the (?P<topic>\S.*) (?:white ?papers?|proposals?|presentations?|slides|(?:slide )?decks?|guides?|handbooks?"
+    r"|minutes|tutorials?|reports?|manuals?|package|class|library)|the (?P<subject>\S+ \S.*) pages?",
+    re.IGNORECASE,
+)
+_TITLED = re.compile(rf"(?:the|this) {_KIND} (?P<title>\S+ \S.*)", re.IGNORECASE)
+"""A document by its subject: "the page about restoring", "the Helium whitepaper"; "the manual page" is none."""
 _ARTICLE = re.compile(r"^(?:the|das|die|der|dem|den|des|le|la|l'|el|los|las)(?:(?<=')|\s+)(?=\S)", re.IGNORECASE)
 _ONLY_NOUN = re.compile(
     r"(?:(?:the|this|that|your|my|das|dieses|dem|diesem|le|ce|el|este) )?"
@@ -241,7 +307,7 @@ _ONLY_NOUN = re.compile(
 """Names a document only where there is one."""
 _QUOTED = re.compile(r"[\"“„«‚‘'`»](.+)[\"”“»«’‘'`]")
 _SUFFIX = re.compile(
-    r"\.(?:pdf|docx?|md|mdx|rst|txt|html?|xlsx?|pptx?|csv|od[tsp]|epub|rtf|tex|adoc|ipynb|eml|json|ya?ml)$"
+    r"\.(?:pdf|docx?|md|mdx|rst|txt|html?|pptx?|od[tp]|epub|rtf|tex|adoc|ipynb|eml|xlsx?|csv|ods|json|ya?ml)$"
 )
 
 
@@ -251,12 +317,17 @@ def read_document_question(question: str) -> DocumentQuestion | None:
     if not text or len(text) > MAX_QUESTION_CHARS:
         return None
     if not _COMPILED:
-        _COMPILED.extend((asked, re.compile(form, re.IGNORECASE)) for asked, form in _FORMS)
+        _COMPILED.extend(
+            (asked, re.compile(form, re.IGNORECASE), forms is _OF_FILES or asked in NEEDS_FILE)
+            for forms in (_FORMS, _OF_FILES)
+            for asked, form in forms
+        )
     text = _POLITE.sub("", text)
-    for asked, form in _COMPILED:
+    for asked, form, of_file in _COMPILED:
         if match := form.fullmatch(text):
             parts = match.groupdict()
-            return DocumentQuestion(asked, (parts.get("name") or "").strip(" ,:"), (parts.get("other") or "").strip())
+            name, other = (parts.get("name") or "").strip(" ,:"), (parts.get("other") or "").strip()
+            return DocumentQuestion(asked, name, other, of_file)
     return None
 
 
@@ -270,17 +341,27 @@ class DocumentName:
     """Whether it is certainly one: it has the suffix of a file, quotation marks, or "the document" before it."""
     has_suffix: bool = False
     is_quoted: bool = False
+    topic: str = ""
+    """Words that its file name and title have together, where `text` is not its name; '' for none."""
 
 
 def read_name(text: str) -> DocumentName:
     """What a question names."""
-    plain = _NOUN.sub("", text, count=1) if _NOUN.match(text) else text
-    is_file = plain != text
+    subject = _ABOUT.fullmatch(text) or _OF_KIND.fullmatch(text)
+    noun = _MEETING.match(text) or _NOUN.match(text) or _QUOTED_KIND.match(text)
+    plain = text[noun.end() :] if noun else text
+    is_file = plain != text or subject is not None
+    titled = None if noun or subject else _TITLED.fullmatch(text)
+    if titled:  # "the page table" is none: a title of one word is not certain
+        plain, is_file = titled["title"], True
     quoted = _QUOTED.fullmatch(plain.strip())
     if quoted:
         plain, is_file = quoted[1], True
     has_suffix = bool(_SUFFIX.search(plain.lower()))
-    return DocumentName(plain.strip(), is_file or has_suffix, has_suffix, quoted is not None)
+    topic = subject[subject.lastgroup] if subject and subject.lastgroup else _ARTICLE.sub("", plain, count=1)
+    is_certain = is_file or has_suffix
+    topic = "" if has_suffix or titled else topic
+    return DocumentName(plain.strip(), is_certain, has_suffix, is_quoted=quoted is not None, topic=topic)
 
 
 def names_no_other(text: str) -> bool:
@@ -298,9 +379,12 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
     """The sources of the documents, given as source and title, that have this name; several if it is ambiguous.
 
     The most exact kind of name counts: path, file name, then file name without suffix or title, then the beginning of a
-    title before a colon or dash.
+    title before a colon or dash; last the words of a subject, which must be those of one document only.
     """
     levels: list[list[str]] = [[], [], [], []]
+    subject = name_terms(name.topic)
+    names_subject = len(subject) >= (1 if name.is_file else MIN_SUBJECT_TERMS)
+    about: list[str] = []
     wanted = {_normalize(name.text), _normalize(_ARTICLE.sub("", name.text, count=1))} - {""}
     path = name.text.lower().lstrip("./")
     for source, title in documents:
@@ -315,7 +399,9 @@ def find_named(name: DocumentName, documents: Iterable[tuple[str, str]]) -> list
             levels[2].append(source)
         elif not name.has_suffix and _normalize(re.split(r":\s|\s[–—-]\s", title, maxsplit=1)[0]) in wanted:
             levels[3].append(source)
-    return next(filter(None, levels), [])
+        elif names_subject and subject <= name_terms(f"{file} {title}"):
+            about.append(source)
+    return next(filter(None, levels), about if len(about) == 1 else [])
 
 
 def find_document_named(text: str, documents: Iterable[tuple[str, str]]) -> list[str]:
@@ -328,6 +414,18 @@ def find_document_named(text: str, documents: Iterable[tuple[str, str]]) -> list
 def _normalize(text: str) -> str:
     """Letters and digits in lower case, numbers without leading zeros: "PEP 8" is the name of `pep-0008.rst`."""
     return " ".join(word.lstrip("0") or word for word in re.findall(r"[^\W_]+", text.casefold()))
+
+
+def name_terms(text: str) -> set[str]:
+    """The terms of a name, each part of "Vechain-The lost.pdf" for itself."""
+    return set(extract_terms(_normalize(text)))
+
+
+def number_forms(words: str) -> set[str]:
+    """Words in both numbers, "macros" and "macro", as documents may mention them; names and quotes as they are."""
+    if _QUOTED.fullmatch(words.strip()) or not re.search(r"[a-z]{4}$", words) or not words.rpartition(" ")[2].islower():
+        return {words}
+    return {words, words[:-1] if words.endswith("s") else f"{words}s"}
 
 
 def close_names(name: str, sources: Sequence[str]) -> list[str]:

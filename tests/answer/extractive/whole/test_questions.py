@@ -51,6 +51,7 @@ DOCUMENTS = [
         ("Wann wurde pump.md zuletzt geändert?", Asked.WHEN, "pump.md", ""),
         ("¿Cuándo se publicó pump.md?", Asked.WHEN, "pump.md", ""),
         ("Which version is pump.md?", Asked.VERSION, "pump.md", ""),
+        ("Which version of the pump guide is this?", Asked.VERSION, "the pump guide", ""),
         ("What changed between a.md and b.md?", Asked.CHANGES, "a.md", "b.md"),
         ("¿Qué cambió entre a.md y b.md?", Asked.CHANGES, "a.md", "b.md"),
         ("Which documents mention leave?", Asked.MENTION, "leave", ""),
@@ -60,6 +61,17 @@ DOCUMENTS = [
         ("List all documents about frost.", Asked.TOPIC, "frost", ""),
         ("Welche Dokumente gibt es über Frost?", Asked.TOPIC, "Frost", ""),
         ("Which papers were written by Ada Quill?", Asked.AUTHOR, "Ada Quill", ""),
+        ("tl;dr of pump.md", Asked.CONTENT, "pump.md", ""),
+        ("Overview of pump.md", Asked.CONTENT, "pump.md", ""),
+        ("What topics does pump.md cover?", Asked.CONTENT, "pump.md", ""),
+        ("What was discussed in pump.md?", Asked.CONTENT, "pump.md", ""),
+        ("Who presented pump.md?", Asked.WHO, "pump.md", ""),
+        ("What was on the agenda of pump.md?", Asked.AGENDA, "pump.md", ""),
+        ("Who attended the meeting in pump.md?", Asked.ATTENDEES, "the meeting in pump.md", ""),
+        ("Which meetings mention frost?", Asked.MENTION, "frost", ""),
+        ("In welchen Protokollen wird Frost erwähnt?", Asked.MENTION, "Frost", ""),
+        ("Which proposals are about frost?", Asked.TOPIC, "frost", ""),
+        ("Which documents did Ada Quill write?", Asked.AUTHOR, "Ada Quill", ""),
         ("How many documents are there?", Asked.ALL, "", ""),
         ("Wie viele Dokumente gibt es?", Asked.ALL, "", ""),
         ("Combien de documents y a-t-il ?", Asked.ALL, "", ""),
@@ -84,6 +96,8 @@ def test_a_question_about_whole_documents_is_known_by_its_form(
         "How do I list all files about to expire?",
         "Welche Unterlagen brauche ich?",
         "What are the parts of a pump?",
+        "How many pages are there?",
+        "Which meetings are on the agenda?",
         "",
         "?",
         "x" * 5000,
@@ -106,6 +120,16 @@ def test_every_other_question_is_none(question: str) -> None:
         ("pump", ["/d/guide/pump.md"]),
         ("pumps.md", []),
         ("how they work", []),
+        ("the page about style", ["/d/pep-0008.rst"]),
+        ("the guide Style Guide for Python Code", ["/d/pep-0008.rst"]),
+        ("the guide Python style", []),
+        ("the pump manual", ["/d/guide/pump.md"]),
+        ("the meeting in pump.md", ["/d/guide/pump.md"]),
+        ("the style guide", ["/d/pep-0008.rst"]),
+        ("Python style", ["/d/pep-0008.rst"]),
+        ("style", []),
+        ("the guide to something else", []),
+        ("the page about pumps and style", []),
     ],
 )
 def test_a_document_is_named_by_path_file_name_title_or_the_beginning_of_a_title(text: str, sources: list[str]) -> None:
@@ -118,3 +142,9 @@ def test_a_document_is_named_by_path_file_name_title_or_the_beginning_of_a_title
 def test_a_noun_alone_means_the_only_document(text: str) -> None:
     assert names_no_other(text)
     assert not names_no_other(f"{text} pump")
+
+
+@pytest.mark.parametrize("question", ["What does Harvard say?", "What is covered in the warranty?"])
+def test_a_question_about_what_something_says_is_one_about_a_document_only_if_it_names_a_file(question: str) -> None:
+    read = read_document_question(question)
+    assert read is not None and read.of_file and not read_name(read.name).is_file

@@ -121,7 +121,7 @@ def test_a_server_that_loads_for_longer_than_the_timeout_is_given_up_with_its_ow
 
 
 def test_a_server_without_a_free_place_is_not_waited_for() -> None:
-    script = [Fault(503, "no slot available"), Turn(("Hello",))]
+    script: list[Turn | Fault] = [Fault(503, "no slot available"), Turn(("Hello",))]
     with WireServer(LlamaCppWire(), script) as server, pytest.raises(ConnectionFailed, match="no slot"):
         connect("openai", server.url).complete(ASK)
     assert len(server.seen) == 1

@@ -17,6 +17,8 @@ LIST_MARK = re.compile(r"\(?[\da-zA-Z]{1,4}[.)] ")
 MONOSPACED = re.compile(r"cour|mono|typewr|consol|cmtt|sftt|ectt|lmtt|luximono|txtt", re.IGNORECASE)
 _SIGN_BEFORE = re.compile(r"[$€£¥(]+|US\$|-\s?[$€£]")
 _SIGN_AFTER = re.compile(r"[)%]+\s*[†*]*|\(\w\)|bps|pts")
+_NUMBER = re.compile(r"\(?[-–−]?\d[\d.,–-]*%?\)?")
+_NUMBER_ENDS = frozenset("0123456789)%")
 LONG_LABEL = 40
 """A label of this many characters may have been broken before its column ends."""
 MAX_TAIL = 2
@@ -130,21 +132,26 @@ def _extent(row: Row) -> tuple[float, float]:
 
 
 def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
-    """The first row of names above the first row of a run: names over some of the columns, close to it."""
-    left, right = (
-        min(row[0].x0 for row in rows[start : start + 3]),
-        max(_extent(row)[1] for row in rows[start : start + 3]),
-    )
+    """The first row of names above the first row of a run: names over some of the columns, close to it.
+
+    Between them may be lines of the name of the first column.
+    """
+    left = min(row[0].x0 for row in rows[start : start + 3])
+    right = max(_extent(row)[1] for row in rows[start : start + 3])
+    values = min(row[1].x0 for row in rows[start : start + 3] if len(row) > 1)
     first = start
-    while first > 0 and start - first < 4:
-        row, below = rows[first - 1], rows[first]
+    for number in range(start - 1, max(start - 5, -1), -1):
+        row, below = rows[number], rows[number + 1]
         piece = row[0]
         gap = min(p.top for p in below) - max(p.bottom for p in row)
         if row[0].top < floor or gap > 0.9 * piece.height or piece.x1 - piece.x0 > 0.7 * (right - left):
             break
-        if piece.x0 < left + 0.15 * (right - left) or row[-1].x1 > right + 3 * piece.height:
+        if row[-1].x1 > right + 3 * piece.height:
             break
-        first -= 1
+        if piece.x0 >= left + 0.15 * (right - left):
+            first = number
+        elif piece.x1 > values:
+            break
     return first
 
 
@@ -195,9 +202,9 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     right = int(max(_extent(row)[1] for row in body)) + 1
     counts = [0] * (right - left + 2)
     for row in body:
-        for piece in row:
-            counts[int(piece.x0) - left] += 1
-            counts[int(piece.x1) - left + 1] -= 1
+        for x0, x1 in itertools.chain.from_iterable(map(_values_apart, row)):
+            counts[int(x0) - left] += 1
+            counts[int(x1) - left + 1] -= 1
     limit = int(0.1 * len(body))
     height = median(piece.height for row in body for piece in row)
     edges: list[tuple[float, float]] = []
@@ -213,6 +220,14 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
                 edges.append((left + begin, left + x))
             inside = True
     return edges
+
+
+def _values_apart(piece: Piece) -> list[tuple[float, float]]:
+    """The edges of a piece, or of each of its words if these are numbers of several columns."""
+    texts = piece.text.split() if piece.text[-1:] in _NUMBER_ENDS else []
+    if len(texts) < 2 or not all(map(_NUMBER.fullmatch, texts)) or all(len(text) == 3 for text in texts[1:]):
+        return [(piece.x0, piece.x1)]  # groups of three digits are one number
+    return [(x0, x1) for _, _, x0, x1 in piece.words]
 
 
 def _split_row(row: Row, columns: Sequence[tuple[float, float]]) -> Row:
@@ -238,6 +253,7 @@ def _is_aligned(piece: Piece, columns: Sequence[tuple[float, float]]) -> bool:
 
 
 Placed = dict[tuple[int, int], list[Piece]]
+Cell = tuple[tuple[int, int], list[Piece]]
 
 
 def _place(row: Row, strips: Sequence[tuple[float, float]]) -> Placed:
@@ -320,12 +336,11 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
 
 def _widen_names(rows: list[Placed]) -> None:
     """Names that stand in the middle above several names count for all of these."""
-    for number in range(len(rows) - 1):
-        row, below = rows[number], rows[number + 1]
+    for number, row in enumerate(rows):
         if _has_values(row):
             return
-        names = sorted((span, pieces) for span, pieces in row.items() if span[0])
-        under = sorted((span, pieces) for span, pieces in below.items() if span[0])
+        names = _names(row)
+        under = next(filter(lambda found: len(found) > len(names), map(_names, rows[number + 1 :])), [])
         size = len(under) // max(1, len(names))
         if not names or size < 2 or size * len(names) != len(under):
             continue
@@ -336,12 +351,22 @@ def _widen_names(rows: list[Placed]) -> None:
             row.update({(g[0][0][0], g[-1][0][1]): pieces for (_, pieces), g in zip(names, groups, strict=True)})
 
 
-def _stands_over(pieces: Sequence[Piece], group: Sequence[tuple[tuple[int, int], list[Piece]]]) -> bool:
-    """Whether a name stands above the middle of a group of names."""
-    left = min(piece.x0 for _, found in group for piece in found)
-    right = max(piece.x1 for _, found in group for piece in found)
-    middle = (min(piece.x0 for piece in pieces) + max(piece.x1 for piece in pieces)) / 2
-    return abs(middle - (left + right) / 2) < 0.15 * (right - left)
+def _names(row: Placed) -> list[Cell]:
+    return sorted((span, pieces) for span, pieces in row.items() if span[0])
+
+
+def _stands_over(pieces: Sequence[Piece], group: Sequence[Cell]) -> bool:
+    """Whether a name stands above the middle of a group of names, and is not the first line of one of them."""
+    name = _middle(pieces)
+    edges = [edge for _, found in group for piece in found for edge in (piece.x0, piece.x1)]
+    left, right = min(edges), max(edges)
+    off = abs(name - (left + right) / 2)
+    off_one = min(abs(name - _middle(found)) for _, found in group)
+    return off < 0.15 * (right - left) and not off_one < ALIGNED < 0.5 * off
+
+
+def _middle(pieces: Sequence[Piece]) -> float:
+    return (min(piece.x0 for piece in pieces) + max(piece.x1 for piece in pieces)) / 2
 
 
 def _span_in(row: Placed, span: tuple[int, int]) -> tuple[int, int]:
@@ -376,7 +401,7 @@ def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names
         return not spans and not (label_before and len(before) == 1)
     if not label_before or spans or 1 not in (len(before), len(row)):
         return False
-    is_joined = len(row) > 1 and label_before[-1] in ",-–(/&"
+    is_joined = label_before[-1] in "(/&" or (len(row) > 1 and label_before[-1] in ",-–")
     return is_joined or begins_inside(label) or _is_wrapped(before, row, limits)
 
 

@@ -24,6 +24,8 @@ _LABEL = re.compile(
     r"|\d{1,4}([-./])\d{1,2}\1\d{1,4}|\d{1,3} ?[-–] ?\d{1,3}|\d{1,3}\+|[<>≤≥] ?\d{1,3}"
     r"|\(?[A-Z]{0,3}[$€£¥₹] ?['’]?000s?\)?"
 )
+_SHARE_OF = re.compile(r"% ?[a-zA-Z]{2}")
+"""`95% CI` names values, and is none."""
 _SIGNS = re.compile(r"[$€£¥₹%*†‡#]")
 _DIGITS = re.compile(r"\d")
 
@@ -109,7 +111,7 @@ def is_data(text: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def _is_value(text: str) -> bool:
-    return _DATA.fullmatch(text) is not None or is_number(text)
+    return (_DATA.fullmatch(text) is not None and not _SHARE_OF.search(text)) or is_number(text)
 
 
 def count_header_rows(table: PdfTable) -> int:
@@ -180,10 +182,16 @@ def _names_columns(grid: Sequence[Sequence[str]], row: int) -> bool:
 
 
 def _counts_up(line: Sequence[str]) -> bool:
-    """Whether the names behind the first are the numbers of the columns: `1 | 2 | 3 | Total`, `(1) | (2) | (3)`."""
+    """Whether the names behind the first are the numbers of columns: `1 | 2 | 3 | Total`, `(1) | (2) | (3)`."""
     names = [text for text in line[1:] if text and text != line[0]]
     numbers = [int(text.strip("()")) for text in names if re.fullmatch(r"\(?\d{1,3}\)?", text)]
-    return len(numbers) > 2 and len(numbers) >= len(names) - 1 and all(b == a + 1 for a, b in pairwise(numbers))
+    has_values = sum(map(is_value, names)) > len(numbers)
+    return (
+        len(numbers) > 2
+        and 2 * len(numbers) > len(names)
+        and not has_values
+        and all(b == a + 1 for a, b in pairwise(numbers))
+    )
 
 
 def is_value(text: str) -> bool:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from statistics import median
 
-from ragkit.load.pages.page import Piece
-from ragkit.load.pages.tables.rows import split_pieces, visual_rows
+from ragkit.load.pages.page import CAPTION, Piece, Rule
+from ragkit.load.pages.tables.rows import merge_rules, split_pieces, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
@@ -32,8 +32,9 @@ ALIGNED = 2.0
 Row = list[Piece]
 
 
-def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
-    """The tables among the pieces of one text column, from top to bottom."""
+def find_open_tables(pieces: Sequence[Piece], rules: Sequence[Rule] = ()) -> list[PdfTable]:
+    """The tables among the pieces of one text column, from top to bottom; `rules` are the lines of the page."""
+    lines = merge_rules([rule for rule in rules if rule.is_horizontal], across=True)
     visible = visual_rows(pieces)
     rows = [join_signs(row) if len(row) > 1 else row for row in visible]
     is_table = list(map(_is_table_row, rows))
@@ -43,7 +44,7 @@ def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
         end = _run_end(rows, is_table, start)
         if end - start >= 2:
             first = _with_names_above(rows, start, tables[-1].bottom if tables else 0)
-            table, used = _read_run(rows[first:end], rows[end : end + MAX_TAIL])
+            table, used = _read_run(rows[first:end], rows[end : end + MAX_TAIL], lines)
             if table is not None:
                 end += used
                 table.starts = frozenset(piece.start for row in visible[first:end] for piece in row)
@@ -120,11 +121,16 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
 
 
 def _is_table_row(row: Row) -> bool:
-    if len(row) < 2 or any(LEADER.search(piece.text) for piece in row):
+    if len(row) < 2 or any(LEADER.search(piece.text) for piece in row) or _is_caption(row):
         return False
     if all(MONOSPACED.search(piece.fonts[0]) for piece in row):
         return False
     return sum(map(is_prose, row)) < max(2, len(row) - 1)
+
+
+def _is_caption(row: Row) -> bool:
+    """Whether a row is a caption whose title stands apart from its number."""
+    return len(row) == 2 and CAPTION.match(row[0].text) is not None and is_prose(row[1])
 
 
 def _extent(row: Row) -> tuple[float, float]:
@@ -146,7 +152,7 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
         gap = min(p.top for p in below) - max(p.bottom for p in row)
         if row[0].top < floor or gap > 0.9 * piece.height or piece.x1 - piece.x0 > 0.7 * (right - left):
             break
-        if row[-1].x1 > right + 3 * piece.height:
+        if row[-1].x1 > right + 3 * piece.height or _is_caption(row):
             break
         if piece.x0 >= left + 0.15 * (right - left):
             first = number
@@ -155,7 +161,7 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
     return first
 
 
-def _read_run(rows: Sequence[Row], tail: Sequence[Row]) -> tuple[PdfTable | None, int]:
+def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -> tuple[PdfTable | None, int]:
     """The table of a run of rows, and how many of the lines of text below them its last row goes on in."""
     strips = find_columns(rows)
     edges = [(left + right) / 2 for left, right in strips]
@@ -176,7 +182,7 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row]) -> tuple[PdfTable | None
         groups = _join_rows([*groups, _place(line, strips)], limits)
         split.append(line)
         used += 1
-    _widen_names(groups)
+    _widen_names(groups, columns, lines)
     cells = []
     for number, row in enumerate(groups):
         for (first, last), pieces in sorted(row.items()):
@@ -334,11 +340,12 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
     return joined
 
 
-def _widen_names(rows: list[Placed]) -> None:
-    """Names that stand in the middle above several names count for all of these."""
+def _widen_names(rows: list[Placed], columns: Sequence[tuple[float, float]], lines: Sequence[Rule]) -> None:
+    """Names that stand in the middle above several names, or above a line over these, count for all of them."""
     for number, row in enumerate(rows):
         if _has_values(row):
             return
+        _widen_over_lines(row, columns, lines)
         names = _names(row)
         under = next(filter(lambda found: len(found) > len(names), map(_names, rows[number + 1 :])), [])
         size = len(under) // max(1, len(names))
@@ -349,6 +356,21 @@ def _widen_names(rows: list[Placed]) -> None:
             for span, _ in names:
                 del row[span]
             row.update({(g[0][0][0], g[-1][0][1]): pieces for (_, pieces), g in zip(names, groups, strict=True)})
+
+
+def _widen_over_lines(row: Placed, columns: Sequence[tuple[float, float]], lines: Sequence[Rule]) -> None:
+    """Each name of a row that stands alone above a line over several columns counts for these."""
+    for (first, last), pieces in _names(row):
+        bottom, height = max(piece.bottom for piece in pieces), pieces[0].height
+        for line in lines:
+            if not -0.3 * height < line.top - bottom < height or not line.x0 < _middle(pieces) < line.x1:
+                continue
+            over = [n for n, (left, right) in enumerate(columns) if line.x0 < (left + right) / 2 < line.x1]
+            others = any(a <= over[-1] and over[0] <= b for a, b in row if over and (a, b) != (first, last))
+            if over and over[0] and over[0] <= first <= last <= over[-1] and not others:
+                del row[first, last]
+                row[over[0], over[-1]] = pieces
+                break
 
 
 def _names(row: Placed) -> list[Cell]:

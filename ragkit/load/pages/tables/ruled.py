@@ -9,13 +9,11 @@ from typing import TypeAlias
 
 from ragkit.load.pages.page import PdfPage, Piece, Rule
 from ragkit.load.pages.tables.open import begins_inside, find_columns, join_signs
-from ragkit.load.pages.tables.rows import split_pieces, visual_rows
+from ragkit.load.pages.tables.rows import NEAR, merge_rules, split_pieces, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, column_extents, is_data, is_value, join_text
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom."""
-NEAR = 3.0
-"""Lines that are at most this far apart meet, in points."""
 NARROW = 5.0
 """A row or column that is not wider is none: the space between two lines."""
 WIDE = 16.0
@@ -34,9 +32,9 @@ def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
 
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
-    horizontal = _merge([rule for rule in rules if rule.is_horizontal], across=True)
+    horizontal = merge_rules([rule for rule in rules if rule.is_horizontal], across=True)
     horizontal = [rule for rule in horizontal if not _underlines(rule, pieces)]
-    vertical = _merge([rule for rule in rules if not rule.is_horizontal], across=False)
+    vertical = merge_rules([rule for rule in rules if not rule.is_horizontal], across=False)
     grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
     kept: list[PdfTable] = []
     left = list(pieces)  # a piece on the edge of two tables belongs to the larger one
@@ -76,37 +74,6 @@ def _overlap(box: Box, other: Box) -> bool:
     width = min(box[2], other[2]) - max(box[0], other[0])
     height = min(box[3], other[3]) - max(box[1], other[1])
     return width > 2 and height > 2
-
-
-def _merge(rules: Sequence[Rule], *, across: bool) -> list[Rule]:
-    """Lines that continue each other as one, at one height (or one distance from the left)."""
-    spans = sorted(
-        ((rule.top + rule.bottom) / 2, rule.x0, rule.x1) if across else ((rule.x0 + rule.x1) / 2, rule.top, rule.bottom)
-        for rule in rules
-    )
-    merged: list[Rule] = []
-    level: list[tuple[float, float]] = []
-    at = 0.0
-    for position, start, end in [*spans, (1e9, 0.0, 0.0)]:
-        if level and position - at > NEAR:
-            merged += _join(level, at, across=across)
-            level = []
-        if not level:
-            at = position
-        level.append((start, end))
-    return merged
-
-
-def _join(spans: list[tuple[float, float]], at: float, *, across: bool) -> Iterator[Rule]:
-    spans.sort()
-    start, end = spans[0]
-    for first, last in [*spans[1:], (1e9, 1e9)]:
-        if first > end + NEAR:
-            if end - start > 6:
-                yield Rule(start, at, end, at) if across else Rule(at, start, at, end)
-            start, end = first, last
-        else:
-            end = max(end, last)
 
 
 def _groups(horizontal: Sequence[Rule], vertical: Sequence[Rule]) -> Iterator[tuple[list[Rule], list[Rule]]]:

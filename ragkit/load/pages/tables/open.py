@@ -129,8 +129,9 @@ def _is_table_row(row: Row) -> bool:
 
 
 def _is_caption(row: Row) -> bool:
-    """Whether a row is a caption whose title stands apart from its number."""
-    return len(row) == 2 and CAPTION.match(row[0].text) is not None and is_prose(row[1])
+    """Whether a row is a caption: `Table 2.` and its title, which may stand apart."""
+    found = CAPTION.match(row[0].text)
+    return found is not None and is_prose(row[-1]) and len(row) <= 2
 
 
 def _extent(row: Row) -> tuple[float, float]:

@@ -26,6 +26,8 @@ _LABEL = re.compile(
 )
 _SHARE_OF = re.compile(r"% ?[a-zA-Z]{2}")
 """`95% CI` names values, and is none."""
+_UNIT = re.compile(r"[(\[](?:in|en)\s", re.IGNORECASE)
+"""How the unit of a whole table begins: `(In billions of dollars)`, `[in Tsd. Euro]`, `(en milliers)`."""
 _SIGNS = re.compile(r"[$€£¥₹%*†‡#]")
 _DIGITS = re.compile(r"\d")
 
@@ -134,7 +136,7 @@ def count_header_rows(table: PdfTable) -> int:
             break
         found = row + 1
         if not is_numeric(table, row + 1):
-            return _count_text_header(table, grid, row)
+            return max(_count_text_header(table, grid, row), _end_at_full_row(grid))
     return found if found > first else 0
 
 
@@ -155,6 +157,15 @@ def _count_text_header(table: PdfTable, grid: Sequence[Sequence[str]], row: int)
         if row + 1 >= min(MAX_HEADER_ROWS, height - 1) or not goes_on or not _names_columns(grid, row + 1):
             return min(end, MAX_HEADER_ROWS, height - 1)
         row += 1
+
+
+def _end_at_full_row(grid: Sequence[Sequence[str]]) -> int:
+    """The end of the first row with a text in each column, if it has no digit and most rows below it have some; else
+    0. Above it stand titles and parts of names."""
+    row = next((row for row, line in enumerate(grid[:MAX_HEADER_ROWS]) if all(line)), -1)
+    below = grid[row + 1 :]
+    has_digits = [_DIGITS.search("".join(line)) is not None for line in below]
+    return row + 1 if below and not _DIGITS.search("".join(grid[row])) and 2 * sum(has_digits) > len(below) else 0
 
 
 def _count_titles(grid: Sequence[Sequence[str]]) -> int:
@@ -208,8 +219,9 @@ def column_names(table: PdfTable, rows: int) -> list[str]:
     """One name per column: `2024 / Q1` for a name below another one; '' for a column without."""
     names: list[list[str]] = [[] for _ in range(table.column_count)]
     for line in table.filled_grid()[:rows]:
-        is_title = len(line) > 1 and len(set(line)) == 1
-        for column, text in enumerate(line[: 1 if is_title else None]):
+        texts = sorted(set(line))
+        is_title = len(line) > 1 and (len(texts) == 1 or (len(texts) == 2 and _UNIT.match(texts[1])))
+        for column, text in enumerate(texts[-1:] if is_title else line):  # a title is of all columns
             if text and text not in names[column]:
                 names[column].append(text)
     return [" / ".join(parts) for parts in names]

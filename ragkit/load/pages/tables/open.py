@@ -172,6 +172,8 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -
     columns = list(itertools.pairwise([left, *itertools.chain.from_iterable(strips), right]))[::2]
     split = [sorted(_split_row(row, columns), key=lambda piece: piece.x0) for row in rows]
     placed = [_place(row, strips) for row in split]
+    for row in itertools.takewhile(lambda row: not _has_values(row), placed):
+        _widen_over_lines(row, columns, lines)
     if not _is_table(placed, len(edges) + 1) or _has_axis(placed, len(edges) + 1):  # with an axis: a chart
         return None, 0
     limits = [*sorted(row[0, 0][-1].x1 for row in placed if (0, 0) in row), strips[0][1]]
@@ -183,7 +185,7 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -
         groups = _join_rows([*groups, _place(line, strips)], limits)
         split.append(line)
         used += 1
-    _widen_names(groups, columns, lines)
+    _widen_names(groups)
     cells = []
     for number, row in enumerate(groups):
         for (first, last), pieces in sorted(row.items()):
@@ -341,12 +343,11 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
     return joined
 
 
-def _widen_names(rows: list[Placed], columns: Sequence[tuple[float, float]], lines: Sequence[Rule]) -> None:
-    """Names that stand in the middle above several names, or above a line over these, count for all of them."""
+def _widen_names(rows: list[Placed]) -> None:
+    """Names that stand in the middle above several names count for all of these."""
     for number, row in enumerate(rows):
         if _has_values(row):
             return
-        _widen_over_lines(row, columns, lines)
         names = _names(row)
         under = next(filter(lambda found: len(found) > len(names), map(_names, rows[number + 1 :])), [])
         size = len(under) // max(1, len(names))

@@ -198,8 +198,9 @@ def test_a_frame_around_the_page_does_not_hide_the_table_in_it() -> None:
     def page(sheet: canvas.Canvas) -> None:
         paragraph(sheet, LEFT, 780, 4)
         for y in (820, 300):
-            sheet.line(20, y, 560, y)
+            sheet.line(20, y, 590, y)
         sheet.line(540, 820, 540, 300)
+        sheet.drawString(550, 700, "Part 2")
         place(sheet, rows, 640)
         for number in range(len(rows) + 1):
             sheet.line(LEFT - 5, 654 - STEP * number, LEFT + 250, 654 - STEP * number)

@@ -45,7 +45,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "unstructured": "2",
     "xls": "5",
     "xlsx": "7",
-    "xml": "1",
+    "xml": "2",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.
 

@@ -35,7 +35,7 @@ def test_elements_of_one_name_are_rows() -> None:
         ("<a><r><s><n>B</n></s><t><n>C</n></t></r><r><s><n>D</n></s></r></a>", "s.n: B; t.n: C\ns.n: D"),
         ("<a><s name='hi'>Dear <b>you</b></s><s name='no'>No</s></a>", "Dear you\nno: No"),
         ("<a><g><add key='time' value='30'/><add key='url' value='x'/></g></a>", "g.time: 30\ng.url: x"),
-        ("<a><v><name>time</name><value>30</value></v><v><name>url</name><value>x</value></v></a>", "time: 30\nurl: x"),
+        ("<a><u><name>time</name><value>30</value></u><u><name>url</name><value>x</value></u></a>", "time: 30\nurl: x"),
         ("<a><e name='x' value='1' unit='m'/><e name='y' value='2'/></a>", "e.name: x; value: 1; unit: m\ny: 2"),
         ("<a><e name='access' value='staff'/><e name='y'/></a>", "e.name: access; value: staff\ne.name: y"),
     ],

@@ -146,6 +146,7 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
     left = min(row[0].x0 for row in rows[start : start + 3])
     right = max(_extent(row)[1] for row in rows[start : start + 3])
     values = min(row[1].x0 for row in rows[start : start + 3] if len(row) > 1)
+    is_named = not any(is_data(piece.text) or LEADER.search(piece.text) for piece in rows[start])
     first = start
     for number in range(start - 1, max(start - 5, -1), -1):
         row, below = rows[number], rows[number + 1]
@@ -157,7 +158,7 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
             break
         if piece.x0 >= left + 0.15 * (right - left):
             first = number
-        elif piece.x1 > values:
+        elif not is_named or piece.x1 > values or is_prose(piece) or first - number > MAX_TAIL:
             break
     return first
 

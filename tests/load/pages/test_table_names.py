@@ -172,6 +172,14 @@ def test_the_first_full_row_of_a_list_names_its_columns() -> None:
     assert count_header_rows(PdfTable(0, 0, 0, 0, cells)) == 3
 
 
+@pytest.mark.parametrize(("second", "rows"), [(["amount", "grown"], 2), (["12", "n.a."], 1), (["Oats", "grown"], 1)])
+def test_names_that_go_on_in_lower_case_are_names_beside_numbers(second: list[str], rows: int) -> None:
+    lines = [["", "Average", "Percent", "Less than", "$10,000–"], ["Crop", *second, "10,000", "14,999"]]
+    lines += [[f"Crop {name}", "12", "34", "5", "6"] for name in "ABCDE"]
+    cells = [PdfCell(row, n, text) for row, line in enumerate(lines) for n, text in enumerate(line) if text]
+    assert count_header_rows(PdfTable(0, 0, 0, 0, cells)) == rows
+
+
 def test_labels_beside_the_lines_of_a_table_stand_in_its_rows() -> None:
     rows = [
         ("", "Total", "Federal", "Other"),

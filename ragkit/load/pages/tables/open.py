@@ -9,7 +9,7 @@ from statistics import median
 
 from ragkit.load.pages.page import CAPTION, Piece, Rule
 from ragkit.load.pages.tables.rows import merge_rules, split_pieces, visual_rows
-from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
 MARKER = re.compile(r"(?:[-•▪◦‣–○●■□*]|\(?\w{1,3}[.)]|\[\d{1,3}\])$")
@@ -146,7 +146,7 @@ def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
     left = min(row[0].x0 for row in rows[start : start + 3])
     right = max(_extent(row)[1] for row in rows[start : start + 3])
     values = min(row[1].x0 for row in rows[start : start + 3] if len(row) > 1)
-    is_named = not any(is_data(piece.text) or LEADER.search(piece.text) for piece in rows[start])
+    is_named = not any(is_value(piece.text) or LEADER.search(piece.text) for piece in rows[start])
     first = start
     for number in range(start - 1, max(start - 5, -1), -1):
         row, below = rows[number], rows[number + 1]

@@ -131,6 +131,9 @@ def count_header_rows(table: PdfTable) -> int:
     for row in range(first, min(first + MAX_HEADER_ROWS, height - 1)):
         if set(grid[row]) <= {"", grid[row][0]}:  # a label, or a name of the first column that stands higher
             continue
+        if found == row and row and _goes_on(grid[row - 1], grid[row]):
+            found = row + 1
+            continue
         has_values = any(map(is_value, grid[row][1:])) and not _counts_up(grid[row])
         if not _names_columns(grid, row) or (found and has_values):
             break
@@ -157,6 +160,16 @@ def _count_text_header(table: PdfTable, grid: Sequence[Sequence[str]], row: int)
         if row + 1 >= min(MAX_HEADER_ROWS, height - 1) or not goes_on or not _names_columns(grid, row + 1):
             return min(end, MAX_HEADER_ROWS, height - 1)
         row += 1
+
+
+def _goes_on(above: Sequence[str], line: Sequence[str]) -> bool:
+    """Whether several names of columns go on in the next row: `Average` / `amount`, also beside a value, `14,999`."""
+    names = {
+        text
+        for before, text in zip(above[1:], line[1:], strict=True)
+        if before and text[:3].islower() and len(text) > 2
+    }
+    return len({name for name in names if not is_data(name)}) > 1
 
 
 def _end_at_full_row(grid: Sequence[Sequence[str]]) -> int:

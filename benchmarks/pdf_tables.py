@@ -11,8 +11,9 @@ Printed, over all tables:
 - rows whole: rows of two or more texts that stand in this order on one line of the document's text.
 - rows with names: rows below column names that a chunk holds together with all the names of their columns, in its
   heading or its text; chunks of the default splitter. What is a row of names is decided here, from the cells of the
-  competition, and not by the loader: rows above the first one with a number that is no year. Names without a letter
-  or digit, such as `%`, are not looked for.
+  competition, and not by the loader: rows above the first one with a number that is no year, less the labels right
+  above it that head groups of rows; in a table of texts the first row. Names without a letter or digit, such as `%`,
+  are not looked for. A name over several rows may stand on the line of any of them.
 """
 
 from __future__ import annotations
@@ -121,8 +122,10 @@ def score_rows(cells: Sequence[PdfCell], document: Document, chunks: Sequence[Ch
     bodies = [(normalize(chunk.text), normalize(" ".join(chunk.heading) + " " + chunk.text)) for chunk in chunks]
     head = count_names(table)
     whole = rows = named = body = 0
+    tall = {(cell.row, cell.column) for cell in cells if cell.rows > 1 and cell.row < head}
     for row, texts in enumerate(table.grid()):
-        wanted = [normalize(text) for text in texts if normalize(text).isalnum()]
+        shown = [text for column, text in enumerate(texts) if (row, column) not in tall]
+        wanted = [normalize(text) for text in shown if normalize(text).isalnum()]
         if len(wanted) < 2:
             continue
         rows += 1
@@ -146,11 +149,24 @@ def score_rows(cells: Sequence[PdfCell], document: Document, chunks: Sequence[Ch
 
 
 def count_names(table: PdfTable) -> int:
-    """Rows above the first one with a number beside its label; 0 if there are none, or no numbers."""
-    for row, texts in enumerate(table.grid()):
-        if any(re.search(r"\d", re.sub(r"\b(?:19|20)\d\d\b", "", text)) for text in texts[1:]):
-            return row
-    return 0
+    """Rows of column names, as the head of this file says; 0 if there are none, or no numbers."""
+    grid = table.grid()
+    values = [text for row in grid for text in row[1:] if text]
+    first = next((row for row, texts in enumerate(grid) if any(map(_has_number, texts[1:]))), 0)
+    if 2 * sum(map(_is_number, values)) < len(values):
+        return min(first, 1)
+    while first and not any(grid[first - 1][1:]):
+        first -= 1
+    return first
+
+
+def _has_number(text: str) -> bool:
+    return re.search(r"\d", re.sub(r"\b(?:19|20)\d\d\b", "", text)) is not None
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is one rather than words: `95.3 (kg)`, `-`."""
+    return sum(map(str.isalpha, text)) <= sum(map(str.isdigit, text))
 
 
 def _in_order(texts: Sequence[str], line: str) -> bool:

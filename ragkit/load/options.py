@@ -34,7 +34,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "ods": "5",
     "odt": "2",
     "parquet": "2",
-    "pdf": "7",
+    "pdf": "8",
     "ppt": "2",
     "pptx": "4",
     "pypdf": "1",
@@ -45,7 +45,7 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "unstructured": "2",
     "xls": "6",
     "xlsx": "8",
-    "xml": "1",
+    "xml": "2",
 }
 """Loader -> version of its output. Increase it when equal bytes give a different Document.
 

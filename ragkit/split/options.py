@@ -51,7 +51,8 @@ class SplitOptions:
     chunk_size: int = 200
     """Maximum length of a chunk, including its overlap with the previous one; at least 1."""
     chunk_overlap: int = 40
-    """Maximum length of the text that a chunk repeats from the previous one; less than `chunk_size`."""
+    """Maximum length of the whole sentences, lines or rows that a chunk repeats from the previous one; a single
+    sentence may have twice this length, up to half a chunk. Less than `chunk_size`."""
     unit: Unit = "tokens"
     """`tokens` of the embedder, or `characters`."""
     header: bool = field(default=True, kw_only=True)

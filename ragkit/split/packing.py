@@ -17,7 +17,6 @@ import numpy as np
 
 from ragkit.split.base import CharSpan
 from ragkit.split.segments import SegmentArray, fit_segments
-from ragkit.split.text_boundaries import next_word_start
 from ragkit.split.token_index import OffsetArray, TokenIndex
 
 _EMPTY_CHUNK_COST = 1000  # the unit of boundary costs
@@ -31,7 +30,8 @@ class ChunkLimits:
     max_tokens: int
     """Maximum length of a chunk, including its overlap; at least 1."""
     overlap: int
-    """Maximum length of the overlap; less than `max_tokens`."""
+    """Length of the overlap, at most; a single sentence may have twice this length, up to half of `max_tokens`. Less
+    than `max_tokens`."""
 
 
 def pack_segments(segments: SegmentArray, token_index: TokenIndex, limits: ChunkLimits) -> list[CharSpan]:
@@ -42,24 +42,26 @@ def pack_segments(segments: SegmentArray, token_index: TokenIndex, limits: Chunk
     segments = fit_segments(segments, token_index, limits.max_tokens)
     if not len(segments.starts):
         return []
-    carry_starts = _overlap_starts(segments, token_index, limits.overlap)
+    carry_starts = _overlap_starts(segments, token_index, limits)
     boundaries = _cheapest_path(segments, token_index, carry_starts, limits.max_tokens)
     return _chunk_spans(segments, token_index, boundaries, carry_starts, limits.max_tokens)
 
 
-def _overlap_starts(segments: SegmentArray, token_index: TokenIndex, overlap: int) -> OffsetArray:
-    """For each segment, the start of a chunk that overlaps the previous one by as many sentences as fit."""
+def _overlap_starts(segments: SegmentArray, token_index: TokenIndex, limits: ChunkLimits) -> OffsetArray:
+    """For each segment, the start of a chunk that overlaps the previous one by as many sentences as fit, or by a single
+    longer one: an overlap begins where a sentence does."""
     carry_starts = segments.starts.copy()
-    if not overlap:
+    if not limits.overlap:
         return carry_starts
-    min_token = token_index.token_counts_before(segments.ends[:-1]) - overlap
-    overlap_starts = np.append(segments.overlap_starts, len(token_index.text))
-    starts = overlap_starts[np.searchsorted(token_index.token_counts_before(segments.overlap_starts), min_token)]
-    carry_starts[1:] = np.minimum(starts, segments.starts[1:])
-    without_overlap = (starts >= segments.starts[1:]) & ~segments.atomic[:-1]
-    for index in (np.flatnonzero(without_overlap) + 1).tolist():
-        offset = token_index.offset_after(int(min_token[index - 1]))
-        carry_starts[index] = next_word_start(token_index.text, offset, int(segments.starts[index]))
+    before, starts = segments.overlap_starts, segments.starts[1:]
+    tokens = token_index.token_counts_before(before)
+    ends = token_index.token_counts_before(segments.ends[:-1])
+    first = np.searchsorted(tokens, ends - limits.overlap)
+    last = np.searchsorted(before, starts) - 1
+    is_near = ends - tokens[last] <= min(2 * limits.overlap, limits.max_tokens // 2)
+    is_long = (first > last) & (last >= 0) & ~segments.atomic[:-1] & is_near
+    first[is_long] = last[is_long]
+    carry_starts[1:] = np.minimum(np.append(before, len(token_index.text))[first], starts)
     carry_starts[segments.starts_section] = segments.starts[segments.starts_section]
     return carry_starts
 
@@ -111,16 +113,13 @@ def _chunk_spans(
         min_token = token_index.token_count_before(end) - limit
         if start < new_start and (start <= last_new_start or token_index.token_count_before(start) < min_token):
             token = max(min_token, token_index.token_count_before(last_new_start + 1))
-            start = _overlap_start_after(segments, token_index.text, token_index.offset_after(token), first)
+            start = _overlap_start_after(segments, token_index.offset_after(token), first)
         spans.append((start, end))
         last_new_start = new_start
     return spans
 
 
-def _overlap_start_after(segments: SegmentArray, text: str, offset: int, first: int) -> int:
+def _overlap_start_after(segments: SegmentArray, offset: int, first: int) -> int:
     """The start of the overlap of a chunk that starts with segment `first`, at or after `offset`."""
-    new_start = int(segments.starts[first])
     index = int(np.searchsorted(segments.overlap_starts, offset))
-    if index < len(segments.overlap_starts) and segments.overlap_starts[index] < new_start:
-        return int(segments.overlap_starts[index])
-    return new_start if segments.atomic[first - 1] else next_word_start(text, offset, new_start)
+    return min(int(start) for start in (*segments.overlap_starts[index : index + 1], segments.starts[first]))

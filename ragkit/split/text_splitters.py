@@ -36,7 +36,8 @@ class RecursiveTextSplitter:
 
     Args:
         chunk_size: maximum length of a chunk; at least 1.
-        chunk_overlap: maximum length of the text that a chunk repeats from the previous one; less than `chunk_size`.
+        chunk_overlap: maximum length of the whole sentences or lines that a chunk repeats from the previous one; a
+            single sentence may have twice this length, up to half a chunk. Less than `chunk_size`.
         separators: split after these instead, in order of preference; then at words and characters.
         unit: `characters`, or `tokens` as estimated by `estimate_token_starts`, without a model.
 
@@ -83,7 +84,8 @@ class TextSplitter(RecursiveTextSplitter):
 
     Args:
         chunk_size: maximum length of a chunk; at least 1.
-        chunk_overlap: maximum length of the text that a chunk repeats from the previous one; less than `chunk_size`.
+        chunk_overlap: maximum length of the whole sentences or lines that a chunk repeats from the previous one; a
+            single sentence may have twice this length, up to half a chunk. Less than `chunk_size`.
         separator: where to split.
         unit: `characters`, or `tokens` as estimated by `estimate_token_starts`, without a model.
 

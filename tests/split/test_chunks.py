@@ -54,9 +54,9 @@ def test_line_numbers_start_at_one_for_every_line_break(end: str) -> None:
 
 
 def test_the_page_is_that_of_the_first_new_character() -> None:
-    first, second = "One two three four five six.", "Seven eight nine ten eleven twelve."
+    first, second = "One two three four. Five six.", "Seven eight nine ten eleven twelve."
     document = Document(f"{first}\n\n{second}", page_starts=(0, len(first) + 2))
-    assert [(chunk.page, chunk.text) for chunk in chunks(document, 8, 2)] == [(1, first), (2, f"five six.\n\n{second}")]
+    assert [(chunk.page, chunk.text) for chunk in chunks(document, 8, 2)] == [(1, first), (2, f"Five six.\n\n{second}")]
 
 
 def test_without_pages_there_is_no_page() -> None:

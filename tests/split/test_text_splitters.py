@@ -26,9 +26,9 @@ def test_tokens_are_estimated_without_a_model() -> None:
 
 
 def test_chunks_overlap() -> None:
-    pieces = RecursiveTextSplitter(300, 120).split_text(prose(3, paragraphs=20))
+    pieces = RecursiveTextSplitter(600, 120).split_text(prose(3, paragraphs=20))
     for before, after in pairwise(pieces):
-        shared = max(size for size in range(121) if before.endswith(after[:size]))
+        shared = max(size for size in range(241) if before.endswith(after[:size]))
         assert shared > 5
 
 

@@ -222,10 +222,21 @@ class _XmlReader:
             yield from self._fields(child, here)
 
     def _row_text(self, node: etree._Element, path: _Path = ()) -> str:
-        """The fields of an element on one line; the first one has the name of the element too."""
+        """The fields of an element on one line; the first one has the name of the element too.
+
+        Of a setting, its name and value, with the name of what it is in.
+        """
+        fields = list(self._fields(node, path))
+        found = {names[-1]: value for names, value in fields}
+        key = found.get("key") or found.get("name")
+        value = found.get("value") or found.get(local_name(node))
+        if key and value and len(fields) == 2 and not any(map(is_access_field, (key, *found))):
+            outer = node.getparent()
+            is_inside = outer is not None and outer.getparent() is not None
+            return f"{local_name(outer)}.{key}: {value}" if is_inside else f"{key}: {value}"
         values: dict[_Path, list[str]] = {}
-        for names, value in self._fields(node, path):
-            values.setdefault(names, []).append(value)
+        for names, text in fields:
+            values.setdefault(names, []).append(text)
         last_names = Counter(names[-1] for names in values)
         cells = [
             f"{names[-1] if is_access_field(names[-1]) else label}: {', '.join(texts)}"

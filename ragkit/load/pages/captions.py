@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ragkit.load.pages.headings import CAPTION
 from ragkit.load.pages.layout import PageLayout, PdfLine
+from ragkit.load.pages.page import CAPTION
 
 MAX_CAPTION_GAP = 0.6
 """White space inside a caption, at most, as a share of its height."""

@@ -10,6 +10,7 @@ from functools import lru_cache
 from statistics import median
 
 from ragkit.load.pages.layout import PageLayout, PdfLine, is_page_number
+from ragkit.load.pages.page import CAPTION
 
 MAX_CHARS = 160
 """A longer text is no heading."""
@@ -26,12 +27,6 @@ _NUMBER = re.compile(
 _WORD = re.compile(r"[^\W\d_]{3}|[\u2e80-\u9fff\uac00-\ud7af]{2}")
 _STYLE_OF_NAME = re.compile(r"[\d,-]|(?:Bold|Ital|Obli|Regu|Roman$|Medi|Light)")
 _SYMBOLS = re.compile(r"mono|cour|typewr|cmtt|tt\d|consol|math|symbol|cmsy|cmmi|cmex|slant|ital|-it", re.IGNORECASE)
-CAPTION = re.compile(
-    r"(?:table|figure|fig\.|tab\.|listing|abbildung|abb\.|tabelle|tableau)\s*(?:\d+(?:[.-]\d+)*|[A-Z](?:\.\d+)*\b)",
-    re.IGNORECASE,
-)
-"""How the caption of a figure or table begins."""
-
 _ADDRESS = re.compile(r"https?:|www\.|\w@\w")
 """Of a person or publisher, on the first page."""
 

@@ -152,7 +152,7 @@ def _find_tables(page: PdfPage, gutters: Sequence[float]) -> list[PdfTable]:
     tables = find_ruled_tables(page) if page.rules else []
     left = _without_tables(page.pieces, tables)
     for column in _columns(left, gutters):
-        tables += find_open_tables(column)
+        tables += find_open_tables(column, page.rules)
     return sorted(tables, key=lambda table: table.top)
 
 

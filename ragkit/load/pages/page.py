@@ -6,6 +6,7 @@ of a turned page is turned upright.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -17,6 +18,11 @@ Word: TypeAlias = tuple[int, int, float, float]
 Boxes: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
 Numbers: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
 
+CAPTION = re.compile(
+    r"(?:table|figure|fig\.|tab\.|listing|abbildung|abb\.|tabelle|tableau)\s*(?:\d+(?:[.-]\d+)*|[A-Z](?:\.\d+)*\b)",
+    re.IGNORECASE,
+)
+"""How the caption of a figure or table begins."""
 MAX_ROWS_BETWEEN = 5
 """Rows with several pieces that are further apart are no table."""
 

@@ -33,7 +33,11 @@ def test_elements_of_one_name_are_rows() -> None:
         ("<a xml:lang='en' mode='fast'/>", "a.mode: fast"),
         ("<a><o><n>A</n></o><r><s><n>B</n></s><t><n>C</n></t></r></a>", "o.n: A\ns.n: B\nt.n: C"),
         ("<a><r><s><n>B</n></s><t><n>C</n></t></r><r><s><n>D</n></s></r></a>", "s.n: B; t.n: C\ns.n: D"),
-        ("<a><s name='hi'>Dear <b>you</b></s><s name='no'>No</s></a>", "Dear you\ns: No; name: no"),
+        ("<a><s name='hi'>Dear <b>you</b></s><s name='no'>No</s></a>", "Dear you\nno: No"),
+        ("<a><g><add key='time' value='30'/><add key='url' value='x'/></g></a>", "g.time: 30\ng.url: x"),
+        ("<a><u><name>time</name><value>30</value></u><u><name>url</name><value>x</value></u></a>", "time: 30\nurl: x"),
+        ("<a><e name='x' value='1' unit='m'/><e name='y' value='2'/></a>", "e.name: x; value: 1; unit: m\ny: 2"),
+        ("<a><e name='access' value='staff'/><e name='y'/></a>", "e.name: access; value: staff\ne.name: y"),
     ],
 )  # fmt: skip
 def test_a_value_has_the_names_that_lead_to_it(text: str, wanted: str) -> None:

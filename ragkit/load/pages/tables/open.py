@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from statistics import median
 
-from ragkit.load.pages.page import Piece
-from ragkit.load.pages.tables.rows import split_pieces, visual_rows
-from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, join_text
+from ragkit.load.pages.page import CAPTION, Piece, Rule
+from ragkit.load.pages.tables.rows import merge_rules, split_pieces, visual_rows
+from ragkit.load.pages.tables.table import PdfCell, PdfTable, is_data, is_value, join_text
 
 LEADER = re.compile(r"(?:\. ?){4,}|…{2,}")
 MARKER = re.compile(r"(?:[-•▪◦‣–○●■□*]|\(?\w{1,3}[.)]|\[\d{1,3}\])$")
@@ -17,6 +17,8 @@ LIST_MARK = re.compile(r"\(?[\da-zA-Z]{1,4}[.)] ")
 MONOSPACED = re.compile(r"cour|mono|typewr|consol|cmtt|sftt|ectt|lmtt|luximono|txtt", re.IGNORECASE)
 _SIGN_BEFORE = re.compile(r"[$€£¥(]+|US\$|-\s?[$€£]")
 _SIGN_AFTER = re.compile(r"[)%]+\s*[†*]*|\(\w\)|bps|pts")
+_NUMBER = re.compile(r"\(?[-–−]?\d[\d.,–-]*%?\)?")
+_NUMBER_ENDS = frozenset("0123456789)%")
 LONG_LABEL = 40
 """A label of this many characters may have been broken before its column ends."""
 MAX_TAIL = 2
@@ -30,8 +32,9 @@ ALIGNED = 2.0
 Row = list[Piece]
 
 
-def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
-    """The tables among the pieces of one text column, from top to bottom."""
+def find_open_tables(pieces: Sequence[Piece], rules: Sequence[Rule] = ()) -> list[PdfTable]:
+    """The tables among the pieces of one text column, from top to bottom; `rules` are the lines of the page."""
+    lines = merge_rules([rule for rule in rules if rule.is_horizontal], across=True)
     visible = visual_rows(pieces)
     rows = [join_signs(row) if len(row) > 1 else row for row in visible]
     is_table = list(map(_is_table_row, rows))
@@ -41,7 +44,7 @@ def find_open_tables(pieces: Sequence[Piece]) -> list[PdfTable]:
         end = _run_end(rows, is_table, start)
         if end - start >= 2:
             first = _with_names_above(rows, start, tables[-1].bottom if tables else 0)
-            table, used = _read_run(rows[first:end], rows[end : end + MAX_TAIL])
+            table, used = _read_run(rows[first:end], rows[end : end + MAX_TAIL], lines)
             if table is not None:
                 end += used
                 table.starts = frozenset(piece.start for row in visible[first:end] for piece in row)
@@ -118,11 +121,17 @@ def _run_end(rows: Sequence[Row], is_table: Sequence[bool], start: int) -> int:
 
 
 def _is_table_row(row: Row) -> bool:
-    if len(row) < 2 or any(LEADER.search(piece.text) for piece in row):
+    if len(row) < 2 or any(LEADER.search(piece.text) for piece in row) or _is_caption(row):
         return False
     if all(MONOSPACED.search(piece.fonts[0]) for piece in row):
         return False
     return sum(map(is_prose, row)) < max(2, len(row) - 1)
+
+
+def _is_caption(row: Row) -> bool:
+    """Whether a row is a caption: `Table 2.` and its title, which may stand apart."""
+    found = CAPTION.match(row[0].text)
+    return found is not None and is_prose(row[-1]) and len(row) <= 2
 
 
 def _extent(row: Row) -> tuple[float, float]:
@@ -130,25 +139,31 @@ def _extent(row: Row) -> tuple[float, float]:
 
 
 def _with_names_above(rows: Sequence[Row], start: int, floor: float) -> int:
-    """The first row of names above the first row of a run: names over some of the columns, close to it."""
-    left, right = (
-        min(row[0].x0 for row in rows[start : start + 3]),
-        max(_extent(row)[1] for row in rows[start : start + 3]),
-    )
+    """The first row of names above the first row of a run: names over some of the columns, close to it.
+
+    Between them may be lines of the name of the first column.
+    """
+    left = min(row[0].x0 for row in rows[start : start + 3])
+    right = max(_extent(row)[1] for row in rows[start : start + 3])
+    values = min(row[1].x0 for row in rows[start : start + 3] if len(row) > 1)
+    is_named = not any(is_value(piece.text) or LEADER.search(piece.text) for piece in rows[start])
     first = start
-    while first > 0 and start - first < 4:
-        row, below = rows[first - 1], rows[first]
+    for number in range(start - 1, max(start - 5, -1), -1):
+        row, below = rows[number], rows[number + 1]
         piece = row[0]
         gap = min(p.top for p in below) - max(p.bottom for p in row)
         if row[0].top < floor or gap > 0.9 * piece.height or piece.x1 - piece.x0 > 0.7 * (right - left):
             break
-        if piece.x0 < left + 0.15 * (right - left) or row[-1].x1 > right + 3 * piece.height:
+        if row[-1].x1 > right + 3 * piece.height or _is_caption(row):
             break
-        first -= 1
+        if piece.x0 >= left + 0.15 * (right - left):
+            first = number
+        elif not is_named or piece.x1 > values or is_prose(piece) or first - number > MAX_TAIL:
+            break
     return first
 
 
-def _read_run(rows: Sequence[Row], tail: Sequence[Row]) -> tuple[PdfTable | None, int]:
+def _read_run(rows: Sequence[Row], tail: Sequence[Row], lines: Sequence[Rule]) -> tuple[PdfTable | None, int]:
     """The table of a run of rows, and how many of the lines of text below them its last row goes on in."""
     strips = find_columns(rows)
     edges = [(left + right) / 2 for left, right in strips]
@@ -158,6 +173,8 @@ def _read_run(rows: Sequence[Row], tail: Sequence[Row]) -> tuple[PdfTable | None
     columns = list(itertools.pairwise([left, *itertools.chain.from_iterable(strips), right]))[::2]
     split = [sorted(_split_row(row, columns), key=lambda piece: piece.x0) for row in rows]
     placed = [_place(row, strips) for row in split]
+    for row in itertools.takewhile(lambda row: not _has_values(row), placed):
+        _widen_over_lines(row, columns, lines)
     if not _is_table(placed, len(edges) + 1) or _has_axis(placed, len(edges) + 1):  # with an axis: a chart
         return None, 0
     limits = [*sorted(row[0, 0][-1].x1 for row in placed if (0, 0) in row), strips[0][1]]
@@ -195,9 +212,9 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
     right = int(max(_extent(row)[1] for row in body)) + 1
     counts = [0] * (right - left + 2)
     for row in body:
-        for piece in row:
-            counts[int(piece.x0) - left] += 1
-            counts[int(piece.x1) - left + 1] -= 1
+        for x0, x1 in itertools.chain.from_iterable(map(_values_apart, row)):
+            counts[int(x0) - left] += 1
+            counts[int(x1) - left + 1] -= 1
     limit = int(0.1 * len(body))
     height = median(piece.height for row in body for piece in row)
     edges: list[tuple[float, float]] = []
@@ -213,6 +230,14 @@ def find_columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
                 edges.append((left + begin, left + x))
             inside = True
     return edges
+
+
+def _values_apart(piece: Piece) -> list[tuple[float, float]]:
+    """The edges of a piece, or of each of its words if these are numbers of several columns."""
+    texts = piece.text.split() if piece.text[-1:] in _NUMBER_ENDS else []
+    if len(texts) < 2 or not all(map(_NUMBER.fullmatch, texts)) or all(len(text) == 3 for text in texts[1:]):
+        return [(piece.x0, piece.x1)]  # groups of three digits are one number
+    return [(x0, x1) for _, _, x0, x1 in piece.words]
 
 
 def _split_row(row: Row, columns: Sequence[tuple[float, float]]) -> Row:
@@ -238,6 +263,7 @@ def _is_aligned(piece: Piece, columns: Sequence[tuple[float, float]]) -> bool:
 
 
 Placed = dict[tuple[int, int], list[Piece]]
+Cell = tuple[tuple[int, int], list[Piece]]
 
 
 def _place(row: Row, strips: Sequence[tuple[float, float]]) -> Placed:
@@ -320,12 +346,11 @@ def _join_rows(rows: Sequence[Placed], limits: Sequence[float]) -> list[Placed]:
 
 def _widen_names(rows: list[Placed]) -> None:
     """Names that stand in the middle above several names count for all of these."""
-    for number in range(len(rows) - 1):
-        row, below = rows[number], rows[number + 1]
+    for number, row in enumerate(rows):
         if _has_values(row):
             return
-        names = sorted((span, pieces) for span, pieces in row.items() if span[0])
-        under = sorted((span, pieces) for span, pieces in below.items() if span[0])
+        names = _names(row)
+        under = next(filter(lambda found: len(found) > len(names), map(_names, rows[number + 1 :])), [])
         size = len(under) // max(1, len(names))
         if not names or size < 2 or size * len(names) != len(under):
             continue
@@ -336,12 +361,37 @@ def _widen_names(rows: list[Placed]) -> None:
             row.update({(g[0][0][0], g[-1][0][1]): pieces for (_, pieces), g in zip(names, groups, strict=True)})
 
 
-def _stands_over(pieces: Sequence[Piece], group: Sequence[tuple[tuple[int, int], list[Piece]]]) -> bool:
-    """Whether a name stands above the middle of a group of names."""
-    left = min(piece.x0 for _, found in group for piece in found)
-    right = max(piece.x1 for _, found in group for piece in found)
-    middle = (min(piece.x0 for piece in pieces) + max(piece.x1 for piece in pieces)) / 2
-    return abs(middle - (left + right) / 2) < 0.15 * (right - left)
+def _widen_over_lines(row: Placed, columns: Sequence[tuple[float, float]], lines: Sequence[Rule]) -> None:
+    """Each name of a row that stands alone above a line over several columns counts for these."""
+    for (first, last), pieces in _names(row):
+        bottom, height = max(piece.bottom for piece in pieces), pieces[0].height
+        for line in lines:
+            if not -0.3 * height < line.top - bottom < height or not line.x0 < _middle(pieces) < line.x1:
+                continue
+            over = [n for n, (left, right) in enumerate(columns) if line.x0 < (left + right) / 2 < line.x1]
+            others = any(a <= over[-1] and over[0] <= b for a, b in row if over and (a, b) != (first, last))
+            if over and over[0] and over[0] <= first <= last <= over[-1] and not others:
+                del row[first, last]
+                row[over[0], over[-1]] = pieces
+                break
+
+
+def _names(row: Placed) -> list[Cell]:
+    return sorted((span, pieces) for span, pieces in row.items() if span[0])
+
+
+def _stands_over(pieces: Sequence[Piece], group: Sequence[Cell]) -> bool:
+    """Whether a name stands above the middle of a group of names, and is not the first line of one of them."""
+    name = _middle(pieces)
+    edges = [edge for _, found in group for piece in found for edge in (piece.x0, piece.x1)]
+    left, right = min(edges), max(edges)
+    off = abs(name - (left + right) / 2)
+    off_one = min(abs(name - _middle(found)) for _, found in group)
+    return off < 0.15 * (right - left) and not off_one < ALIGNED < 0.5 * off
+
+
+def _middle(pieces: Sequence[Piece]) -> float:
+    return (min(piece.x0 for piece in pieces) + max(piece.x1 for piece in pieces)) / 2
 
 
 def _span_in(row: Placed, span: tuple[int, int]) -> tuple[int, int]:
@@ -376,7 +426,7 @@ def _continues(before: Placed, row: Placed, limits: Sequence[float], *, in_names
         return not spans and not (label_before and len(before) == 1)
     if not label_before or spans or 1 not in (len(before), len(row)):
         return False
-    is_joined = len(row) > 1 and label_before[-1] in ",-–(/&"
+    is_joined = label_before[-1] in "(/&" or (len(row) > 1 and label_before[-1] in ",-–")
     return is_joined or begins_inside(label) or _is_wrapped(before, row, limits)
 
 

@@ -1,10 +1,13 @@
-"""Rows of pieces that stand beside each other on a PDF page."""
+"""Rows of pieces that stand beside each other on a PDF page, and lines that continue each other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ragkit.load.pages.page import Piece, Word
+from ragkit.load.pages.page import Piece, Rule, Word
+
+NEAR = 3.0
+"""Lines that are at most this far apart meet, in points."""
 
 
 def visual_rows(pieces: Sequence[Piece]) -> list[list[Piece]]:
@@ -62,3 +65,34 @@ def sub_piece(piece: Piece, first: int, last: int) -> Piece:
     # not the first and the last word: where text is printed over other text, words are in another order
     x0, x1 = min(word[2] for word in words), max(word[3] for word in words)
     return Piece(text, x0, piece.top, x1, piece.bottom, piece.fonts, piece.size, moved, piece.start + start)
+
+
+def merge_rules(rules: Sequence[Rule], *, across: bool) -> list[Rule]:
+    """Lines that continue each other as one, at one height (or one distance from the left)."""
+    spans = sorted(
+        ((rule.top + rule.bottom) / 2, rule.x0, rule.x1) if across else ((rule.x0 + rule.x1) / 2, rule.top, rule.bottom)
+        for rule in rules
+    )
+    merged: list[Rule] = []
+    level: list[tuple[float, float]] = []
+    at = 0.0
+    for position, start, end in [*spans, (1e9, 0.0, 0.0)]:
+        if level and position - at > NEAR:
+            merged += _join(level, at, across=across)
+            level = []
+        if not level:
+            at = position
+        level.append((start, end))
+    return merged
+
+
+def _join(spans: list[tuple[float, float]], at: float, *, across: bool) -> Iterator[Rule]:
+    spans.sort()
+    start, end = spans[0]
+    for first, last in [*spans[1:], (1e9, 1e9)]:
+        if first > end + NEAR:
+            if end - start > 6:
+                yield Rule(start, at, end, at) if across else Rule(at, start, at, end)
+            start, end = first, last
+        else:
+            end = max(end, last)

@@ -9,13 +9,11 @@ from typing import TypeAlias
 
 from ragkit.load.pages.page import PdfPage, Piece, Rule
 from ragkit.load.pages.tables.open import begins_inside, find_columns, join_signs
-from ragkit.load.pages.tables.rows import split_pieces, visual_rows
+from ragkit.load.pages.tables.rows import NEAR, merge_rules, split_pieces, visual_rows
 from ragkit.load.pages.tables.table import PdfCell, PdfTable, column_extents, is_data, is_value, join_text
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom."""
-NEAR = 3.0
-"""Lines that are at most this far apart meet, in points."""
 NARROW = 5.0
 """A row or column that is not wider is none: the space between two lines."""
 WIDE = 16.0
@@ -34,13 +32,15 @@ def find_ruled_tables(page: PdfPage) -> list[PdfTable]:
 
 
 def _read_rules(rules: Sequence[Rule], pieces: Sequence[Piece]) -> list[PdfTable]:
-    horizontal = _merge([rule for rule in rules if rule.is_horizontal], across=True)
+    horizontal = merge_rules([rule for rule in rules if rule.is_horizontal], across=True)
     horizontal = [rule for rule in horizontal if not _underlines(rule, pieces)]
-    vertical = _merge([rule for rule in rules if not rule.is_horizontal], across=False)
+    vertical = merge_rules([rule for rule in rules if not rule.is_horizontal], across=False)
     grids = [_Grid(rows, columns) for rows, columns in _groups(horizontal, vertical)]
     kept: list[PdfTable] = []
     left = list(pieces)  # a piece on the edge of two tables belongs to the larger one
     for grid in sorted(grids, key=_area, reverse=True):
+        if len(grid.ys) == 2 and any(_holds(grid.box, other.box) for other in grids if other is not grid):
+            continue  # a frame around a table
         if any(_overlap(grid.box, (table.x0, table.top, table.x1, table.bottom)) for table in kept):
             continue
         table = grid.read(left)
@@ -66,41 +66,14 @@ def _area(grid: _Grid) -> float:
     return (right - left) * (bottom - top)
 
 
+def _holds(box: Box, other: Box) -> bool:
+    return box[0] <= other[0] and box[1] <= other[1] and box[2] >= other[2] and box[3] >= other[3]
+
+
 def _overlap(box: Box, other: Box) -> bool:
     width = min(box[2], other[2]) - max(box[0], other[0])
     height = min(box[3], other[3]) - max(box[1], other[1])
     return width > 2 and height > 2
-
-
-def _merge(rules: Sequence[Rule], *, across: bool) -> list[Rule]:
-    """Lines that continue each other as one, at one height (or one distance from the left)."""
-    spans = sorted(
-        ((rule.top + rule.bottom) / 2, rule.x0, rule.x1) if across else ((rule.x0 + rule.x1) / 2, rule.top, rule.bottom)
-        for rule in rules
-    )
-    merged: list[Rule] = []
-    level: list[tuple[float, float]] = []
-    at = 0.0
-    for position, start, end in [*spans, (1e9, 0.0, 0.0)]:
-        if level and position - at > NEAR:
-            merged += _join(level, at, across=across)
-            level = []
-        if not level:
-            at = position
-        level.append((start, end))
-    return merged
-
-
-def _join(spans: list[tuple[float, float]], at: float, *, across: bool) -> Iterator[Rule]:
-    spans.sort()
-    start, end = spans[0]
-    for first, last in [*spans[1:], (1e9, 1e9)]:
-        if first > end + NEAR:
-            if end - start > 6:
-                yield Rule(start, at, end, at) if across else Rule(at, start, at, end)
-            start, end = first, last
-        else:
-            end = max(end, last)
 
 
 def _groups(horizontal: Sequence[Rule], vertical: Sequence[Rule]) -> Iterator[tuple[list[Rule], list[Rule]]]:
@@ -226,7 +199,8 @@ class _Grid:
         """Rows without a line between them: lines of text that begin a new record."""
         bands = [self._lines([piece for piece in pieces if a <= piece.middle < b]) for a, b in pairwise(self.ys)]
         bands = [band for band in bands if band]
-        is_ruled = len(bands) > 3 and sum(len(band) == 1 for band in bands) > len(bands) / 2
+        single = sum(sum(0 in self._columns(line) for line in band) < 2 for band in bands)
+        is_ruled = len(bands) > 3 and single > len(bands) / 2
         added: list[float] = []
         for number, band in enumerate(bands):
             if number == 0 and len(bands) > 1 and not any(is_data(piece.text) for line in band for piece in line):
@@ -321,10 +295,13 @@ class _Grid:
             for row in range(height):
                 if not lines[row] and row not in apart and (is_ruled or row in crossing):
                     owner[row][column] = owner[row][column - 1]
+        beside = [self._labels_beside(pieces, column) for column in range(width)]
         for row in range(1, height):
             for column in range(width):
-                if owner[row][column] == (row, column) and not self._has_line(
-                    self.rows, self.ys[row], column, upright=False
+                if (
+                    owner[row][column] == (row, column)
+                    and row not in beside[column]
+                    and not self._has_line(self.rows, self.ys[row], column, upright=False)
                 ):
                     above = owner[row - 1][column]
                     if above[1] == column:
@@ -337,6 +314,26 @@ class _Grid:
                 if first[0] < row and owner[row - 1][column] != first:
                     owner[row][column] = (row, column)
         return owner
+
+    def _labels_beside(self, pieces: Sequence[Piece], column: int) -> set[int]:
+        """The rows whose line of text in a column without lines is theirs alone: labels beside the lines of a table.
+
+        Each of them has one line, at the height of another one in its row.
+        """
+        height = len(self.ys) - 1
+        if sum(self._has_line(self.rows, self.ys[row], column, upright=False) for row in range(1, height)) > 1:
+            return set()
+        inside: dict[int, list[Piece]] = {}
+        others: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            is_inside = _index(self.xs, (piece.x0 + piece.x1) / 2) == column
+            (inside if is_inside else others).setdefault(_index(self.ys, piece.middle), []).append(piece)
+        beside = {
+            row
+            for row, (label, *more) in inside.items()
+            if not more and any(abs(piece.middle - label.middle) < 0.3 * label.height for piece in others.get(row, ()))
+        }
+        return beside if len(beside) >= max(3, len(inside) - 1) else set()
 
     def _rows_apart(self, pieces: Sequence[Piece], column: int) -> set[int]:
         """The rows of one line with a text on each side of the left edge of a column, and a wide gap between them."""

@@ -24,6 +24,10 @@ _LABEL = re.compile(
     r"|\d{1,4}([-./])\d{1,2}\1\d{1,4}|\d{1,3} ?[-–] ?\d{1,3}|\d{1,3}\+|[<>≤≥] ?\d{1,3}"
     r"|\(?[A-Z]{0,3}[$€£¥₹] ?['’]?000s?\)?"
 )
+_SHARE_OF = re.compile(r"% ?[a-zA-Z]{2}")
+"""`95% CI` names values, and is none."""
+_UNIT = re.compile(r"[(\[](?:in|en)\s", re.IGNORECASE)
+"""How the unit of a whole table begins: `(In billions of dollars)`, `[in Tsd. Euro]`, `(en milliers)`."""
 _SIGNS = re.compile(r"[$€£¥₹%*†‡#]")
 _DIGITS = re.compile(r"\d")
 
@@ -109,7 +113,7 @@ def is_data(text: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def _is_value(text: str) -> bool:
-    return _DATA.fullmatch(text) is not None or is_number(text)
+    return (_DATA.fullmatch(text) is not None and not _SHARE_OF.search(text)) or is_number(text)
 
 
 def count_header_rows(table: PdfTable) -> int:
@@ -127,12 +131,15 @@ def count_header_rows(table: PdfTable) -> int:
     for row in range(first, min(first + MAX_HEADER_ROWS, height - 1)):
         if set(grid[row]) <= {"", grid[row][0]}:  # a label, or a name of the first column that stands higher
             continue
+        if found == row and row and _goes_on(grid[row - 1], grid[row]):
+            found = row + 1
+            continue
         has_values = any(map(is_value, grid[row][1:])) and not _counts_up(grid[row])
         if not _names_columns(grid, row) or (found and has_values):
             break
         found = row + 1
         if not is_numeric(table, row + 1):
-            return _count_text_header(table, grid, row)
+            return max(_count_text_header(table, grid, row), _end_at_full_row(grid))
     return found if found > first else 0
 
 
@@ -153,6 +160,25 @@ def _count_text_header(table: PdfTable, grid: Sequence[Sequence[str]], row: int)
         if row + 1 >= min(MAX_HEADER_ROWS, height - 1) or not goes_on or not _names_columns(grid, row + 1):
             return min(end, MAX_HEADER_ROWS, height - 1)
         row += 1
+
+
+def _goes_on(above: Sequence[str], line: Sequence[str]) -> bool:
+    """Whether several names of columns go on in the next row: `Average` / `amount`, also beside a value, `14,999`."""
+    names = {
+        text
+        for before, text in zip(above[1:], line[1:], strict=True)
+        if before and text[:3].islower() and len(text) > 2
+    }
+    return len({name for name in names if not is_data(name)}) > 1
+
+
+def _end_at_full_row(grid: Sequence[Sequence[str]]) -> int:
+    """The end of the first row with a text in each column, if it has no digit and most rows below it have some; else
+    0. Above it stand titles and parts of names."""
+    row = next((row for row, line in enumerate(grid[:MAX_HEADER_ROWS]) if all(line)), -1)
+    below = grid[row + 1 :]
+    has_digits = [_DIGITS.search("".join(line)) is not None for line in below]
+    return row + 1 if below and not _DIGITS.search("".join(grid[row])) and 2 * sum(has_digits) > len(below) else 0
 
 
 def _count_titles(grid: Sequence[Sequence[str]]) -> int:
@@ -180,10 +206,16 @@ def _names_columns(grid: Sequence[Sequence[str]], row: int) -> bool:
 
 
 def _counts_up(line: Sequence[str]) -> bool:
-    """Whether the names behind the first are the numbers of the columns: `1 | 2 | 3 | Total`, `(1) | (2) | (3)`."""
+    """Whether the names behind the first are the numbers of columns: `1 | 2 | 3 | Total`, `(1) | (2) | (3)`."""
     names = [text for text in line[1:] if text and text != line[0]]
     numbers = [int(text.strip("()")) for text in names if re.fullmatch(r"\(?\d{1,3}\)?", text)]
-    return len(numbers) > 2 and len(numbers) >= len(names) - 1 and all(b == a + 1 for a, b in pairwise(numbers))
+    has_values = sum(map(is_value, names)) > len(numbers)
+    return (
+        len(numbers) > 2
+        and 2 * len(numbers) > len(names)
+        and not has_values
+        and all(b == a + 1 for a, b in pairwise(numbers))
+    )
 
 
 def is_value(text: str) -> bool:
@@ -200,8 +232,9 @@ def column_names(table: PdfTable, rows: int) -> list[str]:
     """One name per column: `2024 / Q1` for a name below another one; '' for a column without."""
     names: list[list[str]] = [[] for _ in range(table.column_count)]
     for line in table.filled_grid()[:rows]:
-        is_title = len(line) > 1 and len(set(line)) == 1
-        for column, text in enumerate(line[: 1 if is_title else None]):
+        texts = sorted(set(line))
+        is_title = len(line) > 1 and (len(texts) == 1 or (len(texts) == 2 and _UNIT.match(texts[1])))
+        for column, text in enumerate(texts[-1:] if is_title else line):  # a title is of all columns
             if text and text not in names[column]:
                 names[column].append(text)
     return [" / ".join(parts) for parts in names]

@@ -119,7 +119,8 @@ def extract_answer_units(hits: Sequence[Hit], documents: Documents | None = None
 
 
 _WORD = re.compile(r"[^\W_]")
-_BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+•▪◦‣○●■□])\s+)+", re.MULTILINE)
+_BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+:•▪◦‣○●■□])\s+)+", re.MULTILINE)
+"""Of lines of Markdown; a colon begins a definition."""
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
 _UNDERLINED = re.compile(r"(?<![\w`])_(?=[^\W_])([^_`\n]{1,80})(?<=[\w.!?:])_(?![\w`])")
 _ITEM_MARK = re.compile(r"(?:[-*+•▪◦‣–○●■□]|o(?=\s{2,}))\s+")

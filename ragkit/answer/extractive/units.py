@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache
 
 from ragkit.answer.extractive.blocks import (
     IMAGE,
@@ -38,6 +38,8 @@ MAX_LIST_WORDS = 150
 """A longer list is no unit."""
 REGION_CHARS = 800
 """Characters that are read before and after a chunk, so that no sentence or list of it is cut."""
+_WRAPPED_CHARS = 20_000
+"""Characters at the beginning of a document that tell whether its lines are wrapped."""
 _MAX_MERGED_CHARS = 400
 _MAX_LEAD_CHARS = 260
 _MAX_ITEM_CHARS = 420  # a longer item is divided into its sentences
@@ -99,8 +101,14 @@ def extract_answer_units(hits: Sequence[Hit], documents: Documents | None = None
     """
     units: dict[tuple[str, int, bool], AnswerUnit] = {}
     documents = cache(documents) if documents else None  # several passages may be of one document
+    widths: dict[str, int] = {}
     for hit_index, hit in enumerate(hits):
-        region = _region(hit.chunk, documents(hit.chunk.document_id) if documents else None)
+        document = documents(hit.chunk.document_id) if documents else None
+        # of the document: passages that overlap must be cut into the same sentences
+        if document is not None and hit.chunk.document_id not in widths:
+            beginning = document.text[:_WRAPPED_CHARS]
+            widths[hit.chunk.document_id] = wrap_width(beginning, list(iter_lines(beginning)))
+        region = _region(hit.chunk, document, widths.get(hit.chunk.document_id, 0))
         extracted = list(_extract_from_region(region, hit_index))
         for unit in [*extracted, *_lists(extracted)]:
             # keyed by the end: a chunk that begins inside a sentence or a row has only the rest of it
@@ -111,7 +119,8 @@ def extract_answer_units(hits: Sequence[Hit], documents: Documents | None = None
 
 
 _WORD = re.compile(r"[^\W_]")
-_BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-:*+•▪◦‣○●■□])\s+)+", re.MULTILINE)
+_BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+:•▪◦‣○●■□])\s+)+", re.MULTILINE)
+"""Of lines of Markdown; a colon begins a definition."""
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
 _UNDERLINED = re.compile(r"(?<![\w`])_(?=[^\W_])([^_`\n]{1,80})(?<=[\w.!?:])_(?![\w`])")
 _ITEM_MARK = re.compile(r"(?:[-*+•▪◦‣–○●■□]|o(?=\s{2,}))\s+")
@@ -141,6 +150,8 @@ class _Region:
     """Offsets in `text` of lines that are headings."""
     fenced: bool = False
     document: Document | None = None
+    width: int = 0
+    """The width at which the lines of the document are wrapped; 0 if they are not, or it is not known."""
 
     @property
     def is_code(self) -> bool:
@@ -148,7 +159,7 @@ class _Region:
         return self.chunk.metadata.get("format") == "code"
 
 
-def _region(chunk: Chunk, document: Document | None) -> _Region:
+def _region(chunk: Chunk, document: Document | None, width: int) -> _Region:
     names = frozenset(_normalize_heading(name) for name in (chunk.title, *chunk.heading)) - {""}
     is_markdown = chunk.metadata.get("format", "markdown") in ("markdown", "html")
     if document is None or document.text[chunk.start : chunk.end] != chunk.text:
@@ -163,7 +174,7 @@ def _region(chunk: Chunk, document: Document | None) -> _Region:
     fenced = document.format == "markdown" and len(re.findall(r"^```", text[:start], re.MULTILINE)) % 2 == 1
     part = _read_comments(text[start:end], is_markdown)
     lines = list(iter_lines(part))
-    return _Region(chunk, part, start, lines, _named_lines(part, lines, names) | headings, fenced, document)
+    return _Region(chunk, part, start, lines, _named_lines(part, lines, names) | headings, fenced, document, width)
 
 
 def _named_lines(text: str, lines: Sequence[TextLine], names: Collection[str]) -> frozenset[int]:
@@ -299,11 +310,6 @@ class _SpanReader:
     headings_read: int = 0
     """Headings of the document before the last block."""
 
-    @cached_property
-    def _width(self) -> int:
-        """The width at which the lines of the region are wrapped; 0 if they are not."""
-        return wrap_width(self.region.text, self.region.lines)
-
     def read(self) -> list[_TextSpan]:
         region = self.region
         blocks = parse_blocks(
@@ -409,7 +415,7 @@ class _SpanReader:
     def _add_sentences(self, block: Block) -> None:
         raw = self._raw(block)
         first = len(self.spans)
-        for start, end in sentence_spans(raw, self._width):
+        for start, end in sentence_spans(raw, self.region.width):
             if raw[end - 1] == "?" and end - start < _MAX_LEAD_CHARS:  # a question is no answer
                 self.question, self.is_first = raw[start:end], True
                 continue
@@ -429,7 +435,7 @@ class _SpanReader:
         if len(raw) <= _MAX_ITEM_CHARS:
             self._add(block, block.start, block.end, UnitKind.ITEM, lead=lead)
             return
-        for start, end in sentence_spans(raw, self._width):
+        for start, end in sentence_spans(raw, self.region.width):
             self._add(block, block.start + start, block.start + end, UnitKind.ITEM, lead=lead)
             lead = ""
 

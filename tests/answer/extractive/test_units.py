@@ -185,6 +185,9 @@ def test_marks_of_lists_quotations_and_emphasis_are_not_read() -> None:
     assert read("> **Closed.** The mill has been *closed to visitors* since the flood of last spring.") == [
         "Closed. The mill has been closed to visitors since the flood of last spring."
     ]
+    assert read(": If this gate is open, the mill turns as long as the river has water.") == [
+        "If this gate is open, the mill turns as long as the river has water."
+    ]
     assert read("- The area is 3 * 4 metres, and the roof slopes to the north.") == [
         "The area is 3 * 4 metres, and the roof slopes to the north."
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ragkit.agent.loop.definition import AgentDefinition
 from ragkit.agent.loop.loop import MAX_ITERATIONS_TEXT
-from ragkit.agent.messages import BY_RAGKIT, Message
+from ragkit.agent.messages import BY_RAGKIT, Message, Role
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tracing.trace import StepType
 from ragkit.answer.answer_text import clean_answer, passage_texts
@@ -25,6 +25,7 @@ from ragkit.answer.outcome import (
     find_no_answer,
     find_outcome,
     place_lines,
+    repeats_answer,
     says_not_found,
 )
 from ragkit.answer.passages import RetrievedPassages
@@ -99,7 +100,12 @@ def check_text(
     )
     outcome = find_outcome(facts)
     if outcome is Outcome.EMPTY and no_mark and numbers is not None and reason != "length":
-        return _quote_instead(question, result, searches, searcher, facts)
+        sent = f"{no_answer}, no answer" if no_answer else "an empty answer"
+        return _quote_instead(question, result, searches, searcher, sent)
+    if no_mark and numbers is not None and not abstained and repeats_answer(text, _earlier_answers(result, question)):
+        quoted = _quote_instead(question, result, searches, searcher, "its answer to an earlier question")
+        if not quoted.abstained:
+            return quoted
     evidence = max((search.evidence or 0.0 for search in searches), default=0.0)
     if outcome is Outcome.UNCITED and _is_unsupported(result, searches, attributed.statements, asked):
         return CheckedText(
@@ -126,17 +132,24 @@ def check_text(
 
 
 def _quote_instead(
-    question: str, result: AgentResult, searches: Sequence[RetrievedPassages], searcher: Searcher, facts: AnswerFacts
+    question: str, result: AgentResult, searches: Sequence[RetrievedPassages], searcher: Searcher, sent: str
 ) -> CheckedText:
-    """The answer without a model, from the same passages, in place of none by a small model."""
+    """The answer without a model, from the same passages, in place of what a small model sent."""
     query = _first_query(result, question) or question
     found = [FoundPassages(search.query, search.hits) for search in searches if search.hits]
     text, quoted = compose_quotes(found, query, searcher, searches[0].numbers_before)
-    sent = f"{facts.no_answer}, no answer" if facts.no_answer else "an empty answer"
     return replace(
         quoted_text(question, text, quoted, searcher),
         notices=(f"the model sent {sent}: this is the answer without a model",),
     )
+
+
+def _earlier_answers(result: AgentResult, question: str) -> list[str]:
+    """The answers of the conversation before a question; none if it was asked before, and may be answered as then."""
+    earlier = result.messages[: result.new_messages_start]
+    if any(message.role is Role.USER and _words(message.content) == _words(question) for message in earlier):
+        return []
+    return [message.content for message in earlier if message.role is Role.ASSISTANT and message.content]
 
 
 def quoted_text(question: str, text: str, quoted: ExtractiveAnswer, searcher: Searcher) -> CheckedText:

@@ -36,6 +36,8 @@ _DATA_TAG = re.compile(r"\s{0,9}</?data (?:tool=\"\w{1,64}\" )?n=\"[0-9a-f]{12}\
 _WORD = re.compile(r"\w+")
 _MIN_ECHO_WORDS = 5
 """A shorter answer that stands in the instructions may be an answer."""
+_MIN_REPEATED_WORDS = 5
+"""Shorter answers, such as "In August.", may hold for two questions."""
 _COMPLETE = frozenset(
     {"", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "tool_calls", "max_iterations", "loop"}
 )
@@ -169,6 +171,14 @@ def find_no_answer(text: str, instructions: str, shown: Sequence[str] = ()) -> s
     known = _words(instructions)
     is_echo = said and len(known) >= len(said[0]) and all(words in known for words in said)
     return "its instructions" if is_echo and sum(len(words.split()) for words in said) >= _MIN_ECHO_WORDS else ""
+
+
+def repeats_answer(text: str, earlier: Sequence[str]) -> bool:
+    """Whether all lines of a text of some length stand in one earlier answer of the conversation."""
+    said = [words for line in text.splitlines() if (words := _words(line))]
+    if sum(len(words.split()) for words in said) < _MIN_REPEATED_WORDS:
+        return False
+    return any(all(words in known for words in said) for known in map(_words, earlier))
 
 
 def place_lines(shown: Iterable[str]) -> set[str]:

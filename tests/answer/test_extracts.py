@@ -204,6 +204,22 @@ def test_a_follow_up_is_shown_complete_and_without_passages_of_earlier_questions
     assert question.partition("\n\n")[2] == "And that of the shed?\n(Where does the key of the cellar hang (the shed)?)"
 
 
+def test_an_answer_to_an_earlier_question_is_none_to_another_one() -> None:
+    august = "The hedge is cut in August, after the birds have left it [1]."
+    agent = RAGAgent(SHELF, Local([august] * 3), memory=ConversationMemory())
+    agent.ask(QUESTION)
+    other = agent.ask("Where does the key of the cellar hang?")
+    assert other.text.startswith(KEYS.removesuffix("."))
+    assert other.notices == ("the model sent its answer to an earlier question: this is the answer without a model",)
+    assert agent.ask(QUESTION).text == august
+
+
+def test_a_short_answer_may_hold_for_two_questions() -> None:
+    agent = RAGAgent(SHELF, Local(["In August [1].", "In August [1]."]), memory=ConversationMemory())
+    agent.ask(QUESTION)
+    assert agent.ask("When have the birds left the hedge?").text == "In August [1]."
+
+
 def test_an_answer_to_a_follow_up_is_judged_with_what_that_refers_to() -> None:
     text = "The lock_root option maps the root user to nobody. This behavior of lock_root is enabled by default."
     shelf = Shelf({"/nfs.txt": text, "/pond.txt": "The pond has goldfish."})

@@ -73,7 +73,8 @@ class RAGOptions:
     chunk_size: int = 200
     """Maximum length of a chunk, in tokens of the embedder, for documents that the agent splits itself."""
     chunk_overlap: int = 40
-    """Maximum length of the text that a chunk repeats from the previous one, in tokens."""
+    """Maximum length of the whole sentences that a chunk repeats from the previous one, in tokens; one alone may have
+    twice this length."""
     glob: str | Sequence[str] = "**/*"
     """Patterns of the files of `from_directory`, in `.gitignore` syntax: `*.md` matches at any depth."""
     memory: ConversationMemory | None = None

@@ -132,7 +132,9 @@ def named_files(question: str, searcher: Searcher, where: Where = None) -> Where
 
 
 def _stands_alone(name: str, text: str) -> bool:
-    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None
+    """Whether a name in a text is not the end or the beginning of another one."""
+    before, _, after = text.partition(name)
+    return not (before[-1:].isalnum() or before[-1:] in tuple("_.-") or after[:1].isalnum() or after[:1] in tuple("_-"))
 
 
 class _Draft:

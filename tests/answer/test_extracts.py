@@ -204,6 +204,12 @@ def test_a_follow_up_is_shown_complete_and_without_passages_of_earlier_questions
     assert question.partition("\n\n")[2] == "And that of the shed?\n(Where does the key of the cellar hang (the shed)?)"
 
 
+def test_yes_is_not_supported_by_a_sentence_that_denies() -> None:
+    shelf = Shelf({"/undo.md": "Undo works with branches. Undo cannot work for changes of the stash."})
+    answer = RAGAgent(shelf, Local(["Yes, it does work for the stash."])).ask("Does undo work for the stash?")
+    assert (answer.text, answer.citations) == (NOT_IN_DOCUMENTS, ())
+
+
 def test_an_answer_to_an_earlier_question_is_none_to_another_one() -> None:
     august = "The hedge is cut in August, after the birds have left it [1]."
     agent = RAGAgent(SHELF, Local([august] * 3), memory=ConversationMemory())

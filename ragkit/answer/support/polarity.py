@@ -78,7 +78,7 @@ _CLAUSE = re.compile(
 def opposites_in(statement: str, sentence: str) -> list[tuple[str, str]]:
     """Words of a statement whose opposite stands in the sentence instead, with that opposite."""
     said, found = set(_stems(statement)), set(_stems(sentence))
-    flips = _negates(statement) != _negates(sentence)
+    flips = negates(statement) != negates(sentence)
     if flips:  # "is not enabled" and "is disabled" agree
         return []
     return [
@@ -136,7 +136,8 @@ def _stems(text: str) -> Counter[str]:
     return Counter(extract_terms(word)[0] for word in _TOKENS.findall(text))
 
 
-def _negates(text: str) -> bool:
+def negates(text: str) -> bool:
+    """Whether a text denies something."""
     return bool(_STRONG.search(_IDIOMS.sub(" ", text)))
 
 

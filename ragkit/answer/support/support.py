@@ -21,7 +21,7 @@ from ragkit.answer.facts.names import Name, find_names, find_quotations
 from ragkit.answer.facts.passage_facts import Facts, PassageFacts
 from ragkit.answer.facts.quantities import Date, Quantity, find_quantities
 from ragkit.answer.passage_text import describe_fields, describe_validity
-from ragkit.answer.support.polarity import negation_conflicts, opposites_in
+from ragkit.answer.support.polarity import negates, negation_conflicts, opposites_in
 from ragkit.answer.support.statements import ClaimedStatement, find_assent, find_bare_answer, split_statements
 from ragkit.answer.support.wording import (
     CERTAIN_SHARE,
@@ -64,7 +64,8 @@ def check_statements(
     """
     claims = split_statements(text)
     asked = frozenset(extract_terms(question))
-    bare = find_assent(text, asked) or (None if claims or not question else find_bare_answer(text))
+    assent = find_assent(text, asked)
+    bare = assent or (None if claims or not question else find_bare_answer(text))
     claims = [bare] if bare else claims
     if not claims:
         return ()
@@ -72,7 +73,11 @@ def check_statements(
     weights = _term_weights(claims, searcher)
     judge = _Judge(searcher, weights, asked, frozenset(_NUMBERED_NAME.findall(question)))
     if bare:
-        passages = {n: passage for n, passage in passages.items() if _answers(bare, asked, passage, searcher)}
+        passages = {
+            n: passage
+            for n, passage in passages.items()
+            if _answers(bare, asked, passage, searcher, assents=assent is not None)
+        }
     first = judge.judge_all([(claim, [passages[n] for n in claim.citations if n in passages]) for claim in claims])
     return tuple(
         _with_other_place(verdict, claim, passages, shown, judge) for verdict, claim in zip(first, claims, strict=True)
@@ -105,8 +110,13 @@ def _with_other_place(
     return verdict
 
 
-def _answers(bare: ClaimedStatement, asked: Collection[str], passage: PassageFacts, searcher: Searcher) -> bool:
-    """Whether a sentence or row of the passage that has the word of a bare answer speaks of the question, too."""
+def _answers(
+    bare: ClaimedStatement, asked: Collection[str], passage: PassageFacts, searcher: Searcher, *, assents: bool
+) -> bool:
+    """Whether a sentence or row of the passage that has the words of a bare answer speaks of the question, too.
+
+    One that denies anything is none for an answer that `assents`.
+    """
     words, wanted = frozenset(extract_terms(bare.text)), frozenset(asked)
     terms = sorted(wanted)
     weights = dict(zip(terms, np.asarray(searcher.term_weights(terms), np.float64).tolist(), strict=True))
@@ -115,7 +125,7 @@ def _answers(bare: ClaimedStatement, asked: Collection[str], passage: PassageFac
         for unit in passage.units
         if words <= unit.terms
         for part in _SENTENCE_END.split(unit.text)  # short sentences share a unit
-        if words <= (sentence := frozenset(extract_terms(part)))
+        if words <= (sentence := frozenset(extract_terms(part))) and not (assents and negates(part))
     )
     return any(
         coverage(wanted - words, sentence | passage.head.terms, weights) >= _MIN_ASKED_SHARE for sentence in near

